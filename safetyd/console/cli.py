@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import json
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ import click
 
 from safetyd import __version__
 from safetyd.console.command_table import COMMANDS, GROUPS
+from safetyd.console.completion import TABLE
 from safetyd.console.failure import BLOCKED, WrongUsage, packages_needed, tell
 
 COMPLETING: Final = "_SAFETYD_COMPLETE"  # set while a shell asks what could be typed
@@ -53,18 +55,19 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
+        if cmd_name not in COMMANDS:
             return None
+        place, _, name = COMMANDS[cmd_name].partition(":")
         with packages_needed(cmd_name):
-            module = importlib.import_module(f"safetyd.console.{entry.module}")
-        command: click.Command = getattr(module, entry.name or cmd_name.replace("-", "_"))
+            module = importlib.import_module(f"safetyd.console.{place}")
+        command: click.Command = getattr(module, name or cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        help_of = json.loads(TABLE.read_text())["commands"]
         for title, group in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, entry.summary) for name, entry in group.items()])
+                formatter.write_dl([(name, help_of[name]["help"]) for name in group])
 
 
 @click.group(

@@ -3,20 +3,36 @@
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from safetyd.console.failure import WrongUsage
 from safetyd.console.locations import PREFIX, Location, data_dir
+from safetyd.operators.contract.question import Call, summary_of
+from safetyd.operators.replies import Done
 
 R = TypeVar("R")
+C = TypeVar("C", bound=click.Command)
+
+SENT: Final[dict[click.Command, type[Call[Done]]]] = {}  # by the commands that send them
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 data_dir_option = click.option("--data-dir", "directory", help="Where the daemon keeps its files.")
 config_option = click.option(
     "--config", "config_path", type=click.Path(path_type=Path), help="The daemon's TOML file."
 )
+
+
+def sends(kind: type[Call[Done]]) -> Callable[[C], C]:
+    """Begin the help of a command with that of the question or command that it sends."""
+
+    def declared(command: C) -> C:
+        command.help = "\n\n".join(filter(None, (summary_of(kind), command.help)))
+        SENT[command] = kind
+        return command
+
+    return declared
 
 
 def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:

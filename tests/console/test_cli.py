@@ -11,6 +11,7 @@ import pytest
 
 from safetyd.console.cli import commands
 from safetyd.console.command_table import COMMANDS, GROUPS
+from safetyd.console.completion import TABLE
 from tests.conftest import environment, safetyd
 from tests.console.console_rig import here
 
@@ -23,7 +24,11 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name):
     command = commands.get_command(click.Context(commands), name)
 
     assert command is not None
-    assert (command.help or "").partition("\n")[0].startswith(COMMANDS[name].summary)
+    assert (
+        (command.help or "")
+        .partition("\n")[0]
+        .startswith(json.loads(TABLE.read_text())["commands"][name]["help"])
+    )
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",)])

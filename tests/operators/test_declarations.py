@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import click
 import msgspec
 import msgspec.inspect as mi
 import pytest
@@ -18,6 +19,9 @@ from docs.components import structs_in
 from docs.generate import DOCS
 from safetyd.bus.server_config import Users, accounts
 from safetyd.bus.subjects import Subjects
+from safetyd.console.cli import commands
+from safetyd.console.completion import TABLE
+from safetyd.console.options import SENT
 from safetyd.operators.contract.question import (
     Call,
     Command,
@@ -36,12 +40,27 @@ from tests.web.control_room.room_site import room_site
 from tests.wire_samples import SAMPLES
 
 ALL = (*QUESTIONS, *COMMANDS)
-SENT = {name: json.loads(sample) for name, sample in SAMPLES}
+WIRE = {name: json.loads(sample) for name, sample in SAMPLES}
+# Parts of what other commands do, and what other programs than the console send.
+WITHOUT_COMMAND = {
+    "health",
+    "agent",
+    "top_bar",
+    "sign_in",
+    "session_end",
+    "checkpoint",
+    "backup_made",
+    "safe_mode_enter",
+    "safe_mode_exit",
+    "reject",
+    "notify_shown",
+    "notify_link",
+}
 each = pytest.mark.parametrize("kind", ALL, ids=lambda kind: f"{kind.verb}_{name_of(kind)}")
 
 
 def sample(kind: type[Call[Done]]) -> Call[Done]:
-    return read_call(kind.verb, SENT[f"{kind.verb}_{name_of(kind)}"])
+    return read_call(kind.verb, WIRE[f"{kind.verb}_{name_of(kind)}"])
 
 
 def declared(base: type[Call[Done]] = Call) -> Iterator[type[Call[Done]]]:
@@ -143,6 +162,30 @@ async def test_the_web_lets_observers_send_questions_and_no_commands(tmp_path: P
                     refused.add(kind)
 
     assert refused == set(COMMANDS)
+
+
+def typed(group: click.Group, *words: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield every command that can be typed."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield (*words, name), command
+        if isinstance(command, click.Group):
+            yield from typed(command, *words, name)
+
+
+def test_completion_has_the_help_of_each_declaration_that_a_command_sends() -> None:
+    table, found = json.loads(TABLE.read_text()), {}
+    for words, command in typed(commands):
+        if command in SENT:
+            node = table
+            for word in words:
+                node = node["commands"][word]
+            assert node["help"] == summary_of(SENT[command]), words
+            found[SENT[command]] = words
+
+    assert {name_of(kind) for kind in set(ALL) - found.keys()} == WITHOUT_COMMAND
 
 
 def test_an_answer_cannot_change_once_it_is_made() -> None:

@@ -13,10 +13,11 @@ import click
 from safetyd.console.access.browser_names import browser_name
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.layout import table, when
 from safetyd.console.terminal_text import document, plain
 from safetyd.host import write_whole
+from safetyd.operators.contract.session_contract import SessionsQuestion
 
 
 @click.command("open")
@@ -47,6 +48,7 @@ def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool)
     )
 
 
+@sends(SessionsQuestion)
 @click.command()
 @click.argument("action", type=click.Choice(["list", "end"]), default="list")
 @click.argument("ids", nargs=-1)
@@ -63,7 +65,6 @@ def sessions(
     everybody: bool,
     as_json: bool,
 ) -> None:
-    """Show which browsers are signed in to the control room, or sign them out."""
     if action == "list":
         answer = anyio.run(_asked, location, "sessions", {})
         click.echo(document(answer) if as_json else _listed(answer["sessions"]))

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 from safetyd.console.failure import Failure, NotReachable, WrongUsage
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, query
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.explanation import account
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
@@ -22,13 +22,14 @@ SEARCH_S: Final = 60.0  # through all audit files
 SHOWN_BYTES: Final = 1024 * 1024
 
 
+@sends(ExplainQuestion)
 @click.command()
 @click.argument("id_", metavar="ID", required=False)
 @click.option("--last", metavar="AGENT", help="The newest decision about this agent.")
 @json_option
 @reaches_daemon
 def explain(location: Location, id_: str | None, last: str | None, *, as_json: bool) -> None:
-    """Say what was decided about a proposal, why, and what would have let it pass.
+    """It says what would have let the proposal pass.
 
     ID is that of the proposal, or of the request that it opened. Guards that did not restrict it
     tell where they stand today. Without a daemon the audit files are read, and only what was

@@ -11,7 +11,7 @@ from safetyd.clock import Clock
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.decision_table import VERDICTS, decision_line, decisions
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
@@ -30,6 +30,7 @@ MAX_NEW: Final = 500  # rows of one look; nobody could read more
 Ask = Callable[..., Awaitable[Reply]]
 
 
+@sends(DecisionsQuestion)
 @click.command("decisions")
 @click.option("--agent", metavar="A", help="Only about this agent.")
 @click.option(
@@ -58,9 +59,7 @@ def decided(  # noqa: PLR0913 - each narrows down what is shown
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Show what was decided, the newest first.
-
-    With --follow the newest come last and, with --json, one a line. Without a daemon the audit
+    """With --follow the newest come last and, with --json, one a line. Without a daemon the audit
     files are read.
     """
     asked = {

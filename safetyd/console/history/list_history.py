@@ -7,13 +7,15 @@ from safetyd.console.history.change_diff import READ_S
 from safetyd.console.history.history_table import change, commits
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import query
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.terminal_text import document
 from safetyd.console.time_input import since as read_since
+from safetyd.operators.contract.history_contract import CommitQuestion, CommitsQuestion
 
 project_option = click.option("--project", metavar="P", default="", help="Only of this project.")
 
 
+@sends(CommitsQuestion)
 @click.group(invoke_without_command=True)
 @project_option
 @click.option("--agent", metavar="A", default="", help="Only after actions of this agent.")
@@ -38,9 +40,7 @@ def history(  # noqa: PLR0913 - each narrows down what is shown
     limit: int,
     as_json: bool,
 ) -> None:
-    """Show what agents changed, the newest commit first.
-
-    Only projects with a history have commits: history = "shadow" under [projects.NAME].
+    """Only projects with a history have commits: history = "shadow" under [projects.NAME].
 
     `safetyd history show COMMIT` says what a commit is about, `safetyd history diff COMMIT` what it
     changed, `safetyd rollback COMMIT` goes back. `safetyd history --path data/orders.csv` finds out
@@ -61,13 +61,13 @@ def history(  # noqa: PLR0913 - each narrows down what is shown
     click.echo(document(answer) if as_json else commits(answer, limit))
 
 
+@sends(CommitQuestion)
 @history.command()
 @click.argument("commit")
 @project_option
 @json_option
 @reaches_daemon
 def show(*, location: Location, commit: str, project: str, as_json: bool) -> None:
-    """Say what a commit is about, and which files it changed."""
     answer = query(location, "commit", patience_s=READ_S, commit=commit, project=project)
     click.echo(document(answer) if as_json else change(answer["message"]))
 

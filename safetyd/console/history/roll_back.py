@@ -9,14 +9,16 @@ from safetyd.console.failure import Failure
 from safetyd.console.history.list_history import project_option
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, control
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.layout import names
 from safetyd.console.terminal_text import document, plain, several
+from safetyd.operators.contract.history_contract import RollbackCommand
 
 DONE_S: Final = 120.0
 EFFECTS: Final = ("restored", "created", "deleted")
 
 
+@sends(RollbackCommand)
 @click.command()
 @click.argument("commit")
 @click.argument("paths", nargs=-1)
@@ -38,9 +40,7 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
     reason: str,
     as_json: bool,
 ) -> None:
-    """Put the files of a project back as they were after a commit.
-
-    With --revert, undo that one commit and leave later changes. What is there now is committed
+    """With --revert, undo that one commit and leave later changes. What is there now is committed
     first, so that a rollback can be rolled back. Agents that work there are paused meanwhile and
     told afterwards.
     """

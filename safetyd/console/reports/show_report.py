@@ -11,7 +11,7 @@ from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable, WrongUsage
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import query
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.reports.report_text import report_text
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
@@ -28,6 +28,7 @@ SEARCH_S: Final = 120.0  # a daemon reads slowly, so that agents do not wait for
 LATE_S: Final = 1.0  # after which people are told how far it is
 
 
+@sends(ReportQuestion)
 @click.command()
 @click.option("--date", "day", metavar="D", help="2026-03-01, today or yesterday.")
 @click.option("--since", metavar="D", help="All days from this one on.")
@@ -44,7 +45,7 @@ def report(
     as_html: bool,
     as_json: bool,
 ) -> None:
-    """Show what happened on a day, its colour, and what to do; without a day, today so far.
+    """Without a day, today so far.
 
     Days are those of notifications.timezone. Without a daemon the audit files are read; they are
     all that a report is made of.

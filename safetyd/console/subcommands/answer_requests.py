@@ -12,11 +12,17 @@ from safetyd.clock import Clock
 from safetyd.console.failure import BLOCKED, WrongUsage
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.layout import when
 from safetyd.console.subcommands.list_requests import waiting
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.console.time_input import until as meant
+from safetyd.operators.contract.request_contract import (
+    ApproveCommand,
+    CancelCommand,
+    DeferCommand,
+    DenyCommand,
+)
 
 AT_ONCE: Final = 100  # requests that one command answers
 
@@ -36,6 +42,7 @@ _REFUSALS: Final[Mapping[str, str]] = {
 }
 
 
+@sends(ApproveCommand)
 @click.command()
 @ids_argument
 @click.option("--message", default="", help="What the agent is told.")
@@ -66,9 +73,7 @@ def approve(  # noqa: PLR0913
     session: bool,
     as_json: bool,
 ) -> int:
-    """Let what was asked happen, once.
-
-    An ID may be cut short as far as it names one request. The first answer counts. With --grant
+    """An ID may be cut short as far as it names one request. The first answer counts. With --grant
     the same is permitted for a while: the shape that `safetyd show` gives, which is the command
     with blanks for paths in the project.
     """
@@ -84,6 +89,7 @@ def approve(  # noqa: PLR0913
     return _answer(location, "approve", fields, _approved, as_json=as_json)
 
 
+@sends(DenyCommand)
 @click.command()
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--agent", metavar="A", help="All that this agent asks, after showing how much.")
@@ -102,7 +108,7 @@ def deny(  # noqa: PLR0913
     once: bool,
     as_json: bool,
 ) -> int:
-    """Say no. What was asked does not happen.
+    """The actions do not run.
 
     For a day the same action is denied without asking you. With --once the agent may ask for it
     again; after a denial, `safetyd deny ID --once` lifts it.
@@ -120,6 +126,7 @@ def deny(  # noqa: PLR0913
     return _answer(location, "deny", fields, lambda _: said, as_json=as_json)
 
 
+@sends(DeferCommand)
 @click.command()
 @ids_argument
 @click.option(
@@ -128,22 +135,20 @@ def deny(  # noqa: PLR0913
 @json_option
 @reaches_daemon
 def defer(location: Location, ids: Sequence[str], until: str, *, as_json: bool) -> int:
-    """Put requests off; they stay open.
-
-    Their deadlines move along.
-    """
+    """Their deadlines move along."""
     later = meant(until, Clock().now().at)
     said = f"put off until {when(later)}"
     fields = {"ids": ids, "until": later}
     return _answer(location, "defer", fields, lambda _: said, as_json=as_json)
 
 
+@sends(CancelCommand)
 @click.command()
 @ids_argument
 @json_option
 @reaches_daemon
 def cancel(location: Location, ids: Sequence[str], *, as_json: bool) -> int:
-    """Withdraw requests that nobody needs to answer any more. What was asked does not happen."""
+    """The actions do not run."""
     return _answer(location, "cancel", {"ids": ids}, lambda _: "cancelled", as_json=as_json)
 
 

@@ -9,7 +9,7 @@ from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import BLOCKED, WrongUsage
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, ask, connected, control, query
-from safetyd.console.options import json_option, reaches_daemon, says_why
+from safetyd.console.options import json_option, reaches_daemon, says_why, sends
 from safetyd.console.render import guard_tables
 from safetyd.console.render.guard_tables import EVERYBODY
 from safetyd.console.render.status_page import pending
@@ -17,32 +17,44 @@ from safetyd.console.terminal_text import document, plain
 from safetyd.core.messages.money import MAX_USD
 from safetyd.core.party import KEYLESS
 from safetyd.operators.budget_commands import RAISED
-from safetyd.operators.contract.hold_contract import AckCommand
+from safetyd.operators.contract.guard_contract import (
+    BreakersQuestion,
+    BudgetsQuestion,
+    LimitsQuestion,
+    RaiseCommand,
+    TypesQuestion,
+)
+from safetyd.operators.contract.hold_contract import (
+    AckCommand,
+    PauseCommand,
+    ReloadCommand,
+    ResetCommand,
+    SafeModeQuestion,
+    UnpauseCommand,
+)
 
 RELOAD_S: Final = 15.0
 
 
+@sends(PauseCommand)
 @click.command()
 @click.argument("agent")
 @says_why
 @json_option
 @reaches_daemon
 def pause(location: Location, agent: str, reason: str, *, as_json: bool) -> int:
-    """Keep one agent from doing anything, reading included."""
     reply, stranger = anyio.run(_about, location, "pause", agent, reason)
     click.echo(document(reply) if as_json else f"{plain(agent)} is paused.")
     return _end(stranger, "The pause holds for that name anyway.", err=as_json)
 
 
+@sends(UnpauseCommand)
 @click.command()
 @click.argument("agent")
 @json_option
 @reaches_daemon
 def unpause(location: Location, agent: str, *, as_json: bool) -> None:
-    """Let an agent go on after a pause.
-
-    Every source of the pause is cleared: operators, anomalies, the budget.
-    """
+    """Every source of the pause is cleared: operators, anomalies, the budget."""
     reply, stranger = anyio.run(_about, location, "unpause", agent, "")
     said = guard_tables.unpaused(agent, reply)
     if stranger and not reply["cleared"]:
@@ -50,6 +62,7 @@ def unpause(location: Location, agent: str, *, as_json: bool) -> None:
     click.echo(document(reply) if as_json else said)
 
 
+@sends(SafeModeQuestion)
 @click.command("safe-mode")
 @click.argument("action", type=click.Choice(["status", "enter", "exit"]), default="status")
 @click.option(
@@ -72,10 +85,7 @@ def safe_mode(  # noqa: PLR0913 - one option each
     force: bool,
     as_json: bool,
 ) -> int:
-    """Show safe mode, or put agents in it or let them go.
-
-    In safe mode an agent may only read. ACTION is status, enter or exit.
-    """
+    """In safe mode an agent may only read. ACTION is status, enter or exit."""
     _check(action, reason, leaving=all_ or force, force=force)
     if action == "enter":
         return _enter(location, agent, reason, as_json=as_json)
@@ -119,28 +129,27 @@ def _exit(reply: Reply, agent: str | None, *, as_json: bool) -> int:
     return BLOCKED if reply["more"] else 0
 
 
+@sends(AckCommand)
 @click.command()
 @json_option
 @reaches_daemon
 def ack(location: Location, *, as_json: bool) -> None:
-    """Say that a person is there.
-
-    What waits for somebody to be seen, as the no_human detector does, begins to wait anew.
-    """
+    """What waits for somebody to be seen, as the no_human detector does, begins to wait anew."""
     reply = ask(location, AckCommand())
     click.echo(document(reply) if as_json else "Noted: somebody is there.")
 
 
+@sends(BudgetsQuestion)
 @click.group(invoke_without_command=True)
 @json_option
 @reaches_daemon
 def budgets(location: Location, *, as_json: bool) -> None:
-    """Show what is spent and set aside, and the limits; or raise one."""
     if click.get_current_context().invoked_subcommand is None:
         answer = query(location, "budgets")
         click.echo(document(answer) if as_json else guard_tables.budgets(answer))
 
 
+@sends(RaiseCommand)
 @budgets.command("raise")
 @click.argument("scope", metavar="SCOPE")
 @click.argument("usd", metavar="AMOUNT", type=float)
@@ -148,7 +157,7 @@ def budgets(location: Location, *, as_json: bool) -> None:
 @json_option
 @reaches_daemon
 def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as_json: bool) -> int:
-    """Permit AMOUNT more US dollars until midnight UTC.
+    """AMOUNT is in US dollars.
 
     SCOPE is day, keyless (all agents without a key), agent:NAME or model:NAME.
     """
@@ -162,30 +171,30 @@ def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as
     return BLOCKED if reply["used"] >= reply["limit"] else 0
 
 
+@sends(BreakersQuestion)
 @click.command()
 @json_option
 @reaches_daemon
 def breakers(location: Location, *, as_json: bool) -> None:
-    """Show the breakers and how their calls went."""
     answer = query(location, "breakers")
     shown = guard_tables.breakers(answer["breakers"], answer["left_out"])
     click.echo(document(answer) if as_json else shown)
 
 
+@sends(LimitsQuestion)
 @click.command()
 @json_option
 @reaches_daemon
 def limits(location: Location, *, as_json: bool) -> None:
-    """Show what is left of every rate, and whom limits hold back."""
     answer = query(location, "limits")
     click.echo(document(answer) if as_json else guard_tables.limits(answer))
 
 
+@sends(TypesQuestion)
 @click.command()
 @json_option
 @reaches_daemon
 def types(location: Location, *, as_json: bool) -> None:
-    """Show the known types of action, and which are not known."""
     answer = query(location, "types")
     click.echo(document(answer) if as_json else guard_tables.types(answer))
 
@@ -205,6 +214,7 @@ def _end(stranger: str, anyway: str, *, err: bool = False) -> int:
     return BLOCKED
 
 
+@sends(ResetCommand)
 @click.command()
 @click.argument("agent")
 @click.option("--session", help="Only in this session.")
@@ -214,10 +224,7 @@ def _end(stranger: str, anyway: str, *, err: bool = False) -> int:
 def reset(
     location: Location, agent: str, session: str | None, episode: str | None, *, as_json: bool
 ) -> None:
-    """Forget an agent's loop visits, rounds and cooldowns.
-
-    With --session the visits and rounds there and all cooldowns, with --episode only its visits.
-    """
+    """With --session, the visits and rounds there and all cooldowns; with --episode, its visits."""
     stranger = unheard(agent, anyio.run(_reset, location, agent, session, episode))
     if as_json:
         click.echo(document({"ok": True, "known": not stranger}))
@@ -236,13 +243,11 @@ async def _reset(
         return await everybody(operator.query)
 
 
+@sends(ReloadCommand)
 @click.command()
 @json_option
 @reaches_daemon
 def reload(location: Location, *, as_json: bool) -> None:
-    """Make the daemon read its configuration and keys again.
-
-    A file with mistakes is refused whole and the last good one stays.
-    """
+    """A file with mistakes is refused whole and the last good one stays."""
     reply = control(location, "reload", patience_s=RELOAD_S)
     click.echo(document(reply) if as_json else "\n".join(("Reloaded.", *pending(reply))))

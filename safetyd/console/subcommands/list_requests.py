@@ -11,24 +11,29 @@ from safetyd.clock import Clock
 from safetyd.console.history.change_diff import change_of
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, query
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.request_tables import history, queue
 from safetyd.console.render.terminal_card import Change, card
 from safetyd.console.terminal_text import columns, document
-from safetyd.operators.contract.request_contract import RequestQuestion
+from safetyd.operators.contract.request_contract import (
+    HistoryQuestion,
+    PendingQuestion,
+    RequestQuestion,
+)
 
 MAX_LOG: Final = 1000  # the daemon remembers about as many; the audit files have them all
 
 Ask = Callable[..., Awaitable[Reply]]
 
 
+@sends(PendingQuestion)
 @click.command("list")
 @click.option("--agent", metavar="A", help="Only what this agent asks.")
 @click.option("--all", "all_", is_flag=True, help="A line each, also for types nobody knows.")
 @json_option
 @reaches_daemon
 def listed(location: Location, agent: str | None, *, all_: bool, as_json: bool) -> None:
-    """List what waits for a person, the most urgent first.
+    """The most urgent come first.
 
     Requests of one agent for one type of action that is not known stand on one line.
     """
@@ -37,12 +42,13 @@ def listed(location: Location, agent: str | None, *, all_: bool, as_json: bool) 
     click.echo(shown)
 
 
+@sends(RequestQuestion)
 @click.command()
 @click.argument("id_", metavar="ID")
 @json_option
 @reaches_daemon
 def show(location: Location, id_: str, *, as_json: bool) -> None:
-    """Show all that is known of one request. ID may be cut short as far as it names one."""
+    """ID may be cut short as long as it names one request."""
     if as_json:
         click.echo(document(query(location, "request", id=id_)))
         return
@@ -50,15 +56,13 @@ def show(location: Location, id_: str, *, as_json: bool) -> None:
     click.echo(card(details, Clock().now().at, columns(), change))
 
 
+@sends(HistoryQuestion)
 @click.command()
 @click.option("--limit", type=click.IntRange(1, MAX_LOG), default=20, show_default=True)
 @json_option
 @reaches_daemon
 def log(location: Location, limit: int, *, as_json: bool) -> None:
-    """Show how requests ended, the newest first.
-
-    Each with who answered, how, and how long it took.
-    """
+    """Each with who answered, how, and how long it took."""
     rows = anyio.run(_ended, location, limit)
     click.echo(document({"ok": True, "history": rows}) if as_json else history(rows))
 

@@ -8,18 +8,24 @@ from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import BLOCKED
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, control, query
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render import grant_list
 from safetyd.console.render.layout import when
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.console.time_input import until
+from safetyd.operators.contract.grant_contract import (
+    GrantCommand,
+    GrantsQuestion,
+    RevokeCommand,
+    SuggestionsQuestion,
+)
 
 
+@sends(GrantsQuestion)
 @click.command()
 @json_option
 @reaches_daemon
 def grants(location: Location, *, as_json: bool) -> None:
-    """Show the grants in force, and what is left of each."""
     answer = query(location, "grants")
     click.echo(document(answer) if as_json else grant_list.grants(answer))
 
@@ -29,6 +35,7 @@ def grant() -> None:
     """Permit a kind of action for a while, or end that."""
 
 
+@sends(GrantCommand)
 @grant.command("add")
 @click.option("--agent", required=True, metavar="A", help="Whom it is for.")
 @click.option("--type", "type_", metavar="T", help="Only this type of action.")
@@ -50,9 +57,7 @@ def grant_add(
     as_json: bool,
     **terms: object,
 ) -> int:
-    """Permit a kind of action for a while, without asking each time.
-
-    A grant lifts what the type of an action is asked about. With --rule it lifts that rule of
+    """A grant lifts what the type of an action is asked about. With --rule it lifts that rule of
     classify or of the gate's blocklist instead, even where it blocks; it then needs --text or
     --path and has at most 20 uses and 24 h. The rule gate.own it lifts for one exact --text only.
     Others have at most 7 days. None lets an agent speak to a person, and none lifts a stop, a
@@ -81,25 +86,24 @@ async def _add(location: Location, fields: Reply) -> tuple[Reply, str]:
     return reply, unheard(fields["agent"], rows)
 
 
+@sends(RevokeCommand)
 @grant.command("revoke")
 @click.argument("id_", metavar="ID")
 @click.option("--reason", default="", help="Why; it is recorded.")
 @json_option
 @reaches_daemon
 def grant_revoke(location: Location, id_: str, reason: str, *, as_json: bool) -> None:
-    """End a grant at once."""
     reply = control(location, "grant_revoke", id=id_, reason=reason)
     said = f"{plain(id_)} is revoked; {several(reply['left'], 'use')} had been left."
     click.echo(document(reply) if as_json else said)
 
 
+@sends(SuggestionsQuestion)
 @click.command()
 @json_option
 @reaches_daemon
 def suggestions(location: Location, *, as_json: bool) -> None:
-    """Show the rules that people's answers add up to.
-
-    An exact text of one agent, type and project that was approved five times and never denied
+    """An exact text of one agent, type and project that was approved five times and never denied
     might be allowed; a kind of action that was only ever denied might be blocked. Nothing applies
     by itself.
     """

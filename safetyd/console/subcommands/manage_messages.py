@@ -9,9 +9,19 @@ import click
 from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, Reply, connected, control, query
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render import delivery_tables
 from safetyd.console.terminal_text import document, plain, several
+from safetyd.operators.contract.notification_contract import (
+    ChannelsQuestion,
+    DropCommand,
+    OutboxQuestion,
+    PairCommand,
+    PreviewQuestion,
+    RetryCommand,
+    RotateCommand,
+    TestCommand,
+)
 
 TEST_S: Final = 45.0  # no channel takes longer for one try
 LOOK_S: Final = 0.25
@@ -28,6 +38,7 @@ def notify() -> None:
     """Try how people are told, and see what was not told."""
 
 
+@sends(TestCommand)
 @notify.command()
 @click.argument("channels", nargs=-1, metavar="[CHANNEL]...")
 @click.option("--recipient", "recipients", multiple=True, metavar="NAME", help="Only to them.")
@@ -44,7 +55,7 @@ def test(
     *,
     as_json: bool,
 ) -> int:
-    """Send a real test message through every channel, or those that are named.
+    """It goes through every channel, or those that are named.
 
     It skips batches and quiet hours. With --wait-click it waits until somebody has opened the link
     in it and pressed the button there, which proves the way back.
@@ -111,6 +122,7 @@ def _opened(rows: list[Reply]) -> bool:
     return any(row["opened_at"] for row in rows)
 
 
+@sends(PreviewQuestion)
 @notify.command()
 @click.option("--channel", metavar="NAME", help="Only on this channel.")
 @click.option(
@@ -129,7 +141,7 @@ def _opened(rows: list[Reply]) -> bool:
 def preview(
     location: Location, out: Path | None, request_id: str | None, *, as_json: bool, **wanted: Any
 ) -> None:
-    """Show what each channel would say, how long that is, and when it would be sent."""
+    """It says how long each message is, and when it would be sent."""
     answer = query(location, "preview", request=request_id, **wanted)
     if out is not None:
         _write_page(out, answer["previews"])
@@ -146,52 +158,52 @@ def _write_page(out: Path, previews: list[Reply]) -> None:
         raise Failure(f"{out} cannot be written: {exc.strerror}", "unwritable") from exc
 
 
+@sends(OutboxQuestion)
 @notify.command()
 @click.option("--state", type=STATES, help="Only messages in this state.")
 @json_option
 @reaches_daemon
 def outbox(location: Location, state: str | None, *, as_json: bool) -> None:
-    """List messages, the newest first, and what waits to become one."""
     answer = query(location, "outbox", state=state)
     click.echo(document(answer) if as_json else delivery_tables.outbox(answer))
 
 
+@sends(ChannelsQuestion)
 @notify.command()
 @json_option
 @reaches_daemon
 def channels(location: Location, *, as_json: bool) -> None:
-    """Show how every channel is, and who is told on which."""
     answer = query(location, "channels")
     click.echo(document(answer) if as_json else delivery_tables.channels(answer))
 
 
+@sends(RetryCommand)
 @notify.command()
 @click.argument("id_", metavar="ID", default="")
 @click.option("--channel", default="", metavar="NAME", help="All messages of this channel.")
 @reaches_daemon
 def retry(location: Location, id_: str, channel: str) -> None:
-    """Try a message again, or all of a channel that was mended."""
     reply = control(location, "notify_retry", id=id_, channel=channel)
     click.echo(f"{several(reply['retried'], 'message')} will be tried again.")
 
 
+@sends(DropCommand)
 @notify.command()
 @click.argument("id_", metavar="ID")
 @reaches_daemon
 def drop(location: Location, id_: str) -> None:
-    """Give a message up; the request that it tells of stays open."""
     reply = control(location, "notify_drop", id=id_)
     click.echo(f"{plain(reply['id'])} is dropped.")
 
 
+@sends(PairCommand)
 @click.command()
 @click.argument("recipient", default="")
 @reaches_daemon
 def pair(location: Location, recipient: str) -> None:
-    """Print a link that lets one browser answer without codes.
+    """It answers for RECIPIENT, the first one if none is named.
 
-    It answers for RECIPIENT, the first one if none is named. Open the link in that browser within
-    ten minutes; it holds for 90 days.
+    Open the link in that browser within ten minutes; it holds for 90 days.
     """
     reply = control(location, "pair", recipient=recipient)
     click.echo(f"Open this in the browser of {plain(reply['recipient'])} within ten minutes:")
@@ -203,11 +215,12 @@ def keys() -> None:
     """Manage what decision links are signed with."""
 
 
+@sends(RotateCommand)
 @keys.command()
 @click.option("--revoke-now", is_flag=True, help="Let every link that is out there die at once.")
 @reaches_daemon
 def rotate(location: Location, *, revoke_now: bool) -> None:
-    """Sign links with a new key; links that are out there work on for a week."""
+    """Earlier links work for another week."""
     control(location, "rotate_links", revoke_now=revoke_now, patience_s=ROTATE_S)
     click.echo(
         "Every link that was sent is dead; `safetyd list` shows what waits."

@@ -15,37 +15,36 @@ from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, query
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render import layout
 from safetyd.console.render.agent_table import agents as listed
 from safetyd.console.render.pages import agent_page
 from safetyd.console.render.status_page import status as shown
 from safetyd.console.terminal_text import document, plain
+from safetyd.operators.contract.agent_contract import AgentsQuestion
+from safetyd.operators.contract.status_contract import StatusQuestion
 
 RUN_S: Final = 5.0
 LATEST: Final = 100  # decisions and events of one agent, of which alike ones are one line
 
 
+@sends(StatusQuestion)
 @click.command()
 @json_option
 @reaches_daemon
 def status(location: Location, *, as_json: bool) -> None:
-    """Show how the daemon is and what is stopped.
-
-    What is wrong comes first, then the agents that matter most; `safetyd agents` has all.
-    """
+    """What is wrong comes first, then the agents that matter most; `safetyd agents` has all."""
     answer = query(location, "status")
     click.echo(document(answer) if as_json else shown(answer))
 
 
+@sends(AgentsQuestion)
 @click.command()
 @click.argument("name", default="")
 @json_option
 @reaches_daemon
 def agents(location: Location, name: str, *, as_json: bool) -> None:
-    """Show what agents do, or all that is known of one.
-
-    With NAME: what holds it, its limits and money, what it does, what is usual for it, and what
+    """With NAME: what holds it, its limits and money, what it does, what is usual for it, and what
     was decided of it lately.
     """
     if name:

@@ -22,10 +22,11 @@ from safetyd.console.agent_list import busy, everybody, still_open, unheard
 from safetyd.console.failure import BLOCKED, Failure, NotReachable, WrongUsage
 from safetyd.console.locations import Location, make_private, running
 from safetyd.console.operator_connection import OperatorConnection, Reply, connected
-from safetyd.console.options import json_option, reaches_daemon, says_why
+from safetyd.console.options import json_option, reaches_daemon, says_why, sends
 from safetyd.console.render.layout import indented, names
 from safetyd.console.stop_file import View, told_of
 from safetyd.console.terminal_text import document, plain
+from safetyd.operators.contract.hold_contract import ResumeCommand, StopCommand
 
 WAIT_S: Final = 5.0
 LOOK_S: Final = 0.1
@@ -40,16 +41,14 @@ class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
     known: bool = True  # False: the daemon did not say
 
 
+@sends(StopCommand)
 @click.command()
 @says_why
 @click.option("--agent", metavar="A", help="Stop this agent only; no file is written.")
 @json_option
 @reaches_daemon
 def stop(location: Location, reason: str, agent: str | None, *, as_json: bool) -> int:
-    """Stop everything now, or one agent.
-
-    Waits up to 5 s for agents to acknowledge it, then runs the `commands` of [stop].
-    """
+    """Waits up to 5 s for agents to acknowledge it, then runs the `commands` of [stop]."""
     facts: Reply = {"agent": agent}
     code = _stopped(location, reason, agent, facts)
     if as_json:
@@ -240,6 +239,7 @@ def _for_programs() -> bool:
     return bool(context and context.params.get("as_json"))
 
 
+@sends(ResumeCommand)
 @click.command()
 @click.option("--agent", metavar="A", help="Let this agent go on; files are left alone.")
 @says_why
@@ -256,10 +256,9 @@ def resume(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Let work go on after a stop.
+    """At a terminal it asks for a reason if you give none, as the control room does.
 
-    At a terminal it asks for a reason if you give none, as the control room does. Stop files that
-    `safetyd stop` wrote are deleted; those of others after you have seen them.
+    Stop files that `safetyd stop` wrote are deleted; those of others after you have seen them.
     """
     if agent is not None and all_except:
         raise WrongUsage("give --agent or --all-except, not both")

@@ -74,11 +74,12 @@ class AgentsAnswer(Done, frozen=True, kw_only=True):
 
 
 class AgentsQuestion(Question[AgentsAnswer], frozen=True, tag="agents"):
-    """List agents and what they did, in the order of names.
+    """List agents and what they did.
 
-    In that order come those that follow `after`; `sort` asks for another order, in which `offset`
-    agents are passed over. Numbers come smallest first, states with what holds an agent back most.
-    `text` is a part of the name, `key` says with or without a key.
+    They come in the order of names, those that follow `after`; In that order come those that
+    follow `after`; `sort` asks for another order, in which `offset` agents are passed over.
+    Numbers come smallest first, states with what holds an agent back most. `text` is a part of
+    the name, `key` says with or without a key.
     """
 
     paths = ("/agents",)

@@ -78,11 +78,12 @@ class DecisionsAnswer(Done, frozen=True, kw_only=True):
 
 
 class DecisionsQuestion(Question[DecisionsAnswer], frozen=True, kw_only=True, tag="decisions"):
-    """List decisions, other events (`events`), or both (`all`); newest first.
+    """List decisions, newest first.
 
-    `rule` is a rule or how its name begins; `text` is looked for in what an agent said.
-    Rows older than `since` are left out, and those of events up to `after` or from `before` on.
-    `count` asks how many rows besides there was no room for.
+    `what` asks for other events (`events`), or for both (`all`). `rule` is a rule or how its
+    name begins; `text` is looked for in what an agent said. Rows older than `since` are left
+    out, and those of events up to `after` or from `before` on. `count` asks how many rows
+    besides there was no room for.
     """
 
     paths = ("/decisions",)

@@ -40,7 +40,7 @@ class GrantMade(Done, frozen=True, kw_only=True):
 
 
 class GrantCommand(Command[GrantMade], GrantTerms, frozen=True, kw_only=True, tag="grant_add"):
-    """Permit a kind of action for a while, without a request; it needs a reason."""
+    """Permit a kind of action for a while; it needs a reason."""
 
     agent: str
     reason: Annotated[str, Meta(max_length=2000)]
@@ -58,7 +58,7 @@ class GrantOver(Done, frozen=True, kw_only=True):
 
 
 class RevokeCommand(Command[GrantOver], frozen=True, kw_only=True, tag="grant_revoke"):
-    """Revoke a grant before it expires."""
+    """Revoke a grant."""
 
     id: str
     reason: Annotated[str, Meta(max_length=2000)] = ""

@@ -99,7 +99,7 @@ class BudgetLifted(Done, frozen=True, kw_only=True):
 
 
 class RaiseCommand(Command[BudgetLifted], frozen=True, kw_only=True, tag="budget_raise"):
-    """Raise a budget until 00:00Z; it needs a reason.
+    """Raise a budget until midnight UTC; it needs a reason.
 
     `name` is that of the agent or the model.
     """
@@ -154,7 +154,7 @@ class BreakersAnswer(Done, frozen=True, kw_only=True):
 
 
 class BreakersQuestion(Question[BreakersAnswer], frozen=True, tag="breakers"):
-    """List circuit breakers and the dependencies that are cut off."""
+    """List circuit breakers and how their calls went."""
 
     paths = ("/breakers",)
 
@@ -245,7 +245,7 @@ class MoneyAnswer(Done, frozen=True, kw_only=True):
 
 
 class MoneyQuestion(Question[MoneyAnswer], frozen=True, tag="money"):
-    """Show today's spending, its pace, and whether the budget lasts until midnight UTC."""
+    """Show today's spending and whether the budget lasts until midnight UTC."""
 
     paths = ("/money",)
 
@@ -277,7 +277,10 @@ class AnomaliesAnswer(Done, frozen=True, kw_only=True):
 
 
 class AnomaliesQuestion(Question[AnomaliesAnswer], frozen=True, tag="anomalies"):
-    """List recent anomalies, the newest or the worst first, of all agents or of one."""
+    """List recent anomalies, and the numbers that detectors compare.
+
+    The newest or the worst first, of all agents or of one.
+    """
 
     paths = ("/anomalies",)
     sort: Literal["at", "severity"] = "at"

@@ -46,11 +46,11 @@ class CommitsAnswer(Done, frozen=True, kw_only=True):
 
 
 class CommitsQuestion(Question[CommitsAnswer], frozen=True, kw_only=True, tag="commits"):
-    """List commits of projects that have a history, the newest first.
+    """List commits of projects with a history, newest first.
 
-    Those of one project, or of all; of an agent, or of one of its sessions. `path` is a file or a
-    folder that they changed, absolute or below the project's folder. `before` is the last commit of
-    the answer before: the list goes on after it.
+    Those of one project, or of all; of an agent, or of one of its sessions. `path` is a file or
+    a folder that they changed, absolute or below the project's folder. `before` is the last
+    commit of the answer before: the list goes on after it.
     """
 
     paths = ("/commits",)
@@ -127,9 +127,10 @@ class RollbackDone(Done, frozen=True, kw_only=True):
 
 
 class RollbackCommand(Command[RollbackDone], frozen=True, kw_only=True, tag="rollback"):
-    """Restore files of a project. Agents that work there are paused meanwhile.
+    """Restore files of a project.
 
-    `soft` goes to the state after a commit, `revert` undoes one.
+    Agents that work there are paused meanwhile. `soft` goes to the state after a commit,
+    `revert` undoes one.
     """
 
     commit: CommitName

@@ -44,9 +44,9 @@ class ResumeDone(Done, frozen=True, kw_only=True):
 
 
 class ResumeCommand(Command[ResumeDone], frozen=True, tag="resume"):
-    """Clear a stop of operators and anomalies.
+    """Clear a stop, of everybody or of one agent.
 
-    A stop file stays until it is removed.
+    It clears what operators and anomalies stopped. A stop file stays until it is removed.
     """
 
     reason: str = ""
@@ -56,7 +56,7 @@ class ResumeCommand(Command[ResumeDone], frozen=True, tag="resume"):
 
 
 class PauseCommand(Command[Done], frozen=True, tag="pause"):
-    """Pause one agent until it is unpaused."""
+    """Pause one agent: it may do nothing, not even read."""
 
     agent: str
     reason: str = ""
@@ -89,9 +89,9 @@ class UnpauseCommand(Command[UnpauseDone], frozen=True, tag="unpause"):
 
 
 class EnterCommand(Command[Done], frozen=True, tag="safe_mode_enter"):
-    """Put one agent into safe mode or, without a name or by the name "*", everybody.
+    """Put an agent, or everybody, into safe mode.
 
-    In safe mode only reading is allowed.
+    Everybody is meant without a name or by the name "*". In safe mode only reading is allowed.
     """
 
     agent: str | None = None
@@ -112,9 +112,10 @@ class SafeModeLeft(Done, frozen=True, kw_only=True):
 
 
 class ExitCommand(Command[SafeModeLeft], frozen=True, tag="safe_mode_exit"):
-    """Leave safe mode: of the agent named, of the only one in it, or of `all`.
+    """Leave safe mode.
 
-    Before the cooldown is over that takes `force` and a reason.
+    Of the agent named, of the only one in it, or of `all`. Before the cooldown is over that
+    takes `force` and a reason.
     """
 
     agent: str | None = None

@@ -72,7 +72,7 @@ class Dropped(Done, frozen=True, kw_only=True):
 
 
 class DropCommand(Command[Dropped], frozen=True, kw_only=True, tag="notify_drop"):
-    """Drop a message that waits. Its request stays open."""
+    """Drop a message that waits; its request stays open."""
 
     id: str
 
@@ -134,7 +134,10 @@ class OutboxAnswer(Done, frozen=True, kw_only=True):
 
 
 class OutboxQuestion(Question[OutboxAnswer], frozen=True, kw_only=True, tag="outbox"):
-    """List messages that were sent, failed or wait; at most `limit`."""
+    """List messages, newest first, and what waits to become one.
+
+    At most `limit`.
+    """
 
     paths = ("/outbox",)
     state: DeliveryState | None = None
@@ -188,7 +191,10 @@ class PreviewAnswer(Done, frozen=True, kw_only=True):
 
 
 class PreviewQuestion(Question[PreviewAnswer], frozen=True, kw_only=True, tag="preview"):
-    """Show what would be sent, of a request or a sample; nothing is sent."""
+    """Show what would be sent; nothing is sent.
+
+    It is of a request, or of a sample.
+    """
 
     paths = ("/preview",)
     channel: str = ""
@@ -204,12 +210,15 @@ class Paired(Done, frozen=True, kw_only=True):
 
 
 class PairCommand(Command[Paired], frozen=True, kw_only=True, tag="pair"):
-    """Return a link by which a browser answers for a recipient without codes."""
+    """Create a link by which one browser answers without codes."""
 
     recipient: str = ""  # empty: the first
 
 
 class RotateCommand(Command[Done], frozen=True, kw_only=True, tag="rotate_links"):
-    """Sign links with a new key. With `revoke_now` earlier links stop working."""
+    """Sign links with a new key.
+
+    With `revoke_now` earlier links stop working.
+    """
 
     revoke_now: bool = False

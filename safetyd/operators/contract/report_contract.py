@@ -22,7 +22,7 @@ class ReportAnswer(Done, frozen=True, kw_only=True):
 
 
 class ReportQuestion(Question[ReportAnswer], frozen=True, kw_only=True, tag="report"):
-    """Return the report of a day, or of all days from one on.
+    """Show the report of a day, or of all days from one on.
 
     One day as `date`, or all days from `since` on until today; neither: today.
     """

@@ -26,9 +26,10 @@ class PendingAnswer(Done, frozen=True, kw_only=True):
 
 
 class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="pending"):
-    """List pending requests: at most `limit`, oldest first, that follow `after`.
+    """List pending requests.
 
-    Without `grants`, rows do not say what may be granted with an approval.
+    At most `limit`, oldest first, that follow `after`. Without `grants`, rows do not say what
+    may be granted with an approval.
     """
 
     paths = ("/requests",)
@@ -47,7 +48,10 @@ class HistoryAnswer(Done, frozen=True, kw_only=True):
 
 
 class HistoryQuestion(Question[HistoryAnswer], frozen=True, kw_only=True, tag="history"):
-    """List how requests ended: at most `limit`, newest first, that follow `after`."""
+    """List how requests ended, newest first.
+
+    At most `limit`, that follow `after`.
+    """
 
     paths = ("/history",)
     limit: Limit = 100
@@ -120,7 +124,10 @@ class ApproveCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="approve
 
 
 class DenyCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="deny"):
-    """Deny requests; `reject` is the same command. The agent receives the reason."""
+    """Deny requests.
+
+    `reject` is the same command. The agent receives the reason.
+    """
 
     ids: Ids
     reason: Words = ""
@@ -133,7 +140,10 @@ class RejectCommand(DenyCommand, frozen=True, kw_only=True, tag="reject"):
 
 
 class DeferCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="defer"):
-    """Defer requests; they stay open, and their deadlines move along."""
+    """Defer requests; they stay open.
+
+    Their deadlines move along.
+    """
 
     ids: Ids
     until: Annotated[datetime, Meta(tz=True)]

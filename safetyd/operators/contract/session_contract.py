@@ -19,7 +19,7 @@ class SignInAnswer(Done, frozen=True, kw_only=True):
 
 
 class SignInQuestion(Question[SignInAnswer], frozen=True, kw_only=True, tag="sign_in"):
-    """Return a link that signs one browser in to the control room, as the sender.
+    """Create a link that signs one browser in to the control room, as the sender.
 
     `numeric`: for a browser that does not find names below localhost, a link by the address.
     """

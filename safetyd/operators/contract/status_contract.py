@@ -92,7 +92,7 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
 
 
 class StatusQuestion(Question[StatusAnswer], frozen=True, tag="status"):
-    """Show the state of the daemon, what is stopped, and the agents that matter most."""
+    """Show the state of the daemon and what is stopped."""
 
     paths = ("/status",)
     protecting = True

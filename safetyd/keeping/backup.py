@@ -11,9 +11,8 @@ import io
 import os
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 from typing import IO, BinaryIO, Final, NamedTuple, cast
 
@@ -25,15 +24,14 @@ from safetyd.journal import transcript_files
 from safetyd.journal.audit import Opened, files
 from safetyd.journal.audit_reading import hash_on, seq_of, start_of
 from safetyd.journal.checkpoints import Unloadable, read, state_digest
+from safetyd.keeping import history_stores
 from safetyd.keeping.age_encryption import encrypting
-from safetyd.keeping.history_stores import HistoryStores, StoreBusy
 from safetyd.keeping.tar_zst import CHUNK_BYTES, tar_into, written_whole
 
 FACTS: Final = "backup.json"
 SUMS: Final = "SHA256SUMS"
 SETTINGS: Final = "safetyd.toml"
 KEYS: Final = "keys"
-FOLDERS: Final = ("reports",)  # beside what has a rule of its own
 JOURNAL_ID: Final = "journal-id"  # by which a database knows the journal, which goes on elsewhere
 
 _ROLES: Final = ("agents", "operators", "observers")
@@ -108,14 +106,15 @@ class Backup:
     def __init__(
         self, source: BackupSource, at: datetime, *, keys: bool, history: bool = False
     ) -> None:
-        content = _content(source.checkpoint)
         try:
+            content = source.checkpoint.read_bytes()
             saved = read(source.checkpoint, content)
-        except Unloadable as exc:
-            raise NoBackup(str(exc)) from exc
+        except (OSError, Unloadable) as exc:
+            raise NoBackup(f"the checkpoint cannot be read: {exc}") from exc
         seq = saved.engine.seq
         audit = list(_audit(source.data_dir / "audit", seq))
-        self._stores = HistoryStores(source.data_dir)
+        stores = history_stores.folders(source.data_dir)
+        self._held = ExitStack()
         self.facts = BackupFacts(
             at=at,
             seq=seq,
@@ -125,32 +124,30 @@ class Backup:
             settings=source.settings is not None,
             names=_names(source.data_dir / KEYS),
             history=history,
-            stores=len(self._stores.folders),
+            stores=len(stores),
             version=__version__,
         )
-        name = f"checkpoints/{source.checkpoint.name}"
         self._entries = [
-            _of_bytes(FACTS, msgspec.json.encode(self.facts)),
-            _of_bytes(name, content),
+            _entry(FACTS, msgspec.json.encode(self.facts)),
+            _entry(f"checkpoints/{source.checkpoint.name}", content),
             *audit,
             *_others(source, seq),
             *(_below(source.data_dir, KEYS) if keys else ()),
-            *(self._histories() if history else ()),
+            *(self._histories(source.data_dir, stores) if history else ()),
         ]
         self.size = sum(entry.size for entry in self._entries)
 
     def close(self) -> None:
-        """Let go of what was held for it."""
-        self._stores.close()
+        """Let the stores of version history be packed again."""
+        self._held.close()
 
-    def _histories(self) -> Iterator[BackupEntry]:
+    def _histories(self, data_dir: Path, stores: Sequence[Path]) -> Iterator[BackupEntry]:
         try:
-            self._stores.hold()
-        except StoreBusy as exc:
+            self._held.enter_context(history_stores.not_packed(stores))
+        except history_stores.StoreBusy as exc:
             raise NoBackup(str(exc)) from exc
-        for name, content in self._stores.contents():
-            size = len(content) if isinstance(content, bytes) else content.stat().st_size
-            yield BackupEntry(name, size, content)
+        for path, content in history_stores.contents(stores):
+            yield _entry(str(path.relative_to(data_dir)), content)
 
     def write(
         self,
@@ -173,7 +170,7 @@ class Backup:
             tar_into(body) as tar,
         ):
             sums = {entry.name: _add(tar, entry, at, progress) for entry in self._entries}
-            _add(tar, _of_bytes(SUMS, sums_text(sums)), at, lambda _count: None)
+            _add(tar, _entry(SUMS, sums_text(sums)), at, lambda _count: None)
 
 
 def sums_text(sums: Mapping[str, str]) -> bytes:
@@ -190,13 +187,6 @@ def _add(tar: tarfile.TarFile, entry: BackupEntry, at: int, progress: Progress) 
         hashed = Hashed(cast("BinaryIO", file), progress)
         tar.addfile(info, cast("IO[bytes]", hashed))
     return hashed.sum
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as exc:
-        raise NoBackup(f"the checkpoint {path} cannot be read: {exc.strerror}") from exc
 
 
 def _audit(directory: Path, seq: int) -> Iterator[BackupEntry]:
@@ -224,13 +214,13 @@ def _head(audit: Sequence[BackupEntry], seq: int) -> str:
 
 def _others(source: BackupSource, seq: int) -> Iterator[BackupEntry]:
     yield from _transcripts(source.data_dir / transcript_files.DIRECTORY, seq)
-    yield from chain.from_iterable(_below(source.data_dir, name) for name in FOLDERS)
+    yield from _below(source.data_dir, "reports")
     if source.settings is not None:
-        yield _of_bytes(SETTINGS, source.settings.read_bytes())
+        yield _entry(SETTINGS, source.settings.read_bytes())
     # A stop must hold after a restore too.
     for path in (source.data_dir / HELD, source.data_dir / JOURNAL_ID, *source.stop_files):
         if path.parent == source.data_dir and path.is_file():
-            yield _of_bytes(path.name, path.read_bytes())
+            yield _entry(path.name, path.read_bytes())
 
 
 def _transcripts(directory: Path, seq: int) -> Iterator[BackupEntry]:
@@ -238,16 +228,15 @@ def _transcripts(directory: Path, seq: int) -> Iterator[BackupEntry]:
     for name in transcript_files.names(directory):
         path = directory / f"{name}.json"
         if transcript_files.seq_in(path) <= seq:
-            yield BackupEntry(f"{directory.name}/{path.name}", path.stat().st_size, path)
+            yield _entry(f"{directory.name}/{path.name}", path)
     written = min(transcript_files.last_written(directory), seq)
-    yield _of_bytes(f"{directory.name}/{transcript_files.WRITTEN}", b"%d\n" % written)
+    yield _entry(f"{directory.name}/{transcript_files.WRITTEN}", b"%d\n" % written)
 
 
 def _below(data_dir: Path, folder: str) -> Iterator[BackupEntry]:
     for path in sorted((data_dir / folder).rglob("*")):
         if path.is_file() and not path.is_symlink():
-            name = str(path.relative_to(data_dir))
-            yield BackupEntry(name, path.stat().st_size, path)
+            yield _entry(str(path.relative_to(data_dir)), path)
 
 
 def _names(keys: Path) -> dict[str, tuple[str, ...]]:
@@ -255,5 +244,6 @@ def _names(keys: Path) -> dict[str, tuple[str, ...]]:
     return {role: tuple(names) for role, names in found.items() if names}
 
 
-def _of_bytes(name: str, content: bytes) -> BackupEntry:
-    return BackupEntry(name, len(content), content)
+def _entry(name: str, content: bytes | Path) -> BackupEntry:
+    size = len(content) if isinstance(content, bytes) else content.stat().st_size
+    return BackupEntry(name, size, content)

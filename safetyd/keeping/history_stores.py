@@ -6,8 +6,8 @@ and only packing removes one: it is held off until the backup is written, and no
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
@@ -27,51 +27,37 @@ class StoreBusy(Exception):
     """A store is being packed for longer than a backup waits."""
 
 
-class HistoryStores:
-    """The stores of a data directory; they can be packed again after `close`."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
-        self._held = ExitStack()
-        self.folders = store_folders(data_dir)
-
-    def hold(self) -> None:
-        """Let nothing be packed from now on; raises `StoreBusy`."""
-        try:
-            for folder in self.folders:
-                held = os.open(
-                    folder.with_suffix(".packing"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-                )
-                self._held.callback(os.close, held)
-                _lock(held, folder)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self._held.close()
-
-    def contents(self) -> Iterator[tuple[str, bytes | Path]]:
-        """Yield every file by its name in the data directory; what can change, as it is now."""
-        for folder in self.folders:
-            for path in _changing(folder):
-                yield self._name(path), path.read_bytes()
-            for path in _files(folder / _OBJECTS):
-                if not path.name.startswith(_HALF_OBJECT):
-                    yield self._name(path), path
-
-    def _name(self, path: Path) -> str:
-        return str(path.relative_to(self._data_dir))
-
-
-def store_folders(data_dir: Path) -> tuple[Path, ...]:
+def folders(data_dir: Path) -> tuple[Path, ...]:
+    """Return the stores of a data directory."""
     found = sorted((data_dir / DIRECTORY).glob(f"*/{_STORE}"))
     return tuple(path for path in found if path.is_dir() and not path.is_symlink())
 
 
+@contextmanager
+def not_packed(stores: Sequence[Path]) -> Iterator[None]:
+    """Let nothing be packed meanwhile; raises `StoreBusy`."""
+    with ExitStack() as held:
+        for folder in stores:
+            path = folder.with_suffix(".packing")
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            held.callback(os.close, lock)
+            _wait_for(lock, folder)
+        yield
+
+
+def contents(stores: Sequence[Path]) -> Iterator[tuple[Path, bytes | Path]]:
+    """Yield every file with its content; what can change, as it is now."""
+    for folder in stores:
+        for path in _changing(folder):
+            yield path, path.read_bytes()
+        for path in _files(folder / _OBJECTS):
+            if not path.name.startswith(_HALF_OBJECT):
+                yield path, path
+
+
 def complete(data_dir: Path) -> None:
     """Make the folders that git needs of a store, though nothing may be in them."""
-    for folder in store_folders(data_dir):
+    for folder in folders(data_dir):
         for name in (_REFS, _OBJECTS):
             (folder / name).mkdir(mode=0o700, exist_ok=True)
 
@@ -88,11 +74,11 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
 
 
-def _lock(held: int, folder: Path) -> None:
+def _wait_for(lock: int, folder: Path) -> None:
     patience = monotonic() + WAIT_S
     while True:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if monotonic() > patience:
                 raise StoreBusy(f"{folder} is being packed: try again later") from None

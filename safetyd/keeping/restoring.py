@@ -159,7 +159,7 @@ class _Places:
 
     def __init__(self) -> None:
         self._files: set[PurePosixPath] = set()
-        self._folders: set[PurePosixPath] = set()
+        self._taken: set[PurePosixPath] = set()  # files, and folders that have some
 
     def find(self, member: TarInfo) -> PurePosixPath:
         path = PurePosixPath(member.name)
@@ -167,10 +167,10 @@ class _Places:
             raise BackupUnusable(f"it holds {member.name!r}, which would lead out of the directory")
         if not member.isfile():
             raise BackupUnusable(f"it holds {member.name!r}, which is not a file")
-        if path in self._files | self._folders or self._files & set(path.parents):
+        if path in self._taken or any(above in self._files for above in path.parents):
             raise BackupUnusable(f"it holds {member.name!r} twice")
         self._files.add(path)
-        self._folders.update(path.parents)
+        self._taken.update((path, *path.parents))
         return path
 
 

@@ -4,7 +4,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from click.testing import CliRunner
@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from safetyd.console.cli import run
 from tests.conftest import RunningDaemon, environment
 
+SAFETYD = (sys.executable, "-m", "safetyd")
 _OURS = (
     "AI_COMPANY_ENABLED",
     "SAFETYD_DATA_DIR",
@@ -44,15 +45,25 @@ def told(daemon: RunningDaemon, *arguments: str, stdin: str = "", **variables: s
     return here(*arguments, stdin=stdin, SAFETYD_DATA_DIR=str(daemon.data_dir), **variables)
 
 
-def at_a_terminal(*arguments: str, typed: str = "", after: str = "", **variables: str) -> str:
+def at_a_terminal(
+    *arguments: str,
+    typed: str = "",
+    after: str = "",
+    program: Sequence[str] = SAFETYD,
+    **variables: str,
+) -> str:
     """Run a command in a terminal of its own and return what stands there in the end.
 
     What is `typed` before a command hides it is lost: then `after` is the question to wait for.
     """
     own, theirs = pty.openpty()
-    command = [sys.executable, "-m", "safetyd", *arguments]
     with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**variables)
+        [*program, *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment(**variables),
+        start_new_session=True,
     ):
         os.close(theirs)
         said = b""

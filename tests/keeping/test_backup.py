@@ -3,7 +3,6 @@ import subprocess
 from pathlib import Path
 
 import msgspec
-import pyrage
 import pytest
 
 from safetyd.core.engine.engine import Engine
@@ -14,6 +13,7 @@ from safetyd.journal.audit import files, verify
 from safetyd.journal.audit_reading import lines_after
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint, state_digest
 from safetyd.keeping.backup import NoBackup
+from tests.console.console_rig import at_a_terminal
 from tests.event_samples import one_of_each
 from tests.keeping.backup_rig import PASSPHRASE, BackupRig, ignored
 from tests.story import propose, resume
@@ -148,9 +148,9 @@ def test_other_programs_read_a_backup(rig: BackupRig, key: str):
     elif key == "recipient":
         recipient = identity.read_text().split("public key: ")[1].split()[0]
         run("age", "--decrypt", "-i", identity, "-o", opened, rig.back_up(recipients=[recipient]))
-    else:  # which `age` reads at a terminal only
-        encrypted = rig.back_up(PASSPHRASE).read_bytes()
-        opened.write_bytes(pyrage.passphrase.decrypt(encrypted, PASSPHRASE))
+    else:
+        decrypt = ("--decrypt", "-o", str(opened), str(rig.back_up(PASSPHRASE)))
+        at_a_terminal(*decrypt, program=["age"], typed=f"{PASSPHRASE}\n", after="passphrase")
 
     run("zstd", "--quiet", "--test", opened)
     run("tar", "--zstd", "-xf", opened, "-C", out)

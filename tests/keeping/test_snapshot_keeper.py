@@ -1,6 +1,6 @@
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -77,6 +77,12 @@ class KeeperRig:
         room = self.archive_room if directory.name == "archives" else self.room
         return Spare(room, room)
 
+    async def look_on(self, days: Iterable[int]) -> None:
+        """Look once on each of these days, counted from the first."""
+        for number in days:
+            self.now = FIRST + timedelta(days=number)
+            await self.keeper.look()
+
     @property
     def missed(self) -> list[str]:
         """The days of which it was said that they are missing."""
@@ -98,20 +104,46 @@ def rig(tmp_path: Path) -> KeeperRig:
 
 
 @pytest.mark.req("S2.21")
-async def test_a_snapshot_is_taken_each_day_at_its_hour(rig: KeeperRig):
+@pytest.mark.parametrize("restarted", [True, False])  # or slept
+@pytest.mark.parametrize(
+    ("away", "missed", "taken"),
+    [
+        (timedelta(0), "", None),
+        (timedelta(hours=23, minutes=59), "", None),
+        (timedelta(days=1), "", ("2026-03-03", False)),
+        (timedelta(days=1, hours=5), "", ("2026-03-03", True)),
+        (timedelta(days=2, hours=5), "2026-03-03", ("2026-03-04", True)),
+        (timedelta(days=3, hours=-1), "2026-03-03", ("2026-03-04", True)),
+        (timedelta(days=3, hours=5), "2026-03-03 to 2026-03-04", ("2026-03-05", True)),
+        # Of a year no more than a month is told.
+        (timedelta(days=365), "2027-01-31 to 2027-03-01", ("2027-03-02", False)),
+    ],
+)
+async def test_a_day_is_taken_once_and_days_that_nobody_can_make_up_for_are_told_once(
+    rig: KeeperRig,
+    away: timedelta,
+    missed: str,
+    taken: tuple[str, bool] | None,
+    *,
+    restarted: bool,
+):
     await rig.keeper.look()
-    rig.now += timedelta(hours=23, minutes=59)
-    await rig.keeper.look()
-    assert rig.told == [("SnapshotTaken", "2026-03-02", False)]
+    rig.now += away
+    for _ in range(2):
+        if restarted:
+            rig.restart()
+        await rig.keeper.look()
 
-    rig.now += timedelta(minutes=1)
-    await rig.keeper.look()
+    first = ("SnapshotTaken", "2026-03-02", False)
+    assert [row for row in rig.told if row[0] == "SnapshotTaken"] == [
+        *(first, *([("SnapshotTaken", *taken)] if taken else []))
+    ]
+    assert rig.missed == ([missed] if missed else [])
+    assert rig.known.missing is None
+    assert rig.checkpoints == (2 if taken else 1)
 
-    assert rig.told[1:] == [("SnapshotTaken", "2026-03-03", False)]
-    assert rig.snapshots.days() == [date(2026, 3, 2), date(2026, 3, 3)]
-    assert rig.checkpoints == 2
 
-
+@pytest.mark.req("S2.21")
 async def test_no_snapshot_is_taken_where_none_is_wanted(rig: KeeperRig):
     rig.config = HistoryConfig()
 
@@ -119,33 +151,6 @@ async def test_no_snapshot_is_taken_where_none_is_wanted(rig: KeeperRig):
 
     assert rig.events == []
     assert list(rig.data_dir.iterdir()) == []
-
-
-@pytest.mark.req("S2.21")
-async def test_a_missed_day_is_made_up_for_at_the_next_start(rig: KeeperRig):
-    await rig.keeper.look()
-    rig.now += timedelta(days=3, hours=5)
-    rig.restart()
-
-    await rig.keeper.look()
-
-    assert rig.told[2:] == [("SnapshotTaken", "2026-03-05", True)]
-
-
-@pytest.mark.req("S2.21")
-async def test_days_that_nobody_can_make_up_for_are_told_once(
-    rig: KeeperRig,
-):
-    await rig.keeper.look()
-    rig.now += timedelta(days=3, hours=5)
-    rig.restart()
-    await rig.keeper.look()
-    rig.restart()
-    await rig.keeper.look()
-
-    assert rig.missed == ["2026-03-03 to 2026-03-04"]
-    assert [kind for kind, _, _ in rig.told] == ["SnapshotTaken", "SnapshotMissed", "SnapshotTaken"]
-    assert rig.known.missing is None
 
 
 async def test_days_that_are_missing_are_told_once_though_no_start_can_make_up_for_them(
@@ -164,44 +169,6 @@ async def test_days_that_are_missing_are_told_once_though_no_start_can_make_up_f
     assert (rig.known.missing.since, rig.known.missing.day) == ("2026-03-03", "2026-03-04")
 
 
-async def test_a_start_before_the_hour_tells_of_the_days_before(rig: KeeperRig):
-    await rig.keeper.look()
-    rig.now += timedelta(days=3, hours=-1)
-    rig.restart()
-    await rig.keeper.look()
-
-    assert rig.missed == ["2026-03-03"]
-    assert rig.told[-1] == ("SnapshotTaken", "2026-03-04", True)
-
-
-@pytest.mark.parametrize("off", [timedelta(days=1), timedelta(days=1, hours=5)])
-async def test_who_makes_up_for_the_only_day_has_missed_nothing(rig: KeeperRig, off: timedelta):
-    await rig.keeper.look()
-    rig.now += off
-    rig.restart()
-    await rig.keeper.look()
-
-    assert rig.missed == []
-
-
-async def test_of_a_year_in_which_nothing_ran_a_month_is_told(rig: KeeperRig):
-    await rig.keeper.look()
-    rig.now += timedelta(days=365)
-    rig.restart()
-    await rig.keeper.look()
-
-    (missed,) = (event for event in rig.events if isinstance(event, SnapshotMissed))
-    assert len(missed.each_day()) == SNAPSHOT_DAYS
-
-
-async def test_a_machine_that_slept_tells_what_it_missed(rig: KeeperRig):
-    await rig.keeper.look()
-    rig.now += timedelta(days=2, hours=5)
-    await rig.keeper.look()
-
-    assert rig.missed == ["2026-03-03"]
-
-
 async def test_days_on_which_no_snapshot_was_wanted_are_not_missing(rig: KeeperRig):
     await rig.keeper.look()
     wanted, rig.config = rig.config, HistoryConfig()
@@ -213,23 +180,16 @@ async def test_days_on_which_no_snapshot_was_wanted_are_not_missing(rig: KeeperR
 
     assert rig.missed == []
     assert rig.told[-1][1] == "2026-03-06"
+    rig.now += timedelta(days=2)
+    await rig.keeper.look()
+    assert rig.missed == ["2026-03-07"]
 
 
 async def test_the_first_snapshot_of_all_misses_nothing(rig: KeeperRig):
     rig.now += timedelta(hours=8)
     await rig.keeper.look()
 
-    assert [kind for kind, _, _ in rig.told] == ["SnapshotTaken"]
-
-
-async def test_what_was_taken_before_a_restart_is_not_taken_again(rig: KeeperRig):
-    await rig.keeper.look()
-    rig.restart()
-
-    await rig.keeper.look()
-
-    assert len(rig.told) == 1
-    assert rig.checkpoints == 1
+    assert rig.told == [("SnapshotTaken", "2026-03-02", True)]
 
 
 @pytest.mark.req("S2.21")
@@ -257,9 +217,7 @@ async def test_a_snapshot_that_fails_is_missing_until_it_is_made_up_for(
 
 @pytest.mark.req("S2.23")
 async def test_old_snapshots_are_archived_and_let_go(rig: KeeperRig):
-    for days in (0, 6, 8, SNAPSHOT_DAYS):
-        rig.now = FIRST + timedelta(days=days)
-        await rig.keeper.look()
+    await rig.look_on((0, 6, 8, SNAPSHOT_DAYS))
 
     assert rig.snapshots.days() == [date(2026, 3, 8), date(2026, 3, 10), date(2026, 4, 1)]
     assert sorted(path.name for path in (rig.data_dir / "archives").iterdir()) == [
@@ -269,9 +227,7 @@ async def test_old_snapshots_are_archived_and_let_go(rig: KeeperRig):
 
 async def test_no_archive_is_written_to_a_disk_that_is_nearly_full(rig: KeeperRig):
     rig.archive_room = 1000.0
-    for days in (0, 8):
-        rig.now = FIRST + timedelta(days=days)
-        await rig.keeper.look()
+    await rig.look_on((0, 8))
 
     assert list((rig.data_dir / "archives").iterdir()) == []
     assert rig.known.unarchived == "2026-W10"
@@ -281,26 +237,25 @@ async def test_no_archive_is_written_to_a_disk_that_is_nearly_full(rig: KeeperRi
     assert rig.known.unarchived == ""
 
 
-async def test_a_disk_for_archives_that_is_not_there_costs_no_snapshot(
+async def test_a_disk_for_archives_that_is_not_there_costs_no_snapshot_and_is_told_each_week(
     rig: KeeperRig, caplog: pytest.LogCaptureFixture
 ):
     rig.config = HistoryConfig(snapshot_at="03:30", archive_dir=str(rig.data_dir / "disk"))
-    for days in (0, 6, 8, 9, 40):
-        rig.now = FIRST + timedelta(days=days)
-        await rig.keeper.look()
+    await rig.look_on((*range(15), 60))
 
-    assert sum(kind == "SnapshotTaken" for kind, _, _ in rig.told) == 5
+    assert sum(kind == "SnapshotTaken" for kind, _, _ in rig.told) == 16
     assert "2026-W10 is not archived, and its last snapshot stays" in caplog.text
-    assert rig.snapshots.days() == [date(2026, 3, 8), date(2026, 3, 11), date(2026, 4, 11)]
+    told = [event.week for event in rig.events if isinstance(event, ArchiveFailed)]
+    assert told == ["2026-W10", "2026-W11", "2026-W12"]
+    last_of_weeks = [date(2026, 3, 8), date(2026, 3, 15), date(2026, 3, 16)]
+    assert rig.snapshots.days() == [*last_of_weeks, date(2026, 5, 1)]
 
 
 @pytest.mark.req("S2.23")
 async def test_a_week_that_is_not_archived_is_told_once_and_tried_again(rig: KeeperRig):
     disk = rig.data_dir / "disk"
     rig.config = HistoryConfig(snapshot_at="03:30", archive_dir=str(disk))
-    for days in (0, 7):
-        rig.now = FIRST + timedelta(days=days)
-        await rig.keeper.look()
+    await rig.look_on((0, 7))
     rig.restart()
     await rig.keeper.look()
     failed = [event for event in rig.events if isinstance(event, ArchiveFailed)]
@@ -317,16 +272,6 @@ async def test_a_week_that_is_not_archived_is_told_once_and_tried_again(rig: Kee
     assert isinstance(made, WeekArchived)
     assert made.size == (disk / "2026-W10.tar.zst").stat().st_size
     assert rig.known.unarchived == ""
-
-
-async def test_each_week_that_is_not_archived_is_told(rig: KeeperRig):
-    rig.config = HistoryConfig(snapshot_at="03:30", archive_dir=str(rig.data_dir / "disk"))
-    for days in range(22):
-        rig.now = FIRST + timedelta(days=days)
-        await rig.keeper.look()
-
-    told = [event.week for event in rig.events if isinstance(event, ArchiveFailed)]
-    assert told == ["2026-W10", "2026-W11", "2026-W12"]
 
 
 async def test_a_failure_does_not_hold_back_the_snapshot_of_the_next_day(rig: KeeperRig):

@@ -51,12 +51,16 @@ async def connected(url: str) -> AsyncIterator[HardenedClient]:
 async def client(jetstream: NatsProcess) -> AsyncIterator[HardenedClient]:
     """A connection to a server that holds no journal yet."""
     async with connected(jetstream.url) as client:
-        with suppress(nats.js.errors.NotFoundError):
-            await client.jetstream(timeout=PATIENCE_S).delete_stream(STREAM)
-        # The server removes files after its answer, and until then may fail to make new ones.
-        removed = jetstream.directory / "jetstream" / "$G" / "streams" / f".{STREAM}"
-        await until(lambda: not removed.exists())
+        await forget_journal(client, jetstream)
         yield client
+
+
+async def forget_journal(client: HardenedClient, bus: NatsProcess) -> None:
+    with suppress(nats.js.errors.NotFoundError):
+        await client.jetstream(timeout=PATIENCE_S).delete_stream(STREAM)
+    # The server removes files after its answer, and until then may fail to make new ones.
+    removed = bus.directory / "jetstream" / "$G" / "streams" / f".{STREAM}"
+    await until(lambda: not removed.exists())
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from safetyd.journal.checkpoint_bucket import CheckpointBucket
 from safetyd.journal.checkpoints import Checkpoints
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.journal.recovery import Restored, restore
-from safetyd.journal.stream import Journal
+from safetyd.journal.stream import JetStreamJournal
 
 log = logging.getLogger("safetyd.daemon")
 
@@ -121,7 +121,7 @@ class Daemon:
             await connections.connect(url, server, stack)
             with connections.needed():
                 bucket = await self._join_bus(connections, reload) if server is None else None
-                journal = Journal(connections.main.client, self._subjects, self._boot_id)
+                journal = JetStreamJournal(connections.main.client, self._subjects, self._boot_id)
                 restored = await self._rebuild(journal, reload)
             resources = Resources(
                 settings=self._settings,
@@ -173,7 +173,7 @@ class Daemon:
         await bucket.fetch(self._checkpoints)
         return bucket
 
-    async def _rebuild(self, journal: Journal, reload: Reload) -> Restored:
+    async def _rebuild(self, journal: JetStreamJournal, reload: Reload) -> Restored:
         await journal.open(MAX_JOURNAL_BYTES)
         with files_needed(self._data_dir):
             torn = self._audit.open()

@@ -17,7 +17,7 @@ from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoint_bucket import CheckpointBucket
 from safetyd.journal.checkpoints import Checkpoints
 from safetyd.journal.mailbox import Mailbox
-from safetyd.journal.stream import Journal
+from safetyd.journal.stream import JetStreamJournal
 
 
 class Resources(NamedTuple):
@@ -36,7 +36,7 @@ class Resources(NamedTuple):
     audit: Audit
     checkpoints: Checkpoints
     connections: Connections
-    journal: Journal
+    journal: JetStreamJournal
     server: EmbeddedServer | None
     reserve: StopReserve | None
     bucket: CheckpointBucket | None

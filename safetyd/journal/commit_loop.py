@@ -8,7 +8,7 @@ append is written, or another daemon owns the journal and this one ends.
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -22,8 +22,8 @@ from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.event import Event, Moment
 from safetyd.journal.audit import Audit
+from safetyd.journal.journals import MAX_BATCH_BYTES, Append, Journal
 from safetyd.journal.mailbox import STALLED_S, Effects, Envelope, Mailbox
-from safetyd.journal.stream import MAX_BATCH_BYTES, Append
 
 ALLOW_LEAVES_WITHIN_S: Final = 2.0
 RESTS: Final = 3.0  # times as long as a slice of a question took
@@ -46,21 +46,6 @@ def _nothing() -> None: ...
 
 def _no_conclusions(_state: EngineState, _given: Sequence[Conclusion]) -> Callable[[], None]:
     return _nothing
-
-
-class AppendOnly(Protocol):
-    """The writing end of a journal."""
-
-    last: int  # the stream sequence of the newest batch that is known to be written
-    problem: str  # why what is under way is not written yet
-
-    def send(self, batch: bytes) -> Append:
-        """Send a batch that follows all that were sent before."""
-        ...
-
-    async def settle(self, append: Append) -> int:
-        """Return the stream sequence once the batch is durable."""
-        ...
 
 
 def put(engine: Engine, envelope: Envelope, moment: Moment) -> Sequence[Event]:
@@ -121,7 +106,7 @@ class CommitLoop:
         self,
         mailbox: Mailbox,
         engine: Engine,
-        journal: AppendOnly,
+        journal: Journal,
         audit: Audit,
         clock: Clock,
         *,
@@ -249,7 +234,7 @@ class CommitLoop:
         """Wait until a batch is written, mirror it, and let its answers go."""
         batch, began = sent.batch, self._under_way[0]
         if sent.append is not None:
-            self._told_seq = await self._journal.settle(sent.append)
+            self._told_seq = await sent.append.settled()
             self._appended(uptime() - began, len(batch.lines))
             await self._mirror(batch)
         self._under_way.popleft()

@@ -13,8 +13,8 @@ from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoint_bucket import CheckpointBucket
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
 from safetyd.journal.commit_loop import CommitLoop, Frozen
+from safetyd.journal.journals import Journal, JournalSilent
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
-from safetyd.journal.stream import Journal
 
 LOOK_S: Final = 1.0
 EVERY_S: Final = 600.0
@@ -84,7 +84,7 @@ class Compaction:
     async def _trim(self) -> None:
         try:
             await self._journal.trim(self._older)
-        except (nats.errors.Error, TimeoutError) as exc:
+        except JournalSilent as exc:
             log.warning("the journal was not trimmed and will be next time: %s", exc)
 
     async def _due(self) -> bool:
@@ -101,7 +101,7 @@ class Compaction:
         self._measured_seq = self._loop.seq
         try:
             return await self._journal.used() > FORCED_AT
-        except (nats.errors.Error, TimeoutError):
+        except JournalSilent:
             return False
 
     async def _freeze(self) -> tuple[int, Frozen]:

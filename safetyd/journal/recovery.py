@@ -11,7 +11,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
-from safetyd.journal.stream import Journal
+from safetyd.journal.journals import Journal
 
 _LOST: Final = (
     "the journal was lost or replaced. Put it back, or move audit files and checkpoints away to "

@@ -1,4 +1,4 @@
-"""The log that everything is rebuilt from: one JetStream stream, one message per batch of lines.
+"""The journal in JetStream: one stream, one message per batch of lines.
 
 Every append names the sequence it expects to follow, so of two daemons only one can write. An
 append whose answer was lost is sent again until there is one; "wrong last sequence" is never
@@ -20,8 +20,8 @@ from nats.js import JetStreamContext
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
 from safetyd.clock import uptime
+from safetyd.journal.journals import JournalSilent
 
-MAX_BATCH_BYTES: Final = 192 * 1024
 ANSWER_S: Final = 1.0
 AGAIN_S: Final = 0.1
 WATCH_S: Final = 0.5
@@ -62,17 +62,23 @@ class Ack(msgspec.Struct):
 _decode_ack = msgspec.json.Decoder(Ack).decode
 
 
-class Append:
+class SentAppend:
     """A batch that was sent; `written` gets its stream sequence."""
 
-    def __init__(self, number: int, message_id: str, batch: bytes) -> None:
+    def __init__(
+        self, journal: "JetStreamJournal", number: int, message_id: str, batch: bytes
+    ) -> None:
+        self._journal = journal
         self.number = number
         self.message_id = message_id
         self.batch = batch
         self.written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
+    async def settled(self) -> int:
+        return await self._journal.settle(self)
 
-class Journal:
+
+class JetStreamJournal:
     """Append and replay over one connection."""
 
     def __init__(self, client: HardenedClient, subjects: Subjects, boot_id: str) -> None:
@@ -84,7 +90,7 @@ class Journal:
         self._boot_id = boot_id
         self._inbox = f"_INBOX.daemon.{boot_id}"
         self._sent = 0
-        self._under_way: dict[int, Append] = {}  # by number, in the order they were sent
+        self._under_way: dict[int, SentAppend] = {}  # by number, in the order they were sent
         self._settling = anyio.Lock()
         self._seen = 0.0
         self.last = 0  # the stream sequence of the newest batch that is known to be written
@@ -113,15 +119,14 @@ class Journal:
         _check(info.config, wanted)
         self.last = info.state.last_seq if info.state.messages else 0
 
-    def send(self, batch: bytes) -> Append:
-        """Send a batch that follows all that were sent before."""
+    def send(self, batch: bytes) -> SentAppend:
         self._sent += 1
-        append = Append(self._sent, f"{self._boot_id}-{self._sent}", batch)
+        append = SentAppend(self, self._sent, f"{self._boot_id}-{self._sent}", batch)
         self._under_way[append.number] = append
         self._client.send(self._command(append))
         return append
 
-    async def settle(self, append: Append) -> int:
+    async def settle(self, append: SentAppend) -> int:
         """Return the stream sequence once the batch would survive a power cut."""
         with anyio.move_on_after(ANSWER_S):
             return await asyncio.shield(append.written)
@@ -148,7 +153,6 @@ class Journal:
             await anyio.sleep(WATCH_S)
 
     async def replay(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield every batch after a stream sequence, with its own, up to the end."""
         if self.last <= after:
             return
         config = js_api.ConsumerConfig(
@@ -168,18 +172,22 @@ class Journal:
         await subscription.unsubscribe()
 
     async def first(self) -> int:
-        """Return the oldest stream sequence that is still there."""
         return (await self._js.stream_info(STREAM)).state.first_seq
 
     async def used(self) -> float:
-        """Return which share of its bytes the stream holds."""
-        info = await self._js.stream_info(STREAM)
+        try:
+            info = await self._js.stream_info(STREAM)
+        except (nats.errors.Error, TimeoutError) as exc:
+            raise JournalSilent(str(exc)) from exc
         return info.state.bytes / info.config.max_bytes if info.config.max_bytes else 0.0
 
     async def trim(self, below: int) -> None:
-        """Forget what came before a stream sequence; the newest batch always stays."""
-        if 0 < below <= self.last:
+        if not 0 < below <= self.last:
+            return
+        try:
             await self._js.purge_stream(STREAM, seq=below)
+        except (nats.errors.Error, TimeoutError) as exc:
+            raise JournalSilent(str(exc)) from exc
 
     def _answered(self, subject: bytes, _reply: bytes, payload: bytes) -> None:
         number = int(subject[subject.rfind(b".") + 1 :])
@@ -239,7 +247,7 @@ class Journal:
         if not under_way[-1].written.done():
             await anyio.sleep(AGAIN_S)
 
-    def _command(self, append: Append) -> bytes:
+    def _command(self, append: SentAppend) -> bytes:
         before = [earlier for earlier in self._under_way.values() if earlier.number < append.number]
         fence = f"Nats-Expected-Last-Subject-Sequence: {self.last + len(before)}\r\n"
         if before:

@@ -1,40 +1,72 @@
-"""A journal in memory whose acknowledgements come when the test says so."""
+"""A journal whose batches are written and acknowledged when the test says so."""
 
 from collections import deque
+from collections.abc import AsyncIterator
+
+import anyio
 
 from safetyd.core.engine.journal_lines import decode_batch
 from safetyd.core.events.event import Event
-from safetyd.journal.stream import Append
+from safetyd.journal.journals import Journal
+
+
+class DelayedAppend:
+    def __init__(self, batch: bytes) -> None:
+        self.batch = batch
+        self._sequence = 0
+        self._arrived = anyio.Event()
+
+    async def settled(self) -> int:
+        await self._arrived.wait()
+        return self._sequence
+
+    def arrive(self, sequence: int) -> None:
+        self._sequence = sequence
+        self._arrived.set()
 
 
 class DelayedJournal:
-    """Appends are sent at once; each is durable from its acknowledgement on."""
+    """Holds batches back on their way into another journal, which a restart may replace."""
 
-    def __init__(self) -> None:
-        self.last = 0
-        self.problem = ""
+    problem = ""
+
+    def __init__(self, inner: Journal) -> None:
+        self.inner = inner
         self.durable: list[Event] = []
-        self._sent: deque[Append] = deque()
+        self._sent: deque[DelayedAppend] = deque()
 
-    def send(self, batch: bytes) -> Append:
-        append = Append(self.last + len(self._sent) + 1, "", batch)
+    @property
+    def last(self) -> int:
+        return self.inner.last
+
+    def send(self, batch: bytes) -> DelayedAppend:
+        append = DelayedAppend(batch)
         self._sent.append(append)
         return append
 
-    async def settle(self, append: Append) -> int:
-        return await append.written
+    def replay(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
+        return self.inner.replay(after)
+
+    async def first(self) -> int:
+        return await self.inner.first()
+
+    async def used(self) -> float:
+        return await self.inner.used()
+
+    async def trim(self, below: int) -> None:
+        await self.inner.trim(below)
 
     @property
     def unacknowledged(self) -> int:
         return len(self._sent)
 
-    def acknowledge(self, *, arrives: bool = True) -> None:
-        """Write the oldest append; one that does not arrive leaves its sender waiting."""
+    async def acknowledge(self, *, arrives: bool = True) -> None:
+        """Write the oldest append; if the acknowledgement is lost, its sender goes on waiting."""
         append = self._sent.popleft()
-        self.last += 1
+        sequence = await self.inner.send(append.batch).settled()
         self.durable += decode_batch(append.batch)
         if arrives:
-            append.written.set_result(self.last)
+            append.arrive(sequence)
 
     def lose(self) -> None:
         """Forget everything that was sent and not written, as a crash does."""

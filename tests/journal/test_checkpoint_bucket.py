@@ -13,7 +13,7 @@ from safetyd.journal.audit import Audit, verify
 from safetyd.journal.checkpoint_bucket import BUCKET, CheckpointBucket
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
 from safetyd.journal.recovery import JournalLost, restore
-from safetyd.journal.stream import Journal
+from safetyd.journal.stream import JetStreamJournal
 from tests.story import play, propose
 
 
@@ -56,7 +56,7 @@ async def test_only_the_two_newest_stay(bucket: CheckpointBucket, tmp_path: Path
 async def test_taking_over_a_trimmed_journal_says_what_the_audit_file_lacks(
     client: HardenedClient, tmp_path: Path
 ) -> None:
-    engine, journal = Engine(Policy()), Journal(client, Subjects(), "boot")
+    engine, journal = Engine(Policy()), JetStreamJournal(client, Subjects(), "boot")
     await journal.open(1024**2)
     for n in range(6):
         events = play(engine, propose(n * 100, id=f"p{n}", text=f"{n}"))
@@ -80,7 +80,7 @@ async def test_taking_over_a_trimmed_journal_says_what_the_audit_file_lacks(
 async def test_lost_journal_is_not_taken_for_a_new_one(
     client: HardenedClient, tmp_path: Path
 ) -> None:
-    journal = Journal(client, Subjects(), "boot")
+    journal = JetStreamJournal(client, Subjects(), "boot")
     await journal.open(1024**2)
     audit = Audit(tmp_path / "audit", 10**6)
     audit.open()

@@ -26,6 +26,7 @@ from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
 from safetyd.journal.audit_reading import lines_after
 from safetyd.journal.commit_loop import CommitLoop, Frozen
+from safetyd.journal.journals import MAX_BATCH_BYTES
 from safetyd.journal.mailbox import (
     EventEnvelope,
     InquiryEnvelope,
@@ -33,7 +34,7 @@ from safetyd.journal.mailbox import (
     QuestionEnvelope,
     Slices,
 )
-from safetyd.journal.stream import MAX_BATCH_BYTES, Displaced, Journal
+from safetyd.journal.stream import Displaced, JetStreamJournal
 from safetyd.operators.handlers import encoded
 from tests.captured_connection import REPLY, CapturedPublisher, never_fails
 from tests.nats_process import NatsProcess
@@ -57,7 +58,7 @@ class FullDisk(Audit):
 class LoopRig:
     """A loop over a real journal and a real audit file, and what came of its envelopes."""
 
-    def __init__(self, journal: Journal, directory: Path) -> None:
+    def __init__(self, journal: JetStreamJournal, directory: Path) -> None:
         self.directory = directory
         self.journal = journal
         self.audit = FullDisk(directory, MAX_BYTES)
@@ -123,13 +124,13 @@ class LoopRig:
 
 @pytest.fixture
 async def rig(client: HardenedClient, tmp_path: Path) -> LoopRig:
-    journal = Journal(client, Subjects(), "b00t")
+    journal = JetStreamJournal(client, Subjects(), "b00t")
     await journal.open(MAX_BYTES)
     await client.flush()
     return LoopRig(journal, tmp_path)
 
 
-async def batches(journal: Journal) -> list[list[Event]]:
+async def batches(journal: JetStreamJournal) -> list[list[Event]]:
     return [decode_batch(batch) async for _, batch in journal.replay(0)]
 
 
@@ -369,7 +370,7 @@ async def test_loop_ends_when_another_daemon_writes(
 ) -> None:
     monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.2)
     async with connected(jetstream.url) as theirs:
-        other = Journal(theirs, Subjects(), "other")
+        other = JetStreamJournal(theirs, Subjects(), "other")
         await other.open(MAX_BYTES)
         await theirs.flush()
         await other.append(b"{}")

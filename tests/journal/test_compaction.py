@@ -19,7 +19,7 @@ from safetyd.journal.commit_loop import CommitLoop
 from safetyd.journal.compaction import EVERY_EVENTS, EVERY_S, MEASURED_EVENTS, Compaction
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.journal.recovery import restore
-from safetyd.journal.stream import Journal
+from safetyd.journal.stream import JetStreamJournal
 from tests.nats_process import NatsProcess
 from tests.servers import frozen, until
 from tests.story import stop
@@ -42,7 +42,7 @@ class CompactionRig:
     """A compaction over a loop that works."""
 
     def __init__(
-        self, journal: Journal, directory: Path, bucket: CheckpointBucket | None = None
+        self, journal: JetStreamJournal, directory: Path, bucket: CheckpointBucket | None = None
     ) -> None:
         self.journal = journal
         self.audit = Audit(directory / "audit", MAX_BYTES)
@@ -70,7 +70,7 @@ class CompactionRig:
 
 @pytest.fixture
 async def rig(client: HardenedClient, tmp_path: Path) -> AsyncIterator[CompactionRig]:
-    journal = Journal(client, Subjects(), "b00t")
+    journal = JetStreamJournal(client, Subjects(), "b00t")
     await journal.open(MAX_BYTES)
     await client.flush()
     rig = CompactionRig(journal, tmp_path)

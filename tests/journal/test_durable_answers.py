@@ -1,14 +1,17 @@
 """Nothing that leaves the process mentions an event that is not in the journal.
 
 Random stories of proposals, answers, pauses, questions and messages run against the real commit
-loop. The journal acknowledges late, and the daemon may crash at any point and start again.
+loop, over a journal in memory and over JetStream. The journal acknowledges late, and the daemon may
+crash at any point and start again from what is written.
 """
 
 import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -33,8 +36,12 @@ from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
 from safetyd.journal.audit import Audit
+from safetyd.journal.checkpoints import Checkpoints
 from safetyd.journal.commit_loop import CommitLoop
+from safetyd.journal.journals import Journal, MemoryJournal
 from safetyd.journal.mailbox import CommandEnvelope, EventEnvelope, InquiryEnvelope, Mailbox
+from safetyd.journal.recovery import restore
+from safetyd.journal.stream import JetStreamJournal
 from safetyd.monitoring.metrics import Metrics
 from safetyd.monitoring.safety_events import SafetyEvents
 from safetyd.notify.channel import Channel, Limits, Receipt
@@ -49,8 +56,10 @@ from safetyd.operators.views.request_view import pending
 from tests.captured_connection import CapturedPublisher, never_fails
 from tests.examples import examples
 from tests.journal.delayed_journal import DelayedJournal
+from tests.nats_process import NatsProcess
 from tests.notify.compose_rig import BATCH_S, FakeLinks, box, telling
 from tests.operators.bound_handlers import read_review, taken
+from tests.servers import connected, forget_journal
 from tests.web.link_site import HandClock
 
 AGENT: Final = "code"
@@ -119,17 +128,19 @@ class Life:
     """A daemon from its start to its crash: the commit loop, and everything that speaks."""
 
     def __init__(
-        self, journal: DelayedJournal, watcher: Watcher, clock: StoryClock, place: Path
+        self,
+        engine: Engine,
+        journal: DelayedJournal,
+        audit: Audit,
+        watcher: Watcher,
+        clock: StoryClock,
+        place: Path,
     ) -> None:
         self.clock = clock
         self.watcher = watcher
         self.mailbox = Mailbox()
-        self.engine = Engine(POLICY)
-        self.engine.replay(journal.durable)
+        self.engine = engine
         self._wire = CapturedPublisher()
-        self._directory = Path(tempfile.mkdtemp(dir=place))
-        audit = Audit(self._directory, 64 * 1024 * 1024)
-        audit.open()
         self._held = HeldReplies({False: self._wire.publisher}, StopFlag())
         composer = Composer(FakeLinks(), box)
         self._dispatch = Dispatch(self.mailbox, clock, composer, self._open_channels)
@@ -241,19 +252,36 @@ FATES: Final = ("written", "all written", "crash", "crash after writing")
 stories = st.lists(st.sampled_from((*STEPS, *FATES, "written", "all written")), max_size=40)
 
 
-async def live(story: list[str], place: Path) -> Watcher:
+OpenJournal = Callable[[], AbstractAsyncContextManager[Journal]]
+
+
+async def live(story: list[str], open_journal: OpenJournal, place: Path) -> Watcher:
     """Play a story; return who watched it."""
-    journal, clock, steps = DelayedJournal(), StoryClock(), iter(story)
+    clock, steps = StoryClock(), iter(story)
+    async with open_journal() as inner:
+        journal = DelayedJournal(inner)
     watcher = Watcher(journal)
     crashed = True
     while crashed:
-        async with anyio.create_task_group() as tasks:
-            life = Life(journal, watcher, clock, place)
+        async with open_journal() as journal.inner, anyio.create_task_group() as tasks:
+            life = await started(journal, watcher, clock, place)
             life.start(tasks)
             crashed = await until_crash(life, journal, steps)
             tasks.cancel_scope.cancel()
         journal.lose()
     return watcher
+
+
+async def started(
+    journal: DelayedJournal, watcher: Watcher, clock: StoryClock, place: Path
+) -> Life:
+    """Start a daemon from the journal alone."""
+    directory = Path(tempfile.mkdtemp(dir=place))
+    audit = Audit(directory, 64 * 1024 * 1024)
+    audit.open()
+    restored = await restore(POLICY, Checkpoints(directory / "checkpoints"), journal, audit)
+    assert restored.replayed == len(journal.durable)
+    return Life(restored.engine, journal, audit, watcher, clock, place)
 
 
 async def until_crash(life: Life, journal: DelayedJournal, steps: Iterator[str]) -> bool:
@@ -267,7 +295,7 @@ async def until_crash(life: Life, journal: DelayedJournal, steps: Iterator[str])
             await write(life, journal, ALL)
         elif step == "crash after writing":
             while journal.unacknowledged:
-                journal.acknowledge(arrives=False)
+                await journal.acknowledge(arrives=False)
             return True
         else:
             return True
@@ -277,15 +305,43 @@ async def until_crash(life: Life, journal: DelayedJournal, steps: Iterator[str])
 
 async def write(life: Life, journal: DelayedJournal, most: int) -> None:
     while most and journal.unacknowledged:
-        journal.acknowledge()
+        await journal.acknowledge()
         await life.rest()
         most -= 1
 
 
-def play(story: list[str]) -> Watcher:
+def in_memory() -> OpenJournal:
+    journal = MemoryJournal()
+
+    @asynccontextmanager
+    async def open_() -> AsyncIterator[Journal]:
+        yield journal
+
+    return open_
+
+
+def in_jetstream(bus: NatsProcess) -> OpenJournal:
+    """Return what opens an empty stream, and the same one from then on, each time as a daemon."""
+    boots = count()
+
+    @asynccontextmanager
+    async def open_() -> AsyncIterator[Journal]:
+        async with connected(bus.url) as client:
+            boot = next(boots)
+            if boot == 0:
+                await forget_journal(client, bus)
+            journal = JetStreamJournal(client, Subjects(), f"boot{boot}")
+            await journal.open(16 * 1024 * 1024)
+            await client.flush()
+            yield journal
+
+    return open_
+
+
+def play(story: list[str], open_journal: OpenJournal) -> Watcher:
     place = Path(tempfile.mkdtemp())
     try:
-        return anyio.run(live, story, place)
+        return anyio.run(live, story, open_journal, place)
     finally:
         shutil.rmtree(place)
 
@@ -303,11 +359,20 @@ REPEATED: Final = ["propose p1", "all written", "tick", "propose p2", "written",
 @given(story=stories)
 @example(story=OVERTAKEN)
 @example(story=REPEATED)
-def test_nothing_leaves_that_is_not_in_the_journal(story: list[str]) -> None:
-    assert play([*story, "written"]).wrong == []
+def test_nothing_leaves_that_is_not_in_a_journal_in_memory(story: list[str]) -> None:
+    assert play([*story, "written"], in_memory()).wrong == []
 
 
-def test_stories_make_the_daemon_speak() -> None:
+@examples(0.2)
+@given(story=stories)
+@example(story=OVERTAKEN)
+@example(story=REPEATED)
+def test_nothing_leaves_that_is_not_in_jetstream(jetstream: NatsProcess, story: list[str]) -> None:
+    assert play([*story, "written"], in_jetstream(jetstream)).wrong == []
+
+
+def test_stories_make_the_daemon_speak(jetstream: NatsProcess) -> None:
     story = ["propose p1", "propose p2", "look", "all written", "tick", "all written"]
 
-    assert play(story).count > 10
+    for open_journal in (in_memory(), in_jetstream(jetstream)):
+        assert play(story, open_journal).count > 10

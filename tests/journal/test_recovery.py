@@ -3,8 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from safetyd.bus.nats_client import HardenedClient
-from safetyd.bus.subjects import Subjects
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.event import Event
@@ -12,8 +10,8 @@ from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit, files, verify
 from safetyd.journal.audit_reading import lines_after
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
+from safetyd.journal.journals import MemoryJournal
 from safetyd.journal.recovery import JournalLost, JournalTrimmed, Restored, restore
-from safetyd.journal.stream import Journal
 from tests.story import ask, play, propose, resume, stop
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -22,8 +20,8 @@ MAX_BYTES = 16 * 1024 * 1024
 class RecoveryRig:
     """A daemon's memory: journal, audit file and checkpoints, as a start finds them."""
 
-    def __init__(self, journal: Journal, directory: Path) -> None:
-        self.journal = journal
+    def __init__(self, directory: Path) -> None:
+        self.journal = MemoryJournal()
         self.directory = directory
         self.checkpoints = Checkpoints(directory / "checkpoints")
         self.engine = Engine(Policy())
@@ -34,7 +32,7 @@ class RecoveryRig:
         for event in story:
             events = play(self.engine, event)
             lines = [encode(each) for each in events]
-            await self.journal.append(b"\n".join(lines))
+            self.journal.write(events)
             if mirrored:
                 audit.append(lines, events[-1].seq)
         audit.close()
@@ -61,11 +59,8 @@ class RecoveryRig:
 
 
 @pytest.fixture
-async def rig(client: HardenedClient, tmp_path: Path) -> RecoveryRig:
-    journal = Journal(client, Subjects(), "b00t")
-    await journal.open(MAX_BYTES)
-    await client.flush()
-    return RecoveryRig(journal, tmp_path)
+def rig(tmp_path: Path) -> RecoveryRig:
+    return RecoveryRig(tmp_path)
 
 
 def same(restored: Restored, rig: RecoveryRig) -> bool:
@@ -156,9 +151,7 @@ async def test_journal_trimmed_above_every_good_checkpoint_is_refused(rig: Recov
         await rig.start()
 
 
-async def test_journal_that_ends_before_the_audit_file_is_refused(
-    rig: RecoveryRig, client: HardenedClient
-) -> None:
+async def test_journal_that_ends_before_the_audit_file_is_refused(rig: RecoveryRig) -> None:
     await rig.live(propose(0), stop(1))
     audit = rig.audit()
     events = play(rig.engine, resume(2))
@@ -167,20 +160,16 @@ async def test_journal_that_ends_before_the_audit_file_is_refused(
 
     with pytest.raises(JournalLost, match="the audit file ends with event 5"):
         await rig.start()
-    assert client.is_connected
 
 
 async def test_checkpoint_newer_than_the_journal_is_refused(
-    rig: RecoveryRig, client: HardenedClient, tmp_path: Path
+    rig: RecoveryRig, tmp_path: Path
 ) -> None:
     await rig.live(propose(0), stop(1))
     rig.save()
     for path in files(tmp_path / "audit"):
         path.unlink()
-    await client.jetstream().delete_stream("SAFETY_JOURNAL")
-    fresh = Journal(client, Subjects(), "next")
-    await fresh.open(MAX_BYTES)
-    rig.journal = fresh
+    rig.journal = MemoryJournal()
 
     with pytest.raises(JournalLost):
         await rig.start()
@@ -210,7 +199,7 @@ async def test_audit_file_that_holds_half_a_batch_gets_the_rest(rig: RecoveryRig
     await rig.live(propose(0))
     events = play(rig.engine, stop(1))
     lines = [encode(event) for event in events]
-    await rig.journal.append(b"\n".join(lines))
+    rig.journal.write(events)
     audit = rig.audit()
     audit.append(lines[:1], 2)
     audit.close()

@@ -7,7 +7,8 @@ import pytest
 
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
-from safetyd.journal.stream import Displaced, Journal, JournalUnusable
+from safetyd.journal.journals import Journal, MemoryJournal
+from safetyd.journal.stream import Displaced, JetStreamJournal, JournalUnusable
 from tests.nats_process import NatsProcess
 from tests.servers import PATIENCE_S, connected, down, frozen, until
 
@@ -15,7 +16,7 @@ MAX_BYTES = 16 * 1024 * 1024
 SUBJECTS = Subjects()
 
 
-class Deaf(Journal):
+class Deaf(JetStreamJournal):
     """A journal that gets no answer to what it sends, although it arrives."""
 
     def _answered(self, subject: bytes, _reply: bytes, payload: bytes) -> None: ...
@@ -30,20 +31,27 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def journal(client: HardenedClient) -> Journal:
+async def journal(client: HardenedClient) -> JetStreamJournal:
     return await opened(client)
 
 
+@pytest.fixture(params=["in memory", "JetStream"])
+def either(request: pytest.FixtureRequest, journal: JetStreamJournal) -> Journal:
+    return journal if request.param == "JetStream" else MemoryJournal()
+
+
 @pytest.fixture
-async def other(jetstream: NatsProcess, journal: Journal) -> AsyncIterator[Journal]:
+async def other(
+    jetstream: NatsProcess, journal: JetStreamJournal
+) -> AsyncIterator[JetStreamJournal]:
     """Another daemon's journal, over the same log."""
     assert journal.last == 0
     async with connected(jetstream.url) as theirs:
         yield await opened(theirs, "other")
 
 
-async def opened(client: HardenedClient, boot_id: str = "b00t") -> Journal:
-    journal = Journal(client, SUBJECTS, boot_id)
+async def opened(client: HardenedClient, boot_id: str = "b00t") -> JetStreamJournal:
+    journal = JetStreamJournal(client, SUBJECTS, boot_id)
     await journal.open(MAX_BYTES)
     await client.flush()
     return journal
@@ -53,28 +61,32 @@ async def replayed(journal: Journal, after: int = 0) -> list[tuple[int, bytes]]:
     return [each async for each in journal.replay(after)]
 
 
+async def written(journal: Journal, batch: bytes) -> int:
+    return await journal.send(batch).settled()
+
+
 async def stored(client: HardenedClient) -> int:
     return (await client.jetstream().stream_info(STREAM)).state.messages
 
 
-async def until_unwell(journal: Journal) -> None:
+async def until_unwell(journal: JetStreamJournal) -> None:
     await until(lambda: journal.problem)
 
 
-async def test_batches_come_back_in_the_order_they_were_appended(journal: Journal) -> None:
-    assert [await journal.append(b"one"), await journal.append(b"two")] == [1, 2]
+async def test_batches_come_back_in_the_order_they_were_appended(either: Journal) -> None:
+    assert [await written(either, b"one"), await written(either, b"two")] == [1, 2]
 
-    assert await replayed(journal) == [(1, b"one"), (2, b"two")]
-    assert await replayed(journal, after=1) == [(2, b"two")]
-    assert await replayed(journal, after=2) == []
+    assert await replayed(either) == [(1, b"one"), (2, b"two")]
+    assert await replayed(either, after=1) == [(2, b"two")]
+    assert await replayed(either, after=2) == []
 
 
-async def test_empty_journal_replays_nothing(journal: Journal) -> None:
-    assert await replayed(journal) == []
+async def test_empty_journal_replays_nothing(either: Journal) -> None:
+    assert await replayed(either) == []
 
 
 async def test_more_batches_than_are_read_at_once_all_come_back(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
+    journal: JetStreamJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.journal.stream.READ_AHEAD", 7)
     for number in range(30):
@@ -84,7 +96,7 @@ async def test_more_batches_than_are_read_at_once_all_come_back(
 
 
 async def test_next_daemon_goes_on_where_the_last_one_ended(
-    journal: Journal, client: HardenedClient
+    journal: JetStreamJournal, client: HardenedClient
 ) -> None:
     await journal.append(b"one")
 
@@ -94,7 +106,7 @@ async def test_next_daemon_goes_on_where_the_last_one_ended(
     assert await fresh.append(b"two") == 2
 
 
-async def test_many_batches_may_be_under_way(journal: Journal) -> None:
+async def test_many_batches_may_be_under_way(journal: JetStreamJournal) -> None:
     appends = [journal.send(b"%d" % number) for number in range(20)]
 
     sequences = [await journal.settle(append) for append in appends]
@@ -103,7 +115,7 @@ async def test_many_batches_may_be_under_way(journal: Journal) -> None:
     assert journal.last == 20
 
 
-async def test_settling_the_newest_settles_all_before_it(journal: Journal) -> None:
+async def test_settling_the_newest_settles_all_before_it(journal: JetStreamJournal) -> None:
     first, second = journal.send(b"one"), journal.send(b"two")
 
     await journal.settle(second)
@@ -111,10 +123,12 @@ async def test_settling_the_newest_settles_all_before_it(journal: Journal) -> No
     assert first.written.result() == 1
 
 
-async def test_of_two_writers_exactly_one_wins(journal: Journal, other: Journal) -> None:
+async def test_of_two_writers_exactly_one_wins(
+    journal: JetStreamJournal, other: JetStreamJournal
+) -> None:
     outcomes: list[str] = []
 
-    async def write(who: Journal) -> None:
+    async def write(who: JetStreamJournal) -> None:
         try:
             await who.append(b"mine")
             outcomes.append("written")
@@ -130,7 +144,7 @@ async def test_of_two_writers_exactly_one_wins(journal: Journal, other: Journal)
 
 
 async def test_loop_that_was_displaced_never_writes_again(
-    journal: Journal, other: Journal, client: HardenedClient
+    journal: JetStreamJournal, other: JetStreamJournal, client: HardenedClient
 ) -> None:
     await other.append(b"theirs")
 
@@ -142,7 +156,7 @@ async def test_loop_that_was_displaced_never_writes_again(
 
 
 async def test_batch_behind_one_that_was_refused_does_not_follow_anothers(
-    journal: Journal, other: Journal, client: HardenedClient
+    journal: JetStreamJournal, other: JetStreamJournal, client: HardenedClient
 ) -> None:
     await other.append(b"theirs")
     first, second = journal.send(b"ours"), journal.send(b"ours too")
@@ -155,7 +169,7 @@ async def test_batch_behind_one_that_was_refused_does_not_follow_anothers(
 
 
 async def test_append_whose_answer_was_lost_is_recognised_as_written(
-    client: HardenedClient, journal: Journal
+    client: HardenedClient, journal: JetStreamJournal
 ) -> None:
     deaf = Deaf(client, SUBJECTS, "deaf")
     await deaf.open(MAX_BYTES)
@@ -167,7 +181,7 @@ async def test_append_whose_answer_was_lost_is_recognised_as_written(
 
 
 async def test_repeat_of_an_append_that_arrived_is_not_written_twice(
-    journal: Journal, client: HardenedClient
+    journal: JetStreamJournal, client: HardenedClient
 ) -> None:
     append = journal.send(b"one")
     client.send(journal._command(append) * 2)
@@ -178,7 +192,7 @@ async def test_repeat_of_an_append_that_arrived_is_not_written_twice(
 
 
 async def test_lost_answer_to_one_of_many_is_found_out(
-    client: HardenedClient, journal: Journal
+    client: HardenedClient, journal: JetStreamJournal
 ) -> None:
     assert journal.last == 0
     deaf = Deaf(client, SUBJECTS, "deaf")
@@ -190,7 +204,7 @@ async def test_lost_answer_to_one_of_many_is_found_out(
 
 
 async def test_answer_lost_and_log_taken_is_displaced(
-    client: HardenedClient, other: Journal
+    client: HardenedClient, other: JetStreamJournal
 ) -> None:
     deaf = Deaf(client, SUBJECTS, "deaf")
     await deaf.open(MAX_BYTES)
@@ -204,7 +218,7 @@ async def test_answer_lost_and_log_taken_is_displaced(
 
 
 async def test_frozen_server_is_a_problem_until_it_answers_again(
-    journal: Journal, jetstream: NatsProcess, client: HardenedClient
+    journal: JetStreamJournal, jetstream: NatsProcess, client: HardenedClient
 ) -> None:
     async with anyio.create_task_group() as tasks:
         with frozen(jetstream):
@@ -217,7 +231,7 @@ async def test_frozen_server_is_a_problem_until_it_answers_again(
 
 
 async def test_server_killed_during_an_append_does_not_lose_or_double_it(
-    journal: Journal, jetstream: NatsProcess, client: HardenedClient
+    journal: JetStreamJournal, jetstream: NatsProcess, client: HardenedClient
 ) -> None:
     await journal.append(b"before")
 
@@ -233,7 +247,7 @@ async def test_server_killed_during_an_append_does_not_lose_or_double_it(
 
 
 async def test_server_killed_right_after_an_append_has_it_on_disk(
-    journal: Journal, jetstream: NatsProcess, client: HardenedClient
+    journal: JetStreamJournal, jetstream: NatsProcess, client: HardenedClient
 ) -> None:
     append = journal.send(b"one")
     await client.flush()
@@ -247,7 +261,7 @@ async def test_server_killed_right_after_an_append_has_it_on_disk(
 
 
 async def test_stream_that_is_not_there_yet_is_waited_for(
-    journal: Journal, client: HardenedClient, jetstream: NatsProcess
+    journal: JetStreamJournal, client: HardenedClient, jetstream: NatsProcess
 ) -> None:
     await client.jetstream().delete_stream(STREAM)
 
@@ -263,7 +277,7 @@ async def test_stream_that_is_not_there_yet_is_waited_for(
 async def test_full_journal_says_so_and_goes_on_when_there_is_room(
     client: HardenedClient,
 ) -> None:
-    journal = Journal(client, SUBJECTS, "b00t")
+    journal = JetStreamJournal(client, SUBJECTS, "b00t")
     await journal.open(4096)
     await journal.append(b"x" * 2000)
     await journal.append(b"y" * 200)
@@ -279,23 +293,25 @@ async def test_full_journal_says_so_and_goes_on_when_there_is_room(
     assert journal.last == 3
 
 
-async def test_trimming_forgets_what_came_before_and_never_the_newest(journal: Journal) -> None:
+async def test_trimming_forgets_what_came_before_and_never_the_newest(
+    either: Journal,
+) -> None:
     for batch in (b"one", b"two", b"three"):
-        await journal.append(batch)
+        await written(either, batch)
 
-    await journal.trim(2)
-    middle = await journal.first()
-    await journal.trim(3)
-    newest = await journal.first()
-    await journal.trim(4)
-    await journal.trim(0)
+    await either.trim(2)
+    middle = await either.first()
+    await either.trim(3)
+    newest = await either.first()
+    await either.trim(4)
+    await either.trim(0)
 
     assert (middle, newest) == (2, 3)
-    assert await replayed(journal, after=2) == [(3, b"three")]
-    assert await journal.append(b"four") == 4
+    assert await replayed(either, after=2) == [(3, b"three")]
+    assert await written(either, b"four") == 4
 
 
-async def test_share_that_is_used_grows(journal: Journal) -> None:
+async def test_share_that_is_used_grows(journal: JetStreamJournal) -> None:
     before = await journal.used()
     await journal.append(b"x" * 160_000)
 
@@ -303,7 +319,7 @@ async def test_share_that_is_used_grows(journal: Journal) -> None:
     assert 0.009 < await journal.used() < 0.011
 
 
-async def test_watching_keeps_the_log_in_sight(journal: Journal) -> None:
+async def test_watching_keeps_the_log_in_sight(journal: JetStreamJournal) -> None:
     await journal.append(b"one")
     never = journal.unseen_s
 
@@ -316,7 +332,7 @@ async def test_watching_keeps_the_log_in_sight(journal: Journal) -> None:
 
 
 async def test_watching_notices_another_loop_without_writing(
-    journal: Journal, other: Journal
+    journal: JetStreamJournal, other: JetStreamJournal
 ) -> None:
     await other.append(b"theirs")
 
@@ -324,7 +340,7 @@ async def test_watching_notices_another_loop_without_writing(
         await journal.watch()
 
 
-async def test_watching_while_batches_are_written_raises_nothing(journal: Journal) -> None:
+async def test_watching_while_batches_are_written_raises_nothing(journal: JetStreamJournal) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(journal.watch)
         for number in range(200):
@@ -335,7 +351,7 @@ async def test_watching_while_batches_are_written_raises_nothing(journal: Journa
 
 
 async def test_log_that_cannot_be_seen_grows_older(
-    journal: Journal, jetstream: NatsProcess
+    journal: JetStreamJournal, jetstream: NatsProcess
 ) -> None:
     await journal.append(b"one")
     async with anyio.create_task_group() as tasks:
@@ -379,7 +395,7 @@ async def test_stream_that_would_forget_is_refused(
 
 
 async def test_log_without_a_bound_uses_none_of_it(client: HardenedClient) -> None:
-    journal = Journal(client, SUBJECTS, "b00t")
+    journal = JetStreamJournal(client, SUBJECTS, "b00t")
     await journal.open(-1)
     await journal.append(b"one")
 

@@ -16,8 +16,8 @@ from safetyd.core.events.guard_events import (
 )
 from safetyd.core.policy import Policy
 from safetyd.journal.commit_loop import INPUT_BYTES, put
+from safetyd.journal.journals import MAX_BATCH_BYTES
 from safetyd.journal.mailbox import CommandEnvelope
-from safetyd.journal.stream import MAX_BATCH_BYTES
 from safetyd.operators.commands import PLANS
 from safetyd.operators.replies import CommandRefused
 from tests.captured_connection import never_fails

@@ -10,13 +10,13 @@ from safetyd.core.approvals.request import Answer, ApprovalsConfig, Request, Sta
 from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.engine_state import Checkpoint
-from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import SafeModeEntered, SafeModeExited
 from safetyd.core.events.request_events import Allowed, Answered, Cancelled, Deferred
 from safetyd.core.messages.decision import Decision
 from safetyd.core.policy import Policy
+from safetyd.journal.journals import MemoryJournal
 from tests.examples import examples
 from tests.story import at, propose, resume, stop, tick
 
@@ -45,7 +45,7 @@ class QueueModel(RuleBasedStateMachine):
         super().__init__()
         self.t = 0.0
         self.engine = Engine(POLICY)
-        self.journal: list[bytes] = []
+        self.journal = MemoryJournal()
         self.asked: list[str] = []
         self.begun: list[tuple[str, str]] = []  # who began what under which approval
         self.ends: dict[str, Ended] = {}
@@ -70,7 +70,7 @@ class QueueModel(RuleBasedStateMachine):
         self.wrote(self.engine.handle(event))
 
     def wrote(self, events: list[Event]) -> None:
-        self.journal += [encode(event) for event in events]
+        self.journal.write(events)
         for event in events:
             if isinstance(event, Decided) and event.uses is not None:
                 self.begun.append((event.uses.request_id, event.id))
@@ -225,7 +225,7 @@ class QueueModel(RuleBasedStateMachine):
     def teardown(self) -> None:
         """The journal and a checkpoint give the same."""
         replayed = Engine(POLICY)
-        replayed.replay(decode(line) for line in self.journal)
+        replayed.replay(self.journal.events())
         restored = Engine.restore(self.engine.save()())
         assert replayed.save()() == self.engine.save()() == restored.save()()
         assert found(replayed) == found(self.engine) == found(restored)

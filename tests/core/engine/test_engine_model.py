@@ -7,7 +7,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.engine_state import Checkpoint
-from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Proposed, Refused, Withheld
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Forgotten
@@ -15,6 +14,7 @@ from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.telemetry import EpisodeEnded, Heartbeat, SessionEnded
 from safetyd.core.policy import Configured, Policy
+from safetyd.journal.journals import MemoryJournal
 from tests.examples import examples
 from tests.story import at, outcome, propose, report, resume, stop, tick
 
@@ -42,14 +42,14 @@ class Story(RuleBasedStateMachine):
         super().__init__()
         self.t = 0.0
         self.engine = Engine(Policy())
-        self.journal: list[bytes] = []
+        self.journal = MemoryJournal()
 
     def step(self, seconds: float) -> float:
         self.t += seconds
         return self.t
 
     def wrote(self, events: list[Event]) -> None:
-        self.journal += [encode(event) for event in events]
+        self.journal.write(events)
 
     @rule(
         seconds=st.floats(0, 30),
@@ -149,7 +149,7 @@ class Story(RuleBasedStateMachine):
 
     def replayed(self) -> Engine:
         fresh = Engine(Policy())
-        fresh.replay(decode(line) for line in self.journal)
+        fresh.replay(self.journal.events())
         return fresh
 
     def copied(self) -> Engine:

@@ -8,8 +8,6 @@ from functools import reduce
 from operator import or_
 from typing import Final, cast
 
-from msgspec.structs import asdict
-
 from safetyd.core.catalogue import (
     daemon_entries,
     decision_entries,
@@ -50,7 +48,7 @@ _INTAKE: Final = "intake."  # how the names of rules begin that refuse what is n
 _UNKNOWN: Final = Notice("", "low")  # what another version wrote
 
 
-class _Fields(dict[str, object]):
+class _Metadata(dict[str, object]):
     """The fields of a template; those that an older version did not write are left open."""
 
     def __missing__(self, name: str) -> object:
@@ -99,7 +97,7 @@ def sentence(
 ) -> str:
     """Return what a SafetyEvent says, in a sentence."""
     who = "all agents without a key" if agent == KEYLESS else agent or "all agents"
-    fields = _Fields({**metadata, "agent": who, "breaker": breaker})
+    fields = _Metadata({**metadata, "agent": who, "breaker": breaker})
     said = NOTICES.get(event_type, _UNKNOWN).says.format_map(fields)
     return because(said, reason) if said else reason
 
@@ -114,10 +112,8 @@ def sentence_of(event: Event) -> str:
     if not entry.says:
         notice = entry.notice_of(event) or _UNKNOWN
         agent, breaker = getattr(event, "agent", None), getattr(event, "breaker", None)
-        return sentence(notice.type, agent, breaker, entry.reason(event), entry.facts(event))
-    if isinstance(entry.says, str):
-        return entry.says.format_map(asdict(event)).removesuffix(": ")
-    return entry.says(event)
+        return sentence(notice.type, agent, breaker, entry.reason_of(event), entry.facts_of(event))
+    return entry.says_of(event).removesuffix(": ")
 
 
 def follows(event: Event) -> bool:

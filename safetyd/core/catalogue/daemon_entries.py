@@ -52,13 +52,13 @@ ENTRIES: Final = (
         KeysChanged,
         notice=Notice("KEYS_CHANGED", "medium", "{by} changed keys"),
         reason=_changes,
-        facts=lambda event: {"by": event.by},
+        facts="by",
     ),
     Entry(
         Configured,
         says="at {why}, policy {digest}",
-        notice=Choice(lambda event: event.why, {"reload": Notice("CONFIG_RELOADED", "low")}),
-        reason=lambda _event: "a new configuration is in force",
+        notice=Choice("why", {"reload": Notice("CONFIG_RELOADED", "low")}),
+        reason="a new configuration is in force",
         facts=lambda event: {"policy": event.digest},
     ),
     Entry(
@@ -70,8 +70,8 @@ ENTRIES: Final = (
     Entry(
         ClockStepped,
         notice=Notice("CLOCK_STEPPED", "medium"),
-        reason=lambda event: f"the wall clock stepped by {event.seconds:+.1f} s",
-        facts=lambda event: {"seconds": event.seconds},
+        reason="the wall clock stepped by {seconds:+.1f} s",
+        facts="seconds",
     ),
     Entry(AuditRecovered, says="{torn_bytes} bytes of a torn line were cut off {file}"),
     Entry(

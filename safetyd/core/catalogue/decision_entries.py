@@ -97,10 +97,9 @@ ENTRIES: Final = (
     Entry(
         Refused,
         notice=Choice(
-            lambda event: "rate" if event.cause == "rate_limit" else "other",
-            {"rate": _RATE, "other": _OTHER},
+            lambda event: "rate_limit" if event.cause == "rate_limit" else "blocked", BLOCKS
         ),
-        reason=lambda event: event.example,
+        reason="{example}",
         facts=lambda event: {"rule": f"intake.{event.cause}", "count": event.count},
     ),
     Entry(Withheld, says="the allow of {id} was not sent to {agent}: {why}"),

@@ -11,7 +11,8 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.core.recipients import ChannelKind
 
 E = TypeVar("E", bound=Event)
-Facts = dict[str, str | int | float | bool | None]
+Fact = str | int | float | bool | None
+Facts = dict[str, Fact]
 
 CHAT: Final[tuple[ChannelKind, ...]] = ("chat", "webhook")
 MAIL_AND_CHAT: Final[tuple[ChannelKind, ...]] = ("email", *CHAT)
@@ -31,9 +32,12 @@ class Notice(NamedTuple):
 
 
 class Choice(NamedTuple, Generic[E]):
-    """The notices of an event that has several; people are not notified if `by` finds none."""
+    """The notices of an event that has several, by a field or a function of it.
 
-    by: Callable[[E], str]
+    People are not notified of what has none.
+    """
+
+    by: str | Callable[[E], str]
     notices: Mapping[str, Notice]
 
 
@@ -69,26 +73,19 @@ def because(said: str, reason: str) -> str:
     return f"{said}: {reason}" if reason else said
 
 
-def _own_reason(event: Event) -> str:
-    return str(getattr(event, "reason", ""))
-
-
-def _no_facts(_event: Event) -> Facts:
-    return {}
-
-
 class Entry(NamedTuple, Generic[E]):
     """What is said about one kind of event.
 
-    With a `notice` it becomes a SafetyEvent, with `reason` and `facts` as its metadata. `says` is
-    its sentence, a template of its fields or a function; without one, its notice has it.
+    `says` is its sentence; without one, its notice has it. With a `notice` it becomes a SafetyEvent
+    with this `reason`, and `facts` as its metadata. All may be functions. Else `says` and `reason`
+    are templates of the event's fields, and `facts` their names.
     """
 
     kind: type[E]
     says: str | Callable[[E], str] = ""
     notice: Notice | Choice[E] | None = None
-    reason: Callable[[E], str] = _own_reason
-    facts: Callable[[E], Facts] = _no_facts
+    reason: str | Callable[[E], str] = "{reason}"
+    facts: str | Callable[[E], Facts] = ""
     alert: Callable[[E], Alert | None] | None = None
     follows: bool | Callable[[E], bool] = False  # the engine makes it of other events
     compared: bool = False  # by a simulation, which otherwise reads only the time of what follows
@@ -105,6 +102,36 @@ class Entry(NamedTuple, Generic[E]):
         return (self.notice,)
 
     def notice_of(self, event: E) -> Notice | None:
-        if isinstance(self.notice, Choice):
-            return self.notice.notices.get(self.notice.by(event))
-        return self.notice
+        if not isinstance(self.notice, Choice):
+            return self.notice
+        by, notices = self.notice
+        return notices.get(getattr(event, by) if isinstance(by, str) else by(event))
+
+    def says_of(self, event: E) -> str:
+        return _filled(self.says, event)
+
+    def reason_of(self, event: E) -> str:
+        return _filled(self.reason, event)
+
+    def facts_of(self, event: E) -> Facts:
+        if isinstance(self.facts, str):
+            return {name: _fact(getattr(event, name)) for name in self.facts.split()}
+        return self.facts(event)
+
+
+class _Fields(dict[str, object]):
+    """The fields and properties of an event, by name."""
+
+    def __init__(self, event: Event) -> None:
+        self._event = event
+
+    def __missing__(self, name: str) -> object:
+        return getattr(self._event, name)
+
+
+def _filled(said: str | Callable[[E], str], event: E) -> str:
+    return said.format_map(_Fields(event)) if isinstance(said, str) else said(event)
+
+
+def _fact(value: Fact | tuple[str, ...]) -> Fact:
+    return " ".join(value) if isinstance(value, tuple) else value

@@ -194,48 +194,44 @@ ENTRIES: Final = (
     Entry(
         Stopped,
         notice=Notice("EMERGENCY_STOP", "critical", "{by} stopped {agent}"),
-        facts=lambda event: {"source": event.source, "by": event.by, "epoch": event.epoch},
+        facts="source by epoch",
         alert=_stopped,
         follows=lambda event: event.source == "anomaly",
     ),
     Entry(
         Resumed,
         notice=Notice("EMERGENCY_RESUME", "medium", "{by} resumed {agent}"),
-        facts=lambda event: {
-            "sources": " ".join(event.sources),
-            "by": event.by,
-            "epoch": event.epoch,
-        },
+        facts="sources by epoch",
     ),
     Entry(
         Paused,  # without an alert: the request that it makes is the message
         notice=Notice("AGENT_PAUSED", "high", "{by} paused {agent}"),
-        facts=lambda event: {"source": event.source, "by": event.by},
+        facts="source by",
         follows=lambda event: event.source != "operator",
     ),
     Entry(
         Unpaused,
         notice=Notice("AGENT_RESUMED", "low", "{by} resumed {agent}"),
-        facts=lambda event: {"sources": " ".join(event.sources), "by": event.by},
+        facts="sources by",
         follows=lambda event: event.approved,
     ),
     Entry(
         SafeModeEntered,
         notice=Notice("SAFE_MODE_ENTERED", "high", "{by} put {agent} into safe mode"),
-        facts=lambda event: {"by": event.by, "errors": event.errors},
+        facts="by errors",
         alert=_safe_mode,
         follows=lambda event: event.by == OWN,
     ),
     Entry(
         SafeModeExited,
         notice=Notice("SAFE_MODE_EXITED", "low", "{by} ended safe mode of {agent}"),
-        facts=lambda event: {"by": event.by, "forced": event.forced},
+        facts="by forced",
     ),
     Entry(
         BreakerMoved,
         says="circuit breaker {breaker} is {state}: {reason}",
         notice=Choice(
-            lambda event: event.state,
+            "state",
             {
                 "open": Notice("CIRCUIT_TRIPPED", "medium", "circuit breaker {breaker} is open"),
                 "closed": Notice("CIRCUIT_RESET", "low", "circuit breaker {breaker} is closed"),
@@ -247,32 +243,27 @@ ENTRIES: Final = (
     Entry(
         BudgetMarked,
         notice=Choice(
-            lambda event: event.mark,
+            "mark",
             {
                 "warning": Notice("COST_WARNING", "medium"),
                 "exceeded": Notice("COST_BUDGET_EXCEEDED", "high"),
             },
         ),
         reason=_used,
-        facts=lambda event: {"scope": event.scope, "id": event.id},
+        facts="scope id",
         alert=_budget,
         follows=True,
     ),
     Entry(
         BudgetRaised,
         notice=Notice("BUDGET_RAISED", "low", "{by} raised the {scope} budget {id} by ${usd:.2f}"),
-        facts=lambda event: {
-            "scope": event.scope,
-            "id": event.id,
-            "usd": event.usd,
-            "by": event.by,
-        },
+        facts="scope id usd by",
     ),
     Entry(
         AnomalyFound,
         notice=Notice("ANOMALY_DETECTED", "low"),  # it says itself how severe it is
-        reason=lambda event: event.message,
-        facts=lambda event: {"rule": event.rule, "severity": event.severity},
+        reason="{message}",
+        facts="rule severity",
         alert=_anomaly,
         follows=True,
         compared=True,

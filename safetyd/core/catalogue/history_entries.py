@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Entry, Facts, Notice
+from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Entry, Notice
 from safetyd.core.events.history_events import (
     ArchiveFailed,
     BackupMade,
@@ -25,17 +25,6 @@ def _in_a_row(event: RollbackOffered) -> str:
     return f"{event.errors} actions in a row failed in project {event.project}"
 
 
-def _rolled_back(event: RolledBack) -> Facts:
-    facts: Facts = {"project": event.project, "kind": event.kind, "commit": event.commit}
-    facts |= {"kept": event.kept, "files": event.files, "by": event.by}
-    return facts | {"made": event.made, "agents": " ".join(event.agents)}
-
-
-def _failed(event: RollbackFailed) -> Facts:
-    facts: Facts = {"project": event.project, "commit": event.commit, "by": event.by}
-    return facts | {"half": event.half, "agents": " ".join(event.agents)}
-
-
 def _not_rolled_back(event: RollbackFailed) -> Alert:
     still = f"Still paused: {', '.join(event.agents)}.\n" if event.agents else ""
     left = f"NOT ROLLED BACK: project {event.project} is as errors left it"
@@ -54,8 +43,8 @@ ENTRIES: Final = (
     Entry(
         CommitFailed,
         notice=Notice("COMMIT_FAILED", "high", "project {project} was not committed"),
-        reason=lambda event: event.error,
-        facts=lambda event: {"project": event.project, "id": event.id},
+        reason="{error}",
+        facts="project id",
         alert=lambda event: Alert(
             key=f"commit {event.project}",
             urgency="normal",
@@ -69,11 +58,7 @@ ENTRIES: Final = (
         RollbackOffered,
         notice=Notice("ROLLBACK_OFFERED", "medium"),
         reason=_in_a_row,
-        facts=lambda event: {
-            "project": event.project,
-            "errors": event.errors,
-            "commit": event.commit,
-        },
+        facts="project errors commit",
         alert=lambda event: Alert(
             key=f"rollback {event.project} {event.agent}",
             urgency="normal",
@@ -89,21 +74,21 @@ ENTRIES: Final = (
     Entry(
         RolledBack,
         notice=Notice("ROLLED_BACK", "medium", "{by} rolled project {project} back to {commit}"),
-        facts=_rolled_back,
+        facts="project kind commit kept files by made agents",
     ),
     Entry(
         RollbackFailed,
         notice=Notice("ROLLBACK_FAILED", "high", "the rollback of project {project} failed"),
-        reason=lambda event: event.error,
-        facts=_failed,
+        reason="{error}",
+        facts="project commit by half agents",
         alert=_not_rolled_back,
     ),
     Entry(SnapshotTaken, says="snapshot of {day}: {files} files, {size} bytes"),
     Entry(
         SnapshotMissed,
         notice=Notice("SNAPSHOT_MISSING", "high", "snapshot missing"),
-        reason=lambda event: f"{event.days}: {event.error}",
-        facts=lambda event: {"day": event.day},
+        reason="{days}: {error}",
+        facts="day",
         alert=lambda event: Alert(
             key="snapshot",
             urgency="normal",
@@ -117,8 +102,8 @@ ENTRIES: Final = (
     Entry(
         ArchiveFailed,
         notice=Notice("ARCHIVE_FAILED", "high", "not archived"),
-        reason=lambda event: f"{event.week}: {event.error}",
-        facts=lambda event: {"week": event.week},
+        reason="{week}: {error}",
+        facts="week",
         alert=lambda event: Alert(
             key=f"archive {event.week}",
             urgency="normal",

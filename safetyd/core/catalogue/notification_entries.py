@@ -65,15 +65,9 @@ ENTRIES: Final = (
     Entry(
         NotTold,
         says="message {delivery} on {channel} is {state}: {error}",
-        notice=Choice(
-            lambda event: event.state, dict.fromkeys(("dead", "undelivered", "parked"), _FAILED)
-        ),
-        reason=lambda event: event.error,
-        facts=lambda event: {
-            "channel": event.channel,
-            "delivery": event.delivery,
-            "state": event.state,
-        },
+        notice=Choice("state", dict.fromkeys(("dead", "undelivered", "parked"), _FAILED)),
+        reason="{error}",
+        facts="channel delivery state",
         alert=_lost,
     ),
     Entry(Unparked, says=lambda event: f"{event.by} retried {', '.join(event.deliveries)}"),
@@ -87,7 +81,7 @@ ENTRIES: Final = (
             },
         ),
         reason=lambda event: "the channel takes messages again" if event.up else event.why,
-        facts=lambda event: {"channel": event.channel},
+        facts="channel",
         alert=lambda event: None if event.up else _outage(event.channel, event.why),
     ),
     Entry(

@@ -50,7 +50,7 @@ ENTRIES: Final = (
     Entry(
         Answered,
         notice=_DECIDED,
-        reason=lambda event: event.words,
+        reason="{words}",
         facts=lambda event: _end(event.request_id, event.answer, event.by, event.via),
     ),
     Entry(
@@ -62,7 +62,7 @@ ENTRIES: Final = (
     Entry(
         Superseded,
         notice=_DECIDED,
-        reason=lambda event: event.by_id,
+        reason="{by_id}",
         facts=lambda event: _end(event.request_id, "superseded", event.agent, "bus"),
         follows=True,
         compared=True,
@@ -70,8 +70,8 @@ ENTRIES: Final = (
     Entry(
         Claimed,
         notice=Notice("ACTION_CLAIMED", "low"),
-        reason=lambda event: f"{event.id} is about to be done",
-        facts=lambda event: {"request_id": event.request_id, "id": event.id},
+        reason="{id} is about to be done",
+        facts="request_id id",
     ),
     Entry(Deferred, says="{by} deferred request {request_id} until {until}"),
     Entry(DenialLifted, says="{by} lifted the denial of request {request_id} of {agent}"),
@@ -98,14 +98,14 @@ ENTRIES: Final = (
     Entry(
         GrantUsed,
         notice=Notice("GRANT_USED", "low", repeats=True),
-        reason=lambda event: f"{event.grant} let {event.id} pass",
-        facts=lambda event: {"grant": event.grant, "id": event.id, "left": event.left},
+        reason="{grant} let {id} pass",
+        facts="grant id left",
         follows=True,
     ),
     Entry(
         GrantRevoked,
         notice=Notice("GRANT_REVOKED", "low", "{by} revoked {grant} of {agent}"),
-        facts=lambda event: {"grant": event.grant, "by": event.by},
+        facts="grant by",
     ),
     Entry(
         GrantEnded,
@@ -116,7 +116,7 @@ ENTRIES: Final = (
     Entry(
         EscalationDenied,
         notice=Notice("ESCALATION_DENIED", "high"),
-        reason=lambda event: f"the pause of {event.agent} stays: {event.why}",
+        reason="the pause of {agent} stays: {why}",
         facts=lambda event: {
             "request_id": event.request_id,
             "kind": "request",

@@ -107,8 +107,8 @@ def _notify(event: Event) -> Sequence[Event]:
     notice = entry.notice_of(event)
     if notice is None:
         return ()
-    agent = getattr(event, "agent", None)
-    return (_safety_event(event, notice.type, entry.reason(event), entry.facts(event), agent),)
+    reason, facts = entry.reason_of(event), entry.facts_of(event)
+    return (_safety_event(event, notice.type, reason, facts, getattr(event, "agent", None)),)
 
 
 def _safety_event(

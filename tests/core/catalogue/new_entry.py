@@ -14,7 +14,7 @@ class KettleBoiled(Event, kw_only=True, tag="kettle_boiled"):
 ENTRY = Entry(
     KettleBoiled,
     notice=Notice("KETTLE_BOILED", "high", "{by} boiled the kettle"),
-    facts=lambda event: {"by": event.by},
+    facts="by",
     alert=lambda event: Alert(
         key="kettle", urgency="high", title=f"KETTLE: {event.reason}", text="Pour it."
     ),

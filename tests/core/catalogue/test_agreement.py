@@ -25,7 +25,6 @@ from safetyd.core.catalogue.catalogue import (
     sentence_of,
     severity_of,
 )
-from safetyd.core.catalogue.entry import Entry, Notice
 from safetyd.core.daily_report.report_fold import ReportFold
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
@@ -62,6 +61,28 @@ GRANT_USED KEYS_CHANGED MODE_VIOLATION NOTIFICATION_FAILED OUTCOME_UNKNOWN PERMI
 PERMISSION_EXPIRED PERMISSION_REQUESTED RATE_LIMIT_BLOCK ROLLBACK_FAILED ROLLBACK_OFFERED
 ROLLED_BACK SAFE_MODE_ENTERED SAFE_MODE_EXITED SNAPSHOT_MISSING
 """
+# Keys and titles of alerts that journals and checkpoints have.
+ALERTS: Final = {
+    "stop code drill": "STOPPED by alice: drill",
+    "message email": "NOT TOLD: email did not deliver a message: 550 no such user",
+    "channel email": "CHANNEL DOWN: email takes no messages: connection refused",
+    "safe_mode a": "SAFE MODE: a may only read",
+    "safe_mode *": "SAFE MODE: everybody may only read",
+    "budget.day warning * 2026-03-01": "WARNING: day budget 2026-03-01, $41.00 of $50.00 used",
+    "budget.day exceeded * 2026-03-01": "EXCEEDED: day budget 2026-03-01, $41.00 of $50.00 used",
+    "prohibited code change_password": "PROHIBITED: code proposed change_password",
+    "anomaly.x medium a": "MEDIUM: m",
+    "anomaly.x high a": "HIGH: m",
+    "anomaly.x critical a": "CRITICAL: m",
+    "anomaly.no_human medium a": "m",
+    "disk warn": "DISK FILLING: the disk at / is 88 % full: 1 B of 9 B is free",
+    "disk critical": "DISK NEARLY FULL: the disk at / is 88 % full: 1 B of 9 B is free",
+    "commit shop": "NO HISTORY: project shop was not committed",
+    "rollback shop a": "ERRORS: 3 in a row in project shop",
+    "no rollback shop": "ROLLBACK NOT FINISHED: project shop",
+    "snapshot": "SNAPSHOT MISSING: 2026-03-02",
+    "archive 2026-W10": "NOT ARCHIVED: the week 2026-W10",
+}
 HERE: Final = "tests.core.catalogue"
 IN_LOG: Final = dict(
     zip(LEVELS, (logging.INFO, logging.WARNING, logging.ERROR, logging.ERROR), strict=True)
@@ -78,7 +99,7 @@ FORMS: Final[dict[type[Event], tuple[dict[str, object], ...]]] = {
         {"severity": "critical"},
         {"severity": "medium", "rule": "anomaly.no_human"},
     ),
-    BudgetMarked: tuple({"mark": "exceeded", "scope": scope} for scope in ("day", "agent")),
+    BudgetMarked: tuple({"mark": "exceeded", "scope": scope} for scope in ("day", "session")),
     SafeModeEntered: ({"agent": None, "reason": "3 agents"},),
     BreakerMoved: ({"state": "closed"}, {"state": "half_open"}),
     NotTold: tuple({"state": s, "by": ""} for s in ("dead", "undelivered", "parked", "quiet")),
@@ -100,7 +121,8 @@ def everything() -> Iterator[Event]:
             yield from (replace(event, use=use) for use in (full, good))
     cloud = propose(1, type="model_call", provider="openai", model="gpt-5")
     yield from play(Engine(Policy(mode="development")), cloud)
-    yield from play(Engine(Policy()), propose(1, type="push"), propose(2, type="change_password"))
+    secret = propose(2, id="p2", type="change_password")
+    yield from play(Engine(Policy()), propose(1, type="push"), secret)
 
 
 def tag(event: Event) -> str:
@@ -216,18 +238,16 @@ def test_every_entry_and_every_notice_has_a_sample() -> None:
         assert all(NOTICES[notice.type] == notice for notice in entry.notices)
 
 
+def test_keys_and_titles_of_alerts_stay_as_journals_have_them() -> None:
+    assert {alert.key: alert.title for e in SAMPLES if (alert := alert_of(e))} == ALERTS
+
+
 def test_an_event_of_another_version_is_shown_with_what_it_has() -> None:
     (stopped,) = (n for e in SAMPLES for n in notices(e) if n.event_type == "EMERGENCY_STOP")
 
     assert sentence_of(replace(stopped, metadata={})) == "? stopped code: drill"
     newer = replace(stopped, event_type="KETTLE_BOILED")
     assert (sentence_of(newer), severity_of(newer)) == ("drill", "low")
-
-
-def test_an_entry_without_facts_has_none() -> None:
-    entry = Entry(Configured, notice=Notice("CONFIG_RELOADED", "low"))
-
-    assert (entry.facts(SAMPLES[0]), entry.reason(SAMPLES[0])) == ({}, "")  # type: ignore[arg-type]
 
 
 def test_no_other_module_has_a_table_of_notices() -> None:

@@ -18,11 +18,7 @@ from safetyd.core.events.guard_events import (
     Stopped,
 )
 from safetyd.core.events.history_events import (
-    ArchiveFailed,
-    CommitFailed,
     RollbackFailed,
-    RollbackOffered,
-    SnapshotMissed,
 )
 from safetyd.core.events.notification_events import ChannelMoved, NotTold, Told
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
@@ -500,23 +496,6 @@ def test_a_pause_is_no_alert() -> None:
     assert alerts(paused) == []
 
 
-def test_a_commit_that_failed_says_what_cannot_be_gone_back_to() -> None:
-    failed = CommitFailed(at=at(0), t=0, project="shop", error="the index is locked", agent="code")
-    alert = told(Policy(), failed)
-
-    assert alert.title == "NO HISTORY: project shop was not committed"
-    assert alert.text.startswith("the index is locked.\n")
-    assert (alert.urgency, alert.agent) == ("normal", "code")
-
-
-def test_errors_in_a_row_offer_the_command_that_goes_back() -> None:
-    offered = RollbackOffered(at=at(0), t=0, project="shop", agent="code", errors=3, commit="4f2a")
-    alert = told(Policy(), offered)
-
-    assert alert.title == "ERRORS: 3 in a row in project shop"
-    assert alert.text.endswith("safetyd rollback 4f2a --soft --project shop --reason WHY")
-
-
 def test_a_way_back_that_failed_says_why_who_is_still_paused_and_what_to_type() -> None:
     about: dict[str, Any] = {"project": "shop", "commit": "4f2a", "error": "no room"}
     alert = told(Policy(), RollbackFailed(at=at(0), t=0, **about))
@@ -529,26 +508,3 @@ def test_a_way_back_that_failed_says_why_who_is_still_paused_and_what_to_type() 
     assert halfway.text == (
         f"no room.\nStill paused: a, b.\n{again} 'src/my cart.py' --project shop --reason WHY"
     )
-
-
-def test_a_missing_snapshot_names_its_day() -> None:
-    alert = told(Policy(), SnapshotMissed(at=at(0), t=0, day="2026-03-01", error="no room"))
-
-    assert alert.title == "SNAPSHOT MISSING: 2026-03-01"
-    assert alert.text == "no room.\nThe last day is tried until it has one; others stay without."
-
-
-def test_a_week_that_is_not_archived_says_what_stays() -> None:
-    failed = ArchiveFailed(at=at(0), t=0, week="2026-W09", error="/mnt/disk is not there")
-    alert = told(Policy(), failed)
-
-    assert alert.title == "NOT ARCHIVED: the week 2026-W09"
-    assert "Its last snapshot stays" in alert.text
-
-
-def test_of_several_missing_snapshots_only_the_last_is_promised() -> None:
-    missed = SnapshotMissed(at=at(0), t=0, since="2026-03-01", day="2026-03-03", error="off")
-    alert = told(Policy(), missed)
-
-    assert alert.title == "SNAPSHOT MISSING: 2026-03-01 to 2026-03-03"
-    assert alert.text.endswith("; others stay without.")

@@ -9,7 +9,8 @@ from typing import Final
 
 from benchmarks.processes import Unmeasured, call
 from benchmarks.scale import Bench
-from safetyd.history.project_history import CommitOrder, ProjectHistory
+from safetyd.history.history_records import CommitOrder
+from safetyd.history.project_history import ProjectHistory
 
 SIZE: Final = 10 * 1024
 IN_FOLDER: Final = 100

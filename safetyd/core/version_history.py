@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from safetyd.core.actor import Actor, hearing, later, on
 from safetyd.core.events.decision_events import Decided, Overdue, Settled
-from safetyd.core.events.event import Event
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.events.history_events import (
     CommitDue,
@@ -182,7 +182,7 @@ class VersionHistory(Actor):
             del mine[next(iter(mine))]
         forever = approver and event.reversibility == "irreversible"
         if forever and self._projects[project].before_irreversible:
-            return (_due(event, event.agent, event.id, change, "before"),)
+            return (commit_due(event, event.agent, event.id, change, "before"),)
         return ()
 
     def _settled(self, event: Settled) -> Sequence[Event]:
@@ -190,7 +190,7 @@ class VersionHistory(Actor):
         if change is None or change.project not in self._projects:
             return ()
         why: Why = "after" if event.ok else "failed"
-        due = (_due(event, event.agent, event.id or "", change, why),)
+        due = (commit_due(event, event.agent, event.id or "", change, why),)
         known = self._state.projects.setdefault(change.project, ProjectState())
         belongs = self._belongs(event, change.project, known)
         if belongs or not event.keyless:
@@ -341,7 +341,8 @@ def _named(event: Decided) -> Iterator[str]:
             yield posixpath.normpath(full)
 
 
-def _due(cause: Event, agent: str, id_: str, change: Change, why: Why) -> CommitDue:
+def commit_due(cause: Event | Moment, agent: str, id_: str, change: Change, why: Why) -> CommitDue:
+    """Return the commit after or before an action."""
     about = asdict(change)
     del about["paths"]
     return CommitDue(at=cause.at, t=cause.t, why=why, agent=agent, id=id_, **about)

@@ -10,7 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from safetyd.core.text.visible_text import printable_line
-from safetyd.history.history_records import Author, CommitOrder, Why
+from safetyd.history.history_records import CommitOrder, Why
+from safetyd.operators.contract.history_contract import Author
 
 MAX_SUBJECT: Final = 100
 MAX_VALUE: Final = 200

@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import asdict
 
 from safetyd.history.commit_messages import CommitNote, read, value_line
 from safetyd.history.git_process import Git
-from safetyd.history.history_records import HistoryRow
+from safetyd.operators.contract.history_contract import CommitRow
 
 # As JSON, both together fit into one answer on the bus.
 MAX_DIFF: Final = 192 * 1024  # bytes
 MAX_MESSAGE: Final = 16 * 1024
 _PLAIN: Final = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-_LAST_S: Final = 253_402_300_799  # of the year 9999
 _COUNTS: Final = re.compile(
     r"(\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?"
 )
@@ -36,18 +36,13 @@ def read_commits(git: Git, names: list[str]) -> Iterator[ReadCommit]:
     for record in _logged(git, names, "%H %at%n%B%x00").split("\0")[:-1]:
         head, _, message = record.lstrip("\n").partition("\n")
         commit, _, seconds = head.partition(" ")
-        yield ReadCommit(commit, _moment(int(seconds)), read(message))
+        yield ReadCommit(commit, datetime.fromtimestamp(int(seconds), UTC), read(message))
 
 
 def lacking(git: Git, commit: str) -> Iterator[tuple[bytes, str]]:
     """Yield what a commit says that it left out."""
     if left_out := next(read_commits(git, [commit])).note.left_out:
         yield left_out.encode(), f"(left out of {commit[:12]})"
-
-
-def _moment(seconds: int) -> datetime:
-    """Return when a commit was made; whoever writes a repository can write any number."""
-    return datetime.fromtimestamp(min(max(seconds, 0), _LAST_S), UTC)
 
 
 class Wanted(NamedTuple):
@@ -75,7 +70,7 @@ def matching(git: Git, pages: Iterable[list[str]], limit: int, wanted: Wanted) -
     return found
 
 
-def rows(git: Git, commits: list[ReadCommit]) -> list[HistoryRow]:
+def rows(git: Git, project: str, commits: list[ReadCommit]) -> list[CommitRow]:
     """Return commits with the numbers of files and lines that they changed."""
     names = [commit.commit for commit in commits]
     counted = dict[str, tuple[int, ...]]()
@@ -84,7 +79,7 @@ def rows(git: Git, commits: list[ReadCommit]) -> list[HistoryRow]:
         counted[record[: record.find("\n")]] = (
             tuple(int(number or 0) for number in counts.groups()) if counts else (0, 0, 0)
         )
-    return [_row(commit, *counted[commit.commit]) for commit in commits]
+    return [_row(project, commit, *counted[commit.commit]) for commit in commits]
 
 
 def shown_commit(git: Git, commit: str) -> str:
@@ -131,23 +126,18 @@ def _in_time(at: datetime, wanted: Wanted) -> bool:
     return (since is None or at >= since) and (until is None or at <= until)
 
 
-def _row(commit: ReadCommit, files: int, added: int, removed: int) -> HistoryRow:
-    note = commit.note
-    return HistoryRow(
+def _row(project: str, commit: ReadCommit, files: int, added: int, removed: int) -> CommitRow:
+    about = asdict(commit.note)
+    del about["why"], about["target"]
+    return CommitRow(
+        project=project,
         commit=commit.commit,
-        author=note.author,
         at=commit.at,
-        agent=note.agent,
-        session=note.session,
-        action=note.action,
-        id=note.id,
-        decision=note.decision,
-        approver=note.approver,
+        author=commit.note.author,
         files=files,
         added=added,
         removed=removed,
-        subject=note.subject,
-        left_out=note.left_out,
+        **about,
     )
 
 

@@ -1,22 +1,31 @@
-"""A tree becomes a commit, with a message that says who did what and who permitted it."""
+"""A folder becomes a commit, whose message says who did what and who permitted it."""
 
-import math
-import os
 import posixpath
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
-from safetyd.core.events.disk_words import size as size_words
-from safetyd.history.commit_messages import read, value_line, written
+from safetyd.history.commit_messages import read, reference, value_line, written
+from safetyd.history.folder_changes import (
+    REPOSITORY,
+    CommitLimits,
+    IndexedFolder,
+    Select,
+    tree_changes,
+)
 from safetyd.history.git_process import Git
-from safetyd.history.history_records import Change, CommitMade, CommitOrder, HistoryError, LeftOut
-from safetyd.host import Spare
+from safetyd.history.history_records import (
+    Change,
+    CommitMade,
+    CommitOrder,
+    Entry,
+    HistoryError,
+    LeftOut,
+)
+from safetyd.history.private_store import NEWEST, PrivateStore
 
-_BLOCK: Final = 4096  # the least that an object takes on a disk
-
+_NONE: Final = "0" * 40
 _WHO: Final = {
     "GIT_AUTHOR_NAME": "safetyd",
     "GIT_AUTHOR_EMAIL": "safetyd@localhost",
@@ -25,114 +34,106 @@ _WHO: Final = {
 }
 
 
-def no_limit(_directory: Path) -> Spare:
-    return Spare(math.inf, math.inf)
+class CommitWriter:
+    """Commits a folder to its store, which the caller has locked.
 
+    All sessions are one line of commits; each session's ref is at its newest.
+    """
 
-class CommitLimits(NamedTuple):
-    """How large a file and all changed files of a commit may be, and what a disk has to spare."""
+    def __init__(
+        self, store: PrivateStore, git: Git, state_paths: Sequence[str], limits: CommitLimits
+    ) -> None:
+        self._store = store
+        self._state_paths = state_paths
+        self._limits = limits
+        self.git = git
+        self.layout = layout = store.layout()
+        looking = git.using(
+            GIT_WORK_TREE=str(layout.top), GIT_INDEX_FILE=str(store.folder / "index")
+        )
+        self.indexed = IndexedFolder(looking, layout.top, layout.within, limits)
 
-    file_bytes: float = math.inf
-    commit_bytes: float = math.inf
-    spare: Callable[[Path], Spare] = no_limit
+    def commit(
+        self,
+        order: CommitOrder,
+        select: Select | None = None,
+        only: Mapping[bytes, Entry | None] | None = None,
+    ) -> CommitMade | None:
+        """Commit the folder, or what is selected of it; return None if nothing changed.
 
-    def exceeded(self, top: bytes, paths: Iterable[bytes], objects: Path) -> list[LeftOut]:
-        """Return the files that do not fit: the smallest files are taken in first.
-
-        `objects` is the folder that git writes them to.
+        With `only`, take the selected files that are as it says, and no others.
         """
-        spare = self.spare(objects)
-        sizes = sorted((_size(top, path), path) for path in paths)
-        if spare.bytes < _BLOCK or spare.files < 1:
-            raise HistoryError(
-                f"the disk of {objects} is nearly full, and safetyd needs the rest of it; make room"
-            )
-        found = list[LeftOut]()
-        taken, used, files = 0, 0, 0
-        for size, path in sizes:
-            made = path.count(b"/") + 1  # objects: of the file, and of each folder above it
-            used_then = used + size + size // 1000 + made * _BLOCK
-            if size > self.file_bytes:
-                reason = f"larger than {size_words(self.file_bytes)} (history.max_file_bytes)"
-            elif taken + size > self.commit_bytes:
-                reason = (
-                    f"the commit would exceed {size_words(self.commit_bytes)} "
-                    "(history.max_commit_bytes)"
-                )
-            elif used_then > spare.bytes or files + made > spare.files:
-                reason = f"safetyd's disk has {size_words(max(spare.bytes, 0))} to spare"
-            else:
-                taken, used, files = taken + size, used_then, files + made
-                continue
-            found.append(LeftOut(path, size, reason))
-        return found
+        self.indexed.take_in(select)
+        tree = self.indexed.tree()
+        newest = self.newest()
+        before = f"{newest}^{{tree}}" if newest else self.git.line("mktree")
+        changes = tree_changes(self.git, before, tree)
+        inner = [change.path for change in changes if change.new and change.new.mode == REPOSITORY]
+        if inner:  # made between the listing and the reading
+            self.indexed.forget(inner)
+            tree = self.indexed.tree()
+            changes = [change for change in changes if change.path not in inner]
+        tree, changes = self.indexed.without_late(tree, changes, select, only)
+        left_out = _words(self.indexed.left_out)
+        if not changes and self._is_noted(newest, order, left_out):
+            return None
+        commit = self._written(replace(order, left_out=left_out), tree, newest, changes)
+        added = sum(change.added for change in changes)
+        removed = sum(change.removed for change in changes)
+        return CommitMade(commit, len(changes), added, removed, tuple(self.indexed.left_out))
 
+    def newest(self) -> str:
+        return self._store.find(NEWEST)
 
-Limits = Callable[[], CommitLimits]
+    def keep(self, order: CommitOrder) -> str:
+        """Return the commit that has the folder as it is now."""
+        made = self.commit(order)
+        kept = made.commit if made else self.newest()
+        if not kept:
+            raise HistoryError("nothing is kept yet")
+        return kept
 
+    def _written(
+        self, order: CommitOrder, tree: str, parent: str, changes: Sequence[Change]
+    ) -> str:
+        """Write a commit in safetyd's name, at the time of the order, and move the refs to it."""
+        at = f"@{int(order.at.timestamp())} +0000"
+        signed = self.git.using(**_WHO, GIT_AUTHOR_DATE=at, GIT_COMMITTER_DATE=at)
+        message = written(order, only_state=self._only_state(changes)).encode()
+        parents = ("-p", parent) if parent else ()
+        commit = signed.line("commit-tree", tree, *parents, stdin=message)
+        refs = f"update {NEWEST} {commit} {parent or _NONE}\n"
+        refs += f"update {reference(order.agent, order.session)} {commit}\n"
+        self.git.read("update-ref", "--stdin", stdin=refs.encode())
+        self._store.pack(self.git, self._limits)
+        return commit
 
-class StatePaths:
-    """The files and folders of a project that hold state, relative to its root."""
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = tuple(posixpath.normpath(path).strip("/") for path in paths)
-
-    def cover(self, changes: Sequence[Change], within: str) -> bool:
-        """Say whether nothing else changed; paths of changes begin above `within`."""
-        below = [posixpath.normpath(posixpath.join(within, path)) for path in self._paths]
+    def _only_state(self, changes: Sequence[Change]) -> bool:
+        """Return whether nothing changed but files and folders that hold state."""
+        within = self.layout.within
+        below = [
+            posixpath.normpath(posixpath.join(within, path.strip("/")))
+            for path in self._state_paths
+        ]
         state = [path.encode("utf-8", "surrogateescape") for path in below]
         return bool(state) and all(
             any(change.path == path or change.path.startswith(path + b"/") for path in state)
             for change in changes
         )
 
-
-def signed(git: Git, order: CommitOrder) -> Git:
-    """Return git that writes in safetyd's name, at the time of the order."""
-    at = f"@{int(order.at.timestamp())} +0000"
-    return git.using(**_WHO, GIT_AUTHOR_DATE=at, GIT_COMMITTER_DATE=at)
-
-
-def write_commit(
-    git: Git,
-    order: CommitOrder,
-    place: tuple[str, str],
-    changes: Sequence[Change],
-    *,
-    state: bool,
-    left_out: Sequence[LeftOut] = (),
-) -> CommitMade:
-    """Write a commit of a tree after another; `place` is both. No ref leads to it yet."""
-    tree, parent = place
-    order = replace(order, left_out=left_out_words(left_out))
-    message = written(order, only_state=state).encode()
-    parents = ("-p", parent) if parent else ()
-    commit = signed(git, order).line("commit-tree", tree, *parents, stdin=message)
-    added = sum(change.added for change in changes)
-    removed = sum(change.removed for change in changes)
-    return CommitMade(commit, len(changes), added, removed, tuple(left_out))
+    def _is_noted(self, commit: str, order: CommitOrder, left_out: str) -> bool:
+        """Return whether the last commit names what an agent's action left out, if anything."""
+        if not left_out or order.why not in {"after", "failed"}:
+            return True
+        if not commit:
+            return False
+        message = self.git.read("log", "-1", "--format=%B", commit).decode(errors="replace")
+        return read(message).left_out == value_line(left_out)
 
 
-def left_out_words(left_out: Sequence[LeftOut]) -> str:
+def _words(left_out: Sequence[LeftOut]) -> str:
     """Return how many files a commit lacks and which, or nothing."""
     if not left_out:
         return ""
     count = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
     return f"{count}: {'; '.join(map(str, left_out))}"
-
-
-def is_noted(git: Git, commit: str, order: CommitOrder, left_out: Sequence[LeftOut]) -> bool:
-    """Return whether the last commit names what an agent's action left out, or that is nothing."""
-    if not left_out or order.why not in {"after", "failed"}:
-        return True
-    if not commit:
-        return False
-    message = git.read("log", "-1", "--format=%B", commit).decode(errors="replace")
-    return read(message).left_out == value_line(left_out_words(left_out))
-
-
-def _size(top: bytes, path: bytes) -> int:
-    try:
-        return os.lstat(os.path.join(top, path)).st_size  # noqa: PTH118 - bytes
-    except OSError:
-        return 0  # it is gone, and git will notice

@@ -5,21 +5,70 @@ Links are not followed, and pipes and devices are no files.
 """
 
 import contextlib
+import math
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from safetyd.history.commit_writing import CommitLimits
+from safetyd.core.events.disk_words import size as size_words
 from safetyd.history.git_process import Git, GitFailed
 from safetyd.history.history_records import Change, Entry, HistoryError, LeftOut, named
+from safetyd.host import Spare
 
 REPOSITORY: Final = "160000"  # the mode of a repository within another
 _TRIES: Final = 4  # while files change as they are read
 _CLOSED: Final = b"could not open directory"
+_BLOCK: Final = 4096  # the least that an object takes on a disk
 
 Select = Callable[[bytes], bool]
+
+
+def no_limit(_directory: Path) -> Spare:
+    return Spare(math.inf, math.inf)
+
+
+class CommitLimits(NamedTuple):
+    """How large a file and all changed files of a commit may be, and what a disk has to spare."""
+
+    file_bytes: float = math.inf
+    commit_bytes: float = math.inf
+    spare: Callable[[Path], Spare] = no_limit
+
+    def exceeded(self, top: bytes, paths: Iterable[bytes], objects: Path) -> list[LeftOut]:
+        """Return the files that do not fit: the smallest files are taken in first.
+
+        `objects` is the folder that git writes them to.
+        """
+        spare = self.spare(objects)
+        sizes = sorted((_size(top, path), path) for path in paths)
+        if spare.bytes < _BLOCK or spare.files < 1:
+            raise HistoryError(
+                f"the disk of {objects} is nearly full, and safetyd needs the rest of it; make room"
+            )
+        found = list[LeftOut]()
+        taken, used, files = 0, 0, 0
+        for size, path in sizes:
+            made = path.count(b"/") + 1  # objects: of the file, and of each folder above it
+            used_then = used + size + size // 1000 + made * _BLOCK
+            if size > self.file_bytes:
+                reason = f"larger than {size_words(self.file_bytes)} (history.max_file_bytes)"
+            elif taken + size > self.commit_bytes:
+                reason = (
+                    f"the commit would exceed {size_words(self.commit_bytes)} "
+                    "(history.max_commit_bytes)"
+                )
+            elif used_then > spare.bytes or files + made > spare.files:
+                reason = f"safetyd's disk has {size_words(max(spare.bytes, 0))} to spare"
+            else:
+                taken, used, files = taken + size, used_then, files + made
+                continue
+            found.append(LeftOut(path, size, reason))
+        return found
+
+
+Limits = Callable[[], CommitLimits]
 
 
 class FolderChanges(NamedTuple):
@@ -249,3 +298,10 @@ def _entry(mode: str, name: str) -> Entry | None:
 
 def _lines(number: bytes) -> int:
     return int(number) if number.isdigit() else 0  # a dash: what has no lines
+
+
+def _size(top: bytes, path: bytes) -> int:
+    try:
+        return os.lstat(os.path.join(top, path)).st_size  # noqa: PTH118 - bytes
+    except OSError:
+        return 0  # it is gone, and git will notice

@@ -1,17 +1,17 @@
 """What goes into a history and what comes out of it."""
 
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from safetyd.core.events.disk_words import size as size_words
 
+MOST_NAMED: Final = 20  # files of a commit or a rollback
+
 # Who made the changes of a commit: an agent whose action succeeded or failed, a human (they were
 # found before something else), an operator who rolled back, or safetyd itself.
 Why = Literal["after", "failed", "before", "rollback", "automatic_rollback"]
-Author = Literal["agent", "human", "rollback", "automatic_rollback"]
-Effect = Literal["created", "restored", "deleted"]
 
 
 class HistoryError(Exception):
@@ -29,12 +29,11 @@ class PathElsewhere(HistoryError):
 
 
 class StoppedHalfway(HistoryError):
-    """Some files were put back and others were not. What was there before is kept."""
+    """Some files were put back and others were not. `kept` is the commit from before."""
 
-    def __init__(self, words: str, kept: str, target: str) -> None:
+    def __init__(self, words: str, kept: str) -> None:
         super().__init__(words)
         self.kept = kept
-        self.target = target
 
 
 class CommitOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,63 +78,6 @@ class LeftOut(NamedTuple):
         return f"{shown(self.path)} {self.why}"
 
 
-class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit as it is listed."""
-
-    commit: str
-    author: Author
-    at: datetime
-    agent: str
-    session: str
-    action: str
-    id: str
-    decision: int
-    approver: str
-    files: int
-    added: int
-    removed: int
-    subject: str
-    left_out: str = ""
-
-
-class FileEffect(msgspec.Struct, frozen=True):
-    """What a rollback did to a file, whose path is below the project's folder."""
-
-    path: str
-    what: Effect
-
-
-class LeftAlone(msgspec.Struct, frozen=True):
-    """A file or folder that a rollback did not touch, since it is not in the history."""
-
-    path: str
-    why: str
-
-
-class RollbackMade(NamedTuple):
-    """What a rollback did.
-
-    `target` is the commit in full, `kept` the commit of what was there before, `made` that of the
-    rollback itself. `effects` and `left` name the first files, `counts` and `left_count` count
-    all. `still_deleted` is how many files the commit itself had deleted, which going back to it
-    does not bring back. With no `files` there was nothing to change.
-    """
-
-    target: str
-    kept: str
-    made: str = ""
-    files: int = 0
-    effects: tuple[FileEffect, ...] = ()
-    counts: tuple[tuple[Effect, int], ...] = ()
-    still_deleted: int = 0
-    left: tuple[LeftAlone, ...] = ()
-    left_count: int = 0
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(effect.path for effect in self.effects)
-
-
 class Entry(NamedTuple):
     """What a tree has at a path."""
 
@@ -153,7 +95,7 @@ class Change(NamedTuple):
     removed: int = 0
 
     @property
-    def effect(self) -> Effect:
+    def effect(self) -> Literal["created", "restored", "deleted"]:
         """Return what happens to the file when `old` becomes `new`."""
         if self.new is None:
             return "deleted"

@@ -10,6 +10,8 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator
+from functools import cached_property
+from itertools import count
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
@@ -18,7 +20,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from safetyd.history.commit_writing import CommitLimits
+from safetyd.history.folder_changes import CommitLimits
 from safetyd.history.git_process import Git
 from safetyd.history.history_records import HistoryError
 from safetyd.history.repository_layout import Layout, find, small_file
@@ -31,6 +33,7 @@ LOCK_S: Final = 60.0
 _POLL_S: Final = 0.01
 _LOOSE: Final = 2048  # objects in files of their own before they are packed
 _MAX_EXCLUDES: Final = 1024 * 1024
+_CHUNK: Final = 500  # commits of one listing
 
 _CONFIG: Final = b"""\
 # Written by safetyd, which writes it again if it differs.
@@ -104,6 +107,24 @@ class PrivateStore:
         """Return git for reading what is kept."""
         return Git(self.folder, {})
 
+    def find(self, name: str) -> str:
+        """Return the full name of a commit, or nothing; whatever is in the store is ours."""
+        if not self.exists:
+            return ""
+        asked = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        return self.git().line(*asked, codes=(0, 1, 128))
+
+    def commits(self) -> Iterator[list[str]]:
+        """Yield the names of all commits, the newest first, some at a time."""
+        if not self.find(NEWEST):
+            return
+        for page in count():
+            listing = ("rev-list", f"--max-count={_CHUNK}", f"--skip={page * _CHUNK}", NEWEST)
+            names = self.git().read(*listing).decode().split()
+            yield names
+            if len(names) < _CHUNK:
+                return
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[Git]:
         """Own the store, made if need be, until the block ends. Clear away what others left."""
@@ -116,16 +137,11 @@ class PrivateStore:
             if not self._swept:
                 self._sweep()
             self._swept = False
+            _keep(self.folder / "info" / "exclude", self._excludes())
             yield self.git().holding(held)
             self._swept = True
         finally:
             os.close(held)
-
-    def note_excludes(self, layout: Layout, everywhere: Path | None) -> None:
-        """Take over what the user ignores everywhere, and in this repository."""
-        own = small_file(everywhere, _MAX_EXCLUDES) if everywhere else None
-        content = b"\n".join((own or b"", layout.excludes(), b""))
-        _keep(self.folder / "info" / "exclude", content)
 
     def pack(self, git: Git, limits: CommitLimits) -> None:
         """Begin to put objects together once there are many. Commits do not wait for it."""
@@ -146,6 +162,26 @@ class PrivateStore:
         """Wait until what was begun is done."""
         if self._packing is not None:
             self._packing.join()
+
+    def _excludes(self) -> bytes:
+        """Return what the user ignores everywhere, and in this repository."""
+        everywhere = small_file(self._everywhere, _MAX_EXCLUDES) if self._everywhere else None
+        return b"\n".join((everywhere or b"", self.layout().excludes(), b""))
+
+    @cached_property
+    def _everywhere(self) -> Path | None:
+        """Return the file that `core.excludesFile` of safetyd's user names, or git's own choice."""
+        home = os.environ.get("HOME", "")
+        if not home:
+            return None
+        settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path(home) / ".config") / "git"
+        looking = self.git().using(HOME=home)
+        for file in (Path(home) / ".gitconfig", settings / "config"):
+            asked = ("config", "--file", str(file), "--includes", "--type=path")
+            found = looking.run(*asked, "--get", "core.excludesFile", codes=(0, 1, 128))
+            if found.code == 0 and found.out.strip():
+                return Path(os.fsdecode(found.out.rstrip(b"\n")))
+        return settings / "ignore"
 
     def _pack(self, held: int) -> None:
         try:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from safetyd.history.project_history import CommitMade, CommitOrder, ProjectHistory
+from safetyd.history.history_records import CommitMade, CommitOrder
+from safetyd.history.project_history import ProjectHistory
 
 NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 # The user, whatever is configured on this machine.

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from safetyd.history import git_process
-from safetyd.history.project_history import HistoryError
+from safetyd.history.history_records import HistoryError
 from tests.history.project_folder import USER, ProjectFolder
 
 HOOKS: Final = (

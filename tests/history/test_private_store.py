@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from safetyd.history import private_store
-from safetyd.history.project_history import HistoryError, ProjectHistory
+from safetyd.history.history_records import HistoryError
+from safetyd.history.project_history import ProjectHistory
 from tests.history.project_folder import ProjectFolder
 
 # A process that takes the store's lock, hands it on to a child, and is killed.

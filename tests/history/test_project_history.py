@@ -9,7 +9,9 @@ import pytest
 
 from safetyd.bus.publisher import MAX_ANSWER_BYTES
 from safetyd.history import commit_reading
-from safetyd.history.project_history import HistoryError, HistoryRow, PathElsewhere, ProjectHistory
+from safetyd.history.history_records import HistoryError, PathElsewhere
+from safetyd.history.project_history import ProjectHistory
+from safetyd.operators.contract.history_contract import CommitRow
 from tests.history.project_folder import NOON, ProjectFolder
 
 
@@ -27,7 +29,8 @@ def test_a_row_says_which_decision_made_which_change(project: ProjectFolder) -> 
     made = project.commit(agent="night", session="s2", ticket="T-1", at=NOON, **about)
 
     assert project.history.rows(1) == [
-        HistoryRow(
+        CommitRow(
+            project="shop",
             commit=made.commit,
             author="agent",
             at=NOON,
@@ -108,7 +111,6 @@ def test_rows_go_on_before_a_commit_and_keep_to_a_time(project: ProjectFolder) -
 
 def test_a_history_without_commits_is_empty(project: ProjectFolder) -> None:
     assert project.history.rows() == []
-    assert project.history.last_good() == ""
     project.history.commit(project.order())
     assert project.history.rows() == []
     with pytest.raises(HistoryError, match="'abcd' is no commit of this history"):
@@ -122,15 +124,6 @@ def test_a_change_of_state_alone_is_called_so(project: ProjectFolder, also: str,
     project.commit()
 
     assert project.history.rows()[0].subject.startswith(kind)
-
-
-def test_the_last_good_commit_is_the_newest_after_an_action(project: ProjectFolder) -> None:
-    project.write("a", "1\n")
-    good = project.commit(why="after")
-    project.write("a", "2\n")
-    project.commit(why="before")
-
-    assert project.history.last_good() == good.commit
 
 
 def test_a_commit_is_shown_with_its_files(project: ProjectFolder) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from safetyd.history.commit_writing import CommitLimits
+from safetyd.history.folder_changes import CommitLimits
+from safetyd.history.history_records import CommitOrder
 from safetyd.history.private_store import PrivateStore
-from safetyd.history.project_history import CommitOrder, ProjectHistory
+from safetyd.history.project_history import ProjectHistory
 from safetyd.keeping import history_stores
 from safetyd.keeping.backup import NoBackup
 from tests.keeping.backup_rig import AT, BackupRig, ignored

@@ -15,9 +15,8 @@ from safetyd.core.events.event import Moment
 from safetyd.core.version_history import VersionHistory
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.resources import Resources
-from safetyd.history.commit_writing import CommitLimits
+from safetyd.history.folder_changes import CommitLimits
 from safetyd.history.service.commit_worker import CommitWorker
-from safetyd.history.service.first_commits import commit_first
 from safetyd.history.service.histories import DIRECTORY, Histories, history_problems
 from safetyd.history.service.history_service import HistoryService
 
@@ -77,7 +76,7 @@ class FileHistory:
             changed, self._changed = self._changed, None
             if changed is None:
                 changed = await self._mailbox.ask(_changed_now)
-            await commit_first(self._histories, self._now, changed)
+            await self._histories.commit_first(self._now(), changed)
 
     def _say_problems(self) -> None:
         """Log why a project cannot be committed, before something is to be."""

@@ -10,20 +10,17 @@ from typing import Final, NamedTuple
 
 import anyio
 import anyio.abc
+import msgspec
+from msgspec.structs import replace
 
 from safetyd.clock import after_changes_ns, file_time_ns
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed, RollbackOffered
 from safetyd.core.history_state import Change, FailedCommit
 from safetyd.core.policy import Configured
-from safetyd.core.version_history import CommitFirst
-from safetyd.history.project_history import (
-    MOST_NAMED,
-    CommitMade,
-    CommitOrder,
-    HistoryError,
-    ProjectHistory,
-)
+from safetyd.core.version_history import CommitFirst, commit_due
+from safetyd.history.history_records import MOST_NAMED, CommitMade, CommitOrder, HistoryError
+from safetyd.history.project_history import ProjectHistory
 from safetyd.history.service.histories import Histories, beside
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
@@ -120,7 +117,7 @@ class CommitWorker:
             self._waiting[agent, id_] = [act]
         if first is None or change is None:
             return
-        about = _about(change, agent, id_, self._now())
+        about = commit_due(Moment(self._now(), 0.0), agent, id_, change, "before")
         if not first.behind:
             self._tasks.start_soon(self._look, self._tasks, about, change.paths, file_time_ns())
         elif change.paths:
@@ -308,35 +305,8 @@ def _found_before(about: CommitDue) -> CommitOrder:
     return CommitOrder(why="before", at=about.at, description=words)
 
 
-def _about(change: Change, agent: str, id_: str, at: datetime) -> CommitDue:
-    """Describe the commit before an action as if it were due."""
-    return CommitDue(
-        at=at,
-        t=0.0,
-        project=change.project,
-        why="before",
-        agent=agent,
-        id=id_,
-        decision=change.decision,
-        session=change.session,
-        type=change.type,
-        description=change.description,
-    )
-
-
 def order_of(due: CommitDue) -> CommitOrder:
-    return CommitOrder(
-        why=due.why,
-        at=due.at,
-        agent=due.agent,
-        session=due.session,
-        id=due.id,
-        decision=due.decision,
-        action=due.type,
-        description=due.description,
-        ticket=due.ticket,
-        approver=due.approver,
-    )
+    return replace(msgspec.convert(due, CommitOrder, from_attributes=True), action=due.type)
 
 
 def _committed(due: CommitDue, made: CommitMade | None, within: str, moment: Moment) -> Committed:

@@ -1,7 +1,9 @@
 """The histories of all projects, as the rules that hold name them."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -9,10 +11,12 @@ import anyio
 import anyio.to_thread
 
 from safetyd.core.guards.projects import COMMIT_DEADLINE_S, ProjectConfig
-from safetyd.history.commit_writing import CommitLimits, Limits
-from safetyd.history.project_history import HistoryError, ProjectHistory
+from safetyd.history.folder_changes import CommitLimits
+from safetyd.history.history_records import CommitOrder, HistoryError
+from safetyd.history.project_history import Limits, ProjectHistory
 
 DIRECTORY: Final = "history"  # in the data directory
+FIRST: Final = "as it was before"
 
 Result = TypeVar("Result")
 
@@ -68,6 +72,25 @@ class Histories:
 
     def lock(self, project: str) -> anyio.Lock:
         return self._locks.setdefault(project, anyio.Lock())
+
+    async def commit_first(self, at: datetime, changed: Container[str] = ()) -> None:
+        """Commit what has no commit yet, or the first action would seem to have made all of it.
+
+        What agents have `changed` is committed as theirs.
+        """
+        for name, history in self._known.items():
+            if name in changed:
+                continue
+            try:
+                async with self.lock(name):
+                    await beside(partial(_begin, history, at), abandon=True)
+            except HistoryError as exc:
+                log.warning("project %s was not committed: %s", name, exc)
+
+
+def _begin(history: ProjectHistory, at: datetime) -> None:
+    if not history.rows(1):
+        history.commit(CommitOrder(why="before", at=at, description=FIRST))
 
 
 async def beside(work: Callable[[], Result], *, abandon: bool = False) -> Result:

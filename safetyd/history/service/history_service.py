@@ -15,31 +15,24 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import anyio
 import anyio.from_thread
+from msgspec.structs import replace
 
 from safetyd.clock import Clock
-from safetyd.core.events.history_events import (
-    RollbackOffered,
-)
+from safetyd.core.events.history_events import RollbackOffered
 from safetyd.core.history_state import UnfinishedRollback
-from safetyd.history.project_history import (
+from safetyd.history.history_records import (
     CommitOrder,
     HistoryError,
-    HistoryRow,
     PathElsewhere,
-    ProjectHistory,
-    RollbackMade,
     StoppedHalfway,
 )
+from safetyd.history.project_history import ProjectHistory
 from safetyd.history.service.histories import Histories, beside
 from safetyd.history.service.rollback_events import (
     BY,
-    cancelled,
-    changing,
-    half_rolled_back,
+    RollbackPlans,
     interrupted,
     not_rolled_back,
-    pausing,
-    rolled_back,
 )
 from safetyd.journal.mailbox import Mailbox, Plan, Unanswered
 from safetyd.operators.commands import INTERNAL_ERROR
@@ -49,8 +42,6 @@ from safetyd.operators.contract.history_contract import (
     CommitRow,
     CommitsAnswer,
     CommitsQuestion,
-    FileEffect,
-    LeftAlone,
     RollbackCommand,
     RollbackDone,
 )
@@ -58,7 +49,6 @@ from safetyd.operators.handlers import Handlers, work
 from safetyd.operators.replies import CommandRefused
 
 MAX_REMEMBERED: Final = 16  # commits whose answers are known: open pages ask again and again
-WHOLE: Final = (40, 64)  # letters of a hash, which names one commit for ever
 
 Told = TypeVar("Told")
 
@@ -118,7 +108,7 @@ class HistoryService:
                 found, wrong = await beside(partial(_read_rows, self._find(name), question, asked))
             except HistoryError as exc:
                 found, wrong = [], [str(exc)]
-            rows.append([_row(name, row) for row in found])
+            rows.append(found)
             problems += [f"{name}: {problem}" for problem in wrong]
         merged = heapq.merge(*rows, key=lambda row: row.at, reverse=True)
         return CommitsAnswer(
@@ -130,30 +120,32 @@ class HistoryService:
 
     async def commit(self, question: CommitQuestion) -> CommitAnswer:
         """Return a commit and what it changed, or what leads from it to another."""
-        project, history = await self._holding(question.project, question.commit)
-        key = (history, question.commit, question.other)
-        if key in self._known:
-            return self._known[key]
+        if question.project:
+            key = (self._find(question.project), question.commit, question.other)
+            if key in self._known:
+                return self._known[key]
+        history = await self._holding(question.project, question.commit)
         try:
-            message = await beside(partial(history.show, question.commit))
-            diff = await beside(partial(history.diff, question.commit, question.other))
+            commit = await beside(partial(history.find, question.commit))
+            other = await beside(partial(history.find, question.other)) if question.other else ""
+            message = await beside(partial(history.show, commit))
+            diff = await beside(partial(history.diff, commit, other))
         except HistoryError as exc:
             raise CommandRefused("not_found", str(exc)) from None
-        answer = CommitAnswer(
-            ok=True, project=project, commit=question.commit, message=message, diff=diff
-        )
-        if len(question.commit) in WHOLE and len(question.other) in (0, *WHOLE):
-            self._known[key] = answer
-            if len(self._known) > MAX_REMEMBERED:
-                del self._known[next(iter(self._known))]
+        about = {"project": history.project, "commit": commit}
+        answer = CommitAnswer(ok=True, message=message, diff=diff, **about)
+        self._known[history, commit, other] = answer  # full names are for one commit for ever
+        if len(self._known) > MAX_REMEMBERED:
+            del self._known[next(iter(self._known))]
         return answer
 
     async def roll_back(
         self, by: str, command: RollbackCommand, *, automatic: bool = False
     ) -> RollbackDone:
         """Bring files back while nobody works there."""
-        project, history = await self._holding(command.project, command.commit)
-        agents, stopped = await self._carry_out(pausing(project, by, command))
+        history = await self._holding(command.project, command.commit)
+        begin = RollbackPlans(history.project, by, command).begin
+        plans, stopped = await self._carry_out(begin)
         first = _first_kept(stopped, command)
         order = CommitOrder(
             why="automatic_rollback" if automatic else "rollback",
@@ -162,40 +154,30 @@ class HistoryService:
             description=command.reason,
         )
 
-        def begin(kept: str) -> None:
-            plan = changing(project, by, command, agents, first or kept)
-            anyio.from_thread.run(self._carry_out, plan)
+        def changing(kept: str) -> None:
+            anyio.from_thread.run(self._carry_out, plans.change(first or kept))
 
-        asked = (command.kind, command.commit, command.paths)
         try:
-            async with self._histories.lock(project):
-                await self._commit_earlier(project, history, stopped)
-                made = await beside(partial(history.roll_back, *asked, order, begin))
+            async with self._histories.lock(history.project):
+                commit = await beside(partial(history.find, command.commit))
+                plans = plans._replace(command=replace(command, commit=commit))
+                await self._commit_earlier(history, stopped)
+                asked = (command.kind, commit, command.paths)
+                done = await beside(partial(history.roll_back, *asked, order, changing))
         except StoppedHalfway as exc:
-            half = UnfinishedRollback(
-                project=project,
-                commit=exc.target,
-                kind=command.kind,
-                by=by,
-                agents=agents,
-                error=str(exc),
-                kept=first or exc.kept,
-                paths=command.paths,
-            )
-            await self._carry_out(half_rolled_back(half))
+            await self._carry_out(plans.stop(str(exc), first or exc.kept))
             raise HalfRolledBack(exc) from None
         except HistoryError as exc:
-            await self._carry_out(cancelled(project, by, command.commit, agents, str(exc)))
+            await self._carry_out(plans.cancel(str(exc)))
             raise CommandRefused("not_rolled_back", str(exc)) from None
+        done = replace(done, agents=plans.agents)
         if first:
             # Without a change the stopped rollback had put back everything.
-            made = made._replace(kept=first, made=made.made or made.kept)
-        if made.made or made.files:
-            await self._carry_out(rolled_back(project, by, command, made, agents))
-        else:
-            nothing = "there was nothing to change"
-            await self._carry_out(cancelled(project, by, made.target, agents, nothing))
-        return _done(project, made, agents)
+            done = replace(done, kept=first, made=done.made or done.kept)
+        changed = done.made or done.files
+        ended = plans.finish(done) if changed else plans.cancel("there was nothing to change")
+        await self._carry_out(ended)
+        return done
 
     def offered(self, event: RollbackOffered) -> None:
         """Hear of errors in a row; where the project wants it, go back by ourselves."""
@@ -227,11 +209,11 @@ class HistoryService:
                 await self._carry_out(not_rolled_back(event, str(exc)))
 
     async def _commit_earlier(
-        self, project: str, history: ProjectHistory, stopped: UnfinishedRollback | None
+        self, history: ProjectHistory, stopped: UnfinishedRollback | None
     ) -> None:
         """Commit changes of agents and of a stopped rollback, or they would seem a human's."""
         with contextlib.suppress(HistoryError):
-            await self._retry(project)
+            await self._retry(history.project)
         if stopped is not None:
             await self._commit_stopped(history, stopped)
 
@@ -255,12 +237,12 @@ class HistoryService:
         """Return where a list goes on: after a commit, or at the newest."""
         if not question.before:
             return _Start()
-        project, history = await self._holding(question.project, question.before)
+        history = await self._holding(question.project, question.before)
         try:
             at = await beside(partial(history.committed_at, question.before))
         except HistoryError as exc:
             raise CommandRefused("not_found", str(exc)) from None
-        return _Start(project, question.before, at)
+        return _Start(history.project, question.before, at)
 
     def _find(self, project: str) -> ProjectHistory:
         try:
@@ -268,25 +250,23 @@ class HistoryService:
         except HistoryError as exc:
             raise CommandRefused("not_found", str(exc)) from None
 
-    async def _holding(self, project: str, commit: str) -> tuple[str, ProjectHistory]:
-        """Return the project that has a commit; one need not be named if only one has it."""
+    async def _holding(self, project: str, commit: str) -> ProjectHistory:
+        """Return the history that has a commit; one need not be named if only one has it."""
         if project:
-            return project, self._find(project)
-        found: list[tuple[str, ProjectHistory]] = []
-        for name in self._histories.names:
-            history = self._find(name)
-            try:
-                await beside(partial(history.show, commit))
-            except HistoryError:
-                continue
-            found.append((name, history))
+            return self._find(project)
+        found: list[ProjectHistory] = []
+        for history in map(self._find, self._histories.names):
+            with contextlib.suppress(HistoryError):
+                await beside(partial(history.find, commit))
+                found.append(history)
         if len(found) == 1:
             return found[0]
-        if not found:
-            raise CommandRefused("not_found", f"no project has a commit {commit}")
-        names = ", ".join(name for name, _ in found)
-        several = f"more than one project has a commit {commit}: name one of them"
-        raise CommandRefused("not_found", f"{several} with --project: {names}")
+        why = f"no project has a commit {commit}"
+        if found:
+            names = ", ".join(history.project for history in found)
+            why = f"more than one project has a commit {commit}: name one of them"
+            why = f"{why} with --project: {names}"
+        raise CommandRefused("not_found", why)
 
     async def _carry_out(self, plan: Plan[Told]) -> Told:
         """Return the answer to a command once what it made happen is durable."""
@@ -323,7 +303,7 @@ def _first_kept(stopped: UnfinishedRollback | None, command: RollbackCommand) ->
 
 def _read_rows(
     history: ProjectHistory, question: CommitsQuestion, start: dict[str, Any]
-) -> tuple[list[HistoryRow], list[str]]:
+) -> tuple[list[CommitRow], list[str]]:
     """Return commits, and what is wrong with where they are made."""
     try:
         problems = history.problems()
@@ -340,40 +320,3 @@ def _read_rows(
     except HistoryError as exc:
         return [], [str(exc)]
     return rows, problems
-
-
-def _done(project: str, made: RollbackMade, agents: tuple[str, ...]) -> RollbackDone:
-    return RollbackDone(
-        ok=True,
-        project=project,
-        kept=made.kept,
-        made=made.made,
-        files=made.files,
-        agents=agents,
-        paths=made.paths,
-        still_deleted=made.still_deleted,
-        changes=tuple(FileEffect(effect.path, effect.what) for effect in made.effects),
-        **dict(made.counts),
-        left=tuple(LeftAlone(one.path, one.why) for one in made.left),
-        left_count=made.left_count,
-    )
-
-
-def _row(project: str, row: HistoryRow) -> CommitRow:
-    return CommitRow(
-        project=project,
-        commit=row.commit,
-        at=row.at,
-        subject=row.subject,
-        agent=row.agent,
-        session=row.session,
-        action=row.action,
-        id=row.id,
-        decision=row.decision,
-        approver=row.approver,
-        files=row.files,
-        added=row.added,
-        removed=row.removed,
-        author=row.author,
-        left_out=row.left_out,
-    )

@@ -1,12 +1,12 @@
 """What rollbacks leave in the journal: plans for the commit loop, one for each way they go."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import asdict, replace
 
 from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import Paused, Unpaused
 from safetyd.core.events.history_events import (
     RollbackBegun,
@@ -16,91 +16,104 @@ from safetyd.core.events.history_events import (
     RolledBack,
 )
 from safetyd.core.history_state import UnfinishedRollback
-from safetyd.history.project_history import RollbackMade
 from safetyd.journal.mailbox import Carried, Plan
-from safetyd.operators.contract.history_contract import RollbackCommand
+from safetyd.operators.contract.history_contract import RollbackCommand, RollbackDone
 
 SOURCE: Final = "rollback"  # of the pauses
 BY: Final = "safetyd"
 
 
-class Waiting(NamedTuple):
-    """The agents that wait for a rollback, and the one that stopped halfway before it, if any."""
+class RollbackPlans(NamedTuple):
+    """A rollback of a project; `agents` are paused until it is over."""
 
-    agents: tuple[str, ...]
+    project: str
+    by: str
+    command: RollbackCommand
+    agents: tuple[str, ...] = ()
+
+    def begin(self, state: EngineState, moment: Moment) -> Carried["Begun"]:
+        """Pause the agents, and return the rollback that stopped halfway before it, if any."""
+        known = state.records.version_history
+        plans = self._replace(agents=known.agents(self.project))
+        why = f"project {self.project} is rolled back: {self.command.reason}"
+        paused = (
+            Paused(at=moment.at, t=moment.t, agent=agent, source=SOURCE, by=self.by, reason=why)
+            for agent in plans.agents
+        )
+        begun = Begun(plans, known.stopped_rollback(self.project))
+        return Carried((plans.begun(moment), *paused), begun)
+
+    def change(self, kept: str) -> Plan[None]:
+        """Record the commit that undoes it, before its first file changes."""
+        return lambda _state, moment: Carried((self.begun(moment, kept),), None)
+
+    def cancel(self, why: str) -> Plan[None]:
+        """Let agents go on, unless they wait because an earlier rollback stopped halfway."""
+
+        def plan(state: EngineState, moment: Moment) -> Carried[None]:
+            about: dict[str, Any] = {"at": moment.at, "t": moment.t, "by": self.by}
+            commit = self.command.commit
+            cancelled = RollbackCancelled(project=self.project, commit=commit, why=why, **about)
+            waiting = () if state.records.version_history.half(self.project) else self.agents
+            going_on = self._unpaused(waiting, "nothing was rolled back", moment)
+            return Carried((cancelled, *going_on), None)
+
+        return plan
+
+    def stop(self, error: str, kept: str) -> Plan[None]:
+        """Record that it stopped halfway: agents stay paused."""
+        paths = self.command.paths
+
+        def plan(_state: EngineState, moment: Moment) -> Carried[None]:
+            about = self._about(moment)
+            failed = RollbackFailed(error=error, half=True, kept=kept, paths=paths, **about)
+            return Carried((failed,), None)
+
+        return plan
+
+    def finish(self, done: RollbackDone) -> Plan[None]:
+        def plan(_state: EngineState, moment: Moment) -> Carried[None]:
+            rolled_back = RolledBack(
+                kept=done.kept,
+                made=done.made,
+                files=done.files,
+                reason=self.command.reason,
+                via=self.command.via,
+                **self._about(moment),
+            )
+            going_on = self._unpaused(self.agents, "the rollback is over", moment)
+            return Carried((rolled_back, *going_on), None)
+
+        return plan
+
+    def begun(self, moment: Moment, kept: str = "") -> RollbackBegun:
+        about, paths = self._about(moment), self.command.paths
+        return RollbackBegun(reason=self.command.reason, kept=kept, paths=paths, **about)
+
+    def _about(self, moment: Moment) -> dict[str, Any]:
+        """Return what all its events say."""
+        about = {"project": self.project, "by": self.by, "agents": self.agents}
+        kind, commit = self.command.kind, self.command.commit
+        return {"at": moment.at, "t": moment.t, "kind": kind, "commit": commit, **about}
+
+    def _unpaused(self, agents: Sequence[str], reason: str, moment: Moment) -> list[Unpaused]:
+        why: dict[str, Any] = {"sources": (SOURCE,), "by": self.by, "reason": reason}
+        return [Unpaused(at=moment.at, t=moment.t, agent=agent, **why) for agent in agents]
+
+
+class Begun(NamedTuple):
+    """A rollback whose agents are paused, and the one that stopped halfway before it, if any."""
+
+    plans: RollbackPlans
     stopped: UnfinishedRollback | None
 
 
-def pausing(project: str, by: str, command: RollbackCommand) -> Plan[Waiting]:
-    def plan(engine: EngineState, moment: Moment) -> Carried[Waiting]:
-        known = engine.records.version_history
-        agents = known.agents(project)
-        why = f"project {project} is rolled back: {command.reason}"
-        begun = _begun(project, by, command, agents, moment)
-        paused = (
-            Paused(at=moment.at, t=moment.t, agent=agent, source=SOURCE, by=by, reason=why)
-            for agent in agents
-        )
-        return Carried((begun, *paused), Waiting(agents, known.stopped_rollback(project)))
-
-    return plan
-
-
-def changing(
-    project: str, by: str, command: RollbackCommand, agents: tuple[str, ...], kept: str
-) -> Plan[None]:
-    """Record the commit that undoes a rollback before its first file changes."""
-
-    def plan(_engine: EngineState, moment: Moment) -> Carried[None]:
-        begun = _begun(project, by, command, agents, moment)
-        return Carried((replace(begun, kept=kept),), None)
-
-    return plan
-
-
-def _begun(
-    project: str, by: str, command: RollbackCommand, agents: tuple[str, ...], moment: Moment
-) -> RollbackBegun:
-    return RollbackBegun(
-        at=moment.at,
-        t=moment.t,
-        project=project,
-        kind=command.kind,
-        commit=command.commit,
-        by=by,
-        agents=agents,
-        reason=command.reason,
-        paths=command.paths,
-    )
-
-
-def cancelled(project: str, by: str, commit: str, agents: Sequence[str], why: str) -> Plan[None]:
-    """Let agents go on, unless they wait because an earlier rollback stopped halfway."""
-
-    def plan(engine: EngineState, moment: Moment) -> Carried[None]:
-        cancelled = RollbackCancelled(
-            at=moment.at, t=moment.t, project=project, commit=commit, by=by, why=why
-        )
-        waiting = () if engine.records.version_history.half(project) else agents
-        going_on = _unpaused(waiting, by, "nothing was rolled back", moment)
-        return Carried((cancelled, *going_on), None)
-
-    return plan
-
-
-def interrupted(engine: EngineState, moment: Moment) -> Carried[tuple[UnfinishedRollback, ...]]:
+def interrupted(state: EngineState, moment: Moment) -> Carried[tuple[UnfinishedRollback, ...]]:
     """Record the rollbacks during which a daemon before this one ended; return all unfinished."""
-    begun = tuple(one.rollback for one in engine.records.version_history.trouble if one.rollback)
+    begun = tuple(one.rollback for one in state.records.version_history.trouble if one.rollback)
     ended = "safetyd ended in the middle of the rollback; some files may not be put back"
     failed = tuple(_failed(replace(one, error=ended), moment) for one in begun if not one.error)
     return Carried(failed, begun)
-
-
-def half_rolled_back(half: UnfinishedRollback) -> Plan[None]:
-    def plan(_engine: EngineState, moment: Moment) -> Carried[None]:
-        return Carried((_failed(half, moment),), None)
-
-    return plan
 
 
 def _failed(half: UnfinishedRollback, moment: Moment) -> RollbackFailed:
@@ -109,50 +122,9 @@ def _failed(half: UnfinishedRollback, moment: Moment) -> RollbackFailed:
     return RollbackFailed(at=moment.at, t=moment.t, half=True, **about)
 
 
-def _unpaused(agents: Sequence[str], by: str, reason: str, moment: Moment) -> Iterator[Unpaused]:
-    for agent in agents:
-        yield Unpaused(
-            at=moment.at, t=moment.t, agent=agent, sources=(SOURCE,), by=by, reason=reason
-        )
-
-
 def not_rolled_back(offer: RollbackOffered, error: str) -> Plan[None]:
-    def plan(_engine: EngineState, moment: Moment) -> Carried[None]:
-        failed = RollbackFailed(
-            at=moment.at,
-            t=moment.t,
-            project=offer.project,
-            commit=offer.commit,
-            error=error,
-            by=BY,
-        )
-        return Carried((failed,), None)
-
-    return plan
-
-
-def rolled_back(
-    project: str, by: str, command: RollbackCommand, made: RollbackMade, agents: tuple[str, ...]
-) -> Plan[None]:
-    def plan(_engine: EngineState, moment: Moment) -> Carried[None]:
-        rolled_back = RolledBack(
-            at=moment.at,
-            t=moment.t,
-            project=project,
-            kind=command.kind,
-            commit=made.target,
-            kept=made.kept,
-            by=by,
-            made=made.made,
-            files=made.files,
-            agents=agents,
-            reason=command.reason,
-            via=command.via,
-        )
-        events: tuple[Event, ...] = (
-            rolled_back,
-            *_unpaused(agents, by, "the rollback is over", moment),
-        )
-        return Carried(events, None)
+    def plan(_state: EngineState, moment: Moment) -> Carried[None]:
+        about: dict[str, Any] = {"project": offer.project, "commit": offer.commit, "by": BY}
+        return Carried((RollbackFailed(at=moment.at, t=moment.t, error=error, **about),), None)
 
     return plan

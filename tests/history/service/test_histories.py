@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from safetyd.history.project_history import HistoryError
-from safetyd.history.service.histories import Histories
-from tests.history.service.history_rig import project
+from safetyd.history.history_records import HistoryError
+from safetyd.history.service.histories import FIRST, Histories
+from tests.history.project_folder import NOON
+from tests.history.service.history_rig import HistoryRig, project
 
 
 def test_only_projects_that_ask_for_it_have_a_history(tmp_path: Path) -> None:
@@ -40,3 +41,36 @@ def test_a_project_says_how_long_an_action_waits_for_a_commit(tmp_path: Path) ->
     histories = Histories(tmp_path / "kept", {"shop": project(tmp_path), "api": slow})
 
     assert [histories.deadline_s(name) for name in ("shop", "api", "none")] == [10.0, 60.0, 10.0]
+
+
+async def test_what_was_there_before_is_committed_once(tmp_path: Path) -> None:
+    rig = HistoryRig(tmp_path)
+    for text in ("begun\n", "changed\n"):
+        rig.cart.write_text(text)
+        await rig.histories.commit_first(NOON)
+
+    (row,) = rig.histories.find("shop").rows()
+    assert (row.agent, row.id, row.files) == ("", "", 1)
+    assert FIRST in row.subject
+
+
+async def test_what_agents_have_changed_is_left_to_their_own_commits(tmp_path: Path) -> None:
+    rig = HistoryRig(tmp_path)
+    rig.cart.write_text("begun\n")
+    await rig.histories.commit_first(NOON, {"shop"})
+
+    assert rig.histories.find("shop").rows() == []
+
+
+async def test_a_project_that_cannot_be_committed_keeps_none_from_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = HistoryRig(tmp_path)
+    gone = project(tmp_path / "gone")
+    rig.cart.write_text("begun\n")
+    rig.histories.renew({"gone": gone, "shop": project(rig.root)})
+    await rig.histories.commit_first(NOON)
+
+    assert "project gone was not committed" in caplog.text
+    assert "Traceback" not in caplog.text
+    assert len(rig.histories.find("shop").rows()) == 1

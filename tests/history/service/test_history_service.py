@@ -12,7 +12,7 @@ from safetyd.core.events.history_events import (
     RollbackOffered,
     RolledBack,
 )
-from safetyd.history.project_history import CommitOrder
+from safetyd.history.history_records import CommitOrder
 from safetyd.history.service import history_service
 from safetyd.operators.contract.history_contract import (
     CommitQuestion,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetyd.history.project_history import HistoryError, RollbackMade
+from safetyd.history.history_records import HistoryError
+from safetyd.operators.contract.history_contract import RollbackDone
 from tests.history.project_folder import Files, ProjectFolder, files, put
 
 
@@ -18,7 +19,7 @@ def project(tmp_path: Path) -> ProjectFolder:
     return ProjectFolder(tmp_path)
 
 
-def rolled_back(project: ProjectFolder, kind: Any, commit: str, *paths: str) -> RollbackMade:
+def rolled_back(project: ProjectFolder, kind: Any, commit: str, *paths: str) -> RollbackDone:
     return project.history.roll_back(kind, commit, paths, project.order(why="rollback"))
 
 
@@ -47,12 +48,12 @@ def test_soft_brings_back_all_files_and_commits_what_was_there(project: ProjectF
     assert not (project.root / "later").exists()
     assert project.kept(done.kept).keys() == {".gitignore", "changed", "later/new"}
     assert project.kept(done.made).keys() == {".gitignore", "changed", "folder/removed"}
-    assert [(effect.path, effect.what) for effect in done.effects] == [
+    assert [(effect.path, effect.what) for effect in done.changes] == [
         ("changed", "restored"),
         ("folder/removed", "created"),
         ("later/new", "deleted"),
     ]
-    assert done.counts == (("created", 1), ("deleted", 1), ("restored", 1))
+    assert (done.created, done.deleted, done.restored) == (1, 1, 1)
     assert [(left.path, left.why) for left in done.left] == [("x.log", "is ignored by git")]
     newest, before, _ = project.history.rows()
     assert (newest.commit, newest.author) == (done.made, "rollback")
@@ -162,7 +163,8 @@ def test_a_revert_undoes_one_commit_and_keeps_what_came_later(project: ProjectFo
     assert project.history.rows()[0].commit == done.made
     assert project.git("rev-parse", f"{done.made}^", at=project.bare) == done.kept
     again = rolled_back(project, "revert", second.commit)
-    assert again == RollbackMade(second.commit, done.made), "there is nothing to change"
+    nothing: dict[str, Any] = {"made": "", "files": 0, "agents": (), "project": "shop", "ok": True}
+    assert again == RollbackDone(kept=done.made, **nothing), "there is nothing to change"
 
 
 def test_a_revert_that_conflicts_names_the_files(project: ProjectFolder) -> None:

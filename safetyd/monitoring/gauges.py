@@ -37,6 +37,8 @@ class ChannelHealth(Protocol):
     def under_way(self) -> int: ...
     @property
     def oldest_s(self) -> float | None: ...
+    @property
+    def refused(self) -> int: ...
 
 
 class Gauges:
@@ -116,14 +118,21 @@ class Gauges:
         waiting: dict[str, float] = {}
         oldest: dict[str, float] = {}
         up: dict[str, float] = {}
+        refused: dict[str, float] = {}
         for state in self._channels_now():
             waiting[state.name] = state.waiting_high + state.waiting_normal + state.under_way
             oldest[state.name] = state.oldest_s or 0.0
             up[state.name] = state.up
+            refused[state.name] = state.refused
         for name, text, values in (
             ("safetyd_notify_queue_depth", "Messages that are being tried.", waiting),
             ("safetyd_notify_oldest_pending_seconds", "How long the oldest is tried.", oldest),
             ("safetyd_notify_up", "0 while a channel takes nothing.", up),
+            (
+                "safetyd_notify_refused_answers",
+                "Answers of other people, since it was opened.",
+                refused,
+            ),
         ):
             yield _family(name, text, _labelled(values), "channel")
 

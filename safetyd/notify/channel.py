@@ -7,6 +7,7 @@ deadlines and limits.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from safetyd.journal.mailbox import Mailbox, Plan
     from safetyd.notify.address_book import Tables
     from safetyd.notify.compose import Composer
+    from safetyd.notify.links.sent_links import SentLinks
     from safetyd.notify.links.tokens import Signer
 
 MINUTE_S: Final = 60.0
@@ -91,6 +93,7 @@ class Channel:
 
     name: str
     limits: Limits
+    refused = 0  # answers of people who may not give them
 
     async def send(self, notice: Notice) -> Receipt:
         """Hand a message over; raise one of the three errors above if that fails.
@@ -130,6 +133,8 @@ class ChannelContext(NamedTuple):
     mailbox: "Mailbox"
     composer: "Composer"
     signer: "Signer"
+    sent_links: "SentLinks"
+    used: Callable[[str, datetime], None]  # a test message led back
 
     def secret(self, file: str) -> str:
         """Return the secret in a file that the configuration names; empty if it names none."""
@@ -186,6 +191,14 @@ class ChannelTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def preview(self, notice: Notice) -> Preview:
         """Return what a message looks like on this channel."""
         raise NotImplementedError
+
+    async def check(self, read: Callable[[str], str]) -> str:  # noqa: ARG002
+        """Ask the provider whether these settings work; `read` returns the secret in a file.
+
+        Return what to tell the operator, nothing if there is nothing to ask. Raise one of the three
+        errors if they do not work.
+        """
+        return ""
 
     @classmethod
     def hooks(cls, context: ChannelContext, carry_out: CarryOut) -> Iterable[Hook]:  # noqa: ARG003

@@ -89,6 +89,8 @@ class Notifier:
             mailbox=mailbox,
             composer=self.composer,
             signer=self.links.signer,
+            sent_links=self.links.sent_links,
+            used=self.link_used,
         )
         self._opened: dict[str, datetime] = {}  # test messages whose link was used
         control = OutboxControl(self.dispatch, self._opened.get, self.links.link)

@@ -44,6 +44,7 @@ CONTRACT = {
     "safetyd_notify_queue_depth": ("gauge", {"channel"}),
     "safetyd_notify_oldest_pending_seconds": ("gauge", {"channel"}),
     "safetyd_notify_up": ("gauge", {"channel"}),
+    "safetyd_notify_refused_answers": ("gauge", {"channel"}),
     "autonomy_safe_mode_active": ("gauge", set()),
     "safetyd_seconds_since_human": ("gauge", set()),
     "safetyd_breaker_state": ("gauge", {"breaker"}),

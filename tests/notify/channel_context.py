@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 
 from safetyd.daemon.config import parse
 from safetyd.notify.channel import ChannelContext
+from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import Signer
 from tests.notify.compose_rig import ComposeRig
 from tests.web.link_site import KEY
@@ -26,6 +27,7 @@ def context(
     for name, secret in (secrets or {}).items():
         (own / name).write_text(secret)
     wired = wired or ComposeRig()
+    signer = Signer([KEY])
     config = parse(tables, "test")
     return ChannelContext(
         host="localhost",
@@ -36,5 +38,7 @@ def context(
         tables=lambda: config.tables,
         mailbox=wired.mailbox,
         composer=wired.composer,
-        signer=Signer([KEY]),
+        signer=signer,
+        sent_links=SentLinks(signer),
+        used=lambda _delivery, _at: None,
     )

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import anyio
+
 from safetyd.agents.emergency_stop import switched_off
 from safetyd.console import stop_file
 from safetyd.console.doctor.file_checks import Finding, Level, note, ok, project_files, wrong
@@ -19,6 +21,8 @@ from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import several
 from safetyd.daemon.config import ConfigError, load
 from safetyd.history.service.histories import DIRECTORY, history_problems
+from safetyd.host import NoSecret, read_secret, secret_directories
+from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
 
 WEB_S: Final = 3.0
 _LEVELS: Final[dict[str, Level]] = {"good": "ok", "warn": "note", "bad": "wrong"}
@@ -94,6 +98,26 @@ def config_given(path: Path | None, data_dir: Path | None) -> Iterator[Finding]:
         return
     for problem in history_problems(policy.projects, data_dir / DIRECTORY):
         yield wrong("history", problem)
+
+
+def channels(path: Path | None, data_dir: Path) -> Iterator[Finding]:
+    """Let each channel that is configured ask its provider whether the settings work."""
+    try:
+        settings = load(path).notifications
+    except ConfigError:
+        return
+    directories = secret_directories(data_dir)
+    for name, table in settings.channels():
+        if not table.usable:
+            continue
+        try:
+            said = anyio.run(table.check, lambda file: read_secret(file, directories))
+        except NoSecret as exc:
+            yield note("channels", f"{name} was not checked: {exc}")
+        except (Misconfigured, Unavailable, Undeliverable) as exc:
+            yield wrong("channels", f"{name}: {exc}")
+        else:
+            yield from [ok("channels", f"{name}: {said}")] if said else []
 
 
 def start(location: Location, path: Path | None) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ import msgspec
 
 from safetyd.clock import Clock
 from safetyd.console.doctor.daemon_checks import (
+    channels,
     config_given,
     daemon,
     histories,
@@ -51,6 +52,7 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
         yield disk(location.data_dir)
         file = config_file(config_path, location.data_dir)
         yield from config_given(file, location.data_dir)
+        yield from channels(file, location.data_dir)
         yield from start(location, file)
     else:
         yield from parts(answer)
@@ -67,7 +69,9 @@ def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
         yield from config_given(config_path, location.data_dir)
     else:
         yield from daemon(status)
-        yield from config_given(config_path or _file_of(status), None)
+        file = config_path or _file_of(status)
+        yield from config_given(file, None)
+        yield from channels(file, location.data_dir)
         # A service may see less of the disk than whoever types this.
         yield from histories(query(location, "commits", limit=1, patience_s=READ_S))
 

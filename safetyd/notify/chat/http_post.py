@@ -42,47 +42,53 @@ async def post(
 
     No error says more of the address than its host, and none says one of the `secrets`.
     """
-    import aiohttp  # noqa: PLC0415 - who only renders should not wait for it
-
-    host = _host(url)
-    try:
-        answer = await _exchange(url, body, headers, timeout_s)
-    except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
-        raise _trouble(host, exc, timeout_s) from None  # its own words may hold the address
+    answer = await exchange(url, body, headers, timeout_s=timeout_s)
     if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         return answer.said
-    raise _refusal(host, answer, secrets)
+    raise _refusal(host_of(url), answer, secrets)
 
 
-def _host(url: str) -> str:
+def host_of(url: str) -> str:
     try:
         return urlsplit(url).hostname or "no host"
     except ValueError:
         return "no host"
 
 
-async def _exchange(
-    url: str, body: bytes, headers: Mapping[str, str], timeout_s: float
+async def exchange(
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    timeout_s: float,
+    most: int = READ_BYTES,
 ) -> HttpAnswer:
-    import aiohttp  # noqa: PLC0415 - see above
+    """Return an answer, whatever its status, with at most so many bytes of what it says.
+
+    Raise a channel's error if none came. It says no more of the address than its host.
+    """
+    import aiohttp  # noqa: PLC0415 - who only renders should not wait for it
 
     timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s / 2))
     sent = {"User-Agent": "safetyd", "Accept-Encoding": "identity", **headers}
-    async with (
-        aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session,
-        session.post(url, data=body, headers=sent, allow_redirects=False) as response,
-    ):
-        said = await _beginning(response)
-        return HttpAnswer(response.status, said, _retry_after_s(response.headers))
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session,
+            session.post(url, data=body, headers=sent, allow_redirects=False) as response,
+        ):
+            said = await _beginning(response, most)
+            return HttpAnswer(response.status, said, _retry_after_s(response.headers))
+    except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
+        raise _trouble(host_of(url), exc, timeout_s) from None  # its words may hold the address
 
 
-async def _beginning(response: "aiohttp.ClientResponse") -> str:
+async def _beginning(response: "aiohttp.ClientResponse", most: int) -> str:
     """Return what an answer begins with; of an endless one no more is read."""
     said = b""
-    while len(said) < READ_BYTES and (chunk := await response.content.read(READ_BYTES)):
+    while len(said) < most and (chunk := await response.content.read(most)):
         said += chunk
     response.close()
-    return said[:READ_BYTES].decode("utf-8", "replace")
+    return said[:most].decode("utf-8", "replace")
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:

@@ -238,6 +238,7 @@ class ChannelWorker:
             failing=self._failing,
             fuse=self._breaker.state,
             next_try_s=None if math.isinf(next_s) else next_s,
+            refused=self._channel.refused,
         )
 
     async def _deliver(self, tasks: anyio.abc.TaskGroup) -> NoReturn:

@@ -2,7 +2,7 @@
 
 import shutil
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -15,9 +15,9 @@ import msgspec
 from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.core.approvals.request import Request
 from safetyd.core.events.event import Event
-from safetyd.core.events.request_events import Answered, Cancelled, Expired, Superseded
 from safetyd.core.text.time_words import to_the_second
 from safetyd.journal.mailbox import Mailbox
+from safetyd.notify.answers import ended
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.sanitize import one_line
 from safetyd.operators.contract.request_contract import ApproveCommand, DenyCommand, ReviewDone
@@ -117,7 +117,7 @@ class DesktopButtons:
 
     def observe(self, events: Sequence[Event]) -> None:
         """Take away what was answered elsewhere, or is over."""
-        for request_id in _ended(events):
+        for request_id in (id_ for id_, via in ended(events) if via != VIA):
             self._do(methodcaller("withdraw", request_id))
 
     def _told(self, request_id: str, command: str, answer: ReviewDone) -> None:
@@ -131,14 +131,3 @@ class DesktopButtons:
     def _do(self, job: Job) -> None:
         self._todo.append(job)
         self._woken.set()
-
-
-def _ended(events: Sequence[Event]) -> Iterator[str]:
-    for event in events:
-        match event:
-            case Answered() if event.via != VIA:
-                yield event.request_id
-            case Cancelled() | Superseded():
-                yield event.request_id
-            case Expired():
-                yield from event.request_ids

@@ -66,15 +66,18 @@ class SentLinks:
         for message in reversed(list(messages)):
             self.note(message.id, message.recipient)
 
-    def find(self, outbox: SentMessages, token_id: bytes) -> SentLink | None:
-        """Return what a token opens, None if it was revoked or nobody remembers its message."""
+    def find(self, outbox: SentMessages, token_id: bytes, does: str = "") -> SentLink | None:
+        """Return what a token opens, None if it was revoked or nobody remembers its message.
+
+        The token of a button was made for what it `does` before the request's id.
+        """
         delivery = self._deliveries.get(token_id[:MESSAGE_BYTES])
         message = None if delivery is None else outbox.find(delivery)
         if message is None:
             return None
         opened = {item.ref: item.kind == "test" for item in message.items if item.kind in _OPENED}
         for ref in ("", *opened):
-            if token_id in self._signer.token_ids(message.id, ref, message.recipient):
+            if token_id in self._signer.token_ids(message.id, does + ref, message.recipient):
                 return _live(outbox, message, ref, opened)
         return None
 

@@ -16,6 +16,8 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from safetyd.notify import answers
+
 MAX_FAILURES: Final = 5
 FAILURES_WITHIN: Final = timedelta(hours=1)
 MAX_IDLE: Final = 5
@@ -23,8 +25,7 @@ STOP_WORDS: Final = frozenset(
     {"STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT", "REVOKE", "OPTOUT"}
 )
 
-Outcome = Literal["approved", "denied", "held", "unknown", "too_late", "elsewhere", "not_recorded"]
-SAID: Final[Mapping[Outcome, str]] = {
+SAID: Final[Mapping[answers.Outcome | Literal["unknown", "not_recorded"], str]] = {
     "approved": "Approved.",
     "denied": "Denied.",
     "held": "Recorded, but everything is stopped; it happens only if it is asked for again.",

@@ -12,15 +12,15 @@ from typing import Final, NamedTuple
 import anyio
 from aiohttp import web
 
-from safetyd.core.approvals.assurance import Given, NotTaken, risk_within, taken
+from safetyd.core.approvals.assurance import Given, risk_within
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, Note
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, Plan, Unanswered
 from safetyd.notify.address_book import recipient_at
+from safetyd.notify.answers import answer
 from safetyd.notify.channel import CarryOut, ChannelContext, Hook, Misconfigured
 from safetyd.notify.sms.channel import SmsConfig
 from safetyd.notify.sms.delivery_reports import arrived
@@ -28,7 +28,6 @@ from safetyd.notify.sms.sms_channel import STATUS_PATH, arrival
 from safetyd.notify.sms.sms_replies import (
     HELP,
     SAID,
-    Outcome,
     Patience,
     SmsAnswer,
     SmsStop,
@@ -153,16 +152,9 @@ class TwilioHooks:
             via="sms",
             assurance="code",
         )
-        ways, waits = engine.approve_via(request), self._context.waits(request)
-        answered = taken(request, given, moment, ways, waits=waits)
-        if isinstance(answered, NotTaken):
-            return _told("elsewhere" if answered.code == "elsewhere" else "too_late")
-        if said.approve and not self._sent_whole(request):
-            return _told("elsewhere")
-        seen = PersonSeen(at=moment.at, t=moment.t, by=sender.recipient, how="sms")
-        held = said.approve and engine.holds_back(request.asked, moment).decision != "allow"
-        outcome: Outcome = "held" if held else answered.answer
-        return Carried((seen, answered), SAID[outcome])
+        sent_whole = self._sent_whole(request)
+        done = answer(engine, moment, request, given, self._context.waits, may_approve=sent_whole)
+        return Carried(done.events, SAID[done.answer])
 
     def _sent_whole(self, request: Request) -> bool:
         """Say whether the SMS said what would be done, and may be answered at this risk."""
@@ -222,10 +214,6 @@ def _asked_by_sms(engine: EngineState, recipient: str, *, alone: bool) -> Iterat
 
 def _is_sms(engine: EngineState, delivery: Delivery) -> bool:
     return engine.policy.telling.channels.get(delivery.channel) == "sms"
-
-
-def _told(outcome: Outcome) -> Carried[str]:
-    return Carried((), SAID[outcome])
 
 
 def _said(text: str) -> web.Response:

@@ -29,6 +29,7 @@ class ChannelState(msgspec.Struct, frozen=True, kw_only=True):
     failing: bool  # the last try did not succeed
     fuse: BreakerState  # its name is spoken
     next_try_s: float | None  # None: nothing waits, or it waits for something else than time
+    refused: int = 0  # answers of people who may not give them
 
 
 Names = tuple[str, ...]

@@ -1,0 +1,50 @@
+"""Answers that people give on a channel, judged and recorded as all others are."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+from safetyd.core.approvals.assurance import Given, NotTaken, taken
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine_state import EngineState
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import PersonSeen
+from safetyd.core.events.request_events import Answered, Cancelled, Expired, Superseded
+from safetyd.journal.mailbox import Carried
+
+Outcome = Literal["approved", "denied", "held", "too_late", "elsewhere"]
+
+
+def answer(
+    state: EngineState,
+    moment: Moment,
+    request: Request,
+    given: Given,
+    waits: Callable[[Request], bool],
+    *,
+    may_approve: bool = True,
+) -> Carried[Outcome]:
+    """Return what is recorded of an answer, and what the person is told.
+
+    `may_approve` says whether the person has seen all that they would approve.
+    """
+    ways, approves = state.approve_via(request), given.answer == "approved"
+    answered = taken(request, given, moment, ways, waits=waits(request))
+    if isinstance(answered, NotTaken):
+        return Carried((), "elsewhere" if answered.code == "elsewhere" else "too_late")
+    if approves and not may_approve:
+        return Carried((), "elsewhere")
+    seen = PersonSeen(at=moment.at, t=moment.t, by=given.by, how=given.via)
+    held = approves and state.holds_back(request.asked, moment).decision != "allow"
+    return Carried((seen, answered), "held" if held else given.answer)
+
+
+def ended(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
+    """Yield each request that ended, and how it was answered, if it was: `cli`, `sms` and so on."""
+    for event in events:
+        match event:
+            case Answered():
+                yield event.request_id, event.via
+            case Cancelled() | Superseded():
+                yield event.request_id, ""
+            case Expired():
+                yield from ((request_id, "") for request_id in event.request_ids)

@@ -1,0 +1,55 @@
+"""Settings of Telegram."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from safetyd.notify.channel import (
+    Channel,
+    ChannelContext,
+    PersonalTable,
+    Preview,
+    Problems,
+    needed,
+    url_problems,
+)
+from safetyd.notify.message import Notice
+
+
+class TelegramConfig(PersonalTable, frozen=True, kw_only=True):
+    token_file: str = ""  # the bot's token, as @BotFather gives it
+    api_url: str = "https://api.telegram.org"
+
+    secret_files: ClassVar[tuple[str, ...]] = ("token_file",)
+
+    @classmethod
+    def wrong_address(cls, address: str) -> str:
+        # A group has a negative id; its buttons would be for everyone in it.
+        right = address.isascii() and address.isdecimal() and int(address) > 0
+        return "" if right else f"{address!r} is not the id of a Telegram user such as 123456789"
+
+    def problems(self) -> Problems:
+        yield from needed(token_file=self.token_file)
+        yield from url_problems("api_url", self.api_url)
+
+    async def open(self, name: str, context: ChannelContext) -> Channel:
+        from safetyd.notify.telegram.bot_api import BotApi  # noqa: PLC0415 - only if configured
+        from safetyd.notify.telegram.telegram_channel import Telegram  # noqa: PLC0415 - see above
+
+        return Telegram(name, BotApi(self.api_url, context.secret(self.token_file)), context)
+
+    async def check(self, read: Callable[[str], str]) -> str:
+        from safetyd.notify.telegram.bot_api import BotApi  # noqa: PLC0415 - see above
+
+        bot = await BotApi(self.api_url, read(self.token_file)).me()
+        return f"the token is that of @{bot.username}"
+
+    def preview(self, notice: Notice) -> Preview:
+        from safetyd.notify.telegram.telegram_message import units, written  # noqa: PLC0415
+
+        message = written(notice, lambda *_: "")
+        rows = ("".join(f"[{button.text}] " for button in row) for row in message.keyboard)
+        text = "\n".join((message.text, "", *rows)).rstrip()
+        return Preview(text=text, size=f"{units(message.text)} of 4096 characters")
+
+
+CHANNEL = TelegramConfig

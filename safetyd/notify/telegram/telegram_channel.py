@@ -1,0 +1,280 @@
+"""The channel: it sends messages with buttons, polls for taps, and edits what is over.
+
+Telegram keeps a tap until it is confirmed, and a tap is confirmed after its answer is durable. So a
+tap that a restart interrupts is read again, and changes nothing if its answer had been recorded.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from functools import partial
+from typing import Final, NamedTuple
+
+import anyio
+
+from safetyd.core.approvals.assurance import Given
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine_state import EngineState
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.notification_events import Told
+from safetyd.core.outbox.deliveries import Delivery
+from safetyd.core.text.time_words import day_and_clock
+from safetyd.journal.mailbox import Carried, Plan, Unanswered
+from safetyd.notify.address_book import address_of, recipient_at
+from safetyd.notify.answers import Outcome, answer, ended
+from safetyd.notify.channel import (
+    Channel,
+    ChannelContext,
+    Limits,
+    Misconfigured,
+    Rate,
+    Receipt,
+    Unavailable,
+    Undeliverable,
+)
+from safetyd.notify.links.sent_links import SentLink
+from safetyd.notify.message import Notice
+from safetyd.notify.telegram.bot_api import BotApi, CallbackQuery, Conflict
+from safetyd.notify.telegram.telegram_message import (
+    APPROVE,
+    DENY,
+    TEST,
+    TelegramMessage,
+    written,
+)
+
+LIMITS: Final = Limits(
+    deadline_s=10.0, concurrency=2, rates=(Rate(25, 1.0),), recipient_rates=(Rate(1, 1.0),)
+)
+PAUSES_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)  # after errors in a row; the last one repeats
+MAX_CONFLICTS: Final = 3  # in a row; a daemon that takes over may meet one
+EDIT_TRIES: Final = 5
+MAX_STRANGERS: Final = 20
+MAX_EDITS: Final = 1000  # that wait; further ones are left out
+
+SAID: Final[dict[Outcome, str]] = {
+    "approved": "Approved.",
+    "denied": "Denied.",
+    "held": "Approved, but safetyd is stopped; it happens only if the agent asks again.",
+    "too_late": "NOT recorded: it was answered or expired before.",
+    "elsewhere": "NOT approved: this needs a terminal or the page. You can still deny it here.",
+}
+UNKNOWN: Final = "NOT recorded: this button is no longer valid."
+STRANGER: Final = "NOT recorded: this message is for somebody else."
+NOT_RECORDED: Final = "NOT recorded: safetyd cannot record answers now. Try again in a minute."
+WORKS: Final = "It works: safetyd received this tap."
+
+log = logging.getLogger("safetyd.notify")
+
+
+class Said(NamedTuple):
+    """What a person is shown after a tap."""
+
+    text: str
+    request_id: str = ""  # whose messages show what became of it
+    stranger: bool = False
+
+
+class Edit(NamedTuple):
+    chat: int
+    message: int
+    content: TelegramMessage
+
+
+class Telegram(Channel):
+    limits = LIMITS
+
+    def __init__(self, name: str, api: BotApi, context: ChannelContext) -> None:
+        self.name = name
+        self._api = api
+        self._context = context
+        self._strangers: set[int] = set()  # that were logged
+        self._unread = ""  # why taps cannot be read
+        self._put, self._ended = anyio.create_memory_object_stream[str](MAX_EDITS)
+
+    async def send(self, notice: Notice) -> Receipt:
+        if self._unread:
+            raise Misconfigured(self._unread)
+        content = written(notice, self._data(notice.delivery, notice.recipient))
+        silent = notice.urgency == "low"
+        sent = await self._api.send(
+            chat_id=int(notice.address), disable_notification=silent, **content.fields
+        )
+        return Receipt("accepted", str(sent.message_id))
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._edit)
+            await self._poll()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for request_id, _ in ended(events):
+            self._renew(request_id)
+        for event in events:
+            # A request may have ended before it was known which message is about it.
+            if isinstance(event, Told) and event.channel == self.name:
+                self._renew(event.delivery)
+
+    async def close(self) -> None:
+        self._put.close()
+        self._ended.close()
+
+    def _renew(self, ref: str) -> None:
+        """Edit a message, or those about a request, if what they show is over."""
+        try:
+            self._put.send_nowait(ref)
+        except anyio.WouldBlock:
+            log.warning("%s: too many messages to edit; one keeps its buttons", self.name)
+
+    def _data(self, delivery: str, recipient: str) -> Callable[[str, str], str]:
+        """Return what makes the data of buttons: the letter, and a token that is valid for it."""
+
+        def data(does: str, ref: str) -> str:
+            return does + self._context.signer.token(delivery, f"{does} {ref}", recipient)
+
+        return data
+
+    # -- taps --------------------------------------------------------------------------------------
+
+    async def _poll(self) -> None:
+        offset: int | None = None
+        failures = conflicts = 0
+        while True:
+            try:
+                updates = await self._api.updates(offset)
+            except (Unavailable, Undeliverable, Misconfigured) as exc:
+                conflicts = conflicts + 1 if isinstance(exc, Conflict) else 0
+                if conflicts == MAX_CONFLICTS:
+                    self._unread = f"answers cannot be read: {exc}"
+                if not failures:
+                    log.warning("%s: taps cannot be read: %s", self.name, exc)
+                pause_s = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
+                failures += 1
+                await anyio.sleep(max(pause_s, getattr(exc, "retry_after_s", None) or 0.0))
+                continue
+            failures, conflicts, self._unread = 0, 0, ""
+            for update in updates:
+                if update.callback_query is not None:
+                    await self._tapped(update.callback_query)
+                elif update.message is not None and update.message.from_ is not None:
+                    self._written(update.message.from_.id)
+                offset = update.update_id + 1
+
+    def _written(self, user: int) -> None:
+        """Log who wrote to the bot: so an operator learns the id of a new recipient."""
+        known = recipient_at(self._context.tables(), self.name, str(user))
+        if not known and user not in self._strangers and len(self._strangers) < MAX_STRANGERS:
+            self._strangers.add(user)
+            log.warning(
+                "%s: user %d wrote to the bot and is no recipient; to make them one, set "
+                '%s = "%d" in their [[recipients]] table',
+                self.name,
+                user,
+                self.name,
+                user,
+            )
+
+    async def _tapped(self, tap: CallbackQuery) -> None:
+        try:
+            said = await self._context.mailbox.carry_out(self._answered(tap))
+        except Unanswered:
+            said = Said(NOT_RECORDED)
+        if said.stranger:
+            self.refused += 1
+            log.warning("%s: user %d is not the recipient; refused", self.name, tap.from_.id)
+        alert = said.text.startswith("NOT")
+        try:
+            await self._api.answer(tap.id, said.text, alert=alert)
+        except (Unavailable, Undeliverable, Misconfigured) as exc:
+            log.info("%s: a tap was answered too late: %s", self.name, exc)
+        if alert and said.request_id:
+            self._renew(said.request_id)  # its message may still show buttons
+
+    def _answered(self, tap: CallbackQuery) -> Plan[Said]:
+        context, does = self._context, tap.data[:1]
+
+        def plan(state: EngineState, moment: Moment) -> Carried[Said]:
+            by = recipient_at(context.tables(), self.name, str(tap.from_.id))
+            link = self._link(state, tap.data)
+            if not by or (link is not None and link.recipient != by):
+                return Carried((), Said(STRANGER, stranger=True))
+            request = None if link is None else state.approvals.find(link.request_id)
+            if link is not None and does == TEST:
+                context.used(link.delivery, moment.at)
+                return Carried((), Said(WORKS))
+            if link is None or request is None or moment.at >= link.expires:
+                return Carried((), Said(UNKNOWN))
+            given = Given(
+                answer="approved" if does == APPROVE else "denied",
+                by=by,
+                via=link.via,
+                assurance="account",
+                delivery=link.delivery,
+                peer=f"telegram user {tap.from_.id}",
+            )
+            done = answer(state, moment, request, given, context.waits)
+            return Carried(done.events, Said(SAID[done.answer], request.id))
+
+        return plan
+
+    def _link(self, state: EngineState, data: str) -> SentLink | None:
+        """Return what a button was made for, None if it is not ours or not valid any more."""
+        does, token_id = data[:1], self._context.signer.check(data[1:])
+        if token_id is None or does not in {APPROVE, DENY, TEST}:
+            return None
+        link = self._context.sent_links.find(state.outbox, token_id, f"{does} ")
+        return link if link is not None and link.channel == self.name else None
+
+    # -- messages that are over --------------------------------------------------------------------
+
+    async def _edit(self) -> None:
+        async for ref in self._ended:
+            try:
+                edits = await self._context.mailbox.ask(partial(self._edits, ref))
+            except Unanswered:
+                continue
+            for edit in edits:
+                await self._show(edit)
+
+    def _edits(self, ref: str, state: EngineState, moment: Moment) -> list[Edit]:
+        """Return a message, or those about a request, as they should be now."""
+        named = state.outbox.find(ref)
+        deliveries = (named,) if named else state.outbox.told(ref)
+        own = (delivery for delivery in deliveries if delivery.channel == self.name)
+        return [edit for each in own if (edit := self._renewed(state, moment, each))]
+
+    def _renewed(self, state: EngineState, moment: Moment, delivery: Delivery) -> Edit | None:
+        recipient = delivery.recipient
+        chat = address_of(self._context.tables(), recipient, self.name)
+        found = (state.approvals.find(item.ref) for item in delivery.items)
+        over = [request for request in found if request and not request.pending]
+        if not (chat and over and delivery.provider_id):
+            return None
+        notice = self._context.composer.notice(state, delivery, delivery.items, moment.at)
+        ends = [_end(request, notice.at.tzinfo) for request in over]
+        content = written(notice, self._data(delivery.id, recipient), ends)
+        return Edit(int(chat), int(delivery.provider_id), content)
+
+    async def _show(self, edit: Edit) -> None:
+        for pause_s in PAUSES_S[:EDIT_TRIES]:
+            try:
+                await self._api.edit(
+                    chat_id=edit.chat, message_id=edit.message, **edit.content.fields
+                )
+            except Unavailable as exc:
+                await anyio.sleep(max(pause_s, exc.retry_after_s or 0.0))
+            except (Undeliverable, Misconfigured) as exc:
+                # It was deleted, or says this already.
+                log.info("%s: a message was not edited: %s", self.name, exc)
+                return
+            else:
+                return
+
+
+def _end(request: Request, zone: tzinfo | None) -> str:
+    """Say what became of a request."""
+    what, given = f"{request.asked.type} by {request.agent}", request.answer
+    if given is None:
+        return f"{request.state.capitalize()}: {what}"
+    at = day_and_clock(given.at.astimezone(zone))
+    return f"{request.state.capitalize()} by {given.by} via {given.via}, {at}: {what}"

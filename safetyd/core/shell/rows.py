@@ -31,9 +31,8 @@ WHY: Final = {
 
 _UNKNOWN: Final = Flow(None, COMMAND)
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-# Programs that read a file as others run it.
 _UNREAD: Final = (".jsx", ".tsx", ".vue", ".svelte")  # languages that nobody reads here
-_RUN_BY: Final = {
+RUN_BY: Final = {  # the interpreter of a script, by its suffix
     ".py": "python",
     ".rb": "ruby",
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts"), "node"),
@@ -171,7 +170,7 @@ def load(inv: Invocation, word: Word, way: str) -> None:
     if equals and path[:1] in {"/", "~", "."}:  # `name=path`
         word = word._replace(text=path, inner=-1)
     source = inv.source(word)
-    by = _RUN_BY.get(word.text[word.text.rfind(".") :])
+    by = RUN_BY.get(word.text[word.text.rfind(".") :])
     if _ADDRESS.match(word.text):
         inv.unseen(NETWORK, "a file")
     elif by and source is not None and source.text is not None:

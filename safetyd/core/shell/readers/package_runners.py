@@ -68,7 +68,6 @@ _PROGRAM_OF: Final = {
     "@github/copilot": "copilot",
     "@bufbuild/buf": "buf",
 }
-_SCRIPTS: Final = {".py": "python", ".js": "node", ".ts": "node", ".mjs": "node", ".rb": "ruby"}
 _OWN_PACKAGE: Final = ("-p", "--package", "--with", "--from", "--spec", "--with-requirements")
 _SHELL_TEXT: Final = ("-c", "--call", "--shell-mode")
 _NAMING: Final = frozenset({"yarn", "pnpm", "bun"})  # a script of the project is a verb of theirs
@@ -162,7 +161,7 @@ def _named(inv: Invocation) -> None:
 def _runs_code(call: Call) -> bool:
     """Say whether `bun` is given code or a script, as `node` would be."""
     first = call.words[0].text if call.words else ""
-    return first in LANGUAGES["bun"].code or first.endswith(tuple(_SCRIPTS))
+    return first in LANGUAGES["bun"].code or first.endswith(tuple(rows.RUN_BY))
 
 
 def _fits(launch: Launch, call: Call) -> bool:
@@ -196,8 +195,8 @@ def _run(inv: Invocation, launch: Launch, inner: list[Word]) -> None:
         inv.unseen(NETWORK, "a script")
     elif launch.script and " " in first.text.strip():
         inv.shell(first, inv.named)
-    elif launch.script and suffix in _SCRIPTS:
-        run(inv, LANGUAGES[_SCRIPTS[suffix]], inner)
+    elif launch.script and suffix in rows.RUN_BY:
+        run(inv, LANGUAGES[rows.RUN_BY[suffix]], inner)
     elif not first.fixed or (inv.runner.packaged if launch.fetches else inv.runner.knows)(name):
         program = first._replace(text=name if first.fixed else first.text, inner=-1)
         inv.output = inv.runner.program([program, *inner[1:]], inv.command, inv.scope, inv.named)

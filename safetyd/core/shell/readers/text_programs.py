@@ -1,6 +1,5 @@
 """Programs for text with commands of their own: sed, awk and pagers."""
 
-import functools
 import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -48,16 +47,8 @@ def read_sed(inv: Invocation) -> None:
     for word in texts:
         _code(inv, word, _sed_with_numbers)
     for word in script.files:
-        inv.script(word, "sed -f", functools.partial(_sed_text, inv=inv, word=word))
-    if script.in_place:
-        for word in files:
-            inv.writes(word, "changes")
-    inv.reads(*files)
-    inv.output = rows.printed(inv)
-
-
-def _sed_text(text: str, inv: Invocation, word: Word) -> None:
-    inv.code(sed_code(text), word, "sed")
+        _script_file(inv, word, sed_code)
+    _files(inv, files, changed=script.in_place)
 
 
 def _sed(inv: Invocation) -> _Script:
@@ -112,18 +103,9 @@ def read_awk(inv: Invocation) -> None:
         _code(inv, word, _awk_with_numbers)
     for word in (*programs, *included):
         if word.text not in _IN_PLACE:
-            read = functools.partial(_awk_text, inv=inv, word=word)
-            inv.script(word, "awk -f", read)
+            _script_file(inv, word, awk_code)
     files = [word for word in files if "=" not in word.text]
-    if any(word.text in _IN_PLACE for word in included):
-        for word in files:
-            inv.writes(word, "changes")
-    inv.reads(*files)
-    inv.output = rows.printed(inv)
-
-
-def _awk_text(text: str, inv: Invocation, word: Word) -> None:
-    inv.code(awk_code(text), word, "awk")
+    _files(inv, files, changed=any(word.text in _IN_PLACE for word in included))
 
 
 def _sed_with_numbers(script: str) -> Code:
@@ -142,6 +124,20 @@ def _code(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
         inv.unseen(word.origin, "a script")
     else:
         inv.code(read(word.text), word, inv.call.name)
+
+
+def _script_file(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
+    """Say what the script in a file does, if its text is known."""
+    name = inv.call.name
+    inv.script(word, f"{name} -f", lambda text: inv.code(read(text), word, name))
+
+
+def _files(inv: Invocation, files: list[Word], *, changed: bool) -> None:
+    """Say that files are read, or changed in their place."""
+    for word in files if changed else ():
+        inv.writes(word, "changes")
+    inv.reads(*files)
+    inv.output = rows.printed(inv)
 
 
 def read_pager(inv: Invocation) -> None:
@@ -166,8 +162,5 @@ def read_mlr(inv: Invocation) -> None:
     if call.has("--prepipe", "--prepipex", "--load", "--mload", "-s"):
         inv.found(Effect.UNKNOWN, "runs commands or files before it reads")
     files = [word for word in call.arguments if "." in word.text or "/" in word.text]
-    inv.reads(*files, *call.values("--from"))
-    if call.has("-I"):
-        for word in files:
-            inv.writes(word, "changes")
-    inv.output = rows.printed(inv)
+    inv.reads(*call.values("--from"))
+    _files(inv, files, changed=call.has("-I"))

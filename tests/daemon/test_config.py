@@ -355,6 +355,11 @@ def test_mistakes_in_a_project_are_named_with_their_full_keys():
         ("commit_deadline_s = 0", "projects.web.commit_deadline_s is 0; it must be a number"),
         ("commit_deadline_s = 301", "projects.web.commit_deadline_s is 301; it must be a number"),
         ("commit_deadline_s = nan", "projects.web.commit_deadline_s is NaN; it must be a number"),
+        ("history = 'shadow'", 'projects.web.root is ""; with a history it must be a path from /'),
+        (
+            "root = '/srv'\nhistory = 'shadow'\n[projects.in]\nroot = '/srv/x'\nhistory = 'shadow'",
+            "projects.web.root and projects.in.root overlap, and both have a history",
+        ),
         (
             "root = '/srv/web'\nhistory = 'branch'",
             'projects.web.history is "branch", which safetyd no longer has; set history = "shadow"',

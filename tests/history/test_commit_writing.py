@@ -22,33 +22,6 @@ ODD: Final = (
 )
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path)
-
-
-def test_nothing_in_the_users_repository_changes(project: ProjectFolder) -> None:
-    project.user_commits()
-    project.write("staged", "by the user\n")
-    project.git("add", "staged")
-    project.write("readme", "changed\n")
-    project.git("stash", "push", "-q")
-    project.write("readme", "changed again\n")
-    before = files(project.root / ".git")
-    told = project.git("status", "--porcelain=v2", "--branch")
-    before_status = files(project.root / ".git")
-
-    project.commit()
-    project.write("new", "file\n")
-    made = project.commit()
-    project.history.roll_back("soft", project.history.rows()[1].commit, (), project.order())
-
-    assert files(project.root / ".git") == before_status
-    assert before.keys() == before_status.keys()
-    assert made.files == 1
-    assert project.git("status", "--porcelain=v2", "--branch") == told
-
-
 def test_a_commit_is_at_the_ref_of_its_session(project: ProjectFolder) -> None:
     project.write("a", "1\n")
     first = project.commit(agent="code", session="s1")
@@ -65,10 +38,14 @@ def test_a_commit_is_at_the_ref_of_its_session(project: ProjectFolder) -> None:
 def test_the_user_fetches_the_refs_into_the_repository(project: ProjectFolder) -> None:
     project.user_commits()
     made = project.commit()
+    file = project.write("readme", "later\n")
 
-    project.git("fetch", "-q", str(project.bare), "refs/safetyd/*:refs/safetyd/*")
+    project.git("fetch", "-q", str(project.bare), "refs/history:refs/safetyd/history")
+    project.git("branch", "agents", "refs/safetyd/history")
+    project.git("checkout", made.commit[:8], "--", "readme")
 
-    assert project.git("rev-parse", "refs/safetyd/code/s1") == made.commit
+    assert project.git("rev-parse", "agents") == made.commit
+    assert file.read_text() == "first\n"
     assert project.git("fsck", "--strict", "--no-dangling") == ""
 
 
@@ -270,18 +247,25 @@ def test_bytes_are_kept_as_they_are_and_no_filter_runs(project: ProjectFolder) -
     assert files(project.root) == there
 
 
-@pytest.mark.parametrize("state", ["merge", "rebase", "detached", "locked", "empty"])
-def test_the_state_of_the_repository_does_not_matter(project: ProjectFolder, state: str) -> None:
+@pytest.mark.parametrize("state", ["merge", "rebase", "detached", "locked", "staged", "empty"])
+def test_whatever_state_the_users_repository_is_in_nothing_in_it_changes(
+    project: ProjectFolder, state: str
+) -> None:
     _bring_into(project, state)
+    told = project.git("status", "--porcelain=v2", "--branch")
     before = files(project.root / ".git")
-    project.write("new", "file\n")
+    project.write("old", "file\n")
+    first = project.commit()
+    new = project.write("new", "file\n")
 
     made = project.commit()
-
     assert project.content(made.commit, "new") == "file"
+    project.history.roll_back("soft", first.commit, (), project.order())
+    (project.root / "old").unlink()
+
+    assert not new.exists()
     assert files(project.root / ".git") == before
-    project.history.roll_back("soft", made.commit, (), project.order())
-    assert files(project.root / ".git") == before
+    assert project.git("status", "--porcelain=v2", "--branch") == told
 
 
 def _bring_into(project: ProjectFolder, state: str) -> None:
@@ -290,6 +274,12 @@ def _bring_into(project: ProjectFolder, state: str) -> None:
     project.user_commits("base\n")
     if state == "detached":
         project.git("checkout", "-q", "--detach")
+    elif state == "staged":
+        project.write("readme", "stashed\n")
+        project.git("stash", "push", "-q")
+        project.write("readme", "changed again\n")
+        project.write("staged", "by the user\n")
+        project.git("add", "staged")
     elif state == "locked":
         (project.root / ".git" / "index.lock").write_text("")
     else:

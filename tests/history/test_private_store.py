@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -25,11 +24,6 @@ with store.locked() as git:
     print(child.pid, flush=True)
     sys.stdin.read()
 """
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path)
 
 
 def test_a_git_that_is_killed_blocks_nothing(

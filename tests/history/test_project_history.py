@@ -15,11 +15,6 @@ from safetyd.operators.contract.history_contract import CommitRow
 from tests.history.project_folder import NOON, ProjectFolder
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path)
-
-
 def test_a_row_says_which_decision_made_which_change(project: ProjectFolder) -> None:
     project.write("a", "1\n2\n")
     project.commit()

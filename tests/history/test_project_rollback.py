@@ -14,11 +14,6 @@ from safetyd.operators.contract.history_contract import RollbackDone
 from tests.history.project_folder import Files, ProjectFolder, files, put
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path)
-
-
 def rolled_back(project: ProjectFolder, kind: Any, commit: str, *paths: str) -> RollbackDone:
     return project.history.roll_back(kind, commit, paths, project.order(why="rollback"))
 

@@ -1,7 +1,6 @@
 """The history of a project knows who changed what: an agent, a human, or a rollback."""
 
 import json
-import os
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,7 @@ from tests.journeys.people import Listener, query
 
 pytestmark = pytest.mark.journey
 
-NAMES: Final = ("edited", "created", "shell", "undone", "robot", "newest", "planted", "quick")
+NAMES: Final = ("edited", "shell", "undone", "robot", "newest", "quick")
 
 
 class Work:
@@ -93,28 +92,6 @@ def test_edits_that_follow_each_other_at_once_are_all_in_the_history(work: Work)
     assert project.file.read_text() == "version 1\n"
 
 
-def test_a_file_that_a_human_created_is_deleted_in_words_too_and_can_be_had_again(
-    work: Work,
-) -> None:
-    project = work.project("created")
-    notes = project.root / "notes"
-    project.writes("c1", "one\n")
-    first = project.commits(1)[0]["commit"]
-    notes.write_text("of a human\n")
-    project.writes("c2", "overwritten\n", path="notes")
-    project.commits(2)
-
-    said = work.rollback(first, "--soft")
-
-    assert not notes.exists()
-    assert f"Rolled back created to the state after {first[:12]}: 1 file deleted." in said
-    assert "  deleted   notes" in said
-    theirs = project.rows()[2]
-    assert (theirs["author"], theirs["files"]) == ("human", 1)
-    assert "  created   notes" in work.rollback(theirs["commit"], "--soft")
-    assert notes.read_text() == "of a human\n"
-
-
 def test_what_an_agent_does_at_once_is_not_a_humans_and_what_failed_is_its_own(work: Work) -> None:
     project = work.project("shell")
     (project.root / "notes").write_text("of a human\n")
@@ -189,27 +166,3 @@ def test_going_to_the_newest_commit_changes_nothing_and_is_no_rollback(work: Wor
     assert "use --revert" in said
     assert work.recorded("rolled_back", "newest") == []
     project.writes("n2", "two\n")  # nobody is paused
-
-
-def test_planted_names_do_not_take_the_way_back_away_and_are_listed(work: Work) -> None:
-    project = work.project("planted")
-    project.writes("l1", "good\n")
-    good = project.commits(1)[0]["commit"]
-    (project.root / "inner/.git/objects").mkdir(parents=True)
-    (project.root / "inner/.git/refs").mkdir()
-    (project.root / "inner/.git/HEAD").write_text("ref: refs/heads/main\n")
-    (project.root / "src").mkdir()
-    os.mkfifo(project.root / "src/.gitignore")
-    (project.root / ".GIT").touch()
-    (project.root / ".gitignore").write_text("hidden\n")
-    (project.root / "hidden").write_text("hidden\n")
-    project.writes("l2", "bad\n")
-    project.commits(2)
-
-    said = work.rollback(good, "--soft")
-
-    assert project.file.read_text() == "good\n"
-    left = said.split("Not in the history, so left as they are:\n")[1]
-    assert "  .GIT has a name that git does not take\n" in left
-    assert "  hidden " in left
-    assert "  inner/ is a repository of its own\n" in left

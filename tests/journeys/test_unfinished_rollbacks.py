@@ -207,37 +207,3 @@ def test_a_history_that_fails_is_shown_by_status_and_a_folder_that_became_a_link
     project.writes("p3", "three\n")
     project.commits(2)
     assert "All is well" in daemon.safetyd("status").stdout
-
-
-INNER: Final = """
-[projects.docs]
-root = "{root}/shop/docs"
-agents = ["writer"]
-"""
-
-
-def test_agents_of_a_project_within_are_paused_and_told_and_two_histories_are_refused(
-    start_daemon: StartDaemon, tmp_path: Path
-) -> None:
-    (tmp_path / "shop/docs").mkdir(parents=True)
-    config = CONFIG + PROJECT.format(name="shop", root=tmp_path) + INNER.format(root=tmp_path)
-    daemon = start_daemon(config)
-    project = Project(daemon, tmp_path, "shop")
-    project.writes("p1", "one\n", path="docs/intro")
-    first = project.commits(1)[0]["commit"]
-    project.writes("p2", "two\n", path="docs/intro")
-    project.commits(2)
-    with Listener(daemon) as person:
-        done = daemon.safetyd("rollback", first, "--soft", "--reason", "wrong way")
-        person.hear("AGENT_PAUSED", "writer")
-        told = person.hear("ROLLED_BACK", None)
-
-    assert done.returncode == 0, done.stderr
-    assert told["metadata"]["agents"] == "shop-coder writer"
-    written = daemon.config_path.read_text()
-    daemon.config_path.write_text(
-        written.replace('["writer"]\n', '["writer"]\nhistory = "shadow"\n')
-    )
-    refused = daemon.safetyd("config", "check", str(daemon.config_path))
-    assert refused.returncode != 0
-    assert "projects.shop.root and projects.docs.root overlap" in refused.stdout + refused.stderr

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Final
 
@@ -22,18 +21,7 @@ from tests.schemas import validator
 
 pytestmark = pytest.mark.journey
 
-# Nobody listens there: what waits in the outbox is what would be told.
-TOLD: Final = """
-[notifications]
-batch_interval_seconds = 0
-quiet_start = "00:00"
-quiet_end = "00:00"
-[notifications.webhook]
-enabled = true
-url = "http://127.0.0.1:9/nobody-is-here"
-secret_file = "{secret}"
-"""
-NAMES: Final = ("shop", "deploy", "errors", "robot", "stuck", "gone", "held", "told")
+NAMES: Final = ("shop", "deploy", "held", "told")
 
 
 class Shop:
@@ -46,25 +34,16 @@ class Shop:
     def project(self, name: str) -> Project:
         return Project(self.daemon, self._root, name)
 
-    def alerts(self) -> int:
-        """Return how many alerts people are told or wait to be told."""
-        outbox = query(self.daemon, "outbox")
-        sent: int = sum(row["items"] for row in outbox["deliveries"] if "alert" in row["kinds"])
-        waiting: int = sum(row["items"] for row in outbox["waiting"])
-        return sent + waiting
-
 
 @pytest.fixture(scope="module")
 def shop(start_module_daemon: StartDaemon, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     root = tmp_path_factory.mktemp("projects")
-    (secret := root / "webhook.secret").write_text("whsec_YSBrZXkgb2YgdHdlbnR5LWZvdXIgYnl0\n")
-    config = CONFIG + TOLD.format(secret=secret)
+    config = CONFIG
     for name in NAMES:
         (root / name).mkdir()
         (root / name / "cart.py").write_text("begun\n")
         config += PROJECT.format(name=name, root=root)
         config += "before_irreversible = true\n" if name == "deploy" else ""
-        config += 'on_error = "rollback"\n' if name in {"robot", "stuck"} else ""
     daemon = start_module_daemon(config)
     keyring = Keyring(daemon.data_dir / "keys")
     keyring.add("observers", "wall")
@@ -134,74 +113,6 @@ def test_before_an_approved_action_for_good_there_is_a_commit_that_names_who_app
     assert (row["id"], row["approver"], row["decision"]) == ("d2", "local", allowed["seq"])
     message = query(shop.daemon, "commit", commit=row["commit"])["message"]
     assert "Safetyd-Approver: local" in message
-
-
-@pytest.mark.req("S2.41")
-def test_errors_in_a_row_are_told_with_the_command_that_goes_back(shop: Shop) -> None:
-    project = shop.project("errors")
-    project.writes("e1", "good\n")
-    good = project.commits(1)[0]["commit"]
-    before = shop.alerts()
-    with Listener(shop.daemon) as person:
-        project.writes("e2", "bad\n", ok=False)
-        project.writes("e3", "worse\n", ok=False)
-        told = person.hear("ROLLBACK_OFFERED", project.agent)
-
-    assert told["metadata"]["commit"] == good
-    assert told["reason"] == "2 actions in a row failed in project errors"
-    assert project.file.read_text() == "worse\n"
-    until(lambda: shop.alerts() > before)
-
-
-@pytest.mark.req("S2.41")
-def test_errors_in_a_row_lead_back_by_themselves_where_the_project_says_so(shop: Shop) -> None:
-    project = shop.project("robot")
-    project.writes("r1", "good\n")
-    project.commits(1)
-    with Listener(shop.daemon) as person:
-        project.writes("r2", "bad\n", ok=False)
-        project.writes("r3", "worse\n", ok=False)
-        told = person.hear("ROLLED_BACK", None)
-
-    assert told["metadata"]["by"] == "safetyd"
-    assert project.file.read_text() == "good\n"
-
-
-def test_a_way_back_that_fails_is_told_with_what_to_type_and_an_alert(shop: Shop) -> None:
-    project, before = shop.project("stuck"), shop.alerts()
-    (project.root / ".gitignore").write_text("*.log\n")
-    project.writes("s1", "good\n")
-    good = project.commits(1)[0]["commit"]
-    with Listener(shop.daemon) as person:
-        project.writes("s2", "bad\n", ok=False)
-        project.file.unlink()
-        project.file.mkdir()
-        (project.file / "only.log").write_text("nobody else has this\n")
-        with Asker(shop.daemon, project.agent) as agent:
-            action = {"type": "edit_file", "paths": [str(project.file)], "text": "a", "id": "s3"}
-            assert agent.ask("propose", action)["decision"] == "allow"
-            agent.ask("telemetry", {"type": "outcome", "id": "s3", "ok": False})
-        person.hear("AGENT_RESUMED", project.agent)
-        told = person.hear("ROLLBACK_FAILED", None)
-
-    assert "only.log" in told["reason"]
-    assert told["metadata"]["commit"] == good
-    assert (project.file / "only.log").exists()
-    until(lambda: shop.alerts() >= before + 2)  # that it is offered, and that it failed
-
-
-def test_a_folder_that_cannot_be_committed_is_told_and_an_alert(shop: Shop) -> None:
-    project, before = shop.project("gone"), shop.alerts()
-    with Listener(shop.daemon) as person, Asker(shop.daemon, project.agent) as agent:
-        action = {"type": "edit_file", "paths": [str(project.file)], "text": "a", "id": "g1"}
-        assert agent.ask("propose", action)["decision"] == "allow"
-        shutil.rmtree(project.root)
-        agent.ask("telemetry", {"type": "outcome", "id": "g1", "ok": True})
-        told = person.hear("COMMIT_FAILED", project.agent)
-
-    assert f"{project.root} does not exist" in told["reason"]
-    assert query(shop.daemon, "commits")["problems"], "the list says so too"
-    until(lambda: shop.alerts() > before)
 
 
 def test_only_operators_roll_back(shop: Shop) -> None:
@@ -284,34 +195,6 @@ def test_a_commit_that_a_killed_daemon_did_not_make_is_made_and_agents_wait_for_
     assert "project shop is rolled back: back" in meanwhile["reason"]
     assert afterwards["decision"] == "allow"
     assert project.file.read_text() == "one\n"
-
-
-def test_an_action_for_good_waits_for_a_slow_commit_as_long_as_the_project_says(
-    start_daemon: StartDaemon, tmp_path: Path
-) -> None:
-    git = SlowGit(tmp_path)
-    (tmp_path / "shop").mkdir()
-    config = CONFIG + PROJECT.format(name="shop", root=tmp_path)
-    config += "before_irreversible = true\ncommit_deadline_s = 0.5\n"
-    daemon = start_daemon(config, git.variables)
-    project = Project(daemon, tmp_path, "shop")
-    project.file.write_text("not committed by anybody\n")
-    action = {"type": "push", "text": "git push", "project": "shop"}
-    action["reversibility"] = "irreversible"
-    with Listener(daemon) as person, Asker(daemon, project.agent) as agent:
-        asked = agent.ask("propose", {**action, "id": "d1"})
-        assert review(daemon, "approve", asked["request_id"])["ok"]
-        git.hold()
-        allowed = agent.ask("propose", {**action, "id": "d2"})  # it waits no longer than that
-        told = person.hear("COMMIT_FAILED", project.agent)
-        before = query(daemon, "request", id=asked["request_id"])["request"]
-        git.let_go()
-        (row,) = project.commits(1)
-
-    assert allowed["decision"] == "allow", allowed
-    assert "it takes longer than 0.5 s, and the action begins before it" in told["reason"]
-    assert (row["id"], row["approver"]) == ("d2", "local"), "it is made all the same"
-    assert "change" not in before
 
 
 async def test_the_client_is_told_of_a_rollback_and_asks_for_one_that_it_missed(

@@ -146,7 +146,9 @@ def test_a_rollback_needs_a_reason(shop: Shop) -> None:
 
 
 def test_a_rollback_says_what_it_did_and_how_to_undo_it(shop: Shop) -> None:
+    (planted := shop.cart.with_name(".GIT")).touch()
     said = shop.says("rollback", shop.before, "--soft", "cart.py", "--reason", "wrong way")
+    planted.unlink()
     undo = said.split("safetyd rollback ")[1].split()
     went = shop.cart.read_text()
     undone = json.loads(shop.says("rollback", *undo[:2], "--reason", "no", "--json"))
@@ -154,6 +156,8 @@ def test_a_rollback_says_what_it_did_and_how_to_undo_it(shop: Shop) -> None:
     after = f"the state after {shop.before[:12]}"
     assert said.startswith(f"Rolled back shop to {after}: 1 file restored.\n")
     assert "\n  restored  cart.py\n" in said
+    left = said.split("Not in the history, so left as they are:\n")[1]
+    assert left.startswith("  .GIT has a name that git does not take\n")
     assert (went, shop.cart.read_text()) == ("2\n", "3\n")
     assert (undone["files"], undone["agents"]) == (1, ["code"])
 

@@ -9,7 +9,7 @@ import io
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -75,10 +75,9 @@ def decrypted(path: Path, passphrase: str) -> bytes:
     try:
         content: bytes = pyrage.passphrase.decrypt(path.read_bytes(), passphrase)
     except pyrage.DecryptError as exc:
-        wrong = str(exc) == "Decryption failed"
-        raise NotDecrypted(
-            f"the passphrase does not open {path}" if wrong else f"{path} is damaged: {exc}"
-        ) from exc
+        if str(exc) == "Decryption failed":
+            raise NotDecrypted(f"the passphrase does not open {path}") from exc
+        raise NotDecrypted(f"{path} is damaged, or cannot be opened: {exc}") from exc
     return content
 
 
@@ -87,7 +86,7 @@ def decrypting(path: Path, identity: Path) -> Iterator[BinaryIO]:
     """Give the content of a file that an identity opens; raises `NotDecrypted` meanwhile."""
     import pyrage  # noqa: PLC0415 - see above
 
-    lines = identity.read_text(encoding="utf-8").splitlines()
+    lines = identity.read_text(encoding="utf-8", errors="replace").splitlines()
     texts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     keys = [_parsed(pyrage.x25519.Identity, text, f"identity in {identity}") for text in texts]
 
@@ -123,11 +122,14 @@ def _piped(work: Callable[[BinaryIO], object], mode: str) -> Iterator[BinaryIO]:
     failed: list[BaseException] = []
 
     def run() -> None:
-        with os.fdopen(theirs, "wb" if mode == "rb" else "rb") as pipe:
-            try:
-                work(pipe)
-            except BaseException as exc:  # noqa: BLE001 - it is raised below
-                failed.append(exc)
+        pipe = os.fdopen(theirs, "wb" if mode == "rb" else "rb")
+        try:
+            work(pipe)
+        except BaseException as exc:  # noqa: BLE001 - it is raised below
+            failed.append(exc)
+        finally:
+            with suppress(BrokenPipeError):  # nobody wants the rest
+                pipe.close()
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -24,7 +24,7 @@ from safetyd.journal.checkpoints import Checkpoints, Unloadable, read, state_dig
 from safetyd.keeping import age_encryption, history_stores, old_backups
 from safetyd.keeping.age_encryption import BadKey, NotDecrypted
 from safetyd.keeping.backup import FACTS, SUMS, BackupFacts, Hashed, Progress, sums_text
-from safetyd.keeping.tar_zst import Damaged, tar_from
+from safetyd.keeping.tar_zst import CHUNK_BYTES, Damaged, tar_from
 
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
@@ -124,14 +124,14 @@ class Restoring:
                 for member in tar:
                     path = places.find(member)
                     content = Hashed(cast("BinaryIO", tar.extractfile(member)))
-                    if not sums:
-                        self._facts = self._read_facts(member.name, content.read())
-                    elif member.name == SUMS:
-                        said = content.read()
+                    if member.name == SUMS:
+                        said = content.read(len(sums_text(sums)) + 1)
                         continue
-                    else:
+                    if sums:
                         yield path, content
-                        content.finish()
+                    else:
+                        self._facts = self._read_facts(member.name, content.read(CHUNK_BYTES))
+                    content.finish()
                     sums[member.name] = content.sum
             compressed.finish()
         if not sums:

@@ -47,6 +47,16 @@ def work(daemon: RunningDaemon) -> dict[str, Any]:
     return read
 
 
+def edit(daemon: RunningDaemon, file: Path, key: Path) -> None:
+    """Have an agent change a file of the shop; return when that is committed."""
+    with Asker(daemon, "code", key) as agent:
+        action = {"type": "edit_file", "id": "w1", "paths": [str(file)], "text": "x"}
+        assert agent.ask("propose", action)["decision"] == "allow"
+        file.write_text("written")
+        agent.ask("telemetry", {"type": "outcome", "id": "w1", "ok": True})
+    until(lambda: len(query(daemon, "commits", project="shop")["commits"]) == 2)
+
+
 def started_from(daemon: RunningDaemon, data_dir: Path) -> None:
     daemon.data_dir = data_dir
     daemon.start()
@@ -105,61 +115,38 @@ def test_a_daemon_restored_elsewhere_knows_the_same_and_goes_on_without_a_gap(
 
 @pytest.mark.journey
 @pytest.mark.req("S2.23")
-def test_commits_that_are_restored_can_be_gone_back_to(
+def test_keys_that_are_restored_still_open_and_commits_can_be_gone_back_to(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
-    root = tmp_path / "shop"
+    root, key, passphrase = (tmp_path / name for name in ("shop", "code.nk", "passphrase"))
     root.mkdir()
     cart = root / "cart.py"
     cart.write_text("begun")
+    passphrase.write_text("correct horse battery\n")
     project = f'[projects.shop]\nroot = "{root}"\nagents = ["code"]\nhistory = "shadow"\n'
-    daemon = start_daemon(f'profile = "coding"\n{project}')
-    with Asker(daemon, "code") as agent:
-        action = {"type": "edit_file", "id": "w1", "paths": [str(cart)], "text": "x"}
-        assert agent.ask("propose", action)["decision"] == "allow"
-        cart.write_text("written")
-        agent.ask("telemetry", {"type": "outcome", "id": "w1", "ok": True})
-    until(lambda: len(query(daemon, "commits", project="shop")["commits"]) == 2)
+    daemon = start_daemon(f'profile = "coding"\n[bus]\nopen_agents = false\n{project}')
+    assert told(daemon, "agent", "add", "code").returncode == 0
+    key.write_bytes((daemon.data_dir / "keys/agents/code.nk").read_bytes())
+    edit(daemon, cart, key)
     before = query(daemon, "commits", project="shop")["commits"]
     file, into = tmp_path / "backup", tmp_path / "elsewhere"
 
-    said = told(daemon, "backup", str(file), "--with-history")
-    assert said.returncode == 0, said.stderr
-    daemon.kill()
-    assert told(daemon, "restore", str(file), str(into)).returncode == 0
-    started_from(daemon, into)
-
-    assert query(daemon, "commits", project="shop")["commits"] == before
-    back = {"commit": before[-1]["commit"], "kind": "soft", "reason": "drill", "project": "shop"}
-    assert control(daemon, "rollback", **back)["ok"]
-    assert cart.read_text() == "begun"
-
-
-@pytest.mark.journey
-def test_keys_that_are_restored_let_in_whom_they_let_in(
-    start_daemon: StartDaemon, tmp_path: Path
-) -> None:
-    daemon = start_daemon("[bus]\nopen_agents = false\n")
-    assert told(daemon, "agent", "add", "code").returncode == 0
-    key = tmp_path / "code.nk"
-    key.write_bytes((daemon.data_dir / "keys/agents/code.nk").read_bytes())
-    passphrase = tmp_path / "passphrase"
-    passphrase.write_text("correct horse battery\n")
-    file, into = tmp_path / "backup", tmp_path / "elsewhere"
-
     named = {"SAFETYD_PASSPHRASE_FILE": str(passphrase)}
-    said = told(daemon, "backup", str(file), "--with-keys", **named)
+    said = told(daemon, "backup", str(file), "--with-keys", "--with-history", **named)
     assert said.returncode == 0, said.stderr
     assert "It is encrypted." in said.stdout
     daemon.kill()
     said = told(daemon, "restore", str(file), str(into), **named)
     assert said.returncode == 0, said.stderr
     assert "revoke them before you start" in said.stdout
-
     started_from(daemon, into)
 
     with Asker(daemon, "code", key) as agent:
         assert agent.propose("r1", type="read_file", text="notes.txt")["decision"] == "allow"
+    assert query(daemon, "commits", project="shop")["commits"] == before
+    back = {"commit": before[-1]["commit"], "kind": "soft", "reason": "drill", "project": "shop"}
+    assert control(daemon, "rollback", **back)["ok"]
+    assert cart.read_text() == "begun"
 
 
 @pytest.mark.journey

@@ -26,11 +26,17 @@ def disk_key(level: DiskLevel) -> str:
     return f"disk {level}"
 
 
-def _disk(event: DiskMoved) -> Alert | None:
-    """Return the alert of a disk that fills: at night too, if little time is left."""
+def _disk(event: DiskMoved) -> Alert:
+    """Return the alert of a disk that fills, at night too if little time is left; or its end."""
     use = event.use
     if use.level == "good":
-        return None
+        return Alert(
+            key=disk_key("good"),
+            urgency="normal",
+            title="DISK: there is room again",
+            text=f"{fullness(use)}.",
+            clears=(disk_key("warn"), disk_key("critical")),
+        )
     critical = use.level == "critical"
     filled = f"{filling(use)}. " if use.parts else ""
     return Alert(
@@ -84,6 +90,7 @@ ENTRIES: Final = (
             "free_bytes": event.use.free_bytes,
         },
         alert=_disk,
+        ends=lambda _event: (disk_key("warn"), disk_key("critical"), disk_key("good")),
     ),
     Entry(SafetyEvent, follows=True),
 )

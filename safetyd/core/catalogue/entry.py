@@ -58,6 +58,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     batched: bool = False  # it waits for other alerts, as long as `alert_batch_s` says
     not_on: tuple[str, ...] = ()  # channels that cannot carry it, by name
     always: bool = False  # at once and by itself, whatever holds back what is urgent
+    clears: tuple[str, ...] = ()  # it is sent only if an alert with such a key was
 
 
 def everywhere(alert: Alert) -> Alert:
@@ -87,6 +88,7 @@ class Entry(NamedTuple, Generic[E]):
     reason: str | Callable[[E], str] = "{reason}"
     facts: str | Callable[[E], Facts] = ""
     alert: Callable[[E], Alert | None] | None = None
+    ends: Callable[[E], tuple[str, ...]] | None = None  # the keys of alerts that are over with it
     follows: bool | Callable[[E], bool] = False  # the engine makes it of other events
     compared: bool = False  # by a simulation, which otherwise reads only the time of what follows
     by_time: bool = False  # it follows when time has passed

@@ -252,6 +252,7 @@ ENTRIES: Final = (
         reason=_used,
         facts="scope id",
         alert=_budget,
+        ends=lambda event: (budget_key(event, "warning"),) if event.mark == "exceeded" else (),
         follows=True,
     ),
     Entry(

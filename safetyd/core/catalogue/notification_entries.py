@@ -29,6 +29,10 @@ def loss_key(channel: str) -> str:
     return f"message {channel}"
 
 
+def _up_key(channel: str) -> str:
+    return f"channel_up {channel}"
+
+
 def _lost(event: NotTold) -> Alert | None:
     """Return the alert of a message that nobody got; one that an operator dropped has none."""
     if event.by:
@@ -51,6 +55,25 @@ def _outage(channel: str, why: str) -> Alert:
 def _of_channel(channel: str, key: str, title: str, text: str) -> Alert:
     """Return an alert about a channel that fails, for all others."""
     return Alert(key=key, urgency="high", title=title, text=text, not_on=(channel,))
+
+
+def _moved(event: ChannelMoved) -> Alert:
+    channel = event.channel
+    if not event.up:
+        return _outage(channel, event.why)
+    return Alert(
+        key=_up_key(channel),
+        urgency="normal",
+        title=f"CHANNEL UP: {channel} takes messages again",
+        text="What waited for it is told now.",
+        not_on=(channel,),
+        clears=(outage_key(channel),),
+    )
+
+
+def _over(event: ChannelMoved) -> tuple[str, ...]:
+    channel = event.channel
+    return (loss_key(channel), outage_key(channel)) if event.up else (_up_key(channel),)
 
 
 ENTRIES: Final = (
@@ -76,13 +99,14 @@ ENTRIES: Final = (
         notice=Choice(
             lambda event: "up" if event.up else "down",
             {
-                "up": Notice("CHANNEL_UP", "low", "{channel}"),
+                "up": Notice("CHANNEL_UP", "low"),
                 "down": Notice("CHANNEL_DOWN", "high", "{channel} takes no messages"),
             },
         ),
-        reason=lambda event: "the channel takes messages again" if event.up else event.why,
+        reason=lambda event: f"{event.channel} takes messages again" if event.up else event.why,
         facts="channel",
-        alert=lambda event: None if event.up else _outage(event.channel, event.why),
+        alert=_moved,
+        ends=_over,
     ),
     Entry(
         Climbed,

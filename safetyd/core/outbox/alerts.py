@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from safetyd.core.catalogue.catalogue import alert_of
+from safetyd.core.catalogue.catalogue import CATALOGUE, alert_of
 from safetyd.core.catalogue.entry import Alert
 from safetyd.core.catalogue.guard_entries import budget_key
 from safetyd.core.catalogue.notification_entries import outage_key
@@ -44,10 +44,17 @@ class Alerts:
         self._routing = routing
         self._slots = slots
 
-    def heard(self, event: Event) -> list[DeliveryQueue]:
-        """Tell of an event if it is an alert."""
+    def over(self, event: Event) -> frozenset[str]:
+        """Withdraw the alerts that are over with an event; return the keys of those sent."""
+        ends = CATALOGUE[type(event)].ends
+        return frozenset(key for key in (ends(event) if ends else ()) if self.withdraw(key))
+
+    def heard(self, event: Event, over: frozenset[str] = frozenset()) -> list[DeliveryQueue]:
+        """Send the alert of an event, if it has one; an all-clear only if its alert was sent."""
         alert = None if self._routing.idle else alert_of(event)
-        return [] if alert is None or self._needless(event) else self.tell(event, alert)
+        if alert is None or self._needless(event):
+            return []
+        return [] if alert.clears and over.isdisjoint(alert.clears) else self.tell(event, alert)
 
     def tell(self, event: Event, alert: Alert) -> list[DeliveryQueue]:
         if self._repeats(alert, event.at):

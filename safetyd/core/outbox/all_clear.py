@@ -1,4 +1,4 @@
-"""All-clears: who was told of a stop, a channel that fails or a full disk hears when it is over.
+"""The end of stops: those who were notified of a stop are notified when nothing stops any more.
 
 What is over before anybody heard of it is not told at all.
 """
@@ -9,15 +9,10 @@ from typing import Final
 import msgspec
 
 from safetyd.core.catalogue.catalogue import alert_of
-from safetyd.core.catalogue.daemon_entries import disk_key
 from safetyd.core.catalogue.entry import Alert, everywhere
-from safetyd.core.catalogue.guard_entries import budget_key, stop_key
-from safetyd.core.catalogue.notification_entries import loss_key, outage_key
-from safetyd.core.events.daemon_events import DiskMoved
-from safetyd.core.events.disk_words import fullness
+from safetyd.core.catalogue.guard_entries import stop_key
 from safetyd.core.events.event import Event
-from safetyd.core.events.guard_events import AnomalyFound, BudgetMarked, Resumed, Stopped
-from safetyd.core.events.notification_events import ChannelMoved
+from safetyd.core.events.guard_events import AnomalyFound, Resumed, Stopped
 from safetyd.core.outbox.delivery_queue import DeliveryQueue
 
 _ALL: Final = "*"
@@ -75,41 +70,6 @@ class AllClears:
             return []
         return self._tell(event, self._all_clear(event, standstill.ended or _by(event)))
 
-    def moved(self, event: ChannelMoved) -> list[DeliveryQueue]:
-        """Tell those who know that a channel failed, on the others, that it works again."""
-        channel = event.channel
-        if not event.up:
-            self._withdraw(_mended_key(channel))
-            return []
-        self._withdraw(loss_key(channel))
-        if not self._withdraw(outage_key(channel)):
-            return []
-        alert = Alert(
-            key=_mended_key(channel),
-            urgency="normal",
-            title=f"CHANNEL UP: {channel} takes messages again",
-            text="What waited for it is told now.",
-            not_on=(channel,),
-        )
-        return self._tell(event, alert)
-
-    def marked(self, event: BudgetMarked) -> None:
-        """Warn no longer of what is exceeded."""
-        if event.mark == "exceeded":
-            self._withdraw(budget_key(event, "warning"))
-
-    def disk_moved(self, event: DiskMoved) -> list[DeliveryQueue]:
-        """Warn no longer of a disk that has come to another level; tell if it has room again."""
-        told = [self._withdraw(disk_key(level)) for level in ("warn", "critical")]
-        self._withdraw(disk_key("good"))
-        if event.use.level != "good" or not any(told):
-            return []
-        text = f"{fullness(event.use)}."
-        alert = Alert(
-            key=disk_key("good"), urgency="normal", title="DISK: there is room again", text=text
-        )
-        return self._tell(event, alert)
-
     def _stand_still(self, agent: str | None, source: str, cause: Cause) -> None:
         self._withdraw(_resumed_key(agent))
         standstill = self._stops.setdefault(agent or _ALL, Standstill())
@@ -154,7 +114,3 @@ def _by(event: Resumed) -> str:
 
 def _resumed_key(agent: str | None) -> str:
     return f"resumed {agent or _ALL}"
-
-
-def _mended_key(channel: str) -> str:
-    return f"channel_up {channel}"

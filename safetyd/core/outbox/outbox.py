@@ -14,10 +14,10 @@ from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import UNPAUSE, request_id
 from safetyd.core.catalogue.catalogue import CATALOGUE
 from safetyd.core.catalogue.daemon_entries import disk_key
-from safetyd.core.events.daemon_events import ClockStepped, DiskLevel, DiskMoved
+from safetyd.core.events.daemon_events import ClockStepped, DiskLevel
 from safetyd.core.events.decision_events import Decided, Transcribed
 from safetyd.core.events.event import Event, Ticked
-from safetyd.core.events.guard_events import AnomalyFound, BudgetMarked, Paused, Resumed, Stopped
+from safetyd.core.events.guard_events import AnomalyFound, Paused, Resumed, Stopped
 from safetyd.core.events.notification_events import (
     Announced,
     ChannelMoved,
@@ -95,7 +95,6 @@ class Outbox(Actor):
                 on(Stopped, self._stopped),
                 on(AnomalyFound, self._found),
                 on(Resumed, self._resumed),
-                on(BudgetMarked, self._marked),
                 on(Transcribed, self._transcribed),
                 on(Announced, self._announced),
                 on(Due, self._was_due),
@@ -103,7 +102,6 @@ class Outbox(Actor):
                 on(NotTold, self._was_not_told),
                 on(Unparked, self._unparked),
                 on(ChannelMoved, self._channel_moved),
-                on(DiskMoved, self._disk_moved),
                 on(Climbed, self._climbed),
                 on(LinkRevoked, self._link_revoked),
                 on(ClockStepped, self._stepped),
@@ -216,20 +214,21 @@ class Outbox(Actor):
                 self._notes.release(item.ref for item in delivery.items)
 
     def _and_alerted(self, act: Handler | None) -> Handler:
-        """Let an event also be an alert, besides what else it is."""
-        if act is None:
-            return self._alerted
-        return lambda event: [*(act(event) or ()), *self._alerted(event)]
+        """Let an event also end alerts and be one, besides what else it is."""
 
-    def _alerted(self, event: Event) -> Sequence[Event]:
-        return self._bundling.due(event, self._alerts.heard(event))
+        def heard(event: Event) -> Sequence[Event]:
+            over = self._alerts.over(event)
+            acted = (act(event) if act else None) or ()
+            return [*acted, *self._bundling.due(event, self._alerts.heard(event, over))]
+
+        return heard
 
     def _decided(self, event: Decided) -> Sequence[Event]:
         if event.decision is ALLOW:
             return ()  # before anything else, because most are
         asks = event.asks
         if asks is None:
-            return self._alerted(event)
+            return self._bundling.due(event, self._alerts.heard(event))
         if asks.joins or self.idle:
             return ()
         self._slots.asked(event.agent, event.t)
@@ -258,9 +257,6 @@ class Outbox(Actor):
 
     def _resumed(self, event: Resumed) -> Sequence[Event]:
         return self._bundling.due(event, self._all_clears.resumed(event))
-
-    def _marked(self, event: BudgetMarked) -> None:
-        self._all_clears.marked(event)
 
     def _transcribed(self, event: Transcribed) -> Sequence[Event]:
         return self._bundling.due(event, self._alerts.transcribed(event))
@@ -322,13 +318,9 @@ class Outbox(Actor):
 
     def _channel_moved(self, event: ChannelMoved) -> Sequence[Event]:
         self._routing.moved(event)
-        touched = self._all_clears.moved(event)
-        if not event.up:
-            touched = self._failover.down(event, event.channel)
-        return self._bundling.due(event, touched)
-
-    def _disk_moved(self, event: DiskMoved) -> Sequence[Event]:
-        return self._bundling.due(event, self._all_clears.disk_moved(event))
+        if event.up:
+            return ()
+        return self._bundling.due(event, self._failover.down(event, event.channel))
 
     def _climbed(self, event: Climbed) -> Sequence[Event]:
         return self._bundling.due(event, self._reminders.escalate(event))

@@ -65,6 +65,7 @@ ROLLED_BACK SAFE_MODE_ENTERED SAFE_MODE_EXITED SNAPSHOT_MISSING
 ALERTS: Final = {
     "stop code drill": "STOPPED by alice: drill",
     "message email": "NOT TOLD: email did not deliver a message: 550 no such user",
+    "channel_up email": "CHANNEL UP: email takes messages again",
     "channel email": "CHANNEL DOWN: email takes no messages: connection refused",
     "safe_mode a": "SAFE MODE: a may only read",
     "safe_mode *": "SAFE MODE: everybody may only read",
@@ -77,6 +78,7 @@ ALERTS: Final = {
     "anomaly.no_human medium a": "m",
     "disk warn": "DISK FILLING: the disk at / is 88 % full: 1 B of 9 B is free",
     "disk critical": "DISK NEARLY FULL: the disk at / is 88 % full: 1 B of 9 B is free",
+    "disk good": "DISK: there is room again",
     "commit shop": "NO HISTORY: project shop was not committed",
     "rollback shop a": "ERRORS: 3 in a row in project shop",
     "no rollback shop": "ROLLBACK NOT FINISHED: project shop",
@@ -178,6 +180,9 @@ def test_an_alert_is_as_urgent_as_its_event_is_severe_and_says_the_same(event: E
         return
 
     (notice,) = found
+    if alert.clears:  # an all-clear is as urgent as a usual alert, so that it arrives as well
+        assert (alert.urgency, severity_of(notice)) == ("normal", "low")
+        return
     assert LEVELS.index(severity_of(notice)) >= LEVELS.index(LEAST[alert.urgency])
     assert severity_of(notice) != "critical" or alert.urgency == "high"
     said = f"{alert.title}\n{alert.text}"

@@ -40,7 +40,8 @@ Lost = Literal["dead", "undelivered", "parked", "cancelled", "expired", "quiet"]
 
 
 def alerts(*journal: Event) -> list[Alert]:
-    return [alert for event in journal if counts(event) and (alert := alert_of(event))]
+    found = [alert for event in journal if counts(event) and (alert := alert_of(event))]
+    return [alert for alert in found if not alert.clears]
 
 
 def told(policy: Policy, *story: Event) -> Alert:

@@ -48,7 +48,6 @@ def test_a_message_says_which_disk_what_fills_it_and_what_to_do() -> None:
     assert empty is not None
     assert empty.text.startswith("Once it is full")
     assert (filled.urgency, empty.urgency) == ("normal", "high")
-    assert alert_of(moved(0, "good")) is None
 
 
 def test_a_disk_that_fills_is_told_by_day_and_one_that_is_nearly_full_at_night_too() -> None:

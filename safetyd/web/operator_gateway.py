@@ -1,7 +1,7 @@
 """The way of an operator's web request to the commands and questions of everybody, and back."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import msgspec
@@ -10,8 +10,7 @@ from safetyd.bus.codec import rejected
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.command_runner import CommandRunner
-from safetyd.operators.contract.question import Call, Question, Role, Verb, answer_of, needed_role
-from safetyd.operators.declarations import read_call
+from safetyd.operators.contract.question import Call, Question, Role, answer_of, needed_role
 from safetyd.operators.handlers import Asker
 from safetyd.operators.replies import CommandRefused, Done, Refusal, too_many
 from safetyd.web.engine_gateway import EngineGateway, NotBegun
@@ -52,15 +51,6 @@ class OperatorGateway:
             raise
         except Unanswered as exc:
             raise Unanswered(f"{exc}; look before you try again: it may be under way") from None
-
-    async def by_name(self, by: str, verb: Verb, name: str, **fields: object) -> dict[str, Any]:
-        """Do the same for a call given by its name, and return the answer as JSON has it."""
-        try:
-            call = read_call(verb, {"command": name, **fields})
-        except msgspec.ValidationError as exc:
-            raise CommandRefused("invalid", rejected(exc)) from None
-        answer: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(await self.ask(by, call)))
-        return answer
 
     async def _admitted(self, by: str, question: Question[Done]) -> None:
         """Return once the share of who asks has room for a question."""

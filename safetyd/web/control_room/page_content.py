@@ -1,43 +1,59 @@
 """What each page of the control room asks: a function for each, from an address to its content."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec.structs import asdict
 
+from safetyd.bus.codec import rejected
 from safetyd.cards.request_card import RequestCard, coloured_diff, request_card
 from safetyd.cards.request_details import RequestDetails
 from safetyd.core.approvals.request import KeptChange
-from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.contract.request_contract import RequestQuestion
-from safetyd.operators.replies import CommandRefused
+from safetyd.operators.contract.agent_contract import AgentQuestion, AgentsQuestion
+from safetyd.operators.contract.decision_contract import DecisionsQuestion, ExplainQuestion, Row
+from safetyd.operators.contract.guard_contract import (
+    AnomaliesQuestion,
+    BreakersQuestion,
+    LimitsQuestion,
+    MoneyQuestion,
+)
+from safetyd.operators.contract.history_contract import CommitQuestion, CommitsQuestion
+from safetyd.operators.contract.hold_contract import SafeModeQuestion
+from safetyd.operators.contract.notification_contract import ChannelsQuestion, OutboxQuestion
+from safetyd.operators.contract.question import Question
+from safetyd.operators.contract.report_contract import ReportQuestion
+from safetyd.operators.contract.request_contract import PendingQuestion, RequestQuestion
+from safetyd.operators.contract.status_contract import HealthQuestion
+from safetyd.operators.replies import CommandRefused, Done
 from safetyd.web.control_room.room_charts import (
     breaker_chart,
     measure_chart,
     money_chart,
     report_charts,
 )
-from safetyd.web.control_room.room_pages import Ask, Context, News, Page, Params
+from safetyd.web.control_room.room_pages import Ask, Context, FeedGap, News, Page, Params
 from safetyd.web.pages.change_view import ChangeView, change_view
 
 ROWS: Final = 50  # of a list on one page
 FED: Final = 100  # rows of the feed
 CROWDED: Final = 30  # of them that are new, while there are more than anybody can read
+Asked = TypeVar("Asked", bound=Question[Done])
 MOST_AT_ONCE: Final = 200  # requests that are answered together
 
 
 async def requests(ask: Ask, params: Params) -> Context:
     """Return what waits, and the card of the one that the address names."""
     after = params.get("after", "")
-    waiting = await ask("pending", limit=ROWS, after=after, grants=False)
+    waiting = await ask(PendingQuestion(limit=ROWS, after=after, grants=False))
     content: Context = {"waiting": waiting, "request": None, "next": None, "id": ""}
     if "id" in params:
         request = await _request(ask, params["id"])
-        others = [row for row in waiting["requests"] if row["id"] != request.id]
+        others = [row for row in waiting.requests if row.id != request.id]
         shown = _card(request)
         content |= {"request": request, "card": shown, "title": shown.title}
         content["change"] = await _changed(ask, request.change or None)
@@ -77,29 +93,29 @@ def set_digest(requests: Sequence[RequestDetails]) -> str:
 async def agents(ask: Ask, params: Params) -> Context:
     """Return the agents as the address sorts and filters them."""
     wanted: dict[str, object] = {"limit": ROWS, "offset": _number(params, "offset")}
-    wanted |= {name: params[name] for name in ("sort", "state", "text") if params.get(name)}
+    wanted |= _given(params, "sort", "state", "text")
     wanted["descending"] = params.get("descending") == "yes"
     if params.get("key") in {"yes", "no"}:
         wanted["key"] = params["key"] == "yes"
-    answer = await ask("agents", **wanted)
-    return {**answer, "params": params, "here": _address("/agents", params)}
+    answer = await ask(_read(AgentsQuestion, wanted))
+    return {**asdict(answer), "params": params, "here": _address("/agents", params)}
 
 
 async def agent(ask: Ask, params: Params) -> Context:
     name = params["name"]
-    known = await ask("agent", agent=name)
-    rows = await ask("decisions", what="all", agent=name, limit=ROWS)
-    charts = [measure_chart(measure) for measure in known["measures"]]
-    return {**known, "charts": charts, "rows": rows["rows"], "name": name, "title": name}
+    known = await ask(AgentQuestion(agent=name))
+    latest = await ask(DecisionsQuestion(what="all", agent=name, limit=ROWS))
+    charts = [measure_chart(measure) for measure in known.measures]
+    return {**asdict(known), "charts": charts, "rows": latest.rows, "name": name, "title": name}
 
 
 async def stopped(ask: Ask, _params: Params) -> Context:
     """Return how a stop is obeyed; the top bar has the rest."""
-    return {"agents": (await ask("agents", limit=ROWS))["agents"]}
+    return {"agents": (await ask(AgentsQuestion(limit=ROWS))).agents}
 
 
 async def safe_mode(ask: Ask, params: Params) -> Context:
-    return {"safe_mode": await ask("safe_mode", agent=params.get("agent"))}
+    return {"safe_mode": await ask(SafeModeQuestion(agent=params.get("agent")))}
 
 
 async def feed(ask: Ask, params: Params) -> Context:
@@ -107,50 +123,55 @@ async def feed(ask: Ask, params: Params) -> Context:
     wanted = {**_fed(params), "limit": FED}
     if before := _number(params, "before"):
         wanted["before"] = before
-    answer = await ask("decisions", **wanted)
-    return {**answer, "params": params, "here": _address("/feed", params), "most": FED}
+    answer = await ask(_read(DecisionsQuestion, wanted))
+    return {**asdict(answer), "params": params, "here": _address("/feed", params), "most": FED}
 
 
 async def feed_news(ask: Ask, params: Params, content: Context, room: int) -> News | None:
     """Return the rows since then; if there is no room for all, the newest and how many more."""
     if _number(params, "before"):
         return News((), content)  # what was before something stays
-    answer = await ask("decisions", **_fed(params), after=content["newest"], limit=FED, count=True)
-    rows, left_out = answer["rows"], answer.get("left_out", 0)
-    if (rows and not content["rows"]) or (answer["more"] and not left_out):
+    wanted = {**_fed(params), "after": content["newest"], "limit": FED, "count": True}
+    answer = await ask(_read(DecisionsQuestion, wanted))
+    rows: Sequence[Row | FeedGap] = answer.rows
+    left_out = answer.left_out or 0
+    if (rows and not content["rows"]) or (answer.more and not left_out):
         return None  # there is no list yet, or nobody knows how many there were
     crowded = len(rows) + left_out > min(max(room, CROWDED), FED)
     if crowded:
         left_out += len(rows[CROWDED:])
-        rows = rows[:CROWDED]
-        rows.append({"row": "gap", "count": left_out, "before": rows[-1]["seq"]})
-    newest = max(content["newest"], answer["newest"])
+        kept = answer.rows[:CROWDED]
+        rows = (*kept, FeedGap(count=left_out, before=kept[-1].seq))
+    newest = max(content["newest"], answer.newest)
     return News(rows, {**content, **_on_top(rows, content), "newest": newest}, crowded)
 
 
-def _on_top(rows: Sequence[Context], content: Context) -> Context:
+def _on_top(rows: Sequence[Row | FeedGap], content: Context) -> Context:
     """Return as many rows as the feed shows. What would be a gap at their end is older."""
-    kept = [*rows, *content["rows"]]
+    kept: list[Row | FeedGap] = [*rows, *content["rows"]]
     if len(kept) <= FED:
         return {"rows": kept}
     del kept[FED:]
-    if kept[-1]["row"] == "gap":
+    if isinstance(kept[-1], FeedGap):
         kept.pop()
-    return {"rows": kept, "more": True, "before": kept[-1]["seq"]}
+    oldest = next(row.seq for row in reversed(kept) if not isinstance(row, FeedGap))
+    return {"rows": kept, "more": True, "before": oldest}
 
 
 def _fed(params: Params) -> dict[str, object]:
-    said = {n: params[n] for n in ("agent", "verdict", "rule", "text") if params.get(n)}
-    return {"what": params.get("what") or "all", **said}
+    return {
+        "what": params.get("what") or "all",
+        **_given(params, "agent", "verdict", "rule", "text"),
+    }
 
 
 async def decision(ask: Ask, params: Params) -> Context:
     """Return what was decided, and the newest change that came of it."""
-    told = await ask("explain", id=params["id"])
-    made = [step for step in told["steps"] if step["what"] == "committed"]
-    kept = KeptChange(project=made[-1]["via"], commit=made[-1]["ref"]) if made else None
+    told = await ask(ExplainQuestion(id=params["id"]))
+    made = [step for step in told.steps if step.what == "committed"]
+    kept = KeptChange(project=made[-1].via, commit=made[-1].ref) if made else None
     change = await _changed(ask, kept)
-    return {**told, "title": f"Decision about {told['id']}", "change": change}
+    return {**asdict(told), "title": f"Decision about {told.id}", "change": change}
 
 
 async def _changed(ask: Ask, kept: KeptChange | None) -> ChangeView | None:
@@ -159,36 +180,41 @@ async def _changed(ask: Ask, kept: KeptChange | None) -> ChangeView | None:
 
 async def history(ask: Ask, params: Params) -> Context:
     """Return what was committed, as the address filters it."""
-    wanted = {name: params.get(name, "") for name in ("project", "agent", "session")}
-    return {**await ask("commits", **wanted, limit=ROWS), "params": params}
+    wanted = CommitsQuestion(
+        project=params.get("project", ""),
+        agent=params.get("agent", ""),
+        session=params.get("session", ""),
+        limit=ROWS,
+    )
+    return {**asdict(await ask(wanted)), "params": params}
 
 
 async def commit(ask: Ask, params: Params) -> Context:
     """Return one commit, and what it changed."""
     name = params["commit"]
-    found = await ask("commit", commit=name, project=params.get("project", ""))
-    return {"change": found, "lines": coloured_diff(found["diff"]), "title": f"Commit {name[:12]}"}
+    found = await ask(CommitQuestion(commit=name, project=params.get("project", "")))
+    return {"change": found, "lines": coloured_diff(found.diff), "title": f"Commit {name[:12]}"}
 
 
 async def money(ask: Ask, _params: Params) -> Context:
-    answer = await ask("money")
-    return {**answer, "chart": money_chart(answer)}
+    answer = await ask(MoneyQuestion())
+    return {**asdict(answer), "chart": money_chart(answer)}
 
 
 async def breakers(ask: Ask, _params: Params) -> Context:
-    answer = await ask("breakers")
-    tiles = [(breaker, breaker_chart(breaker)) for breaker in answer["breakers"]]
-    return {**answer, "tiles": tiles}
+    answer = await ask(BreakersQuestion())
+    tiles = [(breaker, breaker_chart(breaker)) for breaker in answer.breakers]
+    return {**asdict(answer), "tiles": tiles}
 
 
 async def limits(ask: Ask, _params: Params) -> Context:
-    return await ask("limits")
+    return asdict(await ask(LimitsQuestion()))
 
 
 async def anomalies(ask: Ask, params: Params) -> Context:
-    answer = await ask("anomalies", sort=params.get("sort") or "severity")
-    charts = [measure_chart(measure) for measure in answer["measures"]]
-    return {**answer, "charts": charts}
+    answer = await ask(_read(AnomaliesQuestion, {"sort": params.get("sort") or "severity"}))
+    charts = [measure_chart(measure) for measure in answer.measures]
+    return {**asdict(answer), "charts": charts}
 
 
 class Advice(NamedTuple):
@@ -218,29 +244,41 @@ ADVICE: Final = {
 
 async def report(ask: Ask, params: Params) -> Context:
     """Return a day's report; one that takes long to read is shown once it is there."""
-    wanted = {name: params[name] for name in ("date", "since") if params.get(name)}
+    wanted = ReportQuestion(date=params.get("date", ""), since=params.get("since", ""))
     try:
-        answer = await ask("report", **wanted)
+        made = (await ask(wanted)).report
     except Unanswered:
         return {"report": None}
-    made = msgspec.convert(answer["report"], DailyReport)
     last = date.fromisoformat(made.until)
     return {
         "report": made,
         "advice": ADVICE,
-        "charts": report_charts(answer["report"]),
+        "charts": report_charts(made),
         "before": (date.fromisoformat(made.since) - timedelta(days=1)).isoformat(),
         "after": None if made.so_far else (last + timedelta(days=1)).isoformat(),
     }
 
 
 async def messages(ask: Ask, _params: Params) -> Context:
-    outbox = await ask("outbox", limit=ROWS)
-    return {"outbox": outbox, **await ask("channels")}
+    outbox = await ask(OutboxQuestion(limit=ROWS))
+    return {"outbox": outbox, **asdict(await ask(ChannelsQuestion()))}
 
 
 async def health(ask: Ask, _params: Params) -> Context:
-    return await ask("health")
+    return asdict(await ask(HealthQuestion()))
+
+
+def _given(params: Params, *names: str) -> dict[str, object]:
+    """Return the parameters of these names that are not empty."""
+    return {name: params[name] for name in names if params.get(name)}
+
+
+def _read(kind: type[Asked], wanted: Mapping[str, object]) -> Asked:
+    """Return a question of what an address says, or refuse it."""
+    try:
+        return msgspec.convert(wanted, kind)
+    except msgspec.ValidationError as exc:
+        raise CommandRefused("invalid", rejected(exc)) from None
 
 
 def _number(params: Params, name: str) -> int:

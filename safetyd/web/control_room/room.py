@@ -8,17 +8,16 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from aiohttp import web
+from msgspec.structs import asdict
 
 from safetyd.clock import Clock
 from safetyd.core.guards.stop import Stop
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.contract.question import Question
-from safetyd.operators.contract.status_contract import Hold
-from safetyd.operators.replies import CommandRefused, Done
+from safetyd.operators.contract.status_contract import Hold, TopBarQuestion
+from safetyd.operators.replies import CommandRefused
 from safetyd.operators.views.top_bar_view import stopped
 from safetyd.web.control_room.live_pages import LivePage, LivePages, PageReader, View
 from safetyd.web.control_room.live_socket import LiveSocket
@@ -173,17 +172,11 @@ class ControlRoom:
         problem = closed = self._closed()
         if not closed:
             try:
-                return {**await ask("top_bar"), "problem": "", "closed": False}
+                return {**asdict(await ask(TopBarQuestion())), "problem": "", "closed": False}
             except Unanswered as exc:
                 problem = str(exc)
         hold = stopped(self._stops()) or Hold(level="NORMAL")
-        known = {"hold": msgspec.to_builtins(hold), "pending": None}
-        return {**known, "problem": problem, "closed": bool(closed)}
+        return {"hold": hold, "pending": None, "problem": problem, "closed": bool(closed)}
 
     def _asking(self, name: str) -> Ask:
-        async def ask(asked: Question[Done] | str, **fields: object) -> Any:
-            if isinstance(asked, str):
-                return await self._gateway.by_name(name, "query", asked, **fields)
-            return await self._gateway.ask(name, asked)
-
-        return ask
+        return partial(self._gateway.ask, name)

@@ -6,19 +6,39 @@ for its own origin: another program on this machine can be sent the cookie, and 
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
 from safetyd.clock import Clock
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.contract.request_contract import RequestQuestion
+from safetyd.operators.contract.grant_contract import RequestGrantTerms
+from safetyd.operators.contract.history_contract import RollbackCommand
+from safetyd.operators.contract.hold_contract import (
+    EnterCommand,
+    ExitCommand,
+    PauseCommand,
+    ResetCommand,
+    ResumeCommand,
+    StopCommand,
+    UnpauseCommand,
+)
+from safetyd.operators.contract.question import Call, Review
+from safetyd.operators.contract.request_contract import (
+    ApproveCommand,
+    DenyCommand,
+    RequestQuestion,
+    ReviewDone,
+    ReviewResult,
+)
+from safetyd.operators.contract.status_contract import TopBarQuestion
 from safetyd.operators.replies import CommandRefused
+from safetyd.operators.replies import Done as Reply
 from safetyd.web.control_room.page_content import set_digest
 from safetyd.web.control_room.room_rendering import HEADERS
 from safetyd.web.control_room.visitors import FIELD, NOT_STOPPED, UNDONE, Visitor, Visitors
@@ -72,47 +92,44 @@ class RoomActions:
 
     async def roll_back(self, visitor: Visitor, commit: str, form: Form) -> Done:
         """Put files of a project back as they were."""
-        kind, project = _one(form, "kind"), _one(form, "project")
+        kind = _one(form, "kind")
         if kind not in {"soft", "revert"}:
             raise CommandRefused("invalid", f"{kind!r} is not one of soft, revert")
-        told = await self._gateway.by_name(
-            visitor.name,
-            "control",
-            "rollback",
+        command = RollbackCommand(
             commit=commit,
-            kind=kind,
-            project=project,
+            kind="revert" if kind == "revert" else "soft",
+            project=_one(form, "project"),
             reason=_one(form, "reason").strip(),
             via=VIA,
         )
-        if not told["made"]:
-            return Done(f"There was nothing to change in {told['project']}.", f"/history/{commit}")
-        effects = (f"{told[one]} {one}" for one in ("restored", "created", "deleted") if told[one])
-        left = f" Left as they are: {told['left_count']}." if told["left_count"] else ""
+        told = await self._gateway.ask(visitor.name, command)
+        if not told.made:
+            return Done(f"There was nothing to change in {told.project}.", f"/history/{commit}")
+        counts = {"restored": told.restored, "created": told.created, "deleted": told.deleted}
+        effects = (f"{count} {effect}" for effect, count in counts.items() if count)
+        left = f" Left as they are: {told.left_count}." if told.left_count else ""
         said = f"{', '.join(effects) or 'none changed'}.{left} What was there is kept as"
-        words = f"{told['project']} is rolled back. Files: {said} {told['kept'][:12]}."
-        return Done(words, f"/history/{told['made']}")
+        words = f"{told.project} is rolled back. Files: {said} {told.kept[:12]}."
+        return Done(words, f"/history/{told.made}")
 
     async def stop(self, visitor: Visitor, _name: str, form: Form) -> Done:
         """Stop everything, or one agent."""
         agent = _one(form, "agent") or None
-        told = await self._gateway.by_name(
-            visitor.name, "control", "stop", agent=agent, reason=_one(form, "reason"), via=VIA
-        )
-        kept = "" if told["journalled"] else " A restart now would forget it."
+        command = StopCommand(agent=agent, reason=_one(form, "reason"), via=VIA)
+        told = await self._gateway.ask(visitor.name, command)
+        kept = "" if told.journalled else " A restart now would forget it."
         return Done(f"{agent or 'Everything'} is stopped.{kept}", "/stopped")
 
     async def resume(self, visitor: Visitor, _name: str, form: Form) -> Done:
         """End the stop of everything, or of one agent, and say what is still stopped."""
         reason, agent = _reason(form), _one(form, "agent") or None
-        told = await self._gateway.by_name(
-            visitor.name, "control", "resume", agent=agent, reason=reason, via=VIA
-        )
-        if told["left"]:
-            return Done(" ".join(map(_still_stopped, told["left"])), "/stopped", failed=True)
+        command = ResumeCommand(agent=agent, reason=reason, via=VIA)
+        told = await self._gateway.ask(visitor.name, command)
+        if told.left:
+            return Done(" ".join(map(_still_stopped, told.left)), "/stopped", failed=True)
         besides = await self._other_stops(visitor)
         page = "/stopped" if besides else "/"
-        if not told["cleared"]:
+        if not told.cleared:
             said = f"{agent} was not stopped" if agent else "there was no stop of everything"
             return Done(f"Nothing changed: {said}.{besides}", page, failed=True)
         return Done(f"{f'{agent} may act again' if agent else 'Work goes on'}.{besides}", page)
@@ -120,11 +137,11 @@ class RoomActions:
     async def _other_stops(self, visitor: Visitor) -> str:
         """Say what is still stopped, if anything is."""
         try:
-            bar = await self._gateway.by_name(visitor.name, "query", "top_bar")
+            bar = await self._gateway.ask(visitor.name, TopBarQuestion())
         except Unanswered:
             return ""
-        left = {stop["agent"] for stop in bar["standstill"]["stops"]}
-        still = "everything" if None in left else ", ".join(sorted(left))
+        left = [stop.agent for stop in bar.standstill.stops]
+        still = "everything" if None in left else ", ".join(sorted(filter(None, left)))
         return f" Still stopped: {still}." if still else ""
 
     async def answer(self, visitor: Visitor, _name: str, form: Form) -> Done:
@@ -136,14 +153,18 @@ class RoomActions:
             await self._check_set(visitor, ids, _one(form, "set"))
         elif said != "deny" and not _one(form, "digest"):
             raise CommandRefused("invalid", "nothing says what was shown: look again")
-        if said == "deny":
-            told = await self._gateway.by_name(
-                visitor.name, "review", "deny", ids=ids, reason=_one(form, "words"), via=VIA
+        command: Review[ReviewDone] = DenyCommand(ids=ids, reason=_one(form, "words"), via=VIA)
+        if said != "deny":
+            command = ApproveCommand(
+                ids=ids,
+                message=_one(form, "words"),
+                digest=_one(form, "digest") if len(ids) == 1 else "",
+                grant=_grant(form, self._clock.now().at),
+                via=VIA,
             )
-        else:
-            told = await self._approve(visitor, ids, form)
+        told = await self._gateway.ask(visitor.name, command)
         page = f"/requests/{ids[0]}" if len(ids) == 1 else "/"
-        return Done(_results(told["results"]), page)
+        return Done(_results(told.results), page)
 
     async def _check_set(self, visitor: Visitor, ids: tuple[str, ...], digest: str) -> None:
         """Refuse a set that is not the one that the table showed, or of which some is over."""
@@ -156,32 +177,27 @@ class RoomActions:
                 "digest_mismatch", "this is not the set that was shown: look again"
             )
 
-    async def _approve(self, visitor: Visitor, ids: tuple[str, ...], form: Form) -> dict[str, Any]:
-        fields: dict[str, object] = {"ids": ids, "message": _one(form, "words"), "via": VIA}
-        if len(ids) == 1:
-            fields["digest"] = _one(form, "digest")
-        if grant := _grant(form, self._clock.now().at):
-            fields["grant"] = grant
-        return await self._gateway.by_name(visitor.name, "review", "approve", **fields)
-
     async def hold(self, visitor: Visitor, name: str, form: Form) -> Done:
         """Pause an agent, put it in safe mode, reset it, or let it go."""
-        command, reason = _one(form, "do"), _one(form, "reason")
-        if command == "safe_mode_exit":
+        chosen, reason = _one(form, "do"), _one(form, "reason")
+        if chosen == "safe_mode_exit":
             return await self._leave_safe_mode(visitor, name, form, f"/agents/{name}")
-        fields = {"agent": name, "via": VIA}
-        if command != "reset":
-            fields["reason"] = reason
-        await self._gateway.by_name(visitor.name, "control", command, **fields)
+        commands: Mapping[str, Call[Reply]] = {
+            "pause": PauseCommand(agent=name, reason=reason, via=VIA),
+            "unpause": UnpauseCommand(agent=name, reason=reason, via=VIA),
+            "safe_mode_enter": EnterCommand(agent=name, reason=reason, via=VIA),
+            "reset": ResetCommand(agent=name, via=VIA),
+        }
+        await self._gateway.ask(visitor.name, commands[chosen])
         page = _one_of(_one(form, "page"), f"/agents/{name}")
-        return Done(f"{name}: {HOLDS[command]}.", page)
+        return Done(f"{name}: {HOLDS[chosen]}.", page)
 
     async def safe_mode(self, visitor: Visitor, _name: str, form: Form) -> Done:
         agent = _one(form, "agent") or None
         if _one(form, "do") == "safe_mode_exit":
             return await self._leave_safe_mode(visitor, agent, form, "/safe-mode")
-        fields = {"agent": agent, "reason": _one(form, "reason"), "via": VIA}
-        await self._gateway.by_name(visitor.name, "control", "safe_mode_enter", **fields)
+        command = EnterCommand(agent=agent, reason=_one(form, "reason"), via=VIA)
+        await self._gateway.ask(visitor.name, command)
         return Done(f"{agent or 'Everybody'}: {HOLDS['safe_mode_enter']}.", "/safe-mode")
 
     async def _leave_safe_mode(
@@ -191,23 +207,21 @@ class RoomActions:
         reason = _reason(form)
         if _one(form, "sure") != "yes":
             raise CommandRefused("invalid", "say that you are sure")
-        told = await self._gateway.by_name(
-            visitor.name,
-            "control",
-            "safe_mode_exit",
+        command = ExitCommand(
             agent=agent,
             reason=reason,
             force=_one(form, "force") == "yes",
             all=agent is None,
             via=VIA,
         )
+        told = await self._gateway.ask(visitor.name, command)
         whom = "Everybody" if agent in {None, EVERYBODY} else agent
-        if told["more"]:
-            return Done(f"{told['more']} are still in safe mode: send it again.", page, failed=True)
-        if not told["still"]:
+        if told.more:
+            return Done(f"{told.more} are still in safe mode: send it again.", page, failed=True)
+        if not told.still:
             return Done(f"{whom}: {HOLDS['safe_mode_exit']}.", page)
-        still = ", ".join("everybody" if name == EVERYBODY else name for name in told["still"])
-        if not told["left"]:
+        still = ", ".join("everybody" if name == EVERYBODY else name for name in told.still)
+        if not told.left:
             return Done(f"Nothing changed. Still in safe mode: {still}.", page, failed=True)
         return Done(f"{whom}: {HOLDS['safe_mode_exit']}. Still in safe mode: {still}.", page)
 
@@ -305,34 +319,31 @@ def _one_of(address: str, otherwise: str) -> str:
     return address if _is_ours(address) else otherwise
 
 
-def _grant(form: Form, now: datetime) -> dict[str, object]:
+def _grant(form: Form, now: datetime) -> RequestGrantTerms | None:
     """Return the terms of a grant, if one goes with the approval."""
     if _one(form, "do") != "grant":
-        return {}
+        return None
     try:
         hours, uses = float(_one(form, "hours")), int(_one(form, "uses"))
         until = now + timedelta(hours=hours)
     except (ValueError, OverflowError):
         raise CommandRefused("invalid", "hours and uses of a grant must be numbers") from None
     kind = _one(form, "kind")
-    return {
-        "until": until.isoformat(),
-        "uses": uses,
-        "program": kind == "program",
-        "session": kind == "session",
-    }
+    return RequestGrantTerms(
+        until=until, uses=uses, program=kind == "program", session=kind == "session"
+    )
 
 
-def _results(results: list[Mapping[str, Any]]) -> str:
+def _results(results: Sequence[ReviewResult]) -> str:
     """Say what came of each answer, in few words."""
     if len(results) == 1:
         return _result(results[0])
-    done = sum(result["ok"] for result in results)
+    done = sum(result.ok for result in results)
     alike: dict[str, list[str]] = {}
     for result in results:
-        if not result["ok"]:
+        if not result.ok:
             refusal = _refusal(result)
-            alike.setdefault(refusal.replace(result["id"], "ID"), []).append(refusal)
+            alike.setdefault(refusal.replace(result.id, "ID"), []).append(refusal)
     failed = (
         f"Not recorded: {len(each)} \N{MULTIPLICATION SIGN} {why}."
         if len(each) > 1
@@ -342,15 +353,15 @@ def _results(results: list[Mapping[str, Any]]) -> str:
     return " ".join((f"{done} of {len(results)} answered.", *islice(failed, 5)))
 
 
-def _result(result: Mapping[str, Any]) -> str:
-    if result["ok"]:
-        held = f", and held back ({result['held']})" if result.get("held") else ""
-        granted = f" Granted as {result['grant']}." if result.get("grant") else ""
-        return f"{str(result['decision']).capitalize()}{held}.{granted}"
+def _result(result: ReviewResult) -> str:
+    if result.ok:
+        held = f", and held back ({result.held})" if result.held else ""
+        granted = f" Granted as {result.grant}." if result.grant else ""
+        return f"{str(result.decision).capitalize()}{held}.{granted}"
     return f"Not recorded: {_refusal(result)}."
 
 
-def _refusal(result: Mapping[str, Any]) -> str:
-    if result.get("by"):
-        return f"it was already {result['decision']} by {result['by']} via {result['via']}"
-    return str(result["error"])
+def _refusal(result: ReviewResult) -> str:
+    if result.by:
+        return f"it was already {result.decision} by {result.by} via {result.via}"
+    return str(result.error)

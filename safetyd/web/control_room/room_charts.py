@@ -1,14 +1,15 @@
 """Numbers for charts: what a script draws of answers, and what is said in words beside it."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from itertools import accumulate
 from typing import Any, Final, Literal, NamedTuple
 
+from safetyd.core.daily_report.day_report import AgentCalibration, DailyReport
+from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.core.text.time_words import complete
+from safetyd.operators.contract.guard_contract import Breaker, MoneyAnswer
 
-Answer = Mapping[str, Any]
-Line = dict[str, Any]
+Line = dict[str, object]
 # What stands along a chart: times of day, seconds before now, one after the other, or numbers; and
 # calls, which are drawn as bars.
 Axis = Literal["time", "ago", "order", "number", "calls"]
@@ -26,14 +27,14 @@ class Chart(NamedTuple):
     x: Axis = "time"
 
 
-def money_chart(money: Answer) -> Chart:
+def money_chart(money: MoneyAnswer) -> Chart:
     """Return how the day's spending grew, whether it lasts to midnight, and the limit."""
-    now = datetime.fromisoformat(money["at"])
+    now = money.at
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-    spent = money["series"]
-    ends = [min(midnight + (n + 1) * money["bucket_s"], now.timestamp()) for n in range(len(spent))]
+    spent = money.series
+    ends = [min(midnight + (n + 1) * money.bucket_s, now.timestamp()) for n in range(len(spent))]
     x = [midnight, *ends, midnight + DAY_S]
-    today = money["today"]
+    today = money.today
     last = spent[-1] if spent else 0.0
     grown = [0.0, *spent, None]
     ahead: list[float | None] = [None] * (len(x) - 2)
@@ -41,30 +42,31 @@ def money_chart(money: Answer) -> Chart:
         {"name": "spent", "y": grown},
         {
             "name": "at this rate",
-            "y": [*ahead, last, money["projection"]["at_midnight"]],
+            "y": [*ahead, last, money.projection.at_midnight],
             "dashed": True,
             "colour": "--warn",
         },
     ]
-    if today["limit"] is not None:
-        limit = {"name": "limit", "y": [today["limit"]] * len(x), "colour": "--bad", "dashed": True}
+    if today.limit is not None:
+        limit = {"name": "limit", "y": [today.limit] * len(x), "colour": "--bad", "dashed": True}
         lines.append(limit)
-    ahead_usd = money["projection"]["at_midnight"]
-    says = f"${today['spent']:,.2f} spent, ${ahead_usd:,.2f} by midnight UTC at this rate"
+    ahead_usd = money.projection.at_midnight
+    says = f"${today.spent:,.2f} spent, ${ahead_usd:,.2f} by midnight UTC at this rate"
     return Chart("Today", says, {"x": x, "lines": lines})
 
 
-def report_charts(report: Answer) -> list[Chart]:
+def report_charts(report: DailyReport) -> list[Chart]:
     """Return what was decided and spent by the hour, and what became of stated confidence."""
-    hours = report["hours"]
+    hours = report.hours
     x = list(range(len(hours)))
-    decided = [
-        {"name": "allowed", "y": [hour["allowed"] for hour in hours], "colour": "--yes"},
-        {"name": "asked", "y": [hour["asked"] for hour in hours], "colour": "--warn"},
-        {"name": "blocked", "y": [hour["blocked"] for hour in hours], "colour": "--no"},
-    ]
-    totals = ", ".join(f"{sum(line['y'])} {line['name']}" for line in decided)
-    spent = [hour["cost_usd"] for hour in hours]
+    counts = {
+        "allowed": ([hour.allowed for hour in hours], "--yes"),
+        "asked": ([hour.asked for hour in hours], "--warn"),
+        "blocked": ([hour.blocked for hour in hours], "--no"),
+    }
+    decided = [{"name": name, "y": y, "colour": colour} for name, (y, colour) in counts.items()]
+    totals = ", ".join(f"{sum(y)} {name}" for name, (y, _) in counts.items())
+    spent = [hour.cost_usd for hour in hours]
     charts = [
         Chart("Decisions by the hour", totals, {"x": x, "lines": decided}, x="number"),
         Chart(
@@ -74,70 +76,74 @@ def report_charts(report: Answer) -> list[Chart]:
             x="number",
         ),
     ]
-    return charts + [calibration_chart(each) for each in report["calibration"][:1]]
+    return charts + [calibration_chart(each) for each in report.calibration[:1]]
 
 
-def calibration_chart(agent: Answer) -> Chart:
+def calibration_chart(agent: AgentCalibration) -> Chart:
     """Return which part came true of what was stated, and where it would be the same."""
-    bins = [each for each in agent["bins"] if each["good_percent"] is not None]
-    x = [each["stated_percent"] for each in bins]
+    bins = [each for each in agent.bins if each.good_percent is not None]
+    x = [each.stated_percent for each in bins]
     lines = [
-        {"name": "came true", "y": [each["good_percent"] for each in bins]},
+        {"name": "came true", "y": [each.good_percent for each in bins]},
         {"name": "as stated", "y": x, "colour": "--soft", "dashed": True},
     ]
-    says = f"{agent['stated_percent']:.0f}% stated, {agent['good_percent']:.0f}% came true"
-    return Chart(f"Confidence of {agent['agent']}", says, {"x": x, "lines": lines}, x="number")
+    says = f"{agent.stated_percent:.0f}% stated, {agent.good_percent:.0f}% came true"
+    return Chart(f"Confidence of {agent.agent}", says, {"x": x, "lines": lines}, x="number")
 
 
-def breaker_chart(breaker: Answer) -> Chart | None:
+def breaker_chart(breaker: Breaker) -> Chart | None:
     """Return the recent calls of a breaker, one beside the other: a failure stands out."""
-    window = breaker["window"]
-    if not window or not window["ok"]:
+    window = breaker.window
+    if not window or not window.ok:
         return None
-    calls = window["ok"]
+    calls = window.ok
     lines: list[Line] = [
         {"name": "failed", "y": [None if ok else 1.0 for ok in calls], "colour": "--bad"},
         {"name": "went well", "y": [LOW if ok else None for ok in calls], "colour": "--good"},
     ]
-    failed = f"{window['failures']} of {window['calls']} failed"
-    says = f"{failed}, the last was {complete(window['ages_s'][-1])} ago"
+    failed = f"{window.failures} of {window.calls} failed"
+    says = f"{failed}, the last was {complete(window.ages_s[-1])} ago"
     series = {"x": list(range(len(calls))), "lines": lines}
     return Chart("Calls", says, series, x="calls")
 
 
-def measure_chart(measure: Answer) -> Chart:
+def measure_chart(measure: Measure) -> Chart:
     """Return what a detector saw, what is usual, and how far it may go; drawn if it has a past."""
     seen, x, kind = _seen(measure)
     lines: list[Line] = [{"name": "seen", "y": seen}]
-    for name, colour in (("usual", "--good"), ("most", "--bad"), ("least", "--bad")):
-        if measure.get(name) is not None:
-            level = [measure[name]] * len(seen)
-            lines.append({"name": name, "y": level, "colour": colour, "dashed": True})
-    model = f"{measure['model']} of " if measure.get("model") else ""
-    about = measure.get("agent") or measure.get("breaker") or "everybody"
-    title = f"{measure['detector'].replace('_', ' ')}, {model}{about}"
-    unit = measure["unit"]
-    bounds = (("usual", measure.get("usual")), ("at most", measure.get("most")))
+    for name, level, colour in (
+        ("usual", measure.usual, "--good"),
+        ("most", measure.most, "--bad"),
+        ("least", measure.least, "--bad"),
+    ):
+        if level is not None:
+            y = [level] * len(seen)
+            lines.append({"name": name, "y": y, "colour": colour, "dashed": True})
+    model = f"{measure.model} of " if measure.model else ""
+    about = measure.agent or measure.breaker or "everybody"
+    title = f"{measure.detector.replace('_', ' ')}, {model}{about}"
+    unit = measure.unit
+    bounds = (("usual", measure.usual), ("at most", measure.most))
     known = "".join(f", {name} {_amount(to, unit)}" for name, to in bounds if to is not None)
-    now = f"now {_amount(measure['now'], unit)}"
-    if unit == "ratio" and not measure["now"] and any(measure["values"]):
+    now = f"now {_amount(measure.now, unit)}"
+    if unit == "ratio" and not measure.now and any(measure.values):
         now = "too few to judge"
     return Chart(title, now + known, {"x": x, "lines": lines}, kind)
 
 
-def _seen(measure: Answer) -> tuple[list[float], list[float], Axis]:
+def _seen(measure: Measure) -> tuple[list[float], list[float], Axis]:
     """Return a series as its bounds are meant, and where each of its values stands.
 
     What comes with times are amounts of which the sum is compared, and a failure is a 1 of which
     the share is; any other series is what is compared, and ends with what is so now.
     """
-    values, ages = measure["values"], measure.get("ages_s") or []
+    values, ages = measure.values, measure.ages_s
     if len(ages) == len(values) > 0:
-        sums = [*accumulate(values), measure["now"]]
+        sums = [*accumulate(values), measure.now]
         return sums, [*(-age for age in ages), 0.0], "ago"
-    if measure["unit"] == "ratio":
-        values = [failed / count for count, failed in enumerate(accumulate(values), 1)]
-    seen = list(values) or [measure["now"]]
+    if measure.unit == "ratio":
+        values = tuple(failed / count for count, failed in enumerate(accumulate(values), 1))
+    seen = list(values) or [measure.now]
     return seen, list(range(len(seen))), "order"
 
 

@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import msgspec
+
+from safetyd.operators.contract.decision_contract import Row
 from safetyd.operators.contract.question import Question
 from safetyd.operators.replies import Done
 
@@ -14,13 +17,9 @@ Answer = TypeVar("Answer", bound=Done)
 
 
 class Ask(Protocol):
-    """Asks a question or, by its name and fields, returns the answer as JSON has it."""
+    """Asks a question in somebody's name."""
 
-    @overload
-    async def __call__(self, asked: Question[Answer]) -> Answer: ...
-
-    @overload
-    async def __call__(self, asked: str, **fields: object) -> Context: ...
+    async def __call__(self, question: Question[Answer], /) -> Answer: ...
 
 
 Load = Callable[[Ask, Params], Awaitable[Context]]
@@ -31,13 +30,20 @@ MAX_ADDRESS: Final = 8000
 MAX_FIELDS: Final = 300
 
 
+class FeedGap(msgspec.Struct, frozen=True):
+    """So many rows of the feed that are left out before an event."""
+
+    count: int
+    before: int
+
+
 class News(NamedTuple):
     """Rows that come on top of those that a page has, and what it shows with them.
 
     `crowded`: there were more than can be taken in.
     """
 
-    rows: Sequence[Context]
+    rows: Sequence[Row | FeedGap]
     content: Context
     crowded: bool = False
 

@@ -13,8 +13,9 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from safetyd.html_templates import environment
+from safetyd.operators.contract.decision_contract import Row
 from safetyd.web.control_room.room_assets import RoomAssets
-from safetyd.web.control_room.room_pages import News, Page, Shown
+from safetyd.web.control_room.room_pages import FeedGap, News, Page, Shown
 from safetyd.web.control_room.template_filters import FILTERS
 from safetyd.web.control_room.web_sessions import Note
 
@@ -119,11 +120,11 @@ class RoomRendering:
             "room/plain.html", assets=self._assets, title=title, body=body, **values
         )
 
-    def _feed_row(self, row: Context, here: str = "") -> Markup:
+    def _feed_row(self, row: Row | FeedGap, here: str = "") -> Markup:
         """Return a row of the feed: it is made once, for what was written down never changes."""
-        if row["row"] == "gap":
+        if isinstance(row, FeedGap):
             return self._render("room/feed_gap.html", gap=row, here=here)
-        seq: int = row["seq"]
+        seq = row.seq
         if seq not in self._feed_rows:
             self._feed_rows[seq] = self._render("room/feed_row.html", row=row)
             if len(self._feed_rows) > MAX_FEED_ROWS:

@@ -8,8 +8,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from safetyd.cards.request_details import placed_words_of, words_of
+from safetyd.cards.request_details import RequestRow
 from safetyd.core.guards.kernel import EVERYBODY
+from safetyd.core.messages.proposal import Proposal
 from safetyd.core.party import KEYLESS
 from safetyd.core.text.time_words import complete
 
@@ -17,17 +18,16 @@ _in_backticks: Final = re.compile("`([^`<>]+)`").sub
 _VERDICTS: Final = {"allow": "allowed", "require_confirmation": "asked", "block": "blocked"}
 
 
-def time(at: datetime | str | None, mode: str = "") -> Markup:
+def time(at: datetime | None, mode: str = "") -> Markup:
     """Return a moment: in UTC here, in the reader's zone by a script, exact under the pointer.
 
     `mode` is "ago" or "left" for what counts up or down.
     """
     if not at:
         return Markup("")
-    known = datetime.fromisoformat(at) if isinstance(at, str) else at
-    shown = f"{'until ' if mode == 'left' else ''}{known:%b %d %H:%M:%S}"
-    exact = f"{known:%Y-%m-%d %H:%M:%S.%f} UTC"
-    said = f'datetime="{known.isoformat()}" title="{exact}" data-as="{mode or "at"}"'
+    shown = f"{'until ' if mode == 'left' else ''}{at:%b %d %H:%M:%S}"
+    exact = f"{at:%Y-%m-%d %H:%M:%S.%f} UTC"
+    said = f'datetime="{at.isoformat()}" title="{exact}" data-as="{mode or "at"}"'
     return Markup(f"<time {said}>{shown} UTC</time>")  # noqa: S704 - nobody's words are in it
 
 
@@ -48,15 +48,14 @@ def series(values: object) -> str:
     return json.dumps(values, separators=(",", ":"))
 
 
-def after(at_and_ms: tuple[str, float]) -> str:
+def after(at_and_ms: tuple[datetime, float]) -> datetime:
     """Return the time so many milliseconds after another, to the second."""
     at, milliseconds = at_and_ms
-    end = datetime.fromisoformat(at) + timedelta(milliseconds=milliseconds)
-    return end.replace(microsecond=0).isoformat()
+    return (at + timedelta(milliseconds=milliseconds)).replace(microsecond=0)
 
 
-def past(at: str, now: str) -> bool:
-    return datetime.fromisoformat(at) <= datetime.fromisoformat(now)
+def past(at: datetime, now: datetime) -> bool:
+    return at <= now
 
 
 def coded(html: Markup) -> Markup:
@@ -77,6 +76,18 @@ def verdict(decision: str) -> str:
     return _VERDICTS.get(decision, decision)
 
 
+def words(said: Proposal | RequestRow) -> str:
+    """Return what would be done, exactly or as the agent describes it."""
+    return said.text or said.description
+
+
+def placed(row: RequestRow) -> str:
+    """Return where something would be done, and then what."""
+    more = (row.paths or 1) - 1
+    place = f"{row.path} and {more} more" if more > 0 else row.path or ""
+    return ": ".join(filter(None, (place, words(row))))
+
+
 FILTERS: Final[Mapping[str, Callable[..., object]]] = {
     "time": time,
     "money": money,
@@ -89,6 +100,6 @@ FILTERS: Final[Mapping[str, Callable[..., object]]] = {
     "coded": coded,
     "verdict": verdict,
     "whom": whom,
-    "words": words_of,
-    "placed": placed_words_of,
+    "words": words,
+    "placed": placed,
 }

@@ -4,14 +4,14 @@ import re
 from contextlib import AsyncExitStack
 from functools import partial
 from html import unescape
-from typing import Any
 
 import pytest
 
+from safetyd.operators.contract.decision_contract import DecisionRow
 from safetyd.web.control_room import live_pages
 from safetyd.web.control_room.live_pages import CROWDED_S, ROWS, LivePage
 from safetyd.web.control_room.page_content import CROWDED, FED, feed, feed_news
-from safetyd.web.control_room.room_pages import News
+from safetyd.web.control_room.room_pages import FeedGap, News
 from tests.web.control_room.room_site import Browser, LiveStream, Pushed, RoomSite
 from tests.web.control_room.test_live import names, shown
 
@@ -128,7 +128,7 @@ async def test_the_whole_feed_has_the_gaps_of_its_readers_and_goes_on_where_it_e
 async def test_rows_are_left_out_only_if_there_is_no_room_for_all(
     site: RoomSite, alice: Browser, count: int, room: int, rows: int
 ) -> None:
-    ask: Any = partial(site.gateway.by_name, "alice", "query")
+    ask = partial(site.gateway.ask, "alice")
     params = {"what": "decisions"}
     happen(site, 0, 0)
     before = await feed(ask, params)
@@ -137,8 +137,12 @@ async def test_rows_are_left_out_only_if_there_is_no_room_for_all(
     news = await feed_news(ask, params, before, room)
 
     assert news is not None
-    assert [row["id"] for row in news.rows[:rows]] == numbers(count - rows + 1, count)
-    assert [row["count"] for row in news.rows[rows:]] == [count - rows] * (rows < count)
+    assert [row.id for row in news.rows[:rows] if isinstance(row, DecisionRow)] == numbers(
+        count - rows + 1, count
+    )
+    assert [row.count for row in news.rows[rows:] if isinstance(row, FeedGap)] == [count - rows] * (
+        rows < count
+    )
     assert news.crowded is (rows < count)
 
 
@@ -206,7 +210,7 @@ def test_as_many_rows_are_pushed_as_a_reader_can_take_in(monkeypatch: pytest.Mon
     monkeypatch.setattr(live_pages, "uptime", lambda: now)
     page = LivePage(shown("/feed"))
     at_once = page.room
-    page.take(News([{}] * FED, {}))
+    page.take(News([FeedGap(1, 1)] * FED, {}))
     then = page.room
     now = 0.1
 

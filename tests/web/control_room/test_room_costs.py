@@ -84,7 +84,7 @@ def feed_of(first: int) -> dict[str, Any]:
     rows = tuple(msgspec.structs.replace(row, seq=first + number) for number in range(FED))
     answer = DecisionsAnswer(ok=True, rows=rows, more=False, before=None, newest=first + FED)
     asked = {"params": {}, "here": "/feed?", "most": FED}
-    return {**msgspec.json.decode(msgspec.json.encode(answer)), **asked}
+    return {**msgspec.structs.asdict(answer), **asked}
 
 
 def shown(path: str) -> Shown:

@@ -22,12 +22,12 @@ async def test_an_agents_description_does_not_stand_for_what_would_be_done() -> 
         target=Target(url="https://bank.example/pay"),
     )
 
-    async def ask(_asked: object, **_fields: object) -> Any:
+    async def ask(_question: object) -> Any:
         return RequestAnswer(ok=True, request=found)
 
     shown = RoomPages(PAGES).find(f"/answers?id={found.id}")
     assert shown is not None
-    content = await several(ask, shown.params)  # type: ignore[arg-type]
+    content = await several(ask, shown.params)
 
     page = RoomRendering(RoomAssets(), ()).parts(shown, BAR, content, may_act=True).main
 

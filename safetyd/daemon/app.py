@@ -123,14 +123,16 @@ class App:
         self._outlets = Outlets(of)
         self._written = Written(state.seq)
         channels = self._notifier.dispatch.states
-        gauges = Gauges(state, of.clock.now, of.settings.has_key, channels)
+        gauges = Gauges(lambda: of.settings.policy, lambda: of.settings.keyed, channels)
+        asked = {request.id: request.asked.at for request in state.approvals.pending()}
+        guard_names = state.guard_names
         self._metrics = Metrics(
             __version__,
             Sources(
                 stopped=lambda: bool(self._stop_flag.stops),
                 malformed=lambda: of.refusals.total.get("malformed", 0),
                 audit_bytes=lambda: of.audit.written,
-                guards=lambda: state.guard_names,
+                guards=lambda: guard_names,
                 reload_ok=lambda: not of.reload.problem,
                 gauges=gauges.families,
                 disk=lambda: self._disk.use,
@@ -139,7 +141,7 @@ class App:
                 reconnects=lambda: of.connections.reconnects,
                 outlets=self._outlets.states,
             ),
-            Counters(gauges.label, gauges.labels, gauges.asked_at),
+            Counters(gauges.label, gauges.labels, asked),
         )
 
     def _join_journal(self, restored: Restored) -> None:

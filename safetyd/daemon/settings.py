@@ -147,6 +147,11 @@ class Settings:
         """Return how many agents have a key or a token."""
         return len(self._keyed)
 
+    @property
+    def keyed(self) -> frozenset[str]:
+        """Return the names of agents that may be used only with a key or token."""
+        return self._keyed
+
     def has_key(self, agent: str) -> bool:
         """Return True if the name may be used only with its key or token."""
         return agent in self._keyed

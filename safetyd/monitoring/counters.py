@@ -7,6 +7,7 @@ because a counter that loses something to another one would look as if it had be
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -25,6 +26,7 @@ from safetyd.core.messages.verdict import Severity
 OTHER: Final = "other"  # every agent without a label of its own
 # Names whose rounds are told apart; telemetry alone may bring further ones, which share.
 MAX_AGENTS: Final = 4096
+MAX_ASKED: Final = 10_000  # requests whose age is known
 
 # How people answer; what says something else of itself counts as the last.
 VIAS: Final = ("cli", "tui", "web", "link", "sms", "desktop", "bus")
@@ -62,14 +64,14 @@ class Histogram:
 class Counters:
     """Counts of events. `label` names the series of an agent, `labels` those that always exist.
 
-    `asked_at` says when a person was asked something.
+    `asked` are the requests that are pending at the start, and when each was asked.
     """
 
     def __init__(
         self,
         label: Callable[[str], str] = lambda _agent: OTHER,
         labels: Callable[[], Iterable[str]] = tuple,
-        asked_at: Callable[[str], datetime | None] = lambda _request: None,
+        asked: Mapping[str, datetime] = MappingProxyType({}),
     ) -> None:
         self._rounds: dict[str, list[int]] = {}  # dispatched and reported, by agent
         self._iterations: dict[str, int] = {}
@@ -80,7 +82,7 @@ class Counters:
         self._events: dict[tuple[str, str], int] = {}  # SafetyEvents, by type and severity
         self._label = label
         self._labels = labels
-        self._asked_at = asked_at
+        self._asked = dict(asked)
         self.counts: Hears = hearing(
             on(SafetyEvent, self._notified),
             on(Settled, self._settled),
@@ -110,9 +112,15 @@ class Counters:
         key = event.rule.removeprefix("anomaly."), event.severity
         self._found[key] = self._found.get(key, 0) + 1
 
+    def asked(self, request_id: str, at: datetime) -> None:
+        """Note when a person was first asked; of too many requests the oldest is forgotten."""
+        self._asked.setdefault(request_id, at)
+        if len(self._asked) > MAX_ASKED:
+            del self._asked[next(iter(self._asked))]
+
     def _answered(self, event: Answered) -> None:
         """Count how long a person took."""
-        asked_at = self._asked_at(event.request_id)
+        asked_at = self._asked.pop(event.request_id, None)
         if asked_at is not None:
             waited_s = (event.at - asked_at).total_seconds()
             via, _, _ = event.via.partition(":")  # link:email

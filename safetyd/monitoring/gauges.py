@@ -3,8 +3,7 @@
 Labels come from bounded sets. What has none of its own is `other`, and shows the highest of all.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, Protocol
 
 from prometheus_client.core import GaugeMetricFamily
@@ -13,6 +12,7 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import Standing
 from safetyd.core.messages.money import usd
+from safetyd.core.policy import Policy
 from safetyd.core.text.visible_text import visible
 from safetyd.monitoring.counters import OTHER
 
@@ -42,42 +42,33 @@ class ChannelHealth(Protocol):
 
 
 class Gauges:
-    """Reads an engine. `has_key` says whether an agent's name is protected by a key."""
+    """`policy` is the one in force, `keyed` are the agents whose names are protected by a key."""
 
     def __init__(
         self,
-        engine: EngineState,
-        now: Callable[[], Moment],
-        has_key: Callable[[str], bool],
+        policy: Callable[[], Policy],
+        keyed: Callable[[], Collection[str]],
         channels: Callable[[], Iterable[ChannelHealth]] = tuple,
     ) -> None:
-        self._engine = engine
-        self._now = now
-        self._has_key = has_key
+        self._policy = policy
+        self._keyed = keyed
         self._breakers: dict[str, None] = {}  # the first that were seen
         self._channels_now = channels
 
     def label(self, agent: str) -> str:
         """Return an agent's own name if an operator has named it, by a table or a key."""
-        policy = self._engine.policy
-        if agent in policy.agents or agent in policy.iterations.agents or self._has_key(agent):
-            return agent
-        return OTHER
+        policy = self._policy()
+        named = policy.agents, policy.iterations.agents, self._keyed()
+        return agent if any(agent in names for names in named) else OTHER
 
     def labels(self) -> set[str]:
-        """Return the labels of the agents that are configured or were heard."""
-        engine = self._engine
-        heard = map(self.label, engine.keys.agents)
-        return {*engine.policy.agents, *engine.policy.iterations.agents, *heard}
+        """Return the labels of all agents that an operator has named."""
+        policy = self._policy()
+        return {*policy.agents, *policy.iterations.agents, *self._keyed()}
 
-    def asked_at(self, request_id: str) -> datetime | None:
-        """Return when a person was asked, if the request is remembered."""
-        request = self._engine.approvals.find(request_id)
-        return None if request is None else request.asked.at
-
-    def families(self) -> Iterator[GaugeMetricFamily | None]:
+    def families(self, state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily | None]:
         """Yield what is known now, and None where others may have their turn."""
-        guards, moment = self._engine.guards, self._now()
+        guards = state.guards
         yield _family(
             "autonomy_safe_mode_active",
             "1 while anybody is in safe mode.",
@@ -88,31 +79,11 @@ class Gauges:
             "Since a person was last seen.",
             [((), guards.anomaly.since_human_s(moment.t))],
         )
-        yield from self._requests(moment)
+        yield from _requests(state, moment)
         yield from self._channels()
-        yield self._breaker_states()
-        yield from self._budgets(moment)
-        yield from self._agents(moment.t)
-
-    def _requests(self, moment: Moment) -> Iterator[GaugeMetricFamily]:
-        approvals = self._engine.approvals
-        oldest = next(approvals.pending(), None)
-        waited_s = 0.0 if oldest is None else (moment.at - oldest.asked.at).total_seconds()
-        yield _family(
-            "safetyd_requests_pending",
-            "Requests that wait for a person.",
-            [((), approvals.pending_count())],
-        )
-        yield _family(
-            "safetyd_request_oldest_seconds",
-            "How long the oldest of them has waited.",
-            [((), max(waited_s, 0.0))],
-        )
-        yield _family(
-            "safetyd_requests_unnotified",
-            "Requests of which somebody should know and nobody does.",
-            [((), self._engine.outbox.unnotified(moment.at))],
-        )
+        yield self._breaker_states(state)
+        yield from _budgets(state, moment)
+        yield from self._agents(state, moment.t)
 
     def _channels(self) -> Iterator[GaugeMetricFamily]:
         waiting: dict[str, float] = {}
@@ -136,36 +107,18 @@ class Gauges:
         ):
             yield _family(name, text, _labelled(values), "channel")
 
-    def _breaker_states(self) -> GaugeMetricFamily:
+    def _breaker_states(self, state: EngineState) -> GaugeMetricFamily:
         highest: dict[str, float] = {}
-        for breaker, state in self._engine.guards.breaker.states():
+        for breaker, now in state.guards.breaker.states():
             if len(self._breakers) < MAX_BREAKERS:
                 self._breakers[breaker] = None
             label = visible(breaker) if breaker in self._breakers else OTHER
-            _raise(highest, label, STATES[state])
+            _raise(highest, label, STATES[now])
         text = "0 closed, 1 half open, 2 open."
         return _family("safetyd_breaker_state", text, _labelled(highest), "breaker")
 
-    def _budgets(self, moment: Moment) -> Iterator[GaugeMetricFamily]:
-        """Yield the day's budget and, of chains and sessions, the fullest of each."""
-        standings = list(self._engine.guards.budget.standings(moment.at))
-        fullest = {
-            scope: max(found, key=_fill)
-            for scope in SCOPES
-            if (found := [standing for standing in standings if standing.scope == scope])
-        }
-        spent = {scope: usd(found.spent) for scope, found in fullest.items()}
-        reserved = {scope: usd(found.reserved) for scope, found in fullest.items()}
-        limit = {scope: usd(found.limit) for scope, found in fullest.items() if found.limit}
-        for what, text, amounts in (
-            ("spent", "Spent in the fullest budget.", spent),
-            ("reserved", "Set aside in the same.", reserved),
-            ("limit", "What the same permits, if it has a limit.", limit),
-        ):
-            yield _family(f"safetyd_budget_{what}_usd", text, _labelled(amounts), "scope")
-
-    def _agents(self, t: float) -> Iterator[GaugeMetricFamily | None]:
-        guard = self._engine.guards.anomaly
+    def _agents(self, state: EngineState, t: float) -> Iterator[GaugeMetricFamily | None]:
+        guard = state.guards.anomaly
         errors: dict[str, float] = {}
         files: dict[str, float] = {}
         repeated: dict[str, float] = {}
@@ -182,6 +135,46 @@ class Gauges:
             ("safetyd_repeated_actions", "How often in a row the last action.", repeated),
         ):
             yield _family(name, text, _labelled(values), "agent")
+
+
+def _requests(state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily]:
+    approvals = state.approvals
+    oldest = next(approvals.pending(), None)
+    waited_s = 0.0 if oldest is None else (moment.at - oldest.asked.at).total_seconds()
+    yield _family(
+        "safetyd_requests_pending",
+        "Requests that wait for a person.",
+        [((), approvals.pending_count())],
+    )
+    yield _family(
+        "safetyd_request_oldest_seconds",
+        "How long the oldest of them has waited.",
+        [((), max(waited_s, 0.0))],
+    )
+    yield _family(
+        "safetyd_requests_unnotified",
+        "Requests of which somebody should know and nobody does.",
+        [((), state.outbox.unnotified(moment.at))],
+    )
+
+
+def _budgets(state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily]:
+    """Yield the day's budget and, of chains and sessions, the fullest of each."""
+    standings = list(state.guards.budget.standings(moment.at))
+    fullest = {
+        scope: max(found, key=_fill)
+        for scope in SCOPES
+        if (found := [standing for standing in standings if standing.scope == scope])
+    }
+    spent = {scope: usd(found.spent) for scope, found in fullest.items()}
+    reserved = {scope: usd(found.reserved) for scope, found in fullest.items()}
+    limit = {scope: usd(found.limit) for scope, found in fullest.items() if found.limit}
+    for what, text, amounts in (
+        ("spent", "Spent in the fullest budget.", spent),
+        ("reserved", "Set aside in the same.", reserved),
+        ("limit", "What the same permits, if it has a limit.", limit),
+    ):
+        yield _family(f"safetyd_budget_{what}_usd", text, _labelled(amounts), "scope")
 
 
 def _fill(standing: Standing) -> tuple[float, int]:

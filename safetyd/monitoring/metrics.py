@@ -1,8 +1,9 @@
 """Counts for Prometheus: plain numbers on the path of a decision, labelled only when scraped."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -10,11 +11,11 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     InfoMetricFamily,
 )
-from prometheus_client.registry import Collector
 
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.daemon_events import DiskLevel, DiskUse
 from safetyd.core.events.decision_events import Decided
-from safetyd.core.events.event import Event
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Cause, Severity
 from safetyd.monitoring.counters import Counters, Histogram
@@ -36,7 +37,9 @@ class Sources(NamedTuple):
     audit_bytes: Callable[[], int] = int
     guards: Callable[[], Sequence[str]] = tuple
     reload_ok: Callable[[], bool] = lambda: True
-    gauges: Callable[[], Iterable[GaugeMetricFamily | None]] = tuple
+    gauges: Callable[[EngineState, Moment], Iterable[GaugeMetricFamily | None]] = (
+        lambda _state, _moment: ()
+    )
     disk: Callable[[], DiskUse | None] = lambda: None
     ready: Callable[[], bool] = lambda: True
     bus_up: Callable[[], bool] = lambda: True
@@ -44,7 +47,13 @@ class Sources(NamedTuple):
     outlets: Callable[[], Sequence[OutletState]] = tuple
 
 
-class Metrics(Collector):
+class GaugeText(msgspec.Struct, frozen=True):
+    """What the engine's state says, as text."""
+
+    text: str
+
+
+class Metrics:
     """Everything that is scraped."""
 
     def __init__(
@@ -59,8 +68,6 @@ class Metrics(Collector):
         self._seconds = Histogram(SECONDS)
         self._append_seconds = Histogram(SECONDS)
         self._batch_events = Histogram(SIZES)
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
 
     def decided(self, decision: Decision, seconds: float) -> None:
         key = decision.decision, decision.cause
@@ -81,6 +88,8 @@ class Metrics(Collector):
                     self._verdicts[key] = self._verdicts.get(key, 0) + 1
                 if event.type == "dispatch":
                     self._counters.dispatched(event)
+                if event.asks is not None:
+                    self._counters.asked(event.asks.request_id, event.at)
             elif (count := self._counters.counts.get(type(event))) is not None:
                 count(event)
 
@@ -95,18 +104,22 @@ class Metrics(Collector):
             counts[severity] += count
         return counts
 
-    def render(self) -> bytes:
-        return generate_latest(self._registry)
-
     def slices(self) -> Iterator[bytes]:
-        """Yield what `render` returns a piece at a time, some of them empty."""
+        """Yield what is known without the engine's state, a piece at a time."""
         for family in self._families():
-            yield b"" if family is None else generate_latest(_Only(family))
+            yield generate_latest(_Only(family))
 
-    def collect(self) -> Iterator[Family]:
-        return (family for family in self._families() if family is not None)
+    def gauges(self, state: EngineState, moment: Moment) -> Generator[None, Moment, GaugeText]:
+        """Return what the engine's state says; pause where others may have their turn."""
+        text = []
+        for family in self._sources.gauges(state, moment):
+            if family is None:
+                yield
+            else:
+                text.append(generate_latest(_Only(family)).decode())
+        return GaugeText("".join(text))
 
-    def _families(self) -> Iterator[Family | None]:
+    def _families(self) -> Iterator[Family]:
         yield self._decision_counts()
         yield self._seconds.family("safetyd_decision_seconds", "From receipt to reply.")
         yield self._guard_verdicts()
@@ -130,7 +143,6 @@ class Metrics(Collector):
         yield from self._disk()
         yield from outlet_families(self._sources.outlets())
         yield from self._counters.families()
-        yield from self._sources.gauges()
         yield InfoMetricFamily("safetyd_build", "What runs here.", value={"version": self._version})
 
     def _decision_counts(self) -> CounterMetricFamily:

@@ -61,7 +61,7 @@ class EngineGateway:
     def __init__(
         self, mailbox: Mailbox, closed: Callable[[], str], muted: Callable[[], bool]
     ) -> None:
-        self._mailbox = mailbox
+        self.mailbox = mailbox
         self._closed = closed
         self._muted = muted
 
@@ -69,7 +69,7 @@ class EngineGateway:
         """Return the answer once all that it speaks of is durable."""
         self._check_open()
         reply = GatewayReply()
-        self._mailbox.put(QuestionEnvelope(ask, reply.told, reply.failed))
+        self.mailbox.put(QuestionEnvelope(ask, reply.told, reply.failed))
         return await self._heard(reply, PATIENCE_S)
 
     async def hear(
@@ -90,8 +90,8 @@ class EngineGateway:
         self._check_open()
         reply = GatewayReply()
         turn = GatewayTurn(plan, reply)
-        self._mailbox.put(CommandEnvelope(turn.plan, lambda _answer: None, reply.failed))
-        self._mailbox.put(QuestionEnvelope(then, reply.told, reply.failed))
+        self.mailbox.put(CommandEnvelope(turn.plan, lambda _answer: None, reply.failed))
+        self.mailbox.put(QuestionEnvelope(then, reply.told, reply.failed))
         try:
             after = await self._heard(reply, PATIENCE_S)
         except Unanswered as exc:

@@ -14,10 +14,11 @@ from aiohttp.http_exceptions import LineTooLong
 
 from safetyd.clock import uptime
 from safetyd.host import is_this_machine, netloc
+from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.loopback import BELOW, listen_on_both
 from safetyd.web.pages.page_frame import HEADERS
-from safetyd.web.scrape import Scrape
+from safetyd.web.scrape import Scrape, StateGauges
 from safetyd.web.throttle import RequestTurns
 
 MAX_CONNECTIONS: Final = 256  # more than come before who is signed in was recognised
@@ -139,8 +140,8 @@ class Listener:
 class Vitals:
     """What scrapers and supervisors ask. GET never changes anything."""
 
-    def __init__(self, metrics: Metrics, alive: Health, ready: Health) -> None:
-        self._scrape = Scrape(metrics.slices)
+    def __init__(self, metrics: Metrics, mailbox: Mailbox, alive: Health, ready: Health) -> None:
+        self._scrape = Scrape(metrics.slices, StateGauges(mailbox, metrics.gauges).text)
         self._alive = alive
         self._ready = ready
 

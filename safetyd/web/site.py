@@ -72,7 +72,8 @@ class Site:
             ask=ask,
         )
         _check(bearer)
-        own = [Vitals(metrics, alive, ready).routes, Api(bearer, gateway, api).routes, *room]
+        vitals = Vitals(metrics, gateway.mailbox, alive, ready)
+        own = [vitals.routes, Api(bearer, gateway, api).routes, *room]
         linked = [decisions.routes, _hooks(gateway, notifier)]
         served = own if public else [*own, *linked]
         self._own = Listener(

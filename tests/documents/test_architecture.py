@@ -104,3 +104,25 @@ def test_no_two_modules_have_the_same_name() -> None:
     del names["channel"]
 
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def keeps_the_state(path: Path) -> bool:
+    """Return True if a class of a module is made with the engine or its state."""
+    return any(
+        isinstance(node, ast.FunctionDef)
+        and node.name == "__init__"
+        and any(
+            ast.unparse(arg.annotation or arg) in {"Engine", "EngineState"}
+            for arg in (*node.args.args, *node.args.kwonlyargs)
+        )
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+
+
+def test_only_the_commit_loop_keeps_the_engine() -> None:
+    outside = [path for path in MODULES if SAFETYD / "core" not in path.parents]
+
+    keep = [path.relative_to(SAFETYD).as_posix() for path in outside if keeps_the_state(path)]
+
+    # The offers of one answer live no longer than it.
+    assert keep == ["journal/commit_loop.py", "operators/views/grant_offer.py"]

@@ -1,3 +1,4 @@
+import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -60,8 +61,16 @@ CONTRACT = {
 DISK = DiskUse(level="critical", disk="/", free_bytes=1, total_bytes=9, parts={"audit": 2})
 
 
+def text(metrics: Metrics) -> str:
+    """Return everything that is scraped, in a state in which nothing has happened."""
+    gauges = metrics.gauges(Engine(Policy()), Moment(at(9), 9.0))
+    with pytest.raises(StopIteration) as ended:
+        next(gauges)
+    return b"".join(metrics.slices()).decode() + str(ended.value.value.text)
+
+
 def scrape(metrics: Metrics) -> dict[str, Metric]:
-    families = text_string_to_metric_families(metrics.render().decode())
+    families = text_string_to_metric_families(text(metrics))
     return {family.name: family for family in families}
 
 
@@ -110,7 +119,7 @@ def cost(metrics: Metrics, agent: str) -> float | None:
 def busy() -> Metrics:
     """Metrics that have seen one of everything."""
     engine = Engine(Policy())
-    gauges = Gauges(engine, lambda: Moment(at(9), 9.0), bool)
+    gauges = Gauges(Policy, tuple)
     sources = Sources(guards=lambda: engine.guard_names, gauges=gauges.families, disk=lambda: DISK)
     metrics = Metrics("1.2.3", sources)
     decision = ask(engine, propose(0))
@@ -221,7 +230,7 @@ def test_build_names_the_version() -> None:
 def test_scraping_changes_nothing() -> None:
     metrics = busy()
 
-    assert metrics.render() == metrics.render()
+    assert text(metrics) == text(metrics)
 
 
 def test_round_that_an_agent_asks_for_and_tells_of_counts_once() -> None:
@@ -295,16 +304,24 @@ def test_findings_are_counted_by_kind_and_severity() -> None:
     assert value(metrics, "safetyd_anomalies_total", kind="outlier", severity="low") == 1
 
 
-def answered(t: float, via: str) -> Answered:
+def answered(t: float, via: str, request_id: str = "req_1") -> Answered:
     return Answered(
-        at=at(t), t=t, request_id="req_1", agent="code", id="p1", answer="denied", by="a", via=via
+        at=at(t),
+        t=t,
+        request_id=request_id,
+        agent="code",
+        id="p1",
+        answer="denied",
+        by="a",
+        via=via,
     )
 
 
 def test_the_time_that_people_take_is_counted_by_the_way_they_answer() -> None:
-    metrics = Metrics("1", counters=Counters(asked_at=lambda _: at(10)))
+    metrics = Metrics("1", counters=Counters(asked={f"req_{n}": at(10) for n in range(3)}))
 
-    metrics.observe([answered(100, "cli"), answered(30, "cli"), answered(30, "a\nforeign word")])
+    vias = ("cli", 100), ("cli", 30), ("a\nforeign word", 30)
+    metrics.observe([answered(t, via, f"req_{n}") for n, (via, t) in enumerate(vias)])
 
     name = "safetyd_time_to_decision_seconds"
     assert value(metrics, f"{name}_count", via="cli") == 2
@@ -314,9 +331,9 @@ def test_the_time_that_people_take_is_counted_by_the_way_they_answer() -> None:
 
 
 def test_the_time_that_people_take_by_link_is_counted_whatever_brought_it() -> None:
-    metrics = Metrics("1", counters=Counters(asked_at=lambda _: at(10)))
+    metrics = Metrics("1", counters=Counters(asked={"req_1": at(10), "req_2": at(10)}))
 
-    metrics.observe([answered(100, "link:email"), answered(30, "link:sms")])
+    metrics.observe([answered(100, "link:email"), answered(30, "link:sms", "req_2")])
 
     assert value(metrics, "safetyd_time_to_decision_seconds_count", via="link") == 2
 

@@ -9,11 +9,11 @@ def test_an_outlet_is_counted_and_without_one_nothing_is_said() -> None:
     )
     never = OutletState(name="other", seq=None, behind=9, last_success=None, errors=0, problem="")
 
-    said = Metrics("0", Sources(outlets=lambda: (behind, never))).render().decode()
+    said = b"".join(Metrics("0", Sources(outlets=lambda: (behind, never))).slices()).decode()
 
     assert 'safetyd_outlet_lag_events{outlet="postgres"} 7.0\n' in said
     assert 'safetyd_outlet_errors_total{outlet="postgres"} 2.0\n' in said
     last = "safetyd_outlet_last_success_timestamp_seconds"
     assert f'{last}{{outlet="postgres"}} {float(NOON.timestamp())!r}'[:60] in said
     assert f'{last}{{outlet="other"}} 0.0\n' in said
-    assert b"outlet" not in Metrics("0").render()
+    assert b"outlet" not in b"".join(Metrics("0").slices())

@@ -48,7 +48,7 @@ class Site:
         gateway = EngineGateway(self.mailbox, lambda: self.problem, lambda: self.displaced)
         self.bearer = BEARER
         api = Api(lambda: self.bearer, gateway)
-        vitals = Vitals(Metrics("1"), str, str)
+        vitals = Vitals(Metrics("1"), Mailbox(), str, str)
         self._server = Listener("127.0.0.1", 0, [vitals.routes, api.routes])
         self.url = ""
 

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.http_server import FORMER, MAX_CONNECTIONS, FrontPage, Listener, Vitals
 from safetyd.web.throttle import TURNS_SAVED
@@ -34,7 +35,7 @@ class Site:
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
     health = {"alive": "", "ready": ""}
-    vitals = Vitals(Metrics("1.2.3"), lambda: health["alive"], lambda: health["ready"])
+    vitals = Vitals(Metrics("1.2.3"), Mailbox(), lambda: health["alive"], lambda: health["ready"])
     server = Listener("127.0.0.1", 0, [vitals.routes, FrontPage("<p>page</p>", "text\n").routes])
     url = await server.start()
     async with aiohttp.ClientSession() as browser:
@@ -167,7 +168,7 @@ async def test_who_would_wait_too_long_is_turned_away(
 
 
 async def test_address_of_an_ipv6_listener_can_be_opened() -> None:
-    server = Listener("::1", 0, [Vitals(Metrics("1"), str, str).routes])
+    server = Listener("::1", 0, [Vitals(Metrics("1"), Mailbox(), str, str).routes])
     url = await server.start()
 
     async with aiohttp.ClientSession() as browser, browser.get(f"{url}/healthz") as response:

@@ -49,7 +49,7 @@ def main() -> None:
         "watch": watched(msgspec.json.decode(msgspec.json.encode(told(notice)))),
         "audit": record(lines[0]),
         "metrics": next(
-            line for line in metrics.render().decode().splitlines() if "KETTLE" in line
+            line for line in b"".join(metrics.slices()).decode().splitlines() if "KETTLE" in line
         ),
         "simulation": type(read_line(lines[0])).__name__,
     }

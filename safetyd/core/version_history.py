@@ -139,10 +139,6 @@ class VersionHistory(Actor):
         )
         return (here, *others)
 
-    def half(self, project: str) -> bool:
-        """Return whether a rollback of a project stopped halfway, and none was finished since."""
-        return self.stopped_rollback(project) is not None
-
     def stopped_rollback(self, project: str) -> UnfinishedRollback | None:
         """Return the rollback of a project that stopped halfway, if none was finished since."""
         unfinished = self._state.projects.get(project, ProjectState()).unfinished
@@ -272,7 +268,7 @@ class VersionHistory(Actor):
             known.unfinished = _unfinished(event, before.error if before else "")
 
     def _rollback_cancelled(self, event: RollbackCancelled) -> None:
-        if not self.half(event.project):
+        if self.stopped_rollback(event.project) is None:
             self._state.projects.setdefault(event.project, ProjectState()).unfinished = None
 
     def _rollback_failed(self, event: RollbackFailed) -> None:

@@ -423,7 +423,8 @@ def test_a_rollback_is_unfinished_until_one_is_finished_or_agents_work_again(
     found = [one.rollback for one in shop.records.version_history.trouble if one.rollback]
 
     assert [one.error for one in found] == ([] if error is None else [error])
-    assert shop.records.version_history.half("shop") is bool(error)
+    stopped = shop.records.version_history.stopped_rollback("shop")
+    assert (stopped is not None) == bool(error)
 
 
 def test_a_history_is_in_trouble_while_its_commits_fail() -> None:

@@ -313,6 +313,24 @@ def test_a_rollback_that_stops_halfway_says_what_is_kept(
     assert files(project.root) == there
 
 
+def test_what_a_stopped_rollback_put_back_is_committed_for_its_paths_alone(
+    project: ProjectFolder,
+) -> None:
+    for text in ("1\n", "2\n"):
+        project.write("a", text)
+        project.write("b", text)
+        project.commit()
+    first = project.history.rows()[1].commit
+    project.write("a", "1\n")  # by the rollback
+    project.write("b", "1\n")  # by a human
+
+    project.history.commit_stopped("soft", first, ("a",), project.order(why="rollback"))
+
+    row = project.history.rows(1)[0]
+    assert (row.author, row.files) == ("rollback", 1)
+    assert project.commit(why="before").files == 1
+
+
 NAMES = st.sampled_from([b"a", b"b", b"c\n", b"-d", b"\xff", "ä".encode()])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map(b"/".join)
 CONTENTS = st.tuples(

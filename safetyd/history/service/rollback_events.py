@@ -54,8 +54,10 @@ class RollbackPlans(NamedTuple):
             about: dict[str, Any] = {"at": moment.at, "t": moment.t, "by": self.by}
             commit = self.command.commit
             cancelled = RollbackCancelled(project=self.project, commit=commit, why=why, **about)
-            waiting = () if state.records.version_history.half(self.project) else self.agents
-            going_on = self._unpaused(waiting, "nothing was rolled back", moment)
+            stopped = state.records.version_history.stopped_rollback(self.project)
+            going_on = self._unpaused(
+                () if stopped else self.agents, "nothing was rolled back", moment
+            )
             return Carried((cancelled, *going_on), None)
 
         return plan

@@ -77,13 +77,13 @@ from safetyd.operators.replies import DONE, CommandRefused, Done, Reply, refused
 from safetyd.operators.reviews import Review, ReviewCommand
 from safetyd.operators.views.agent_page_view import agent
 from safetyd.operators.views.agent_view import agents
+from safetyd.operators.views.anomaly_view import anomalies
+from safetyd.operators.views.breaker_view import breakers
 from safetyd.operators.views.decision_view import decisions, decisions_of
 from safetyd.operators.views.grant_view import grants, suggestions
-from safetyd.operators.views.guard_views.anomaly_view import anomalies
-from safetyd.operators.views.guard_views.breaker_view import breakers
-from safetyd.operators.views.guard_views.guard_view import budgets, types
-from safetyd.operators.views.guard_views.limit_view import limits
-from safetyd.operators.views.guard_views.money_view import money
+from safetyd.operators.views.guard_view import budgets, types
+from safetyd.operators.views.limit_view import limits
+from safetyd.operators.views.money_view import money
 from safetyd.operators.views.request_view import history, pending, request
 from safetyd.operators.views.status_view import safe_mode, status
 from safetyd.operators.views.top_bar_view import top_bar

@@ -17,6 +17,7 @@ from safetyd.core.events.guard_events import (
     SafeModeExited,
     Unpaused,
 )
+from safetyd.core.events.history_events import BackupMade
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import Exit
 from safetyd.core.messages.proposal import is_token
@@ -37,7 +38,6 @@ from safetyd.operators.contract.hold_contract import (
 )
 from safetyd.operators.grant_commands import grant_add, grant_revoke
 from safetyd.operators.handlers import Handlers, plan
-from safetyd.operators.keeping_access import backup_made
 from safetyd.operators.replies import DONE, CommandRefused, Done, Refusal, refused
 
 NAMED: Final = 10  # of those in safe mode, in a sentence
@@ -137,6 +137,24 @@ def safe_mode_exit(by: str, command: ExitCommand) -> Plan[SafeModeLeft | Refusal
 def ack(by: str, _command: AckCommand) -> Plan[Done]:
     def plan(_engine: EngineState, moment: Moment) -> Carried[Done]:
         return Carried((PersonSeen(at=moment.at, t=moment.t, by=by, how="ack"),), DONE)
+
+    return plan
+
+
+def backup_made(by: str, command: BackupMadeCommand) -> Plan[Done | Refusal]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[Done | Refusal]:
+        if command.seq > engine.seq:
+            return Carried((), refused("invalid", f"there is no event {command.seq} yet"))
+        made = BackupMade(
+            at=moment.at,
+            t=moment.t,
+            by=by,
+            upto=command.seq,
+            size=command.size,
+            keys=command.keys,
+            history=command.history,
+        )
+        return Carried((made,), DONE)
 
     return plan
 

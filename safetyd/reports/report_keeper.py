@@ -22,7 +22,7 @@ from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
 from safetyd.host import Spare, write_whole
 from safetyd.journal.audit_reading import Rests
 from safetyd.journal.mailbox import Envelope, EventEnvelope
-from safetyd.operators.report_access import ReportDays
+from safetyd.reports.report_days import ReportDays
 from safetyd.reports.report_maker import ReportMaker
 from safetyd.reports.report_markdown import markdown
 from safetyd.reports.report_note import note_sheet, note_text, note_title

@@ -11,8 +11,8 @@ from safetyd.core.policy import Policy
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.report_contract import ReportAnswer, ReportQuestion
 from safetyd.operators.handlers import Handlers, found
-from safetyd.operators.report_access import ReportDays, days_of
 from safetyd.reports.day_reading import DayReading, Progress, no_progress
+from safetyd.reports.report_days import ReportDays, days_of
 
 KEPT: Final = 32  # reports of days that are over
 GOING_ON: Final = 4  # readings of days to which more may come

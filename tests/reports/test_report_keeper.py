@@ -13,7 +13,7 @@ from safetyd.host import Spare
 from safetyd.journal.audit_reading import Rests
 from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import Envelope
-from safetyd.operators.report_access import ReportDays
+from safetyd.reports.report_days import ReportDays
 from safetyd.reports.report_keeper import DAYS_BACK, ReportDelivery, ReportKeeper, reader_channels
 from safetyd.reports.report_maker import ReportMaker
 from safetyd.reports.report_markdown import markdown

@@ -7,7 +7,7 @@ from safetyd.journal.audit import files
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.report_contract import ReportQuestion
 from safetyd.operators.replies import CommandRefused
-from safetyd.operators.report_access import MAX_DAYS, ReportDays, days_of
+from safetyd.reports.report_days import MAX_DAYS, ReportDays, days_of
 from safetyd.reports.report_maker import KEPT, ReportMaker
 from tests.core.daily_report.day_events import DAY, FIRST, HOUR, SECOND, anomaly
 from tests.reports.audit_story import AuditFolder, numbered, rich_day

@@ -11,8 +11,8 @@ from safetyd.core.daily_report.day_numbers import DayNumbers, Question
 from safetyd.core.daily_report.day_report import DailyReport, ReportScope, report_of_numbers
 from safetyd.core.policy import Policy
 from safetyd.journal.audit_reading import Rests
-from safetyd.operators.report_access import ReportDays
 from safetyd.reports.day_reading import DayReading
+from safetyd.reports.report_days import ReportDays
 from safetyd.reports.report_maker import report_of
 from safetyd.reports.report_markdown import markdown
 from safetyd.reports.report_note import note_text, note_title

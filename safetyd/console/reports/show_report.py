@@ -19,8 +19,8 @@ from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.report_contract import ReportQuestion
 from safetyd.operators.replies import CommandRefused
-from safetyd.operators.report_access import days_of
 from safetyd.reports.day_reading import DayReading, policy_now
+from safetyd.reports.report_days import days_of
 from safetyd.reports.report_maker import report_of
 from safetyd.reports.report_markdown import markdown
 

@@ -130,7 +130,7 @@ class HealthQuestion(Question[HealthAnswer], frozen=True, tag="health"):
 Level = Literal["NORMAL", "SAFE MODE", "PAUSED", "STOPPED"]
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
+class TopBarHold(msgspec.Struct, frozen=True, kw_only=True):
     """What holds the most: whom, since when, by whom and why. Nobody named is everybody."""
 
     level: Level
@@ -149,8 +149,8 @@ class TopBarAnswer(Done, frozen=True, kw_only=True):
 
     at: datetime
     seq: int
-    hold: Hold
-    others: tuple[Hold, ...]
+    hold: TopBarHold
+    others: tuple[TopBarHold, ...]
     pending: int
     oldest_at: datetime | None
     agents: int

@@ -21,8 +21,8 @@ from safetyd.operators.contract.agent_contract import (
 from safetyd.operators.contract.guard_contract import Budget
 from safetyd.operators.replies import Refusal, refused
 from safetyd.operators.views.agent_view import SHOWN, due_by, row_of
-from safetyd.operators.views.guard_views.anomaly_view import finding, findings
-from safetyd.operators.views.guard_views.guard_view import budget
+from safetyd.operators.views.anomaly_view import finding, findings
+from safetyd.operators.views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 from safetyd.operators.views.request_view import ROW_CHARS
 from safetyd.operators.views.status_view import pauses_of, shown_safe_mode

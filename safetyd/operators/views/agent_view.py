@@ -21,7 +21,7 @@ from safetyd.operators.contract.agent_contract import (
     Near,
 )
 from safetyd.operators.contract.hold_contract import PauseSource
-from safetyd.operators.views.guard_views.guard_view import budget
+from safetyd.operators.views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, size_of
 
 FOREMOST: Final = 10  # a screenful, with all else that `status` says

@@ -23,9 +23,9 @@ from safetyd.operators.contract.status_contract import (
     Waiting,
 )
 from safetyd.operators.views.agent_view import RECENT_S, due_by, foremost
-from safetyd.operators.views.guard_views.anomaly_view import finding
-from safetyd.operators.views.guard_views.breaker_view import breaker
-from safetyd.operators.views.guard_views.guard_view import budget
+from safetyd.operators.views.anomaly_view import finding
+from safetyd.operators.views.breaker_view import breaker
+from safetyd.operators.views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 HEARD_S: Final = 60.0

@@ -6,13 +6,13 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.stop import Stop
-from safetyd.operators.contract.status_contract import Hold, TopBarAnswer
+from safetyd.operators.contract.status_contract import TopBarAnswer, TopBarHold
 from safetyd.operators.views.status_view import standstill
 
 NAMED: Final = 3  # of those who are held
 
 
-NOTHING_HOLDS: Final = Hold(level="NORMAL")
+NOTHING_HOLDS: Final = TopBarHold(level="NORMAL")
 
 
 def top_bar(engine: EngineState, moment: Moment) -> TopBarAnswer:
@@ -31,14 +31,14 @@ def top_bar(engine: EngineState, moment: Moment) -> TopBarAnswer:
     )
 
 
-def stopped(stops: tuple[Stop, ...]) -> Hold | None:
+def stopped(stops: tuple[Stop, ...]) -> TopBarHold | None:
     """Return what the stops hold, None if there are none; everybody's count most."""
     if not stops:
         return None
     common = [stop for stop in stops if stop.agent is None]
     first = (common or list(stops))[0]
     names = () if common else tuple(dict.fromkeys(stop.agent or "" for stop in stops))
-    return Hold(
+    return TopBarHold(
         level="STOPPED",
         agents=names[:NAMED],
         more=max(len(names) - NAMED, 0),
@@ -48,7 +48,7 @@ def stopped(stops: tuple[Stop, ...]) -> Hold | None:
     )
 
 
-def _holds(engine: EngineState, moment: Moment) -> list[Hold]:
+def _holds(engine: EngineState, moment: Moment) -> list[TopBarHold]:
     """Return what holds, the strictest first: a stop of one agent holds less than safe mode."""
     common = tuple(stop for stop in engine.stop.stops if stop.agent is None)
     single = tuple(stop for stop in engine.stop.stops if stop.agent is not None)
@@ -56,14 +56,14 @@ def _holds(engine: EngineState, moment: Moment) -> list[Hold]:
     return [hold for hold in found if hold is not None]
 
 
-def _safe_mode(engine: EngineState, moment: Moment) -> Hold | None:
+def _safe_mode(engine: EngineState, moment: Moment) -> TopBarHold | None:
     holds = list(engine.guards.safe_mode.holds(None, moment.t))
     if not holds:
         return None
     first = holds[0]
     held = tuple(dict.fromkeys(hold.agent for hold in holds))
     names = () if EVERYBODY in held else held
-    return Hold(
+    return TopBarHold(
         level="SAFE MODE",
         agents=names[:NAMED],
         more=max(len(names) - NAMED, 0),
@@ -73,12 +73,12 @@ def _safe_mode(engine: EngineState, moment: Moment) -> Hold | None:
     )
 
 
-def _paused(engine: EngineState) -> Hold | None:
+def _paused(engine: EngineState) -> TopBarHold | None:
     guard = engine.guards.pause
     if not guard.agents:
         return None
     first = guard.pauses(guard.agents[0])[0]
-    return Hold(
+    return TopBarHold(
         level="PAUSED",
         agents=guard.agents[:NAMED],
         more=max(len(guard.agents) - NAMED, 0),

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from safetyd.clock import Clock
 from safetyd.core.guards.stop import Stop
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.contract.status_contract import Hold, TopBarQuestion
+from safetyd.operators.contract.status_contract import TopBarHold, TopBarQuestion
 from safetyd.operators.replies import CommandRefused
 from safetyd.operators.views.top_bar_view import stopped
 from safetyd.web.control_room.live_pages import LivePage, LivePages, PageReader, View
@@ -175,7 +175,7 @@ class ControlRoom:
                 return {**asdict(await ask(TopBarQuestion())), "problem": "", "closed": False}
             except Unanswered as exc:
                 problem = str(exc)
-        hold = stopped(self._stops()) or Hold(level="NORMAL")
+        hold = stopped(self._stops()) or TopBarHold(level="NORMAL")
         return {"hold": hold, "pending": None, "problem": problem, "closed": bool(closed)}
 
     def _asking(self, name: str) -> Ask:

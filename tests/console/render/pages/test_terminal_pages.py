@@ -15,8 +15,8 @@ from safetyd.core.policy import Policy
 from safetyd.operators.contract.agent_contract import AgentQuestion
 from safetyd.operators.contract.guard_contract import AnomaliesQuestion
 from safetyd.operators.views.agent_page_view import agent as asked_agent
-from safetyd.operators.views.guard_views.anomaly_view import anomalies as asked_anomalies
-from safetyd.operators.views.guard_views.money_view import money as asked_money
+from safetyd.operators.views.anomaly_view import anomalies as asked_anomalies
+from safetyd.operators.views.money_view import money as asked_money
 from tests.core.engine.remedy_story import paused
 from tests.core.guards.budget.budget_rig import cost
 from tests.story import ask, at, play, propose, stop

@@ -8,7 +8,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
-from safetyd.operators.views.guard_views.guard_view import MAX_COMPARED, budgets, types
+from safetyd.operators.views.guard_view import MAX_COMPARED, budgets, types
 from tests.operators.views.view_reader import plain, played
 from tests.story import at, propose, report
 
@@ -31,7 +31,7 @@ def test_budgets_show_dollars_and_the_fullest_first() -> None:
 
 
 def test_budgets_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetyd.operators.views.guard_views.guard_view.MAX_ROWS", 1)
+    monkeypatch.setattr("safetyd.operators.views.guard_view.MAX_ROWS", 1)
     engine = played(propose(0, cost_usd=0.5))
 
     view = plain(budgets(engine, Moment(at(3), 3.0)))

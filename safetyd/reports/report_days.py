@@ -1,4 +1,4 @@
-"""The question about a day's report, and what answers it."""
+"""The days that a question about a report means."""
 
 from datetime import date, timedelta
 from typing import Final, NamedTuple

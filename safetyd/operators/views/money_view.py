@@ -12,7 +12,7 @@ from safetyd.core.messages.money import usd
 from safetyd.core.reporting.day_spending import QUARTER_S
 from safetyd.operators.contract.guard_contract import Budget, MoneyAnswer, Projection
 from safetyd.operators.views.agent_view import SLICE
-from safetyd.operators.views.guard_views.guard_view import budget
+from safetyd.operators.views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 DAY_S: Final = 86_400

@@ -6,7 +6,7 @@ from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.telemetry import Iteration
 from safetyd.core.policy import Policy
 from safetyd.operators.views.agent_view import SLICE
-from safetyd.operators.views.guard_views.limit_view import limits
+from safetyd.operators.views.limit_view import limits
 from tests.operators.views.view_reader import encoded, plain, played, whole
 from tests.story import play, propose, report
 

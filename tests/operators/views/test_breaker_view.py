@@ -5,7 +5,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import BreakerMoved
 from safetyd.core.reporting.failure_windows import MAX_CALLS
-from safetyd.operators.views.guard_views.breaker_view import DRAWN, breakers
+from safetyd.operators.views.breaker_view import DRAWN, breakers
 from tests.operators.views.view_reader import plain, played, status_of
 from tests.story import at, outcome, propose
 

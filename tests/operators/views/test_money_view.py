@@ -9,7 +9,7 @@ from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
 from safetyd.operators.views.agent_view import SLICE
-from safetyd.operators.views.guard_views.money_view import MAX_ROWS, money
+from safetyd.operators.views.money_view import MAX_ROWS, money
 from tests.operators.views.view_reader import encoded, plain, played, whole
 from tests.story import play, propose, report
 

@@ -35,6 +35,7 @@ HOUR_S: Final = 3600.0
 NEEDED: Final = "is empty; with enabled = true it is needed"
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Hints = tuple[tuple[str, str], ...]
 To = str | tuple[str, ...]
 Problems = Iterator[tuple[str, str]]  # a key, and what is wrong with it
 Answer = TypeVar("Answer")
@@ -164,6 +165,7 @@ class ChannelTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rank: ClassVar[int] = 50  # place in the order of preference that operators can change
     repeated: ClassVar[bool] = False  # [[notifications.<channel>]]: each table names a channel
     secret_files: ClassVar[tuple[str, ...]] = ()  # settings that name a file with a secret
+    hints: ClassVar[Hints] = ()  # what an error says in lower case, and what to do about it
 
     @property
     def usable(self) -> bool:

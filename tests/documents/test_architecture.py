@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from safetyd.notify.registry import CHANNELS
 from tests.checkout import ROOT
 
 SAFETYD: Final = ROOT / "safetyd"
@@ -28,6 +29,14 @@ ROOMS: Final = {
     *("history", "journal", "keeping", "monitoring", "notify", "operators", "outlets", "reports"),
     "web",
 }
+
+# `init` asks for settings of two channels; a helper shows messages on a person's desktop.
+_SETUP: Final = {
+    f"console/setup/{name}.py"
+    for name in ("config_text", "setup_answers", "setup_questions", "write_config")
+}
+_HELPER: Final = "console/subcommands/desktop_helper.py"
+ASKS_FOR_IT: Final = {"email": _SETUP, "desktop": {*_SETUP, _HELPER}}
 
 _SPAN: Final = re.compile(r"`([^`\n]+)`")
 _PLACE: Final = re.compile(r"((?:[\w.-]+/)*[\w-]+\.(?:py|md|toml|txt)|(?:[\w-]+/)+)(?:: ([\w.]+))?")
@@ -126,3 +135,14 @@ def test_only_the_commit_loop_keeps_the_engine() -> None:
 
     # The offers of one answer live no longer than it.
     assert keep == ["journal/commit_loop.py", "operators/views/grant_offer.py"]
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_nothing_outside_its_folder_imports_a_channel(channel: str) -> None:
+    folder = SAFETYD / "notify" / channel
+    others = [path for path in MODULES if folder not in path.parents]
+    found = {
+        str(path.relative_to(SAFETYD)) for path in others if f"notify.{channel}" in path.read_text()
+    }
+
+    assert found <= ASKS_FOR_IT.get(channel, set())

@@ -7,6 +7,7 @@ from safetyd.console.render.layout import indented, table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
 from safetyd.core.text.visible_text import visible
+from safetyd.notify.registry import CHANNELS
 
 View = Mapping[str, Any]
 
@@ -23,19 +24,8 @@ _UNREADABLE: Final = (
     "put the secret into that file, where the daemon's user can read it, or name another file in "
     "the channel's table; then `safetyd reload`"
 )
-_NO_STARTTLS: Final = (
-    'set security = "tls" and smtp_port = 465 if the server wants TLS at once, '
-    'or security = "none" if it is on this machine and has no TLS'
-)
-# What an error says, and what to do about it.
+# What an error says, and what to do about it; channels have hints of their own.
 HINTS: Final = (
-    ("20003", "check account_sid and auth_token_file"),
-    ("auth extension", "remove username and password_file: the server wants no login"),
-    ("535", "check username and password_file; many providers want an app password"),
-    ("authentic", "check username and password_file; many providers want an app password"),
-    ("certificate", "set ca_file if the server has a certificate of your own"),
-    ("wrong_version", 'the port begins without TLS: security = "starttls", or smtp_port = 465'),
-    ("starttls", _NO_STARTTLS),
     ("holds no secret", _UNREADABLE),
     ("cannot be read", _UNREADABLE),
     ("timed out", "check host and port, and whether a firewall is between"),
@@ -47,7 +37,6 @@ HINTS: Final = (
     ("403", "check the token or secret in the file"),
     ("404", "check the address"),
     ("not permitted", "systemd's IPAddressDeny may be in the way: see `safetyd docs operations`"),
-    ("helper", "run `safetyd desktop` in the session of the person"),
 )
 
 
@@ -66,7 +55,7 @@ def tested(rows: Sequence[View], *, waited_for_click: bool) -> str:
         lines.append(f"{_lane(row)}: {_became(row)}")
         if row["error"]:
             lines.append(f"  {plain(row['error'])}")
-            lines += [f"  {hint}" for hint in _hints(row["error"])]
+            lines += [f"  {hint}" for hint in _hints(row)]
         if waited_for_click and arrived(row):
             when_ = f"pressed at {when(row['opened_at'])}" if row["opened_at"] else "not pressed"
             lines.append(f"  the button on its page was {when_}")
@@ -90,10 +79,10 @@ def _after(row: View) -> str:
     return "" if took_s is None else f" after {took_s:.1f} s"
 
 
-def _hints(error: str) -> Iterator[str]:
-    lowered = error.lower()
-    found = dict.fromkeys(hint for words, hint in HINTS if words in lowered)
-    yield from list(found)[:1]
+def _hints(row: View) -> Iterator[str]:
+    channel, lowered = CHANNELS.get(row["channel"]), row["error"].lower()
+    known = (*(channel.hints if channel else ()), *HINTS)
+    yield from [hint for words, hint in known if words in lowered][:1]
 
 
 def outbox(view: View) -> str:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from safetyd.core.recipients import ChannelKind
 from safetyd.host import session_bus
-from safetyd.notify.channel import Channel, ChannelContext, ChannelTable, Preview
+from safetyd.notify.channel import Channel, ChannelContext, ChannelTable, Hints, Preview
 from safetyd.notify.message import Notice
 
 
@@ -14,6 +14,7 @@ class DesktopConfig(ChannelTable, frozen=True, kw_only=True):
 
     kind: ClassVar[ChannelKind] = "desktop"
     rank: ClassVar[int] = 10
+    hints: ClassVar[Hints] = (("helper", "run `safetyd desktop` in the session of the person"),)
 
     @property
     def usable(self) -> bool:

@@ -10,6 +10,7 @@ from safetyd.host import is_this_machine
 from safetyd.notify.channel import (
     Channel,
     ChannelContext,
+    Hints,
     PersonalTable,
     Port,
     Preview,
@@ -23,6 +24,13 @@ _HOSTS: Final = {
     "sendgrid": "smtp.sendgrid.net",
     "ses": "email-smtp.{region}.amazonaws.com",
 }
+
+
+_LOGIN: Final = "check username and password_file; many providers want an app password"
+_NO_STARTTLS: Final = (
+    'set security = "tls" and smtp_port = 465 if the server wants TLS at once, '
+    'or security = "none" if it is on this machine and has no TLS'
+)
 
 
 class EmailConfig(PersonalTable, frozen=True, kw_only=True):
@@ -39,6 +47,14 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
     kind: ClassVar[ChannelKind] = "email"
     rank: ClassVar[int] = 20
     secret_files: ClassVar[tuple[str, ...]] = ("password_file",)
+    hints: ClassVar[Hints] = (
+        ("auth extension", "remove username and password_file: the server wants no login"),
+        ("535", _LOGIN),
+        ("authentic", _LOGIN),
+        ("certificate", "set ca_file if the server has a certificate of your own"),
+        ("wrong_version", 'the port begins without TLS: security = "starttls", or smtp_port = 465'),
+        ("starttls", _NO_STARTTLS),
+    )
 
     @property
     def server(self) -> tuple[str, int]:

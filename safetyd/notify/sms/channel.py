@@ -11,6 +11,7 @@ from safetyd.notify.channel import (
     CarryOut,
     Channel,
     ChannelContext,
+    Hints,
     Hook,
     PersonalTable,
     Preview,
@@ -32,6 +33,7 @@ class SmsConfig(PersonalTable, frozen=True, kw_only=True):
     kind: ClassVar[ChannelKind] = "sms"
     rank: ClassVar[int] = 30
     secret_files: ClassVar[tuple[str, ...]] = ("auth_token_file",)
+    hints: ClassVar[Hints] = (("20003", "check account_sid and auth_token_file"),)
 
     @property
     def reply_risk(self) -> Risk | None:

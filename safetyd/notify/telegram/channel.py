@@ -1,11 +1,12 @@
 """Settings of Telegram."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from safetyd.notify.channel import (
     Channel,
     ChannelContext,
+    Hints,
     PersonalTable,
     Preview,
     Problems,
@@ -14,12 +15,15 @@ from safetyd.notify.channel import (
 )
 from safetyd.notify.message import Notice
 
+_START: Final = "the recipient must write /start to the bot, and not block it"
+
 
 class TelegramConfig(PersonalTable, frozen=True, kw_only=True):
     token_file: str = ""  # the bot's token, as @BotFather gives it
     api_url: str = "https://api.telegram.org"
 
     secret_files: ClassVar[tuple[str, ...]] = ("token_file",)
+    hints: ClassVar[Hints] = (("chat not found", _START), ("blocked by the user", _START))
 
     @classmethod
     def wrong_address(cls, address: str) -> str:

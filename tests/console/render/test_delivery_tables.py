@@ -37,27 +37,32 @@ def test_a_message_that_was_taken_says_how_long_that_took_and_its_number() -> No
 
 
 @pytest.mark.parametrize(
-    ("error", "hint"),
+    ("channel", "error", "hint"),
     [
-        ("535 5.7.8 authentication failed", "check username and password_file"),
-        ("CERTIFICATE_VERIFY_FAILED", "set ca_file"),
-        ("the server offers no STARTTLS", 'set security = "tls"'),
-        ("The SMTP AUTH extension is not supported", "remove username and password_file"),
-        ("no answer: timed out", "check host and port, and whether a firewall"),
-        ("Name or service not known", "check the name of the host"),
-        ("Connection refused", "check host and port: nothing listens there"),
-        ("Connect call failed ('127.0.0.1', 25)", "check host and port: nothing listens there"),
-        ("Temporary failure in name resolution", "check the name of the host"),
-        ("20003 Authenticate", "check account_sid and auth_token_file"),
-        ("hooks.example.com answered 401", "check the token or secret in the file"),
-        ("hooks.example.com answered 404", "check the address"),
-        ("no desktop helper is connected", "run `safetyd desktop`"),
+        ("email", "535 5.7.8 authentication failed", "check username and password_file"),
+        ("email", "CERTIFICATE_VERIFY_FAILED", "set ca_file"),
+        ("email", "the server offers no STARTTLS", 'set security = "tls"'),
+        ("email", "The SMTP AUTH extension is not supported", "remove username and password_file"),
+        ("email", "no answer: timed out", "check host and port, and whether a firewall"),
+        ("email", "Name or service not known", "check the name of the host"),
+        ("email", "Connection refused", "check host and port: nothing listens there"),
+        (
+            "email",
+            "Connect call failed ('127.0.0.1', 25)",
+            "check host and port: nothing listens there",
+        ),
+        ("email", "Temporary failure in name resolution", "check the name of the host"),
+        ("sms", "20003 Authenticate", "check account_sid and auth_token_file"),
+        ("webhook", "hooks.example.com answered 401", "check the token or secret in the file"),
+        ("webhook", "hooks.example.com answered 404", "check the address"),
+        ("telegram", "answered 400 Bad Request: chat not found", "the recipient must write /start"),
+        ("desktop", "no desktop helper is connected", "run `safetyd desktop`"),
     ],
 )
-def test_what_went_wrong_comes_with_one_thing_to_do(error: str, hint: str) -> None:
-    first, said, todo = became(state="parked", error=error)
+def test_what_went_wrong_comes_with_one_thing_to_do(channel: str, error: str, hint: str) -> None:
+    first, said, todo = became(channel=channel, state="parked", error=error)
 
-    assert first == "email to alice: NOT sent; it waits until the channel is mended"
+    assert first == f"{channel} to alice: NOT sent; it waits until the channel is mended"
     assert said == f"  {error}"
     assert todo.startswith(f"  {hint}")
 

@@ -190,10 +190,10 @@ def test_a_test_waits_until_its_link_was_used(daemon, server):
     with ThreadPoolExecutor(1) as pool:
         command = ("notify", "test", "email", "--wait-click", "30")
         running = pool.submit(daemon.safetyd, *command)
-        text = server.wait(before + 1)[-1].text
-        link = re.search(r"http://127\.0\.0\.1:\d+/d/[\w-]{45}", text)
-        assert link is not None
-        _press(link[0], "test")
+        # The first mail may be an alert: a channel of this daemon has no secret.
+        texts = (server.wait(before + count)[-1].text for count in (1, 2))
+        found = (re.search(r"http://127\.0\.0\.1:\d+/d/[\w-]{45}", text) for text in texts)
+        _press(next(link[0] for link in found if link), "test")
         said = running.result(WAIT_S)
 
     assert said.returncode == 0, said

@@ -16,6 +16,7 @@ from typing import Final, get_args
 import yaml
 
 from docs.components import Json, schemas_of
+from docs.event_table import with_events
 from docs.exchanges import EXCHANGES, Exchange
 from docs.field_docs import described
 from docs.field_tables import with_tables
@@ -104,7 +105,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     for name, schema in schemas.items():
         yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=2) + "\n"
     protocol = DOCS / "protocol.md"
-    yield protocol, with_tables(protocol.read_text(), schemas)
+    yield protocol, with_events(with_tables(protocol.read_text(), schemas))
     yield completion.TABLE, completion.table(commands)
     yield (
         DOCS / "asyncapi.yaml",

@@ -51,20 +51,6 @@ reads too slowly is hung up on with code 1013, a daemon that stops hangs up with
 reason says with which `after` to resume. Nothing is heard: who sends a message is hung up on.
 """
 
-PARAMETERS: Final[Mapping[str, str]] = {
-    "after": "The last one that is already known; what follows it is told.",
-    "agent": "Only of this agent.",
-    "before": "Only of events before this number.",
-    "channel": "Only on this channel.",
-    "event_type": "Only of this type, such as EMERGENCY_STOP.",
-    "id": "What it is about.",
-    "last": "The agent whose last decision it is about.",
-    "limit": "At most so many.",
-    "ref": "Only what tells of this request or note.",
-    "request": "The `request_id` of a pending decision.",
-    "timeout_s": "For so many seconds at most.",
-    "state": "Only messages of which this became.",
-}
 RESPONSES: Final[Mapping[int, str]] = {
     400: "A parameter is wrong; the error says which, and how.",
     401: "The bearer is missing or wrong.",
@@ -290,7 +276,12 @@ class Pages:
         return responses
 
     def safe_mode(self) -> Json:
-        agent = _parameter("agent", {"type": "string"}, where="query", required=False)
+        agent = _parameter(
+            "agent",
+            {"type": "string", "description": "Only of this agent."},
+            "query",
+            required=False,
+        )
         left = f"{SAFE_MODE}/exit"
         bodies = [example.body for example in self._examples if example.path == left]
         said = {f"example{number}": {"value": body} for number, body in enumerate(bodies, 1)}
@@ -423,8 +414,9 @@ def _parameters(
 
 
 def _parameter(name: str, schema: Json, where: str, *, required: bool) -> Json:
-    described = {"description": PARAMETERS[name]} if name in PARAMETERS else {}
-    return {"name": name, "in": where, **described, "required": required, "schema": schema}
+    described = {key: schema[key] for key in ("description",) if key in schema}
+    bare = {key: value for key, value in schema.items() if key not in described}
+    return {"name": name, "in": where, **described, "required": required, "schema": bare}
 
 
 def _of_text(field: Json) -> Json:

@@ -89,9 +89,9 @@ class AgentsQuestion(Question[AgentsAnswer], frozen=True, tag="agents"):
     offset: Annotated[int, Meta(ge=0)] = 0
     sort: AgentOrder = "name"
     descending: bool = False
-    state: AgentState | None = None
-    text: str = ""
-    key: bool | None = None
+    state: AgentState | None = None  # only agents in this state
+    text: str = ""  # only agents with this part in their names
+    key: bool | None = None  # only agents with a key, or without
 
     def __post_init__(self) -> None:
         if self.after and (self.sort != "name" or self.descending):

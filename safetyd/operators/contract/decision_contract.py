@@ -88,8 +88,8 @@ class DecisionsQuestion(Question[DecisionsAnswer], frozen=True, kw_only=True, ta
 
     paths = ("/decisions",)
     what: What = "decisions"
-    agent: str | None = None
-    verdict: Severity | None = None
+    agent: str | None = None  # only of this agent
+    verdict: Severity | None = None  # only of this decision
     rule: str | None = None
     text: str | None = None
     since: Annotated[datetime, Meta(tz=True)] | None = None

@@ -284,4 +284,4 @@ class AnomaliesQuestion(Question[AnomaliesAnswer], frozen=True, tag="anomalies")
 
     paths = ("/anomalies",)
     sort: Literal["at", "severity"] = "at"
-    agent: str | None = None
+    agent: str | None = None  # only of this agent

@@ -141,7 +141,7 @@ class OutboxQuestion(Question[OutboxAnswer], frozen=True, kw_only=True, tag="out
     """
 
     paths = ("/outbox",)
-    state: DeliveryState | None = None
+    state: DeliveryState | None = None  # only messages in this state
     ref: str = ""  # only what tells of this request or note
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 

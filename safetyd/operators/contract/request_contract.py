@@ -36,8 +36,8 @@ class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="p
     protecting = True
     limit: Limit = 1000
     after: str = ""
-    agent: str | None = None
-    grants: bool = True
+    agent: str | None = None  # only of this agent
+    grants: bool = True  # say what may be granted with an approval
 
 
 class HistoryAnswer(Done, frozen=True, kw_only=True):

@@ -58,7 +58,8 @@ _encode = msgspec.json.Encoder().encode
 class WaitQuestion(msgspec.Struct, kw_only=True):
     """Which request, and for how many seconds an answer is awaited."""
 
-    request: str
+    request: str  # the `request_id` of a pending decision
+    # for so many seconds at most
     timeout_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_HELD_S)] = HELD_S
 
 

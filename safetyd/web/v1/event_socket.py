@@ -46,9 +46,9 @@ _encode = msgspec.json.Encoder().encode
 class FeedQuestion(msgspec.Struct, kw_only=True):
     """Everything after event `after`, or from now on."""
 
-    after: Annotated[int, Meta(ge=0)] | None = None
-    agent: str | None = None
-    event_type: str | None = None
+    after: Annotated[int, Meta(ge=0)] | None = None  # the last event that is already known
+    agent: str | None = None  # only of this agent
+    event_type: str | None = None  # only of this type, such as EMERGENCY_STOP
 
     def wants(self, event: SafetyEvent) -> bool:
         return self.agent in {None, event.agent_id} and self.event_type in {None, event.event_type}

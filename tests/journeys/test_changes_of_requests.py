@@ -111,8 +111,10 @@ async def test_the_request_in_the_control_room_shows_what_was_changed(
 ) -> None:
     async with Room(changed.daemon, browser).visit(f"/requests/{changed.request}") as page:
         change = page.locator("section[aria-label='What it changed']")
-        await expect(change.locator(".removed")).to_contain_text("-before")
-        await expect(change.locator(".added")).to_contain_text("+<script>window.ran = 1</script>")
+        await expect(change.locator(".removed").first).to_contain_text("-before")
+        await expect(change.locator(".added").first).to_contain_text(
+            "+<script>window.ran = 1</script>"
+        )
         await expect(change).to_contain_text(changed.whole)
         assert await page.evaluate("window.ran") is None
         assert await grave_findings(page) == []

@@ -85,7 +85,7 @@ async def test_what_is_offered_is_done_by_a_button(history: History, page: Page)
     await page.goto("/feed")
     await page.click("text=Look and roll back")
     await page.click("#rollback summary")
-    await expect(page.locator("#rollback option")).to_have_count(2)  # there is no branch to move
+    await expect(page.locator("#rollback option")).to_have_count(2)
     await page.click("#rollback button")  # without a reason nothing is sent
     assert history.cart.read_text() == before
     await page.fill("#rollback input[name=reason]", "it got worse")

@@ -2,21 +2,21 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from safetyd.agents.stop_reserve import FREE
 from safetyd.console.render.layout import when
 from safetyd.console.terminal_text import plain
+from safetyd.core.guards.stop import Stop
 from safetyd.host import write_whole
 
 NAME: Final = "EMERGENCY_STOP"
 _OURS: Final = re.compile(r"Stopped by: [^\n]*\nTime: [^\n]*\nReason: [^\n]*\n?")
 _READ_BYTES: Final = 64 * 1024
-View = Mapping[str, Any]
 
 
 def write(path: Path, by: str, at: datetime, reason: str) -> None:
@@ -61,7 +61,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def told_of(stops: Sequence[View]) -> Iterator[tuple[str, str]]:
+def told_of(stops: Sequence[Stop]) -> Iterator[tuple[str, str]]:
     """Yield what is stopped, by what, since when and why; and what a person can do to end it.
 
     The command of `safetyd stop` and the file that it wrote are one stop.
@@ -76,58 +76,56 @@ def told_of(stops: Sequence[View]) -> Iterator[tuple[str, str]]:
         yield _cause(stop, by), _ending(both or stop)
 
 
-def _meant(stop: View) -> tuple[object, ...]:
-    return stop["agent"], stop["by"], " ".join(_reason(stop).split())
+def _meant(stop: Stop) -> tuple[object, ...]:
+    return stop.agent, stop.by, " ".join(_reason(stop).split())
 
 
-def _kind(stop: View) -> str:
-    kind: str = stop["source"].partition(":")[0]
-    return kind
+def _kind(stop: Stop) -> str:
+    return stop.source.partition(":")[0]
 
 
-def _path(stop: View) -> str:
-    return plain(stop["source"].partition(":")[2])
+def _path(stop: Stop) -> str:
+    return plain(stop.source.partition(":")[2])
 
 
-def _reason(stop: View) -> str:
-    reason: str = stop["reason"]
-    return "" if reason == _unsaid(stop) else reason
+def _reason(stop: Stop) -> str:
+    return "" if stop.reason == _unsaid(stop) else stop.reason
 
 
-def _cause(stop: View, by: str) -> str:
-    whom = plain(stop["agent"]) if stop["agent"] else "everything"
+def _cause(stop: Stop, by: str) -> str:
+    whom = plain(stop.agent) if stop.agent else "everything"
     reason = f": {plain(_reason(stop))}" if _reason(stop) else ""
-    return f"{whom} by {by} since {when(stop['since'])}{reason}"
+    return f"{whom} by {by} since {when(stop.since)}{reason}"
 
 
-def _ending(stop: View) -> str:
-    kind, _, path = stop["source"].partition(":")
+def _ending(stop: Stop) -> str:
+    kind, _, path = stop.source.partition(":")
     if kind == "file":
         return _file_ending(Path(path))
     if kind == "environment":
         return "only a start of the daemon without that variable ends it"
-    agent = f" --agent {plain(stop['agent'])}" if stop["agent"] else ""
+    agent = f" --agent {plain(stop.agent)}" if stop.agent else ""
     return f"`safetyd resume{agent}` ends it"
 
 
-def _unsaid(stop: View) -> str:
+def _unsaid(stop: Stop) -> str:
     """Return the reason that a daemon gives for a file without one."""
-    return f"{stop['source'].partition(':')[2]} is there"
+    return f"{stop.source.partition(':')[2]} is there"
 
 
-def _by(stop: View) -> str:
-    kind, _, path = stop["source"].partition(":")
+def _by(stop: Stop) -> str:
+    kind, _, path = stop.source.partition(":")
     match kind:
         case "operator":
-            return f"{plain(stop['by'])}'s command"
+            return f"{plain(stop.by)}'s command"
         case "file":
-            signed = "" if stop["by"] == "file" else f" of {plain(stop['by'])}"
+            signed = "" if stop.by == "file" else f" of {plain(stop.by)}"
             return f"the file {plain(path)}{signed}"
         case "environment":
             return "the daemon's environment"
         case "anomaly":
             return "an anomaly"
-    return f"{plain(stop['by'])} ({plain(stop['source'])})"
+    return f"{plain(stop.by)} ({plain(stop.source)})"
 
 
 def _file_ending(path: Path) -> str:

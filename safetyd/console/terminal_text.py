@@ -4,11 +4,15 @@ import json
 import os
 import shutil
 import sys
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
+import click
 import msgspec
 
 from safetyd.core.text.visible_text import visible
+
+Answer = TypeVar("Answer")
 
 MAX_CHARS: Final = 500
 UNLIMITED: Final = 100_000
@@ -32,6 +36,11 @@ def columns() -> int:
 def several(count: int, noun: str) -> str:
     """Return a number of things, one of them without an s."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def echo(answer: Answer, render: Callable[[Answer], str], *, as_json: bool) -> None:
+    """Print an answer, for programs or for people."""
+    click.echo(document(answer) if as_json else render(answer))
 
 
 def document(content: object, *, indent: int | None = None) -> str:

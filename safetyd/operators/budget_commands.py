@@ -11,7 +11,7 @@ from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.contract.guard_contract import BudgetLifted, RaiseCommand, RaisedScope
 from safetyd.operators.replies import Refusal, refused
 
-RAISED: Final = get_args(RaisedScope)
+RAISED: Final[dict[str, RaisedScope]] = {scope: scope for scope in get_args(RaisedScope)}
 
 
 def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]:

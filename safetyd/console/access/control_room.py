@@ -2,22 +2,27 @@
 
 import os
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import anyio
 import click
 
 from safetyd.console.access.browser_names import browser_name
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, connected
+from safetyd.console.operator_connection import ask, connected
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.layout import table, when
-from safetyd.console.terminal_text import document, plain
+from safetyd.console.terminal_text import document, echo, plain
 from safetyd.host import write_whole
-from safetyd.operators.contract.session_contract import SessionsQuestion
+from safetyd.operators.contract.session_contract import (
+    SessionEndCommand,
+    SessionRow,
+    SessionsAnswer,
+    SessionsQuestion,
+    SignInQuestion,
+)
 
 
 @click.command("open")
@@ -32,18 +37,18 @@ def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool)
     `--print`. It leads to a name below localhost that is new with each start of the daemon, so that
     nothing in the browser can have waited for it. Safari does not find such names: `--numeric`.
     """
-    answer = anyio.run(_asked, location, "sign_in", {"numeric": numeric})
+    answer = ask(location, SignInQuestion(numeric=numeric))
     if as_json:
         click.echo(document(answer))
         return
-    minutes = round(answer["expires_s"] / 60)
-    if not only_print and _has_browser() and webbrowser.open(_leading_to(answer["url"])):
-        click.echo(f"The control room opens in your browser, signed in as {answer['operator']}.")
+    minutes = round(answer.expires_s / 60)
+    if not only_print and _has_browser() and webbrowser.open(_leading_to(answer.url)):
+        click.echo(f"The control room opens in your browser, signed in as {answer.operator}.")
         click.echo("If it does not: safetyd open --print", err=True)
         return
-    click.echo(answer["url"])
+    click.echo(answer.url)
     click.echo(
-        f"It signs one browser in as {answer['operator']}, once, within {minutes} minutes.",
+        f"It signs one browser in as {answer.operator}, once, within {minutes} minutes.",
         err=True,
     )
 
@@ -66,26 +71,27 @@ def sessions(
     as_json: bool,
 ) -> None:
     if action == "list":
-        answer = anyio.run(_asked, location, "sessions", {})
-        click.echo(document(answer) if as_json else _listed(answer["sessions"]))
+        echo(ask(location, SessionsQuestion()), _listed, as_json=as_json)
         return
     if bool(ids) + bool(owner) + everybody != 1:
         raise click.UsageError("name the sessions to end, or --of NAME, or --all")
-    ended = anyio.run(_ended, location, ids, {"operator": owner, "all": everybody})
+    commands = [SessionEndCommand(id=id_) for id_ in ids]
+    commands = commands or [SessionEndCommand(operator=owner, all=everybody)]
+    ended = anyio.run(_ended, location, commands)
     count = f"{len(ended)} {'browser is' if len(ended) == 1 else 'browsers are'} signed out."
     click.echo(document({"ok": True, "ended": ended}) if as_json else count)
 
 
-def _listed(rows: Sequence[Mapping[str, str]]) -> str:
-    if not rows:
+def _listed(answer: SessionsAnswer) -> str:
+    if not answer.sessions:
         return "No browser is signed in. `safetyd open` signs one in."
     heads = ("session", "operator", "opened", "last used", "browser")
-    return table([heads, *map(_session, rows)])
+    return table([heads, *map(_session, answer.sessions)])
 
 
-def _session(row: Mapping[str, str]) -> tuple[str, ...]:
-    times = (when(row["opened_at"]), when(row["used_at"]))
-    return (plain(row["id"]), plain(row["operator"]), *times, browser_name(row["browser"]))
+def _session(row: SessionRow) -> tuple[str, ...]:
+    times = (when(row.opened_at), when(row.used_at))
+    return (plain(row.id), plain(row.operator), *times, browser_name(row.browser))
 
 
 def _leading_to(link: str) -> str:
@@ -107,15 +113,7 @@ def _has_browser() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-async def _asked(location: Location, question: str, fields: Mapping[str, Any]) -> Reply:
-    async with connected(location) as operator:
-        return await operator.query(question, **fields)
-
-
-async def _ended(
-    location: Location, ids: tuple[str, ...], meant: Mapping[str, object]
-) -> list[str]:
+async def _ended(location: Location, commands: Sequence[SessionEndCommand]) -> list[str]:
     async with connected(location) as person:
-        commands: list[dict[str, Any]] = [{"id": id_} for id_ in ids] or [dict(meant)]
-        answers = [await person.control("session_end", **fields) for fields in commands]
-        return [ended for answer in answers for ended in answer["ended"]]
+        answers = [await person.ask(command) for command in commands]
+        return [ended for answer in answers for ended in answer.ended]

@@ -11,17 +11,22 @@ from safetyd.bus.keyring import Keyring, Role, Rotation
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, connected
+from safetyd.console.operator_connection import connected
 from safetyd.console.render.layout import when
 from safetyd.console.subcommands.hold_agents import RELOAD_S
 from safetyd.console.time_input import until as meant
 from safetyd.core.messages.proposal import is_token
+from safetyd.operators.contract.hold_contract import ReloadCommand, Reloaded
+from safetyd.operators.contract.status_contract import StatusAnswer, StatusQuestion
 
 OVERLAP: Final = "24h"
 # The old key is needed until the daemon has the new one.
 STEP: Final = timedelta(minutes=1)
 LET_IN_S: Final = 5.0
 AGAIN_S: Final = 0.05
+
+
+Rotated = tuple[Rotation, StatusAnswer | None]
 
 
 class Terms(NamedTuple):
@@ -43,29 +48,33 @@ def rotation_terms(role: Role, name: str, overlap: str | None, *, at_once: bool)
     return Terms(role, name, now, now if at_once else meant(overlap or OVERLAP, now), at_once)
 
 
-def rotated(location: Location, keyring: Keyring, terms: Terms) -> tuple[Rotation, Reply]:
-    """Return the new key and what the daemon says, nothing if none answers."""
+def rotated(
+    location: Location, keyring: Keyring, terms: Terms
+) -> tuple[Rotation, StatusAnswer | None]:
+    """Return the new key and what the daemon says, None if none answers."""
     try:
         return anyio.run(_rotate, location, keyring, terms)
     except NotReachable:
-        return keyring.rotate(terms.role, terms.name, now=terms.now, until=terms.until), {}
+        return keyring.rotate(terms.role, terms.name, now=terms.now, until=terms.until), None
 
 
-async def _rotate(location: Location, keyring: Keyring, terms: Terms) -> tuple[Rotation, Reply]:
+async def _rotate(
+    location: Location, keyring: Keyring, terms: Terms
+) -> tuple[Rotation, StatusAnswer | None]:
     """Rotate over one connection, for its own key may be the one that is replaced.
 
     With the old key the daemon is told of the new one, and with the new one of the old one's end.
     """
     role, name, now, until, at_once = terms
     async with connected(location) as operator:
-        status = await operator.query("status")
-        two_steps = at_once and status["embedded"]
+        status = await operator.ask(StatusQuestion())
+        two_steps = at_once and status.embedded
         until = now + STEP if two_steps else until
         rotation = keyring.rotate(role, name, now=now, until=until)
         try:
-            reply = await operator.control("reload", patience_s=RELOAD_S)
+            reply = await operator.ask(ReloadCommand(), patience_s=RELOAD_S)
         except NotReachable:
-            return rotation, {}
+            return rotation, None
         except Failure as exc:
             keyring.undo(rotation)
             said = f"{name} keeps the key it has: the daemon refuses: {exc.message}"
@@ -79,19 +88,17 @@ async def _rotate(location: Location, keyring: Keyring, terms: Terms) -> tuple[R
             reply = await _reloaded_with_new_key(location)
         except Failure as exc:
             said = f"{name} has a new key, {rotation.seed}, but the old one is trusted"
-            raise Failure(
-                f"{said} until {when(until.isoformat())}: {exc.message}", exc.code
-            ) from exc
-    return rotation, {**status, **reply}
+            raise Failure(f"{said} until {when(until)}: {exc.message}", exc.code) from exc
+    return rotation, msgspec.structs.replace(status, next_start=reply.next_start)
 
 
-async def _reloaded_with_new_key(location: Location) -> Reply:
+async def _reloaded_with_new_key(location: Location) -> Reloaded:
     """Make the daemon read the keys again; the bus may take on the key in this moment."""
     end = uptime() + LET_IN_S
     while True:
         try:
             async with connected(location) as operator:
-                return await operator.control("reload", patience_s=RELOAD_S)
+                return await operator.ask(ReloadCommand(), patience_s=RELOAD_S)
         except Failure as exc:
             if exc.code != "refused" or uptime() > end:
                 raise

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import anyio
 import click
+import msgspec
 
 from safetyd.bus.agent_tokens import AgentTokens
 from safetyd.bus.keyring import (
@@ -24,13 +25,15 @@ from safetyd.console.access.key_rotation import OVERLAP, Terms, rotated, rotatio
 from safetyd.console.access.manage_tokens import add_token, rotate_token
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location, endpoint, look_into, make_private
-from safetyd.console.operator_connection import Reply, connected
+from safetyd.console.operator_connection import connected
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import table, when
 from safetyd.console.render.status_page import pending
 from safetyd.console.subcommands.hold_agents import RELOAD_S
 from safetyd.console.terminal_text import document
 from safetyd.core.messages.proposal import is_token
+from safetyd.operators.contract.hold_contract import ReloadCommand
+from safetyd.operators.contract.status_contract import StatusAnswer, StatusQuestion
 
 Row = dict[str, Any]
 Command = Callable[..., None]
@@ -241,14 +244,15 @@ def _reload(location: Location, done: str, later: str) -> list[str]:
     except NotReachable:
         return [f"No daemon answers; {later} from its next start."]
     another = f"{later} once the bus has what `safetyd nats-config` prints now."
-    return [done if status["embedded"] else another, *pending(status)]
+    return [done if status.embedded else another, *pending(status.next_start)]
 
 
-async def _reloaded(location: Location) -> Reply:
+async def _reloaded(location: Location) -> StatusAnswer:
     """Make the daemon read the keys again; return how it was, and what waits for a start."""
     async with connected(location) as operator:
-        status = await operator.query("status")
-        return {**status, **await operator.control("reload", patience_s=RELOAD_S)}
+        status = await operator.ask(StatusQuestion())
+        reply = await operator.ask(ReloadCommand(), patience_s=RELOAD_S)
+        return msgspec.structs.replace(status, next_start=reply.next_start)
 
 
 def _rotate(location: Location, terms: Terms, *, as_json: bool) -> None:
@@ -272,20 +276,20 @@ def _rotate(location: Location, terms: Terms, *, as_json: bool) -> None:
     if terms.role == "operators" and name == LOCAL_OPERATOR:
         token = keyring.operator_token
         click.echo(f"{token} is new, too, and the old one counts no more: read it again.")
-    for line in pending(status):
+    for line in pending(status.next_start if status else ()):
         click.echo(line)
 
 
-def _facts(rotation: Rotation, status: Reply) -> Row:
+def _facts(rotation: Rotation, status: StatusAnswer | None) -> Row:
     return {
         "public": rotation.public,
         "seed": str(rotation.seed),
         "old_keys": rotation.old_keys,
-        "in_force": bool(status.get("embedded")),
+        "in_force": status is not None and status.embedded,
     }
 
 
-def _rotated_lines(rotation: Rotation, status: Reply) -> Iterator[str]:
+def _rotated_lines(rotation: Rotation, status: StatusAnswer | None) -> Iterator[str]:
     """Say until when which key counts, and what has to be done for it."""
     old = rotation.old_keys
     if len(old) > 1:
@@ -295,7 +299,7 @@ def _rotated_lines(rotation: Rotation, status: Reply) -> Iterator[str]:
     if not status:
         also = "" if old else ", and the old one no more"
         yield f"No daemon answers; the new key counts from its next start{also}."
-    elif not status["embedded"]:
+    elif not status.embedded:
         yield "The bus refuses the new key until it has what `safetyd nats-config` prints now."
         again = f" It needs that again after {_last(old)}." if old else ""
         yield f"It goes on trusting the old one as long as nobody takes it out.{again}"

@@ -15,6 +15,7 @@ from safetyd.console.operator_connection import connected
 from safetyd.console.render.layout import when
 from safetyd.console.subcommands.hold_agents import RELOAD_S
 from safetyd.console.terminal_text import document
+from safetyd.operators.contract.hold_contract import ReloadCommand
 
 _ADDRESS: Final = "<the web address that `safetyd run` prints>"
 
@@ -80,4 +81,4 @@ def _changed(
 
 async def _reload(location: Location) -> None:
     async with connected(location) as operator:
-        await operator.control("reload", patience_s=RELOAD_S)
+        await operator.ask(ReloadCommand(), patience_s=RELOAD_S)

@@ -3,17 +3,16 @@
 from typing import Final
 
 import click
-from msgspec import to_builtins
 
 from safetyd.console.failure import Failure, NotReachable, WrongUsage
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, query
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.explanation import account
 from safetyd.console.subcommands.read_records import readable
-from safetyd.console.terminal_text import document
+from safetyd.console.terminal_text import echo
 from safetyd.journal.audit_reading import Rests
-from safetyd.operators.contract.decision_contract import ExplainQuestion
+from safetyd.operators.contract.decision_contract import ExplainAnswer, ExplainQuestion
 from safetyd.operators.explain import explain as explained
 from safetyd.operators.explain import untold
 from safetyd.operators.explain_search import search
@@ -39,13 +38,13 @@ def explain(location: Location, id_: str | None, last: str | None, *, as_json: b
         raise WrongUsage("name a proposal or a request by its ID, or an agent by --last")
     asked = ExplainQuestion(id=id_ or "", last=last or "")
     try:
-        answer = query(location, "explain", id=id_, last=last, patience_s=SEARCH_S)
+        answer = ask(location, asked, patience_s=SEARCH_S)
     except NotReachable as exc:
         answer = _from_files(location, asked, exc)
-    click.echo(document(answer) if as_json else account(answer))
+    echo(answer, account, as_json=as_json)
 
 
-def _from_files(location: Location, asked: ExplainQuestion, missing: NotReachable) -> Reply:
+def _from_files(location: Location, asked: ExplainQuestion, missing: NotReachable) -> ExplainAnswer:
     """Return what the audit files here say, if there are any."""
     where = readable(location, missing)
     try:
@@ -54,4 +53,4 @@ def _from_files(location: Location, asked: ExplainQuestion, missing: NotReachabl
         raise Failure(f"{where} cannot be read: {exc.strerror}") from exc
     if found is None:
         raise Failure(f"no decision {asked} is in the audit files", "not_found")
-    return dict(to_builtins(explained(found, untold, SHOWN_BYTES)))
+    return explained(found, untold, SHOWN_BYTES)

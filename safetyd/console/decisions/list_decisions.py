@@ -1,16 +1,16 @@
 """`safetyd decisions`: what was decided, about whom, by which rule; also as it happens."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import anyio
 import click
-import msgspec
+from msgspec.structs import replace
 
 from safetyd.clock import Clock
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, connected
+from safetyd.console.operator_connection import OperatorConnection, connected
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.decision_table import VERDICTS, decision_line, decisions
 from safetyd.console.subcommands.read_records import readable
@@ -18,7 +18,11 @@ from safetyd.console.terminal_text import document
 from safetyd.console.time_input import since as read_since
 from safetyd.core.messages.verdict import Severity
 from safetyd.journal.audit_reading import WITHOUT_BOUNDS, NewestFirst, Rests
-from safetyd.operators.contract.decision_contract import DecisionsQuestion
+from safetyd.operators.contract.decision_contract import (
+    DecisionsAnswer,
+    DecisionsQuestion,
+    Row,
+)
 from safetyd.operators.views import decision_view
 
 SEARCH_S: Final = 30.0
@@ -26,8 +30,6 @@ PAGE: Final = 1000  # the most that one question may ask for
 LOOK_S: Final = 0.5
 AGAIN_S: Final = 1.0  # after a question that was one too many
 MAX_NEW: Final = 500  # rows of one look; nobody could read more
-
-Ask = Callable[..., Awaitable[Reply]]
 
 
 @sends(DecisionsQuestion)
@@ -62,14 +64,14 @@ def decided(  # noqa: PLR0913 - each narrows down what is shown
     """With --follow the newest come last and, with --json, one a line. Without a daemon the audit
     files are read.
     """
-    asked = {
-        "what": "all" if events else "decisions",
-        "agent": agent,
-        "verdict": VERDICTS.get(verdict or "", verdict),
-        "rule": rule,
-        "text": text,
-        "since": since and read_since(since, Clock().now().at).isoformat(),
-    }
+    asked = DecisionsQuestion(
+        what="all" if events else "decisions",
+        agent=agent,
+        verdict=Severity(VERDICTS.get(verdict, verdict)) if verdict else None,
+        rule=rule,
+        text=text,
+        since=read_since(since, Clock().now().at) if since else None,
+    )
     try:
         if follow:
             anyio.run(_follow, location, asked, limit, as_json)
@@ -84,10 +86,10 @@ def decided(  # noqa: PLR0913 - each narrows down what is shown
         click.echo(decisions(rows, more=more))
 
 
-def _listed(location: Location, asked: Reply, limit: int) -> tuple[list[Reply], bool]:
-    async def ask() -> tuple[list[Reply], bool]:
+def _listed(location: Location, asked: DecisionsQuestion, limit: int) -> tuple[list[Row], bool]:
+    async def ask() -> tuple[list[Row], bool]:
         async with connected(location) as operator:
-            rows, more, _ = await _newest(operator.query, asked, limit)
+            rows, more, _ = await _newest(operator, asked, limit)
             return rows, more
 
     try:
@@ -97,54 +99,61 @@ def _listed(location: Location, asked: Reply, limit: int) -> tuple[list[Reply], 
 
 
 def _from_files(
-    location: Location, asked: Reply, limit: int, missing: NotReachable
-) -> tuple[list[Reply], bool]:
+    location: Location, asked: DecisionsQuestion, limit: int, missing: NotReachable
+) -> tuple[list[Row], bool]:
     where = readable(location, missing)
-    question = msgspec.convert({**asked, "limit": min(limit, PAGE)}, DecisionsQuestion)
-    rows: list[Reply] = []
+    question = replace(asked, limit=min(limit, PAGE))
+    rows: list[Row] = []
     more = True
     while more and len(rows) < limit:
         lines = NewestFirst(where, question.before, WITHOUT_BOUNDS, Rests(0.0))
-        answer = msgspec.to_builtins(decision_view.decisions(lines, question))
-        rows += answer["rows"]
-        question = msgspec.structs.replace(question, before=answer["before"])
-        more = answer["more"]
+        answer = decision_view.decisions(lines, question)
+        rows += answer.rows
+        question = replace(question, before=answer.before)
+        more = answer.more
     return rows[:limit], more or len(rows) > limit
 
 
-async def _newest(ask: Ask, asked: Reply, limit: int) -> tuple[list[Reply], bool, int]:
+async def _newest(
+    operator: OperatorConnection, asked: DecisionsQuestion, limit: int
+) -> tuple[list[Row], bool, int]:
     """Return the newest rows, whether there are more, and the number of the last event."""
-    rows: list[Reply] = []
-    answer: Reply = {"more": True, "before": None}
-    newest = 0
-    while answer["more"] and len(rows) < limit:
-        left = min(limit - len(rows), PAGE)
-        answer = await _patiently(ask, {**asked, "limit": left, "before": answer["before"]})
-        rows += answer["rows"]
-        newest = newest or answer["newest"]
-    return rows, answer["more"], newest
+    rows: list[Row] = []
+    more, newest = True, 0
+    while more and len(rows) < limit:
+        asked = replace(asked, limit=min(limit - len(rows), PAGE))
+        answer = await _patiently(operator, asked)
+        rows += answer.rows
+        asked = replace(asked, before=answer.before)
+        more, newest = answer.more, newest or answer.newest
+    return rows, more, newest
 
 
-async def _patiently(ask: Ask, asked: Reply) -> Reply:
+async def _patiently(operator: OperatorConnection, asked: DecisionsQuestion) -> DecisionsAnswer:
     """Ask until it is this person's turn."""
     while True:
         try:
-            return await ask("decisions", patience_s=SEARCH_S, **asked)
+            return await operator.ask(asked, patience_s=SEARCH_S)
         except Failure as exc:
             if exc.code != "rate_limit":
                 raise
         await anyio.sleep(AGAIN_S)
 
 
-async def _follow(location: Location, asked: Reply, limit: int, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
+async def _follow(
+    location: Location,
+    asked: DecisionsQuestion,
+    limit: int,
+    as_json: bool,  # noqa: FBT001 - called by anyio.run
+) -> None:
     async with connected(location) as operator:
-        rows, _, newest = await _newest(operator.query, asked, limit)
+        rows, _, newest = await _newest(operator, asked, limit)
         _print(rows, as_json=as_json)
         click.echo(f"Following {operator.address}; Ctrl-C ends.", err=True)
         while True:
             await anyio.sleep(LOOK_S)
-            later = {**asked, "after": newest}
-            rows, more, last = await _newest(operator.query, later, MAX_NEW)
+            later = replace(asked, after=newest)
+            rows, more, last = await _newest(operator, later, MAX_NEW)
             if more:
                 click.echo(
                     "There were more than are shown; --agent or --verdict shows less.", err=True
@@ -153,6 +162,6 @@ async def _follow(location: Location, asked: Reply, limit: int, as_json: bool) -
             newest = last or newest
 
 
-def _print(rows: Sequence[Reply], *, as_json: bool) -> None:
+def _print(rows: Sequence[Row], *, as_json: bool) -> None:
     for row in reversed(rows):
         click.echo(document(row) if as_json else decision_line(row))

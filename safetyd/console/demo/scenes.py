@@ -5,6 +5,14 @@ from typing import Final, Literal, Protocol, Unpack
 
 from safetyd.client.arguments import ProposalFields
 from safetyd.core.messages.verdict import Cause
+from safetyd.operators.contract.hold_contract import (
+    ExitCommand,
+    ResumeCommand,
+    StopCommand,
+    UnpauseCommand,
+)
+from safetyd.operators.contract.question import Command
+from safetyd.operators.replies import Done
 
 Allow: Final = "allow"
 Ask: Final = "require_confirmation"
@@ -38,13 +46,11 @@ class SceneTools(Protocol):
         """Let an agent wait for a person, who is shown the card and answers, and tell it so."""
         ...
 
-    async def operator(
-        self, command: str, /, *, agent: str | None = None, reason: str = "", refused: str = ""
-    ) -> None:
+    async def operator(self, command: Command[Done], /, *, refused: str = "") -> None:
         """Let the operator give a command, and note whether it was `refused` with that code."""
         ...
 
-    async def shows(self, question: str, /, **expected: object) -> None:
+    async def shows(self, command: str, /, **expected: object) -> None:
         """Wait until an answer, or a row of it, has `expected` in it; show it as the CLI does."""
         ...
 
@@ -95,10 +101,10 @@ async def typing(stage: SceneTools) -> None:
 
 
 async def stopping(stage: SceneTools) -> None:
-    await stage.operator("stop", reason="fire drill")
+    await stage.operator(StopCommand(reason="fire drill"))
     await stage.wants("reader", "stopped", "read_file", paths=["README.md"])
     await stage.wants("coder", "stopped", "run_shell", text="ls")
-    await stage.operator("resume")
+    await stage.operator(ResumeCommand())
     await stage.wants("reader", Allow, "read_file", paths=["README.md"])
 
 
@@ -111,10 +117,10 @@ async def stumbling(stage: SceneTools) -> None:
         await stage.does("editor", "edit_file", text=f"line {line}", error="no space left")
     await stage.wants("editor", "safe_mode", "edit_file", text="line 4")
     await stage.wants("editor", Allow, "read_file", paths=["README.md"])
-    await stage.operator("safe_mode_exit", agent="editor", refused="cooling_down")
+    await stage.operator(ExitCommand(agent="editor"), refused="cooling_down")
     stage.say("(the cooldown is 60 s by default, and 3 s here)")
-    await stage.shows("safe_mode", active=True, cooldown_remaining_ms=0)
-    await stage.operator("safe_mode_exit", agent="editor")
+    await stage.shows("safe-mode", active=True, cooldown_remaining_ms=0)
+    await stage.operator(ExitCommand(agent="editor"))
     await stage.wants("editor", Allow, "edit_file", text="line 4")
 
 
@@ -156,7 +162,7 @@ async def hammering(stage: SceneTools) -> None:
         await stage.wants("rogue", expected, "edit_file", text="I was here", paths=["index.html"])
     await stage.hears("AGENT_PAUSED", "rogue")
     await stage.wants("rogue", "paused", "read_file", paths=["README.md"])
-    await stage.operator("unpause", agent="rogue")
+    await stage.operator(UnpauseCommand(agent="rogue"))
     await stage.wants("rogue", Allow, "read_file", paths=["README.md"])
 
 
@@ -169,7 +175,7 @@ async def pushing(stage: SceneTools) -> None:
         context={"branch": "fix-auth", "files_changed": 3, "additions": 42, "deletions": 18},
         rollback="git revert HEAD && git push",
     )
-    await stage.shows("history", agent="pusher", action="push")
+    await stage.shows("log", agent="pusher", action="push")
 
 
 SCENES: Final[tuple[Scene, ...]] = (

@@ -1,14 +1,17 @@
 """A stage with a real daemon behind it, an operator, and agents that use the client library."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Final, Unpack
+from typing import Any, Final, NamedTuple, TypeVar, Unpack
 
 import anyio
 import click
 import msgspec
+from msgspec import to_builtins
+from msgspec.structs import replace
 
+from safetyd.cards.request_details import RequestRow
 from safetyd.client import Decision, Safety
 from safetyd.client.arguments import ProposalFields
 from safetyd.clock import Clock
@@ -28,22 +31,54 @@ from safetyd.console.render import (
 from safetyd.console.render.terminal_card import card
 from safetyd.console.terminal_text import plain, several
 from safetyd.journal.audit import files
-from safetyd.operators.contract.request_contract import RequestQuestion
+from safetyd.operators.contract.agent_contract import AgentSeen, AgentsQuestion
+from safetyd.operators.contract.guard_contract import BreakersQuestion
+from safetyd.operators.contract.hold_contract import SafeModeQuestion
+from safetyd.operators.contract.question import Command, Question, name_of
+from safetyd.operators.contract.request_contract import (
+    ApproveCommand,
+    DenyCommand,
+    HistoryQuestion,
+    PendingQuestion,
+    RequestQuestion,
+)
+from safetyd.operators.replies import Done
 
 DEADLINE_S: Final = 5.0
 PATIENCE_S: Final = 10.0
 LOOK_S: Final = 0.05
 
-_COMMANDS: Final = {"history": "log"}  # where a question's name is not its command's
 _SAID: Final = {"allow": "allowed", "require_confirmation": "a person is asked", "block": "blocked"}
-_RENDERED: Final[Mapping[str, Callable[[Reply], str]]] = {
-    "safe_mode": render_guards.safe_mode,
-    "breakers": lambda row: render_guards.breakers([row]),
-    "history": lambda row: render_requests.history([row]),
+
+
+class Shown(NamedTuple):
+    """A question, the rows of its answer, and the answer in words if it had one row alone."""
+
+    question: Question[Done]
+    rows: Callable[[Any], Sequence[Any]]
+    render: Callable[[Any, Any], str]
+
+
+# By the command that shows it.
+SHOWN: Final[Mapping[str, Shown]] = {
+    "safe-mode": Shown(
+        SafeModeQuestion(), lambda found: (found,), lambda _, row: render_guards.safe_mode(row)
+    ),
+    "breakers": Shown(
+        BreakersQuestion(),
+        lambda found: found.breakers,
+        lambda found, row: render_guards.breakers(replace(found, breakers=(row,), left_out=0)),
+    ),
+    "log": Shown(
+        HistoryQuestion(),
+        lambda found: found.history,
+        lambda _, row: render_requests.history([to_builtins(row)]),
+    ),
 }
 
 
 Answer = Callable[[], bool]
+Found = TypeVar("Found")
 
 
 async def play(
@@ -127,21 +162,21 @@ class Stage:
     async def _reviewed(self, agent: str) -> bool:
         """Show what an agent asks, answer it, and return whether that was a yes."""
 
-        async def look() -> Reply | None:
-            rows: list[Reply] = (await self._operator.query("pending", agent=agent))["requests"]
+        async def look() -> RequestRow | None:
+            rows = (await self._operator.ask(PendingQuestion(agent=agent))).requests
             return rows[0] if rows else None
 
         row = await self._found(look)
         if row is None:
             self._note(right=False, said=f"{agent} asks nobody")
             return False
-        details = (await self._operator.ask(RequestQuestion(id=row["id"]))).request
+        details = (await self._operator.ask(RequestQuestion(id=row.id))).request
         for line in card(details, Clock().now().at).splitlines():
             click.echo(f"   {line}")
         yes = await self._answered()
-        command = "approve" if yes else "deny"
-        await self._operator.review(command, ids=[row["id"]], via="cli")
-        self.say(f"the answer: {command}")
+        answer = ApproveCommand(ids=(row.id,)) if yes else DenyCommand(ids=(row.id,))
+        await self._operator.ask(answer)
+        self.say(f"the answer: {name_of(type(answer))}")
         return yes
 
     async def _answered(self) -> bool:
@@ -150,30 +185,32 @@ class Stage:
         self.say("(nobody is asked here, so the demo approves it by itself)")
         return True
 
-    async def operator(
-        self, command: str, /, *, agent: str | None = None, reason: str = "", refused: str = ""
-    ) -> None:
-        words = (command.replace("_", " "), agent, f"({reason})" if reason else "")
+    async def operator(self, command: Command[Done], /, *, refused: str = "") -> None:
+        said = to_builtins(command)
+        reason = f"({said['reason']})" if "reason" in said else ""
+        words = (said["command"].replace("_", " "), said.get("agent"), reason)
         self.say(f"the operator says: {' '.join(word for word in words if word)}")
         try:
-            await self._operator.control(command, agent=agent, reason=reason)
+            await self._operator.ask(command)
         except Failure as exc:
             self._note(right=exc.code == refused, said=f"-> refused: {exc}")
         else:
             self._note(right=not refused, said="-> done")
 
-    async def shows(self, question: str, /, **expected: object) -> None:
-        async def look() -> Reply | None:
-            answer = await self._operator.query(question)
-            rows: list[Reply] = answer.get(question, [answer])
-            return next((row for row in rows if expected.items() <= row.items()), None)
+    async def shows(self, command: str, /, **expected: object) -> None:
+        shown = SHOWN[command]
 
-        row = await self._found(look)
-        name = _COMMANDS.get(question, question).replace("_", "-")
-        command = f"`safetyd {name}`"
-        said = f"{command} says:" if row else f"{command} does not say {expected}"
-        self._note(right=row is not None, said=said)
-        for line in _RENDERED[question](row).splitlines() if row else ():
+        async def look() -> str | None:
+            found = await self._operator.ask(shown.question)
+            for row in shown.rows(found):
+                if all(getattr(row, name) == value for name, value in expected.items()):
+                    return shown.render(found, row)
+            return None
+
+        text = await self._found(look)
+        said = "says:" if text else f"does not say {expected}"
+        self._note(right=text is not None, said=f"`safetyd {command}` {said}")
+        for line in (text or "").splitlines():
             self.say(f"  {line}")
 
     async def hears(self, event_type: str, agent: str, /) -> None:
@@ -215,20 +252,20 @@ class Stage:
     async def _report(self, decision: Decision, error: str, dependency: str | None) -> None:
         """Tell the daemon how an action went, and wait until it knows."""
 
-        async def look() -> Reply | None:
-            rows = (await self._operator.query("agents"))["agents"]
-            row: Reply = next(row for row in rows if row["agent"] == agent)
-            return None if decision.id in row["open_actions"] else row
+        async def look() -> AgentSeen | None:
+            rows = (await self._operator.ask(AgentsQuestion())).agents
+            row = next(row for row in rows if row.agent == agent)
+            return None if decision.id in row.open_actions else row
 
         agent = decision.agent
         safety = await self._safety(agent)
         await safety.report(decision.id, ok=not error, error=error, dependency=dependency)
         self._failed[agent] += bool(error)
         row = await self._found(look)
-        right = row is not None and row["failed"] == self._failed[agent]
+        right = row is not None and row.failed == self._failed[agent]
         self._note(right=right, said=_ending(error, self._failed[agent]))
 
-    async def _found(self, look: Callable[[], Awaitable[Reply | None]]) -> Reply | None:
+    async def _found(self, look: Callable[[], Awaitable[Found | None]]) -> Found | None:
         """Look until there is something, or patience is over."""
         ends = anyio.current_time() + self._patience_s
         found = await look()

@@ -14,7 +14,6 @@ from safetyd.agents.emergency_stop import switched_off
 from safetyd.console import stop_file
 from safetyd.console.doctor.file_checks import Finding, Level, note, ok, project_files, wrong
 from safetyd.console.locations import Location, endpoint, running
-from safetyd.console.operator_connection import Reply
 from safetyd.console.render.layout import names
 from safetyd.console.render.request_tables import telling
 from safetyd.console.stop_file import told_of
@@ -23,34 +22,36 @@ from safetyd.daemon.config import ConfigError, load
 from safetyd.history.service.histories import DIRECTORY, history_problems
 from safetyd.host import NoSecret, read_secret, secret_directories
 from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
+from safetyd.operators.contract.history_contract import CommitsAnswer
+from safetyd.operators.contract.status_contract import HealthAnswer, Standstill, StatusAnswer
 
 WEB_S: Final = 3.0
 _LEVELS: Final[dict[str, Level]] = {"good": "ok", "warn": "note", "bad": "wrong"}
 
 
-def parts(answer: Reply) -> Iterator[Finding]:
+def parts(answer: HealthAnswer) -> Iterator[Finding]:
     """Tell what the daemon itself says of its parts."""
-    for check in answer["checks"]:
-        fix = f": {check['fix']}" if check["fix"] else ""
-        yield Finding(check["name"], _LEVELS[check["state"]], f"{check['says']}{fix}")
+    for check in answer.checks:
+        fix = f": {check.fix}" if check.fix else ""
+        yield Finding(check.name, _LEVELS[check.state], f"{check.says}{fix}")
 
 
-def daemon(status: Reply) -> Iterator[Finding]:
+def daemon(status: StatusAnswer) -> Iterator[Finding]:
     """Tell of what people have stopped, asked for and permitted."""
-    yield from _stops(status["stop"])
-    waiting = status["requests"]
+    yield from _stops(status.stop)
+    waiting = status.requests
     yield note(
         "requests",
-        f"{several(waiting['pending'], 'request')} open. "
-        f"{telling(waiting['channels'], waiting['down'], status['failing'])}",
+        f"{several(waiting.pending, 'request')} open. "
+        f"{telling(waiting.channels, waiting.down, status.failing)}",
     )
-    if waiting["unnotified"]:
-        untold = several(waiting["unnotified"], "request")
+    if waiting.unnotified:
+        untold = several(waiting.unnotified, "request")
         yield wrong("requests", f"nobody knows of {untold}: see `safetyd notify outbox`")
-    if status.get("wide_grants"):
-        wide = names(status["wide_grants"])
+    if status.wide_grants:
+        wide = names(status.wide_grants)
         yield note("grants", f"whatever an agent says passes by {wide}: see `safetyd grants`")
-    if status["open_agents"]:
+    if status.open_agents:
         yield note(
             "open agents",
             "agents without a key are welcome and have no secrets from one another: each can speak "
@@ -58,21 +59,21 @@ def daemon(status: Reply) -> Iterator[Finding]:
         )
 
 
-def _stops(view: Reply) -> Iterator[Finding]:
+def _stops(view: Standstill) -> Iterator[Finding]:
     for check, single in (("stop", False), ("agent stop", True)):
-        stops = [stop for stop in view["stops"] if bool(stop["agent"]) is single]
+        stops = [stop for stop in view.stops if bool(stop.agent) is single]
         for cause, ending in told_of(stops):
             yield note(check, f"{cause}; {ending}")
-    if not view["stops"]:
+    if not view.stops:
         yield ok("stop", "nothing is stopped")
-    if view["silent"]:
-        silent = names(view["silent"])
+    if view.silent:
+        silent = names(view.silent)
         yield wrong("stop", f"not acknowledged by {silent}: look after them by hand")
 
 
-def histories(answer: Reply) -> Iterator[Finding]:
+def histories(answer: CommitsAnswer) -> Iterator[Finding]:
     """Yield what the daemon itself says of the file history of projects."""
-    for problem in answer["problems"]:
+    for problem in answer.problems:
         yield wrong("history", problem)
 
 

@@ -32,9 +32,11 @@ from safetyd.console.doctor.file_checks import (
 from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.history.change_diff import READ_S
 from safetyd.console.locations import Location, config_file
-from safetyd.console.operator_connection import query
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import config_option, json_option, reaches_daemon
 from safetyd.console.terminal_text import document, plain
+from safetyd.operators.contract.history_contract import CommitsQuestion
+from safetyd.operators.contract.status_contract import HealthQuestion, StatusQuestion
 
 
 def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
@@ -46,7 +48,7 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
     yield from audit(location.data_dir / "audit")
     yield from checkpoints(location.data_dir / "checkpoints")
     try:
-        answer = query(location, "health")
+        answer = ask(location, HealthQuestion())
     except Failure as exc:
         yield wrong("daemon", exc.message)
         yield disk(location.data_dir)
@@ -63,22 +65,17 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
 
 def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
     try:
-        status = query(location, "status")
+        status = ask(location, StatusQuestion())
     except Failure as exc:  # the journal cannot be written: what the daemon says of it is told
         yield note("status", exc.message)
         yield from config_given(config_path, location.data_dir)
     else:
         yield from daemon(status)
-        file = config_path or _file_of(status)
+        file = config_path or (Path(status.config) if status.config else None)
         yield from config_given(file, None)
         yield from channels(file, location.data_dir)
         # A service may see less of the disk than whoever types this.
-        yield from histories(query(location, "commits", limit=1, patience_s=READ_S))
-
-
-def _file_of(status: dict[str, object]) -> Path | None:
-    path = status.get("config")
-    return Path(str(path)) if path else None
+        yield from histories(ask(location, CommitsQuestion(limit=1), patience_s=READ_S))
 
 
 @click.command()

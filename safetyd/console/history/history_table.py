@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from safetyd.console.render.layout import names, table, when
 from safetyd.console.terminal_text import plain
 from safetyd.core.text.diff_lines import DiffKind, diff_lines
+from safetyd.operators.contract.history_contract import CommitRow, CommitsAnswer
 
 NO_PROJECT: Final = (
     'No project has a history. Set history = "shadow" and root under [projects.NAME].'
@@ -29,23 +30,21 @@ _COLOURS: Final[Mapping[DiffKind, str]] = {
 }
 
 
-def commits(answer: Mapping[str, Any], limit: int) -> str:
+def commits(answer: CommitsAnswer, limit: int) -> str:
     """Return a table, and below it what to do with a line of it; if it is full, how to go on."""
-    problems = [plain(problem) for problem in answer["problems"]]
-    if not answer["projects"]:
+    problems = [plain(problem) for problem in answer.problems]
+    if not answer.projects:
         return "\n".join((*problems, NO_PROJECT))
-    if not answer["commits"]:
-        return "\n".join(
-            (*problems, f"{NONE} Projects with a history: {names(answer['projects'])}")
-        )
-    rows = [_cells(row) for row in answer["commits"]]
+    if not answer.commits:
+        return "\n".join((*problems, f"{NONE} Projects with a history: {names(answer.projects)}"))
+    rows = [_cells(row) for row in answer.commits]
     older = f"The list may go on: add `--before {rows[-1][1]}`."
     return "\n".join(
         (
             *problems,
             table([_HEADING, *rows]),
             "",
-            *_left_out(answer["commits"]),
+            *_left_out(answer.commits),
             HINT,
             *((older,) if len(rows) >= limit else ()),
         )
@@ -60,33 +59,33 @@ def change(text: str) -> str:
     return "\n".join(click.style(plain(line.text), fg=_COLOURS.get(line.kind)) for line in lines)
 
 
-def author(row: Mapping[str, Any]) -> str:
+def author(row: CommitRow) -> str:
     """Return who made the changes of a commit."""
-    match row["author"]:
+    match row.author:
         case "human":
             return "human"
         case "rollback":
-            return f"rollback by {row['approver'] or '-'}"
+            return f"rollback by {row.approver or '-'}"
         case "automatic_rollback":
             return "automatic rollback"
-    return str(row["agent"] or row["approver"] or "-")
+    return row.agent or row.approver or "-"
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: CommitRow) -> tuple[str, ...]:
     return (
-        when(row["at"]),
-        row["commit"][:12],
-        plain(row["project"]),
+        when(row.at),
+        row.commit[:12],
+        plain(row.project),
         plain(author(row)),
-        plain(row["action"] or "-"),
-        str(row["files"]),
-        f"+{row['added']} -{row['removed']}",
-        plain(row["subject"]),
+        plain(row.action or "-"),
+        str(row.files),
+        f"+{row.added} -{row.removed}",
+        plain(row.subject),
     )
 
 
-def _left_out(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _left_out(rows: Sequence[CommitRow]) -> Iterator[str]:
     """Yield a line for each commit that lacks files."""
     for row in rows:
-        if row["left_out"]:
-            yield f"{row['commit'][:12]} does not have {plain(row['left_out'])}"
+        if row.left_out:
+            yield f"{row.commit[:12]} does not have {plain(row.left_out)}"

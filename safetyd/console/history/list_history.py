@@ -6,7 +6,7 @@ from safetyd.clock import Clock
 from safetyd.console.history.change_diff import READ_S
 from safetyd.console.history.history_table import change, commits
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import query
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.terminal_text import document
 from safetyd.console.time_input import since as read_since
@@ -48,16 +48,16 @@ def history(  # noqa: PLR0913 - each narrows down what is shown
     """
     if context.invoked_subcommand is not None:
         return
-    wanted = {
-        "project": project,
-        "agent": agent,
-        "session": session,
-        "limit": limit,
-        "path": path,
-        "since": since and read_since(since, Clock().now().at).isoformat(),
-        "before": before,
-    }
-    answer = query(location, "commits", patience_s=READ_S, **wanted)
+    wanted = CommitsQuestion(
+        project=project,
+        agent=agent,
+        session=session,
+        limit=limit,
+        path=path,
+        since=read_since(since, Clock().now().at) if since else None,
+        before=before,
+    )
+    answer = ask(location, wanted, patience_s=READ_S)
     click.echo(document(answer) if as_json else commits(answer, limit))
 
 
@@ -68,8 +68,8 @@ def history(  # noqa: PLR0913 - each narrows down what is shown
 @json_option
 @reaches_daemon
 def show(*, location: Location, commit: str, project: str, as_json: bool) -> None:
-    answer = query(location, "commit", patience_s=READ_S, commit=commit, project=project)
-    click.echo(document(answer) if as_json else change(answer["message"]))
+    answer = ask(location, CommitQuestion(commit=commit, project=project), patience_s=READ_S)
+    click.echo(document(answer) if as_json else change(answer.message))
 
 
 @history.command()
@@ -80,6 +80,6 @@ def show(*, location: Location, commit: str, project: str, as_json: bool) -> Non
 @reaches_daemon
 def diff(*, location: Location, commit: str, other: str, project: str, as_json: bool) -> None:
     """Show what a commit changed or, with OTHER, what leads from it to that one."""
-    asked = {"commit": commit, "other": other, "project": project}
-    answer = query(location, "commit", patience_s=READ_S, **asked)
-    click.echo(document(answer) if as_json else change(answer["diff"]))
+    asked = CommitQuestion(commit=commit, other=other, project=project)
+    answer = ask(location, asked, patience_s=READ_S)
+    click.echo(document(answer) if as_json else change(answer.diff))

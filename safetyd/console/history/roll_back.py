@@ -1,18 +1,18 @@
 """`safetyd rollback`: files of a project as they were before."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 import click
 
 from safetyd.console.failure import Failure
 from safetyd.console.history.list_history import project_option
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, control
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.layout import names
 from safetyd.console.terminal_text import document, plain, several
-from safetyd.operators.contract.history_contract import RollbackCommand
+from safetyd.operators.contract.history_contract import RollbackCommand, RollbackDone
 
 DONE_S: Final = 120.0
 EFFECTS: Final = ("restored", "created", "deleted")
@@ -35,7 +35,7 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
     location: Location,
     commit: str,
     paths: tuple[str, ...],
-    kind: str | None,
+    kind: Literal["soft", "revert"] | None,
     project: str,
     reason: str,
     as_json: bool,
@@ -46,28 +46,27 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
     """
     if kind is None:
         raise Failure("say how: --soft (to the state after COMMIT) or --revert (undo that commit)")
-    order: dict[str, object] = {"commit": commit, "kind": kind, "reason": reason}
-    order |= {"project": project, "paths": paths}
-    done = control(location, "rollback", patience_s=DONE_S, **order)
+    order = RollbackCommand(commit=commit, kind=kind, reason=reason, project=project, paths=paths)
+    done = ask(location, order, patience_s=DONE_S)
     if as_json:
         click.echo(document(done))
         return
     for line in _files(done, kind, commit[:12]):
         click.echo(line)
-    if done["still_deleted"]:
-        click.echo(_still_deleted(done["still_deleted"], commit[:12]))
-    if not done["made"]:
+    if done.still_deleted:
+        click.echo(_still_deleted(done.still_deleted, commit[:12]))
+    if not done.made:
         return
-    click.echo(f"That is commit {done['made'][:12]}.")
-    if done["agents"]:
-        click.echo(f"Paused meanwhile, and told: {names(done['agents'])}.")
-    click.echo(f"To undo it: safetyd rollback {done['kept'][:12]} --soft --reason WHY")
+    click.echo(f"That is commit {done.made[:12]}.")
+    if done.agents:
+        click.echo(f"Paused meanwhile, and told: {names(done.agents)}.")
+    click.echo(f"To undo it: safetyd rollback {done.kept[:12]} --soft --reason WHY")
 
 
-def _files(done: Reply, kind: str, commit: str) -> Iterator[str]:
+def _files(done: RollbackDone, kind: str, commit: str) -> Iterator[str]:
     """Yield what happened to each file, and what was left alone."""
-    project, went_to = plain(done["project"]), f"the state after {commit}"
-    if not done["made"]:
+    project, went_to = plain(done.project), f"the state after {commit}"
+    if not done.made:
         already = f"{commit} is undone already" if kind == "revert" else f"this is {went_to}"
         yield f"Nothing to change in {project}: {already}."
         if kind != "revert":
@@ -75,15 +74,16 @@ def _files(done: Reply, kind: str, commit: str) -> Iterator[str]:
     else:
         what = f"Undid {commit} in" if kind == "revert" else "Rolled back"
         where = "" if kind == "revert" else f" to {went_to}"
-        counts = [f"{several(done[effect], 'file')} {effect}" for effect in EFFECTS if done[effect]]
+        effects = ((effect, getattr(done, effect)) for effect in EFFECTS)
+        counts = [f"{several(count, 'file')} {effect}" for effect, count in effects if count]
         yield f"{what} {project}{where}: {', '.join(counts) or 'no file changed'}."
-    yield from (f"  {change['what']:8}  {plain(change['path'])}" for change in done["changes"])
-    if more := done["files"] - len(done["changes"]):
+    yield from (f"  {change.what:8}  {plain(change.path)}" for change in done.changes)
+    if more := done.files - len(done.changes):
         yield f"  and {more} more"
-    if done["left"]:
+    if done.left:
         yield "Not in the history, so left as they are:"
-        yield from (f"  {plain(one['path'])} {plain(one['why'])}" for one in done["left"])
-    if more := done["left_count"] - len(done["left"]):
+        yield from (f"  {plain(one.path)} {plain(one.why)}" for one in done.left)
+    if more := done.left_count - len(done.left):
         yield f"  and {more} more"
 
 

@@ -14,7 +14,7 @@ import msgspec
 from safetyd.clock import Clock
 from safetyd.console.failure import Failure, WrongUsage, need, packages_needed
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, control
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import when
 from safetyd.console.terminal_text import document, plain, several
@@ -22,6 +22,11 @@ from safetyd.core.events.disk_words import size
 from safetyd.keeping.age_encryption import MIN_CHARS, BadKey
 from safetyd.keeping.backup import Backup, BackupFacts, BackupSource, NoBackup
 from safetyd.keeping.restoring import BackupUnusable, NotEmpty, Restoring
+from safetyd.operators.contract.backup_contract import (
+    BackupMadeCommand,
+    CheckpointCommand,
+    CheckpointDone,
+)
 
 CHECKPOINT_S: Final = 60.0
 TRIES: Final = 3
@@ -91,9 +96,9 @@ def backup(
 
 def _record(location: Location, facts: BackupFacts, written: int) -> None:
     """Have the daemon record it; the file is good whatever becomes of that."""
-    made = {"seq": facts.seq, "size": written, "keys": facts.keys, "history": facts.history}
+    made = BackupMadeCommand(seq=facts.seq, size=written, keys=facts.keys, history=facts.history)
     try:
-        control(location, "backup_made", **made)
+        ask(location, made)
     except Failure as exc:
         click.echo(f"It is not recorded that this backup was made: {exc}", err=True)
 
@@ -105,7 +110,7 @@ def _prepared(location: Location, *, with_keys: bool, with_history: bool) -> Bac
     """
     at = Clock().now().at
     for left in reversed(range(TRIES)):
-        reply = control(location, "checkpoint", patience_s=CHECKPOINT_S)
+        reply = ask(location, CheckpointCommand(), patience_s=CHECKPOINT_S)
         try:
             return Backup(_source(reply), at, keys=with_keys, history=with_history)
         except NoBackup as exc:
@@ -113,22 +118,22 @@ def _prepared(location: Location, *, with_keys: bool, with_history: bool) -> Bac
                 raise Failure(f"no backup is made: {exc}", "failed") from exc
         except OSError as exc:
             raise Failure(
-                f"{reply['data_dir']} cannot be read ({exc}): type this on the machine where the "
+                f"{reply.data_dir} cannot be read ({exc}): type this on the machine where the "
                 "daemon runs, as its user",
                 "unreadable",
             ) from exc
     raise AssertionError
 
 
-def _source(reply: Reply) -> BackupSource:
-    data_dir = Path(reply["data_dir"])
+def _source(reply: CheckpointDone) -> BackupSource:
+    data_dir = Path(reply.data_dir)
     if not data_dir.is_dir():
         raise FileNotFoundError(f"{data_dir} is not there")
     return BackupSource(
         data_dir,
-        data_dir / "checkpoints" / reply["file"],
-        Path(reply["config"]) if reply["config"] else None,
-        tuple(map(Path, reply["stop_files"])),
+        data_dir / "checkpoints" / reply.file,
+        Path(reply.config) if reply.config else None,
+        tuple(map(Path, reply.stop_files)),
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 from safetyd.clock import Clock
 from safetyd.console.failure import Failure, packages_needed
 from safetyd.console.locations import Location, config_file
-from safetyd.console.operator_connection import query
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import config_option, json_option, reaches_daemon
 from safetyd.console.render.layout import some, table
 from safetyd.console.terminal_text import document, plain
@@ -21,6 +21,7 @@ from safetyd.host import system_zone
 from safetyd.keeping.history_config import today
 from safetyd.keeping.retention import KeptItem, Retention
 from safetyd.keeping.snapshots import Busy
+from safetyd.operators.contract.status_contract import StatusQuestion
 
 # What safetyd deletes of its own accord, and what it never does.
 RULES: Final = {
@@ -86,7 +87,7 @@ def _config(location: Location, given: Path | None) -> Config:
 def _of_daemon(location: Location) -> Path | None:
     """Return the file that a running daemon was started with."""
     with suppress(Failure):
-        return Path(found) if (found := query(location, "status")["config"]) else None
+        return Path(found) if (found := ask(location, StatusQuestion()).config) else None
     return None
 
 

@@ -11,13 +11,14 @@ import msgspec
 from safetyd.clock import uptime
 from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.locations import Location, config_file, data_dir
-from safetyd.console.operator_connection import Reply, query
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import config_option, data_dir_option, json_option, reaches_daemon
 from safetyd.console.render.layout import indented, when
 from safetyd.console.subcommands.read_records import some_files
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.daemon.config import ConfigError, load
 from safetyd.journal.audit_reading import Rests
+from safetyd.operators.contract.status_contract import StatusAnswer, StatusQuestion
 from safetyd.outlets.journal_id import journal_id
 from safetyd.outlets.outlet_problem import OutletProblem
 from safetyd.outlets.postgres.postgres_config import PostgresConfig
@@ -54,7 +55,7 @@ def status_(location: Location, config_path: Path | None, *, as_json: bool) -> i
     """Show how far behind PostgreSQL is, and the daemon's last error."""
     daemon = _daemon(location)
     chosen = _chosen(config_path or _config_of(daemon), location.data_dir)
-    told: dict[str, Any] = {"daemon": next(iter((daemon or {}).get("outlets", ())), None)}
+    told: dict[str, Any] = {"daemon": next(iter(daemon.outlets if daemon else ()), None)}
     try:
         with _problems_told():
             from safetyd.outlets.postgres.standing import standing  # noqa: PLC0415 - needs psycopg
@@ -177,9 +178,9 @@ def _shown(told: dict[str, Any]) -> Iterator[str]:
         facts.append(("missing", f"{several(found.missing, 'event')} that no audit file had"))
     if told["daemon"] is not None:
         said = told["daemon"]
-        success = said["last_success"]
+        success = said.last_success
         facts.append(("daemon", f"last success {when(success)}" if success else "no success yet"))
-        facts.append(("errors", f"{said['errors']} since the start"))
+        facts.append(("errors", f"{said.errors} since the start"))
     yield from indented(facts)
 
 
@@ -189,20 +190,20 @@ def _wrong(told: dict[str, Any]) -> Iterator[str]:
     found = told.get("postgres")
     if found is not None and found.other_journal:
         yield f"schema {found.schema} has the events of another journal: name another schema"
-    if told["daemon"] is not None and told["daemon"]["problem"]:
-        yield f"the daemon's last error: {told['daemon']['problem']}"
+    if told["daemon"] is not None and told["daemon"].problem:
+        yield f"the daemon's last error: {told['daemon'].problem}"
 
 
-def _daemon(location: Location) -> Reply | None:
+def _daemon(location: Location) -> StatusAnswer | None:
     """Return what a daemon says of itself, if one answers."""
     try:
-        return query(location, "status")
+        return ask(location, StatusQuestion())
     except Failure:
         return None
 
 
-def _config_of(daemon: Reply | None) -> Path | None:
-    return Path(daemon["config"]) if daemon and daemon.get("config") else None
+def _config_of(daemon: StatusAnswer | None) -> Path | None:
+    return Path(daemon.config) if daemon and daemon.config else None
 
 
 def _chosen(path: Path | None, directory: Path) -> Chosen:

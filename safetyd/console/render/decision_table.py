@@ -1,13 +1,11 @@
 """Decisions and events as people read them, a line each. Words of agents go through `plain`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from safetyd.cards.request_details import place_of
 from safetyd.console.render.layout import table, when
 from safetyd.console.terminal_text import columns, plain
-
-Row = Mapping[str, Any]
+from safetyd.operators.contract.decision_contract import DecisionRow, EventRow, Row
 
 NONE: Final = "Nothing was decided that fits."
 WHY: Final = "`safetyd explain ID` says why, and what would have let it pass."
@@ -48,31 +46,31 @@ def decision_line(row: Row) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    if row["row"] == "event":
-        return when(row["at"]), plain(row["agent"] or "-"), "-", _happened(row), "", ""
-    again = "" if row["first"] else " again"
+    if isinstance(row, EventRow):
+        return when(row.at), plain(row.agent or "-"), "-", _happened(row), "", ""
+    again = "" if row.first else " again"
     return (
-        when(row["at"]),
-        plain(row["agent"]),
-        f"{_SAID.get(row['decision'], plain(row['decision']))}{again}",
+        when(row.at),
+        plain(row.agent),
+        f"{_SAID[row.decision]}{again}",
         _action(row),
-        plain(row["rule"]),
-        plain(row["id"]),
+        plain(row.rule),
+        plain(row.id),
     )
 
 
-def _happened(row: Row) -> str:
-    message, by = row["message"], row.get("by", "")
+def _happened(row: EventRow) -> str:
+    message, by = row.message, row.by or ""
     who = f" by {plain(by)}" if by and by not in message else ""
-    rule = f" [{plain(row['rule'])}]" if row.get("rule") and row["rule"] not in message else ""
-    return f"{plain(row['type'])}{who}{rule}{f': {plain(message, 200)}' if message else ''}"
+    rule = f" [{plain(row.rule)}]" if row.rule and row.rule not in message else ""
+    return f"{plain(row.type)}{who}{rule}{f': {plain(message, 200)}' if message else ''}"
 
 
-def _action(row: Row) -> str:
-    where = plain(place_of(row), 200)
-    text = "" if row["text"] == row.get("path") else plain(row["text"], 200)
-    said = f"{text}{'…' if row['cut'] else ''}" if text else ""
-    return ": ".join(filter(None, (plain(row["type"]), where, said)))
+def _action(row: DecisionRow) -> str:
+    where = plain(row.place, 200)
+    text = "" if row.text == row.path else plain(row.text, 200)
+    said = f"{text}{'…' if row.cut else ''}" if text else ""
+    return ": ".join(filter(None, (plain(row.type), where, said)))
 
 
 def _cut(said: str, chars: int) -> str:

@@ -1,15 +1,24 @@
 """What is said about messages: pure functions from answers to text."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from safetyd.console.render.layout import indented, table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
 from safetyd.core.text.visible_text import visible
 from safetyd.notify.registry import CHANNELS
-
-View = Mapping[str, Any]
+from safetyd.operators.contract.notification_contract import (
+    ChannelRow,
+    ChannelsAnswer,
+    DeliveryRow,
+    LaneRow,
+    LaneWaiting,
+    OutboxAnswer,
+    PreviewAnswer,
+    PreviewRow,
+    RecipientRow,
+)
 
 ARRIVED: Final = frozenset({"accepted", "delivered"})
 MEANS: Final = {
@@ -40,133 +49,132 @@ HINTS: Final = (
 )
 
 
-def arrived(row: View) -> bool:
-    return row["state"] in ARRIVED
+def arrived(row: DeliveryRow) -> bool:
+    return row.state in ARRIVED
 
 
-def went_well(row: View, click_wanted: bool) -> bool:  # noqa: FBT001 - one of two claims
-    return arrived(row) and (not click_wanted or bool(row["opened_at"]))
+def went_well(row: DeliveryRow, click_wanted: bool) -> bool:  # noqa: FBT001 - one of two claims
+    return arrived(row) and (not click_wanted or bool(row.opened_at))
 
 
-def tested(rows: Sequence[View], *, waited_for_click: bool) -> str:
+def tested(rows: Sequence[DeliveryRow], *, waited_for_click: bool) -> str:
     """Say of each test message what became of it, and what to do if it did not get through."""
     lines: list[str] = []
     for row in rows:
         lines.append(f"{_lane(row)}: {_became(row)}")
-        if row["error"]:
-            lines.append(f"  {plain(row['error'])}")
+        if row.error:
+            lines.append(f"  {plain(row.error)}")
             lines += [f"  {hint}" for hint in _hints(row)]
         if waited_for_click and arrived(row):
-            when_ = f"pressed at {when(row['opened_at'])}" if row["opened_at"] else "not pressed"
+            when_ = f"pressed at {when(row.opened_at)}" if row.opened_at else "not pressed"
             lines.append(f"  the button on its page was {when_}")
     return "\n".join(lines) or "No test message was made; see `safetyd notify channels`."
 
 
-def _lane(row: View) -> str:
-    return f"{plain(row['channel'])} to {plain(row['recipient'])}"
+def _lane(row: LaneRow | DeliveryRow) -> str:
+    return f"{plain(row.channel)} to {plain(row.recipient)}"
 
 
-def _became(row: View) -> str:
-    said = MEANS.get(row["state"], plain(row["state"]))
+def _became(row: DeliveryRow) -> str:
+    said = MEANS.get(row.state, plain(row.state))
     if not arrived(row):
         return said
-    provider = f", {plain(row['provider_id'])}" if row["provider_id"] else ""
+    provider = f", {plain(row.provider_id)}" if row.provider_id else ""
     return f"{said}{_after(row)}{provider}"
 
 
-def _after(row: View) -> str:
-    took_s = row.get("took_s")
-    return "" if took_s is None else f" after {took_s:.1f} s"
+def _after(row: DeliveryRow) -> str:
+    return "" if row.took_s is None else f" after {row.took_s:.1f} s"
 
 
-def _hints(row: View) -> Iterator[str]:
-    channel, lowered = CHANNELS.get(row["channel"]), row["error"].lower()
+def _hints(row: DeliveryRow) -> Iterator[str]:
+    channel, lowered = CHANNELS.get(row.channel), row.error.lower()
     known = (*(channel.hints if channel else ()), *HINTS)
     yield from [hint for words, hint in known if words in lowered][:1]
 
 
-def outbox(view: View) -> str:
+def outbox(view: OutboxAnswer) -> str:
     """Return messages and what waits, or that there is nothing."""
     parts = []
-    if view["deliveries"]:
+    if view.deliveries:
         messages = ("id", "state", "channel", "to", "tells of", "when", "tries", "error")
-        parts.append(table((messages, *map(_message, view["deliveries"]))))
-    if view["waiting"]:
+        parts.append(table((messages, *map(_message, view.deliveries))))
+    if view.waiting:
         lanes = ("waiting for", "on", "items", "due")
-        parts.append(table((lanes, *map(_waiting, view["waiting"]))))
-    if view["unnotified"]:
-        parts.append(f"NOBODY WAS TOLD of {several(view['unnotified'], 'request')} that should be.")
+        parts.append(table((lanes, *map(_waiting, view.waiting))))
+    if view.unnotified:
+        parts.append(f"NOBODY WAS TOLD of {several(view.unnotified, 'request')} that should be.")
     return "\n\n".join(parts) or "No messages."
 
 
-def _message(row: View) -> tuple[str, ...]:
-    kinds = "/".join(map(plain, row["kinds"]))
-    what = f"{kinds} {row['refs'][0]}" if row["items"] == 1 else f"{row['items']} x {kinds}"
+def _message(row: DeliveryRow) -> tuple[str, ...]:
+    kinds = "/".join(map(plain, row.kinds))
+    what = f"{kinds} {row.refs[0]}" if row.items == 1 else f"{row.items} x {kinds}"
     return (
-        plain(row["id"]),
-        plain(row["state"]),
-        plain(row["channel"]),
-        plain(row["recipient"]),
+        plain(row.id),
+        plain(row.state),
+        plain(row.channel),
+        plain(row.recipient),
         what,
-        when(row["at"]),
-        str(row["attempts"]),
-        plain(row["error"], 160),
+        when(row.at),
+        str(row.attempts),
+        plain(row.error, 160),
     )
 
 
-def _waiting(row: View) -> tuple[str, ...]:
-    return plain(row["recipient"]), plain(row["channel"]), str(row["items"]), when(row["due"])
+def _waiting(row: LaneWaiting) -> tuple[str, ...]:
+    return plain(row.recipient), plain(row.channel), str(row.items), when(row.due)
 
 
-def channels(view: View) -> str:
-    if not view["channels"]:
+def channels(view: ChannelsAnswer) -> str:
+    if not view.channels:
         return "No channel is configured, so nobody is told: see `safetyd docs notifications`."
     heading = ("channel", "kind", "state", "waiting", "last success", "last error")
-    rows = table((heading, *map(_channel, view["channels"])))
-    people = [line for person in view["recipients"] for line in _person(person)]
+    rows = table((heading, *map(_channel, view.channels)))
+    people = [line for person in view.recipients for line in _person(person)]
     return "\n".join((rows, "", *people))
 
 
-def _channel(row: View) -> tuple[str, ...]:
-    ago = row["last_success_s_ago"]
+def _channel(row: ChannelRow) -> tuple[str, ...]:
+    ago = row.last_success_s_ago
     return (
-        plain(row["name"]),
-        plain(row["kind"]),
+        plain(row.name),
+        plain(row.kind),
         _state(row),
-        str(row["waiting_high"] + row["waiting_normal"]),
+        str(row.waiting_high + row.waiting_normal),
         "never" if ago is None else f"{duration(ago)} ago",
-        plain(row["last_error"], 160),
+        plain(row.last_error, 160),
     )
 
 
-def _state(row: View) -> str:
-    if not row["up"]:
-        return "DOWN, to be mended" if row["fuse"] == "parked" else "DOWN, tried now and then"
-    return "failing" if row["failing"] else "up"
+def _state(row: ChannelRow) -> str:
+    if not row.up:
+        return "DOWN, to be mended" if row.fuse == "parked" else "DOWN, tried now and then"
+    return "failing" if row.failing else "up"
 
 
-def _person(person: View) -> Iterator[str]:
-    yield f"{plain(person['name'])} on {', '.join(map(plain, person['channels']))}"
-    facts = [("quiet hours", f"{plain(person['quiet'])} {plain(person['timezone'])}")]
-    if person["quiet_until"]:
-        facts.append(("quiet now", f"until {when(person['quiet_until'])}"))
-    if list(person["agents"]) != ["*"]:
-        facts.append(("agents", ", ".join(map(plain, person["agents"]))))
-    if person["backup"]:
-        facts.append(("backup", plain(person["backup"])))
+def _person(person: RecipientRow) -> Iterator[str]:
+    yield f"{plain(person.name)} on {', '.join(map(plain, person.channels))}"
+    facts = [("quiet hours", f"{plain(person.quiet)} {plain(person.timezone)}")]
+    if person.quiet_until:
+        facts.append(("quiet now", f"until {when(person.quiet_until)}"))
+    if list(person.agents) != ["*"]:
+        facts.append(("agents", ", ".join(map(plain, person.agents))))
+    if person.backup:
+        facts.append(("backup", plain(person.backup)))
     yield from indented(facts)
 
 
-def previews(view: View) -> str:
+def previews(view: PreviewAnswer) -> str:
     """Return what each channel would say, and when."""
-    if not view["previews"]:
+    if not view.previews:
         return "No channel is configured: see `safetyd docs notifications`."
-    return "\n\n".join("\n".join(_preview(shown)) for shown in view["previews"])
+    return "\n\n".join("\n".join(_preview(shown)) for shown in view.previews)
 
 
-def _preview(shown: View) -> Iterator[str]:
-    yield f"== {_lane(shown)}: {plain(shown['size'])}"
-    yield f"   {plain(shown['when'])}"
-    if shown["ladder"]:
-        yield f"   then {', '.join(map(plain, shown['ladder']))}"
-    yield from (f"   | {visible(line)}" for line in shown["text"].splitlines())
+def _preview(shown: PreviewRow) -> Iterator[str]:
+    yield f"== {_lane(shown)}: {plain(shown.size)}"
+    yield f"   {plain(shown.when)}"
+    if shown.ladder:
+        yield f"   then {', '.join(map(plain, shown.ladder))}"
+    yield from (f"   | {visible(line)}" for line in shown.text.splitlines())

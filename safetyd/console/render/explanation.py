@@ -4,16 +4,26 @@ Numbers of now, which may have been others then, follow the word `today`.
 """
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
 
 from safetyd.cards.risk_words import danger_by
 from safetyd.console.render.layout import indented, when
 from safetyd.console.terminal_text import document, plain
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.verdict import CommandPart
 from safetyd.core.text.time_words import duration
-
-View = Mapping[str, Any]
+from safetyd.operators.contract.decision_contract import (
+    AuditPlace,
+    DecisionExplained,
+    ExplainAnswer,
+    GuardExplained,
+    LikeDecisions,
+    OutcomeExplained,
+    Step,
+)
 
 _SAID: Final = {
     "allow": "allowed",
@@ -52,132 +62,131 @@ _COLUMNS: Final = 80
 _FIRST: Final = ("type", "text", "description", "rationale")
 
 
-def account(view: View) -> str:
-    lines = [f"Proposal {plain(view['id'])}"]
-    for decided in view["decisions"]:
+def account(view: ExplainAnswer) -> str:
+    lines = [f"Proposal {plain(view.id)}"]
+    for decided in view.decisions:
         lines += ["", *_decided(decided)]
-    lines += _way(view.get("steps", ()))
-    if like := view.get("like"):
-        lines += ["", *_like(like)]
-    for outcome in view.get("outcomes", ()):
+    lines += _way(view.steps)
+    if view.like:
+        lines += ["", *_like(view.like)]
+    for outcome in view.outcomes:
         lines += ["", _outcome(outcome)]
-    for withheld in view["withheld"]:
-        why = _WITHHELD.get(withheld["why"], plain(withheld["why"]))
-        lines += ["", f"{when(withheld['at'])} withheld (event {withheld['seq']}): {why}"]
+    for withheld in view.withheld:
+        why = _WITHHELD[withheld.why]
+        lines += ["", f"{when(withheld.at)} withheld (event {withheld.seq}): {why}"]
     return "\n".join(lines)
 
 
-def _way(steps: Sequence[View]) -> Iterator[str]:
+def _way(steps: Sequence[Step]) -> Iterator[str]:
     """Yield what happened between the decision and the outcome, if something did.
 
     Decisions, outcomes and what was withheld are told at length, and are left out here.
     """
-    told = [step for step in steps if step["what"] in _STEPS]
+    told = [step for step in steps if step.what in _STEPS]
     if not told:
         return
     yield ""
-    yield f"From {when(steps[0]['at'])} on"
-    begin = datetime.fromisoformat(steps[0]["at"])
+    yield f"From {when(steps[0].at)} on"
     for step in told:
-        passed_s = (datetime.fromisoformat(step["at"]) - begin).total_seconds()
+        passed_s = (step.at - steps[0].at).total_seconds()
         yield from _folded(f"  +{duration(max(passed_s, 0.0)):<7}{_step(step)}")
 
 
-def _step(step: View) -> str:
-    by = f" {_BY.get(step['what'], 'by')} {plain(step['by'])}" if step["by"] else ""
-    way = _VIA.get(step["what"], "via")
-    via = f" {way} {plain(step['via'])}" if step["via"] else ""
-    ref = f" ({plain(step['ref'])})" if step["ref"] else ""
-    text = f": {plain(step['text'])}" if step["text"] else ""
-    return f"{_STEPS[step['what']]}{by}{via}{ref}{text}"
+def _step(step: Step) -> str:
+    by = f" {_BY.get(step.what, 'by')} {plain(step.by)}" if step.by else ""
+    way = _VIA.get(step.what, "via")
+    via = f" {way} {plain(step.via)}" if step.via else ""
+    ref = f" ({plain(step.ref)})" if step.ref else ""
+    text = f": {plain(step.text)}" if step.text else ""
+    return f"{_STEPS[step.what]}{by}{via}{ref}{text}"
 
 
-def _like(like: View) -> Iterator[str]:
-    counts = ((_SAID[decision], count) for decision, count in like["counts"].items() if count)
+def _like(like: LikeDecisions) -> Iterator[str]:
+    counts = ((_SAID[decision], count) for decision, count in like.counts.items() if count)
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts) or "none"
-    yield f"Others of the same kind since {when(like['since'])}: {said}"
-    for other in like["last"]:
-        verdict = _SAID.get(other["decision"], plain(other["decision"]))
-        yield f"  {when(other['at'])} {verdict}  {plain(other['agent'])}  {plain(other['id'])}"
+    yield f"Others of the same kind since {when(like.since)}: {said}"
+    for other in like.last:
+        verdict = _SAID[other.decision]
+        yield f"  {when(other.at)} {verdict}  {plain(other.agent)}  {plain(other.id)}"
 
 
-def _outcome(outcome: View) -> str:
-    error = f": {plain(outcome['error'], 2000)}" if outcome["error"] else ""
-    went = "it was done" if outcome["ok"] else f"it failed{error}"
-    who = plain(outcome["agent"])
-    return f"{when(outcome['at'])} {who} reported (event {outcome['seq']}): {went}"
+def _outcome(outcome: OutcomeExplained) -> str:
+    error = f": {plain(outcome.error, 2000)}" if outcome.error else ""
+    went = "it was done" if outcome.ok else f"it failed{error}"
+    who = plain(outcome.agent)
+    return f"{when(outcome.at)} {who} reported (event {outcome.seq}): {went}"
 
 
-def _decided(decided: View) -> Iterator[str]:
-    said = _SAID.get(decided["decision"], plain(decided["decision"]))
-    note = "" if decided["first"] else ", a dry run or a repeat, which takes nothing"
-    yield f"{when(decided['at'])} {said} (event {decided['seq']}{note})"
+def _decided(decided: DecisionExplained) -> Iterator[str]:
+    said = _SAID[decided.decision]
+    note = "" if decided.first else ", a dry run or a repeat, which takes nothing"
+    yield f"{when(decided.at)} {said} (event {decided.seq}{note})"
     yield from _why(decided)
     yield from indented(
         (
-            ("agent", plain(decided["agent"])),
-            ("type", plain(decided["type"])),
+            ("agent", plain(decided.agent)),
+            ("type", plain(decided.type)),
             ("judged", _judged(decided)),
-            ("digest", plain(decided["digest"])),
-            *_place(decided.get("audit")),
+            ("digest", plain(decided.digest)),
+            *_place(decided.audit or None),
         )
     )
     yield "  guards"
-    yield from (line for guard in decided["guards"] for line in _guard(guard))
+    yield from (line for guard in decided.guards for line in _guard(guard))
     yield "  proposed"
-    yield from (f"  {line}" for line in indented(_proposal(decided["proposal"])))
+    yield from (f"  {line}" for line in indented(_proposal(decided.proposal)))
 
 
-def _place(place: View | None) -> Iterator[tuple[str, str]]:
+def _place(place: AuditPlace | None) -> Iterator[tuple[str, str]]:
     if place:
-        yield "audit", plain(f"{place['file']}:{place['line']}")
-        yield "hash", plain(f"{place['hash'][:_HASH]}… after {place['previous'][:_HASH]}…")
+        yield "audit", plain(f"{place.file}:{place.line}")
+        yield "hash", plain(f"{place.hash[:_HASH]}… after {place.previous[:_HASH]}…")
 
 
-def _judged(decided: View) -> str:
-    restricting = (guard for guard in decided["guards"] if guard["restricted"])
-    rules = (rule for guard in restricting for rule in (guard["rule"], *guard["also"]))
-    danger = danger_by(decided["risk"], decided["reversibility"], rules)
-    return plain(f"{decided['tier']}, risk {danger}")
+def _judged(decided: DecisionExplained) -> str:
+    restricting = (guard for guard in decided.guards if guard.restricted)
+    rules = (rule for guard in restricting for rule in (guard.rule or "", *(guard.also or ())))
+    danger = danger_by(decided.risk, decided.reversibility, rules)
+    return plain(f"{decided.tier}, risk {danger}")
 
 
-def _why(decided: View) -> Iterator[str]:
-    if decided["decided_by"] is None:
+def _why(decided: DecisionExplained) -> Iterator[str]:
+    if decided.decided_by is None:
         yield "  no guard restricted it"
         return
-    yield from _folded(f"  {plain(decided['decided_by'])}: {plain(decided['reason'], 2000)}")
-    if decided["remedy"]:
+    yield from _folded(f"  {plain(decided.decided_by)}: {plain(decided.reason, 2000)}")
+    if decided.remedy:
         yield from _folded(way_out(decided))
 
 
-def way_out(decided: View) -> str:
+def way_out(decided: DecisionExplained) -> str:
     """Return what would have let a proposal pass, in one line."""
-    then = _THEN.get(decided["then"], "")
-    return f"  To be allowed: {plain(decided['remedy'], 4000)}{then}"
+    then = _THEN.get(decided.then or "", "")
+    return f"  To be allowed: {plain(decided.remedy, 4000)}{then}"
 
 
-def _guard(guard: View) -> Iterator[str]:
-    name = plain(guard["guard"])
-    if not guard["restricted"]:
-        stands = f"today: {plain(guard['now'])}" if guard["now"] else "did not restrict it"
+def _guard(guard: GuardExplained) -> Iterator[str]:
+    name = plain(guard.guard)
+    if not guard.restricted:
+        stands = f"today: {plain(guard.now)}" if guard.now else "did not restrict it"
         yield from _folded(f"    {name}: {stands}")
         return
-    said = _SAID.get(guard["decision"], plain(guard["decision"]))
-    rules = ", ".join(map(plain, (guard["rule"], *guard["also"])))
+    said = _SAID[guard.decision or "allow"]
+    rules = ", ".join(map(plain, (guard.rule or "", *(guard.also or ()))))
     yield from _folded(f"    {name}: {said} by {rules}")
-    yield from _folded(f"      {plain(guard['reason'], 2000)}")
-    if guard["remedy"]:
-        yield from _folded(f"      allowed {plain(guard['remedy'], 2000)}")
-    yield from (line for part in guard.get("parts", ()) for line in _part(part))
+    yield from _folded(f"      {plain(guard.reason or '', 2000)}")
+    if guard.remedy:
+        yield from _folded(f"      allowed {plain(guard.remedy, 2000)}")
+    yield from (line for part in guard.parts or () for line in _part(part))
 
 
-def _part(part: View) -> Iterator[str]:
+def _part(part: CommandPart) -> Iterator[str]:
     """Yield what a part of a command does, where it stands, and what it is inside of."""
-    yield from _folded(f"      `{plain(part['shown'])}`: {plain(part['why'])}")
-    way = " → ".join(map(plain, part.get("way", ())))
-    program = f", {plain(part['program'])}" if part["program"] else ""
-    where = f"bytes {part['start']} to {part['end']}{f', in {way}' if way else ''}"
-    yield from _folded(f"        {plain(part['effect'])}{program}, {where}")
+    yield from _folded(f"      `{plain(part.shown)}`: {plain(part.why)}")
+    way = " → ".join(map(plain, part.way))
+    program = f", {plain(part.program)}" if part.program else ""
+    where = f"bytes {part.start} to {part.end}{f', in {way}' if way else ''}"
+    yield from _folded(f"        {plain(part.effect)}{program}, {where}")
 
 
 def _folded(line: str) -> list[str]:
@@ -193,11 +202,12 @@ def _folded(line: str) -> list[str]:
     )
 
 
-def _proposal(proposal: View) -> Iterator[tuple[str, str]]:
-    rest = [name for name in proposal if name not in _FIRST]
+def _proposal(proposal: Proposal) -> Iterator[tuple[str, str]]:
+    said: dict[str, object] = msgspec.to_builtins(proposal)
+    rest = [name for name in said if name not in _FIRST]
     for name in (*_FIRST, *rest):
-        if name in proposal:
-            yield plain(name, 40), _value(proposal[name])
+        if name in said:
+            yield plain(name, 40), _value(said[name])
 
 
 def _value(value: object) -> str:

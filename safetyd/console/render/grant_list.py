@@ -1,67 +1,70 @@
 """Grants and suggestions for people: pure functions from answers to text."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from safetyd.cards.request_details import GrantOffer
 from safetyd.console.render.layout import indented, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.messages.money import dollars, nano
+from safetyd.operators.contract.grant_contract import (
+    GrantRow,
+    GrantsAnswer,
+    SuggestionRow,
+    SuggestionsAnswer,
+)
 
-View = Mapping[str, Any]
 
-
-def grants(view: View) -> str:
-    if not view["grants"]:
+def grants(view: GrantsAnswer) -> str:
+    if not view.grants:
         return "No grant is in force."
-    parts = ["\n".join(_grant(row)) for row in view["grants"]]
-    if view["left_out"]:
-        parts.append(f"{several(view['left_out'], 'grant')} left out.")
+    parts = ["\n".join(_grant(row)) for row in view.grants]
+    if view.left_out:
+        parts.append(f"{several(view.left_out, 'grant')} left out.")
     return "\n\n".join(parts)
 
 
-def _grant(row: View) -> Iterator[str]:
-    kind = plain(row["type"]) if row["type"] else "any type"
-    left = f"{row['left']} of {several(row['uses'], 'use')} left"
-    yield f"{plain(row['id'])} {plain(row['agent'])}: {kind}, {left}, until {when(row['until'])}"
+def _grant(row: GrantRow) -> Iterator[str]:
+    kind = plain(row.type) if row.type else "any type"
+    left = f"{row.left} of {several(row.uses, 'use')} left"
+    yield f"{plain(row.id)} {plain(row.agent)}: {kind}, {left}, until {when(row.until)}"
     yield from indented(_facts(row))
 
 
-def _facts(row: View) -> Iterator[tuple[str, str]]:
-    if row["project"]:
-        yield "project", plain(row["project"])
-    if row["rules"]:
-        yield "lifts", ", ".join(map(plain, row["rules"]))
-    if row.get("wide"):
+def _facts(row: GrantRow) -> Iterator[tuple[str, str]]:
+    if row.project:
+        yield "project", plain(row.project)
+    if row.rules:
+        yield "lifts", ", ".join(map(plain, row.rules))
+    if row.wide:
         yield "WIDE", "whatever the agent says passes: revoke it, or make one with --text"
-    if row.get("seen") is not None:
-        request = plain(row["request_id"])
-        yield "exactly", f"what {request} asked: {plain(row['seen'], 200) or '(no text)'}"
-    if row["text"] is not None:
-        yield "text", plain(row["text"], 2000)
-    if row["paths"]:
-        yield "paths", ", ".join(map(plain, row["paths"]))
-    if row["max_usd"] is not None:
-        yield "cost", f"{_usd(row['spent_usd'])} of {_usd(row['max_usd'])}"
-    yield "by", f"{plain(row['by'])}, {when(row['at'])}: {plain(row['reason'], 2000)}"
+    if row.seen is not None:
+        request = plain(row.request_id)
+        yield "exactly", f"what {request} asked: {plain(row.seen, 200) or '(no text)'}"
+    if row.text is not None:
+        yield "text", plain(row.text, 2000)
+    if row.paths:
+        yield "paths", ", ".join(map(plain, row.paths))
+    if row.max_usd is not None:
+        yield "cost", f"{_usd(row.spent_usd)} of {_usd(row.max_usd)}"
+    yield "by", f"{plain(row.by)}, {when(row.at)}: {plain(row.reason, 2000)}"
 
 
-def suggestions(view: View) -> str:
+def suggestions(view: SuggestionsAnswer) -> str:
     """Return each rule with what speaks for it, ready to be pasted."""
-    if not view["suggestions"]:
+    if not view.suggestions:
         return "Nothing to suggest: no kind was answered the same way five times."
     parts = ["Nothing of this applies by itself. What you agree with, put into the configuration:"]
-    parts += ["\n".join(_suggestion(row)) for row in view["suggestions"]]
-    if view["left_out"]:
-        parts.append(f"{several(view['left_out'], 'suggestion')} left out.")
+    parts += ["\n".join(_suggestion(row)) for row in view.suggestions]
+    if view.left_out:
+        parts.append(f"{several(view.left_out, 'suggestion')} left out.")
     return "\n\n".join(parts)
 
 
-def _suggestion(row: View) -> Iterator[str]:
-    project = f" in {plain(row['project'])}" if row["project"] else ""
-    since = f"from {when(row['first_at'])} to {when(row['last_at'])}"
-    yield f"# {plain(row['agent'])}: {plain(row['type'])}{project}, {plain(row['reason'])}, {since}"
-    yield from (plain(line, 2000) for line in row["toml"].split("\n"))
+def _suggestion(row: SuggestionRow) -> Iterator[str]:
+    project = f" in {plain(row.project)}" if row.project else ""
+    since = f"from {when(row.first_at)} to {when(row.last_at)}"
+    yield f"# {plain(row.agent)}: {plain(row.type)}{project}, {plain(row.reason)}, {since}"
+    yield from (plain(line, 2000) for line in row.toml.split("\n"))
 
 
 def _usd(amount: float) -> str:

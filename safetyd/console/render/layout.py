@@ -92,12 +92,13 @@ def when(moment: object) -> str:
     Each has the name of its zone, because two lines of a table may differ in it.
     """
     try:
-        return to_the_second(datetime.fromisoformat(str(moment)).astimezone())
+        at = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
+        return to_the_second(at.astimezone())
     except (ValueError, OverflowError):
         return plain(moment)
 
 
-def day_end(moment: str) -> str:
+def day_end(moment: datetime) -> str:
     """Return when the day of budgets ends, which is one of UTC, on the reader's clock."""
-    tomorrow = datetime.fromisoformat(moment).astimezone(UTC) + timedelta(days=1)
+    tomorrow = moment.astimezone(UTC) + timedelta(days=1)
     return when(tomorrow.replace(hour=0, minute=0, second=0, microsecond=0))

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Final
 
 import click
-import msgspec
 
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable, WrongUsage
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import query
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.reports.report_text import report_text
 from safetyd.console.subcommands.read_records import readable
@@ -67,12 +66,10 @@ def report(
 
 
 def _made(location: Location, asked: ReportQuestion) -> DailyReport:
-    fields = {"date": asked.date, "since": asked.since}
     try:
-        answer = query(location, "report", patience_s=SEARCH_S, **fields)
+        return ask(location, asked, patience_s=SEARCH_S).report
     except NotReachable as exc:
         return _from_files(readable(location, exc), asked)
-    return msgspec.convert(answer["report"], DailyReport)
 
 
 def _from_files(audit: Path, asked: ReportQuestion) -> DailyReport:

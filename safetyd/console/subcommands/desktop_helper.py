@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 import click
@@ -17,15 +17,19 @@ from anyio.abc import TaskGroup
 
 from safetyd.console.failure import Failure, NotReachable, need
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import OperatorConnection, Reply, connected
+from safetyd.console.operator_connection import OperatorConnection, connected
 from safetyd.console.options import reaches_daemon
 from safetyd.console.terminal_text import plain
 from safetyd.host import session_bus
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopBus, DesktopNotification
-from safetyd.notify.desktop.desktop_buttons import outcome
+from safetyd.notify.desktop.desktop_buttons import VIA, outcome
 from safetyd.notify.desktop.desktop_channel import keep
 from safetyd.notify.desktop.desktop_content import MAX_BODY, DesktopNotice, cut
+from safetyd.operators.contract.notification_contract import LinkCommand, ShownCommand
+from safetyd.operators.contract.question import Call, Review
+from safetyd.operators.contract.request_contract import ApproveCommand, DenyCommand, ReviewDone
+from safetyd.operators.replies import Done
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
@@ -34,6 +38,7 @@ HIDE_S: Final = 1.0
 OPENER: Final = "xdg-open"
 
 Job = Callable[[], Awaitable[None]]
+Answer = TypeVar("Answer", bound=Done)
 
 _ENDS: Final = frozenset({"PERMISSION_DECIDED", "PERMISSION_EXPIRED"})
 _HEARD: Final = (b'"DESKTOP_NOTICE"', *(f'"{end}"'.encode() for end in _ENDS))
@@ -168,9 +173,7 @@ class Helper:
         if not await self._up(notice.notification(review=bool(shutil.which(OPENER)))):
             return
         try:
-            await self._ask(
-                lambda operator: operator.control("notify_shown", delivery=notice.delivery)
-            )
+            await self._ask(ShownCommand(delivery=notice.delivery))
         except Failure as exc:
             self._say(exc.message)
 
@@ -183,27 +186,27 @@ class Helper:
     async def _review(self, notice: DesktopNotice) -> None:
         """Open the page of a message; only who may answer is told where it is."""
         try:
-            reply = await self._ask(
-                lambda operator: operator.control("notify_link", delivery=notice.delivery)
-            )
+            reply = await self._ask(LinkCommand(delivery=notice.delivery))
         except Failure as exc:
             self._say(exc.message)
             return
-        self._tasks.start_soon(_open, str(reply["link"]))
+        self._tasks.start_soon(_open, reply.link)
 
-    async def _answer(self, notice: DesktopNotice, command: str) -> None:
+    async def _answer(self, notice: DesktopNotice, action: str) -> None:
         """Answer, and show in the same place what came of it.
 
         An approval names the digest that was shown, so that nothing else is approved.
         """
-        digest = notice.digest if command == "approve" else None
-        given: Reply = {"ids": [notice.request_id], "digest": digest, "via": "desktop"}
+        ids = (notice.request_id,)
+        command: Review[ReviewDone] = DenyCommand(ids=ids, via=VIA)
+        if action == "approve":
+            command = ApproveCommand(ids=ids, digest=notice.digest, via=VIA)
         try:
-            reply = await self._ask(lambda operator: operator.review(command, **given))
+            reply = await self._ask(command)
         except Failure as exc:
             await self._ask_again(notice, exc)
             return
-        came = outcome(command, reply["results"][0])
+        came = outcome(action, reply.results[0])
         about = "\n".join(filter(None, (came.detail, notice.summary)))
         await self._up(DesktopNotification(notice.key, came.summary, cut(about, MAX_BODY)))
         self._end_once()
@@ -217,10 +220,10 @@ class Helper:
             again._replace(summary="No word from safetyd. Please answer again.", body=why)
         )
 
-    async def _ask(self, question: Callable[[OperatorConnection], Awaitable[Reply]]) -> Reply:
+    async def _ask(self, call: Call[Answer]) -> Answer:
         if self._operator is None:
             raise NotReachable("there is no connection to safetyd now")
-        return await question(self._operator)
+        return await self._operator.ask(call)
 
     async def _up(self, notification: DesktopNotification) -> bool:
         """Say whether a notification is up."""

@@ -1,6 +1,6 @@
 """Commands that hold agents and let them go, and that show what the guards have counted."""
 
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 import click
@@ -8,12 +8,12 @@ import click
 from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import BLOCKED, WrongUsage
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, ask, connected, control, query
+from safetyd.console.operator_connection import ask, connected
 from safetyd.console.options import json_option, reaches_daemon, says_why, sends
 from safetyd.console.render import guard_tables
 from safetyd.console.render.guard_tables import EVERYBODY
 from safetyd.console.render.status_page import pending
-from safetyd.console.terminal_text import document, plain
+from safetyd.console.terminal_text import document, echo, plain
 from safetyd.core.messages.money import MAX_USD
 from safetyd.core.party import KEYLESS
 from safetyd.operators.budget_commands import RAISED
@@ -26,14 +26,21 @@ from safetyd.operators.contract.guard_contract import (
 )
 from safetyd.operators.contract.hold_contract import (
     AckCommand,
+    EnterCommand,
+    ExitCommand,
     PauseCommand,
     ReloadCommand,
     ResetCommand,
+    SafeModeLeft,
     SafeModeQuestion,
     UnpauseCommand,
 )
+from safetyd.operators.contract.question import Command
+from safetyd.operators.replies import Done
 
 RELOAD_S: Final = 15.0
+
+Answer = TypeVar("Answer", bound=Done)
 
 
 @sends(PauseCommand)
@@ -43,7 +50,7 @@ RELOAD_S: Final = 15.0
 @json_option
 @reaches_daemon
 def pause(location: Location, agent: str, reason: str, *, as_json: bool) -> int:
-    reply, stranger = anyio.run(_about, location, "pause", agent, reason)
+    reply, stranger = anyio.run(_about, location, agent, PauseCommand(agent=agent, reason=reason))
     click.echo(document(reply) if as_json else f"{plain(agent)} is paused.")
     return _end(stranger, "The pause holds for that name anyway.", err=as_json)
 
@@ -55,9 +62,9 @@ def pause(location: Location, agent: str, reason: str, *, as_json: bool) -> int:
 @reaches_daemon
 def unpause(location: Location, agent: str, *, as_json: bool) -> None:
     """Every source of the pause is cleared: operators, anomalies, the budget."""
-    reply, stranger = anyio.run(_about, location, "unpause", agent, "")
+    reply, stranger = anyio.run(_about, location, agent, UnpauseCommand(agent=agent))
     said = guard_tables.unpaused(agent, reply)
-    if stranger and not reply["cleared"]:
+    if stranger and not reply.cleared:
         said = f"{stranger} It was not paused."
     click.echo(document(reply) if as_json else said)
 
@@ -90,12 +97,10 @@ def safe_mode(  # noqa: PLR0913 - one option each
     if action == "enter":
         return _enter(location, agent, reason, as_json=as_json)
     if action == "exit":
-        reply = control(
-            location, "safe_mode_exit", agent=agent, all=all_, force=force, reason=reason
-        )
-        return _exit(reply, agent, as_json=as_json)
-    answer = query(location, "safe_mode", agent=None if agent == EVERYBODY else agent)
-    click.echo(document(answer) if as_json else guard_tables.safe_mode(answer))
+        command = ExitCommand(agent=agent, all=all_, force=force, reason=reason)
+        return _exit(ask(location, command), agent, as_json=as_json)
+    question = SafeModeQuestion(agent=None if agent == EVERYBODY else agent)
+    echo(ask(location, question), guard_tables.safe_mode, as_json=as_json)
     return 0
 
 
@@ -112,21 +117,22 @@ def _check(action: str, reason: str, *, leaving: bool, force: bool) -> None:
 def _enter(location: Location, agent: str | None, reason: str, *, as_json: bool) -> int:
     whom, stranger = "Everybody", ""
     if agent is None or agent == EVERYBODY:
-        reply = control(location, "safe_mode_enter", reason=reason)
+        reply = ask(location, EnterCommand(reason=reason))
     elif agent == KEYLESS:
         whom = "Every agent without a key"
-        reply = control(location, "safe_mode_enter", agent=agent, reason=reason)
+        reply = ask(location, EnterCommand(agent=agent, reason=reason))
     else:
         whom = plain(agent)
-        reply, stranger = anyio.run(_about, location, "safe_mode_enter", agent, reason)
+        command = EnterCommand(agent=agent, reason=reason)
+        reply, stranger = anyio.run(_about, location, agent, command)
     said = f"{whom} is in safe mode: only reading is allowed."
     click.echo(document(reply) if as_json else said)
     return _end(stranger, "Safe mode holds for that name anyway.", err=as_json)
 
 
-def _exit(reply: Reply, agent: str | None, *, as_json: bool) -> int:
+def _exit(reply: SafeModeLeft, agent: str | None, *, as_json: bool) -> int:
     click.echo(document(reply) if as_json else guard_tables.left(agent, reply))
-    return BLOCKED if reply["more"] else 0
+    return BLOCKED if reply.more else 0
 
 
 @sends(AckCommand)
@@ -145,8 +151,7 @@ def ack(location: Location, *, as_json: bool) -> None:
 @reaches_daemon
 def budgets(location: Location, *, as_json: bool) -> None:
     if click.get_current_context().invoked_subcommand is None:
-        answer = query(location, "budgets")
-        click.echo(document(answer) if as_json else guard_tables.budgets(answer))
+        echo(ask(location, BudgetsQuestion()), guard_tables.budgets, as_json=as_json)
 
 
 @sends(RaiseCommand)
@@ -166,9 +171,10 @@ def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as
         raise WrongUsage(f"{scope!r} is no budget: use day, keyless, agent:NAME or model:NAME")
     if not 0 < usd <= MAX_USD:
         raise WrongUsage(f"AMOUNT is more than 0 and at most {MAX_USD:,.0f} US dollars")
-    reply = control(location, "budget_raise", scope=kind, name=name, usd=usd, reason=reason)
+    command = RaiseCommand(scope=RAISED[kind], name=name, usd=usd, reason=reason)
+    reply = ask(location, command)
     click.echo(document(reply) if as_json else guard_tables.raised(scope, reply))
-    return BLOCKED if reply["used"] >= reply["limit"] else 0
+    return BLOCKED if reply.used >= reply.limit else 0
 
 
 @sends(BreakersQuestion)
@@ -176,9 +182,7 @@ def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as
 @json_option
 @reaches_daemon
 def breakers(location: Location, *, as_json: bool) -> None:
-    answer = query(location, "breakers")
-    shown = guard_tables.breakers(answer["breakers"], answer["left_out"])
-    click.echo(document(answer) if as_json else shown)
+    echo(ask(location, BreakersQuestion()), guard_tables.breakers, as_json=as_json)
 
 
 @sends(LimitsQuestion)
@@ -186,8 +190,7 @@ def breakers(location: Location, *, as_json: bool) -> None:
 @json_option
 @reaches_daemon
 def limits(location: Location, *, as_json: bool) -> None:
-    answer = query(location, "limits")
-    click.echo(document(answer) if as_json else guard_tables.limits(answer))
+    echo(ask(location, LimitsQuestion()), guard_tables.limits, as_json=as_json)
 
 
 @sends(TypesQuestion)
@@ -195,15 +198,14 @@ def limits(location: Location, *, as_json: bool) -> None:
 @json_option
 @reaches_daemon
 def types(location: Location, *, as_json: bool) -> None:
-    answer = query(location, "types")
-    click.echo(document(answer) if as_json else guard_tables.types(answer))
+    echo(ask(location, TypesQuestion()), guard_tables.types, as_json=as_json)
 
 
-async def _about(location: Location, command: str, agent: str, reason: str) -> tuple[Reply, str]:
+async def _about(location: Location, agent: str, command: Command[Answer]) -> tuple[Answer, str]:
     """Give a command about one agent; return its answer, and a doubt about the name if any."""
     async with connected(location) as operator:
-        reply = await operator.control(command, agent=agent, reason=reason)
-        rows = await everybody(operator.query)
+        reply = await operator.ask(command)
+        rows = await everybody(operator)
     return reply, unheard(agent, rows)
 
 
@@ -225,7 +227,8 @@ def reset(
     location: Location, agent: str, session: str | None, episode: str | None, *, as_json: bool
 ) -> None:
     """With --session, the visits and rounds there and all cooldowns; with --episode, its visits."""
-    stranger = unheard(agent, anyio.run(_reset, location, agent, session, episode))
+    command = ResetCommand(agent=agent, session=session, episode=episode)
+    _, stranger = anyio.run(_about, location, agent, command)
     if as_json:
         click.echo(document({"ok": True, "known": not stranger}))
     elif stranger:
@@ -235,19 +238,12 @@ def reset(
         click.echo(f"{plain(agent)} starts afresh: its {what} are forgotten.")
 
 
-async def _reset(
-    location: Location, agent: str, session: str | None, episode: str | None
-) -> list[Reply]:
-    async with connected(location) as operator:
-        await operator.control("reset", agent=agent, session=session, episode=episode)
-        return await everybody(operator.query)
-
-
 @sends(ReloadCommand)
 @click.command()
 @json_option
 @reaches_daemon
 def reload(location: Location, *, as_json: bool) -> None:
     """A file with mistakes is refused whole and the last good one stays."""
-    reply = control(location, "reload", patience_s=RELOAD_S)
-    click.echo(document(reply) if as_json else "\n".join(("Reloaded.", *pending(reply))))
+    reply = ask(location, ReloadCommand(), patience_s=RELOAD_S)
+    said = "\n".join(("Reloaded.", *pending(reply.next_start)))
+    click.echo(document(reply) if as_json else said)

@@ -1,5 +1,7 @@
 """Grants: listed, made and revoked; and the rules that people's answers suggest."""
 
+from typing import Any
+
 import anyio
 import click
 
@@ -7,14 +9,15 @@ from safetyd.clock import Clock
 from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import BLOCKED
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, connected, control, query
+from safetyd.console.operator_connection import ask, connected
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render import grant_list
 from safetyd.console.render.layout import when
-from safetyd.console.terminal_text import document, plain, several
+from safetyd.console.terminal_text import document, echo, plain, several
 from safetyd.console.time_input import until
 from safetyd.operators.contract.grant_contract import (
     GrantCommand,
+    GrantMade,
     GrantsQuestion,
     RevokeCommand,
     SuggestionsQuestion,
@@ -26,8 +29,7 @@ from safetyd.operators.contract.grant_contract import (
 @json_option
 @reaches_daemon
 def grants(location: Location, *, as_json: bool) -> None:
-    answer = query(location, "grants")
-    click.echo(document(answer) if as_json else grant_list.grants(answer))
+    echo(ask(location, GrantsQuestion()), grant_list.grants, as_json=as_json)
 
 
 @click.group()
@@ -55,7 +57,7 @@ def grant_add(
     for_: str,
     *,
     as_json: bool,
-    **terms: object,
+    **terms: Any,
 ) -> int:
     """A grant lifts what the type of an action is asked about. With --rule it lifts that rule of
     classify or of the gate's blocklist instead, even where it blocks; it then needs --text or
@@ -64,26 +66,25 @@ def grant_add(
     pause, safe mode, a limit, a budget or a breaker.
     """
     ends = until(for_, Clock().now().at)
-    reply, stranger = anyio.run(
-        _add, location, {**terms, "agent": agent, "type": type_, "until": ends}
-    )
-    uses = several(int(str(terms["uses"])), "use")
+    command = GrantCommand(agent=agent, type=type_, until=ends, **terms)
+    reply, stranger = anyio.run(_add, location, command)
+    uses = several(command.uses, "use")
     if as_json:
         click.echo(document(reply))
     else:
-        click.echo(f"{plain(reply['id'])}: {uses} for {plain(agent)} until {when(reply['until'])}.")
-        click.echo(f"It ends at once with `safetyd grant revoke {plain(reply['id'])}`.")
+        click.echo(f"{plain(reply.id)}: {uses} for {plain(agent)} until {when(reply.until)}.")
+        click.echo(f"It ends at once with `safetyd grant revoke {plain(reply.id)}`.")
     if not stranger:
         return 0
     click.echo(f"{stranger} The grant holds for that name anyway.", err=as_json)
     return BLOCKED
 
 
-async def _add(location: Location, fields: Reply) -> tuple[Reply, str]:
+async def _add(location: Location, command: GrantCommand) -> tuple[GrantMade, str]:
     async with connected(location) as operator:
-        reply = await operator.control("grant_add", **fields)
-        rows = await everybody(operator.query)
-    return reply, unheard(fields["agent"], rows)
+        reply = await operator.ask(command)
+        rows = await everybody(operator)
+    return reply, unheard(command.agent, rows)
 
 
 @sends(RevokeCommand)
@@ -93,8 +94,8 @@ async def _add(location: Location, fields: Reply) -> tuple[Reply, str]:
 @json_option
 @reaches_daemon
 def grant_revoke(location: Location, id_: str, reason: str, *, as_json: bool) -> None:
-    reply = control(location, "grant_revoke", id=id_, reason=reason)
-    said = f"{plain(id_)} is revoked; {several(reply['left'], 'use')} had been left."
+    reply = ask(location, RevokeCommand(id=id_, reason=reason))
+    said = f"{plain(id_)} is revoked; {several(reply.left, 'use')} had been left."
     click.echo(document(reply) if as_json else said)
 
 
@@ -107,5 +108,4 @@ def suggestions(location: Location, *, as_json: bool) -> None:
     might be allowed; a kind of action that was only ever denied might be blocked. Nothing applies
     by itself.
     """
-    answer = query(location, "suggestions")
-    click.echo(document(answer) if as_json else grant_list.suggestions(answer))
+    echo(ask(location, SuggestionsQuestion()), grant_list.suggestions, as_json=as_json)

@@ -1,23 +1,28 @@
 """Messages to people: whether they get through, what they say, and what to do when they do not."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import click
+import msgspec
 
 from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import OperatorConnection, Reply, connected, control, query
+from safetyd.console.operator_connection import OperatorConnection, ask, connected
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render import delivery_tables
-from safetyd.console.terminal_text import document, plain, several
+from safetyd.console.terminal_text import document, echo, plain, several
+from safetyd.core.events.notification_events import DeliveryState
 from safetyd.operators.contract.notification_contract import (
     ChannelsQuestion,
+    DeliveryRow,
     DropCommand,
     OutboxQuestion,
     PairCommand,
     PreviewQuestion,
+    PreviewRow,
     RetryCommand,
     RotateCommand,
     TestCommand,
@@ -26,6 +31,8 @@ from safetyd.operators.contract.notification_contract import (
 TEST_S: Final = 45.0  # no channel takes longer for one try
 LOOK_S: Final = 0.25
 ROTATE_S: Final = 15.0
+
+Rows = tuple[DeliveryRow, ...]
 
 UNFINISHED: Final = frozenset({"open"})
 STATES: Final = click.Choice(
@@ -74,10 +81,10 @@ def test(
 
 async def _test(
     location: Location, channels: tuple[str, ...], recipients: tuple[str, ...], click_s: int | None
-) -> list[Reply]:
+) -> Rows:
     async with connected(location) as operator:
-        begun = await operator.control("notify_test", channels=channels, recipients=recipients)
-        wanted, note = len(begun["lanes"]), begun["note"]
+        begun = await operator.ask(TestCommand(channels=channels, recipients=recipients))
+        wanted, note = len(begun.lanes), begun.note
         click.echo(f"Sending {several(wanted, 'test message')}.", err=True)
         rows = await _until(operator, note, TEST_S, lambda rows: _sent(rows, wanted))
         if click_s is not None and any(delivery_tables.arrived(row) for row in rows):
@@ -86,40 +93,45 @@ async def _test(
         return await _waiting_for_mending(operator, rows)
 
 
-async def _waiting_for_mending(operator: OperatorConnection, rows: list[Reply]) -> list[Reply]:
+async def _waiting_for_mending(operator: OperatorConnection, rows: Rows) -> Rows:
     """Say of messages that their channel waits to be mended, although no try of theirs said so."""
-    if not any(row["state"] == "open" and row["error"] for row in rows):
+    if not any(row.state == "open" and row.error for row in rows):
         return rows
-    channels = (await operator.query("channels"))["channels"]
-    parked = {channel["name"] for channel in channels if channel["fuse"] == "parked"}
-    waits = [row["state"] == "open" and row["channel"] in parked for row in rows]
-    return [
-        {**row, "state": "parked"} if wait else row for row, wait in zip(rows, waits, strict=True)
-    ]
+    channels = (await operator.ask(ChannelsQuestion())).channels
+    parked = {channel.name for channel in channels if channel.fuse == "parked"}
+    return tuple(
+        msgspec.structs.replace(row, state="parked")
+        if row.state == "open" and row.channel in parked
+        else row
+        for row in rows
+    )
 
 
 async def _until(
-    operator: OperatorConnection, note: str, patience_s: float, done: Any
-) -> list[Reply]:
+    operator: OperatorConnection,
+    note: str,
+    patience_s: float,
+    done: Callable[[Rows], bool],
+) -> Rows:
     """Look at what became of the messages until `done` says yes or patience ends."""
-    rows: list[Reply] = []
+    rows: Rows = ()
     with anyio.move_on_after(patience_s):
         while True:
-            rows = (await operator.query("outbox", ref=note))["deliveries"]
+            rows = (await operator.ask(OutboxQuestion(ref=note))).deliveries
             if done(rows):
                 break
             await anyio.sleep(LOOK_S)
     return rows
 
 
-def _sent(rows: list[Reply], wanted: int) -> bool:
+def _sent(rows: Rows, wanted: int) -> bool:
     """Say whether every message was tried: one that failed for now is tried again later."""
-    tried = [row for row in rows if row["state"] not in UNFINISHED or row["error"]]
+    tried = [row for row in rows if row.state not in UNFINISHED or row.error]
     return len(tried) >= wanted
 
 
-def _opened(rows: list[Reply]) -> bool:
-    return any(row["opened_at"] for row in rows)
+def _opened(rows: Rows) -> bool:
+    return any(row.opened_at for row in rows)
 
 
 @sends(PreviewQuestion)
@@ -139,17 +151,24 @@ def _opened(rows: list[Reply]) -> bool:
 @json_option
 @reaches_daemon
 def preview(
-    location: Location, out: Path | None, request_id: str | None, *, as_json: bool, **wanted: Any
+    location: Location,
+    out: Path | None,
+    channel: str | None,
+    request_id: str | None,
+    *,
+    as_json: bool,
+    **wanted: Any,
 ) -> None:
     """It says how long each message is, and when it would be sent."""
-    answer = query(location, "preview", request=request_id, **wanted)
+    question = PreviewQuestion(channel=channel or "", request=request_id or "", **wanted)
+    answer = ask(location, question)
     if out is not None:
-        _write_page(out, answer["previews"])
-    click.echo(document(answer) if as_json else delivery_tables.previews(answer))
+        _write_page(out, answer.previews)
+    echo(answer, delivery_tables.previews, as_json=as_json)
 
 
-def _write_page(out: Path, previews: list[Reply]) -> None:
-    pages = [shown["html"] for shown in previews if shown["html"]]
+def _write_page(out: Path, previews: Sequence[PreviewRow]) -> None:
+    pages = [shown.html for shown in previews if shown.html]
     if not pages:
         raise Failure("no mail is configured, so there is no HTML to write", "no_channel")
     try:
@@ -163,9 +182,8 @@ def _write_page(out: Path, previews: list[Reply]) -> None:
 @click.option("--state", type=STATES, help="Only messages in this state.")
 @json_option
 @reaches_daemon
-def outbox(location: Location, state: str | None, *, as_json: bool) -> None:
-    answer = query(location, "outbox", state=state)
-    click.echo(document(answer) if as_json else delivery_tables.outbox(answer))
+def outbox(location: Location, state: DeliveryState | None, *, as_json: bool) -> None:
+    echo(ask(location, OutboxQuestion(state=state)), delivery_tables.outbox, as_json=as_json)
 
 
 @sends(ChannelsQuestion)
@@ -173,8 +191,7 @@ def outbox(location: Location, state: str | None, *, as_json: bool) -> None:
 @json_option
 @reaches_daemon
 def channels(location: Location, *, as_json: bool) -> None:
-    answer = query(location, "channels")
-    click.echo(document(answer) if as_json else delivery_tables.channels(answer))
+    echo(ask(location, ChannelsQuestion()), delivery_tables.channels, as_json=as_json)
 
 
 @sends(RetryCommand)
@@ -183,8 +200,8 @@ def channels(location: Location, *, as_json: bool) -> None:
 @click.option("--channel", default="", metavar="NAME", help="All messages of this channel.")
 @reaches_daemon
 def retry(location: Location, id_: str, channel: str) -> None:
-    reply = control(location, "notify_retry", id=id_, channel=channel)
-    click.echo(f"{several(reply['retried'], 'message')} will be tried again.")
+    reply = ask(location, RetryCommand(id=id_, channel=channel))
+    click.echo(f"{several(reply.retried, 'message')} will be tried again.")
 
 
 @sends(DropCommand)
@@ -192,8 +209,8 @@ def retry(location: Location, id_: str, channel: str) -> None:
 @click.argument("id_", metavar="ID")
 @reaches_daemon
 def drop(location: Location, id_: str) -> None:
-    reply = control(location, "notify_drop", id=id_)
-    click.echo(f"{plain(reply['id'])} is dropped.")
+    reply = ask(location, DropCommand(id=id_))
+    click.echo(f"{plain(reply.id)} is dropped.")
 
 
 @sends(PairCommand)
@@ -205,9 +222,9 @@ def pair(location: Location, recipient: str) -> None:
 
     Open the link in that browser within ten minutes; it holds for 90 days.
     """
-    reply = control(location, "pair", recipient=recipient)
-    click.echo(f"Open this in the browser of {plain(reply['recipient'])} within ten minutes:")
-    click.echo(f"  {plain(reply['link'])}")
+    reply = ask(location, PairCommand(recipient=recipient))
+    click.echo(f"Open this in the browser of {plain(reply.recipient)} within ten minutes:")
+    click.echo(f"  {plain(reply.link)}")
 
 
 @click.group()
@@ -221,7 +238,7 @@ def keys() -> None:
 @reaches_daemon
 def rotate(location: Location, *, revoke_now: bool) -> None:
     """Earlier links work for another week."""
-    control(location, "rotate_links", revoke_now=revoke_now, patience_s=ROTATE_S)
+    ask(location, RotateCommand(revoke_now=revoke_now), patience_s=ROTATE_S)
     click.echo(
         "Every link that was sent is dead; `safetyd list` shows what waits."
         if revoke_now

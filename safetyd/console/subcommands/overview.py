@@ -14,14 +14,20 @@ from safetyd.bus.embedded_server import ServerMissing, shipped_binary
 from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, connected, query
+from safetyd.console.operator_connection import ask, connected
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render import layout
 from safetyd.console.render.agent_table import agents as listed
 from safetyd.console.render.pages import agent_page
 from safetyd.console.render.status_page import status as shown
-from safetyd.console.terminal_text import document, plain
-from safetyd.operators.contract.agent_contract import AgentsQuestion
+from safetyd.console.terminal_text import document, echo, plain
+from safetyd.operators.contract.agent_contract import (
+    AgentAnswer,
+    AgentQuestion,
+    AgentSeen,
+    AgentsQuestion,
+)
+from safetyd.operators.contract.decision_contract import DecisionsQuestion, Row
 from safetyd.operators.contract.status_contract import StatusQuestion
 
 RUN_S: Final = 5.0
@@ -34,8 +40,7 @@ LATEST: Final = 100  # decisions and events of one agent, of which alike ones ar
 @reaches_daemon
 def status(location: Location, *, as_json: bool) -> None:
     """What is wrong comes first, then the agents that matter most; `safetyd agents` has all."""
-    answer = query(location, "status")
-    click.echo(document(answer) if as_json else shown(answer))
+    echo(ask(location, StatusQuestion()), shown, as_json=as_json)
 
 
 @sends(AgentsQuestion)
@@ -48,28 +53,29 @@ def agents(location: Location, name: str, *, as_json: bool) -> None:
     was decided of it lately.
     """
     if name:
-        answer = anyio.run(_one, location, name)
-        click.echo(document(answer) if as_json else agent_page.agent(answer, answer["timeline"]))
+        known, timeline = anyio.run(_one, location, name)
+        facts = {**msgspec.to_builtins(known), "timeline": timeline}
+        click.echo(document(facts) if as_json else agent_page.agent(known, timeline))
         return
     rows = anyio.run(_everybody, location)
     click.echo(document({"ok": True, "agents": rows}) if as_json else listed(rows))
 
 
-async def _one(location: Location, name: str) -> Reply:
+async def _one(location: Location, name: str) -> tuple[AgentAnswer, tuple[Row, ...]]:
     async with connected(location) as operator:
         try:
-            answer = await operator.query("agent", agent=name)
-            latest = await operator.query("decisions", what="all", agent=name, limit=LATEST)
-            return {**answer, "timeline": latest["rows"]}
+            known = await operator.ask(AgentQuestion(agent=name))
+            question = DecisionsQuestion(what="all", agent=name, limit=LATEST)
+            return known, (await operator.ask(question)).rows
         except Failure as exc:
             if exc.code != "not_found":
                 raise
-            raise Failure(unheard(name, await everybody(operator.query)), exc.code) from None
+            raise Failure(unheard(name, await everybody(operator)), exc.code) from None
 
 
-async def _everybody(location: Location) -> list[Reply]:
+async def _everybody(location: Location) -> list[AgentSeen]:
     async with connected(location) as operator:
-        return await everybody(operator.query)
+        return await everybody(operator)
 
 
 @click.command()

@@ -31,7 +31,7 @@ from safetyd.console.failure import (
     WrongUsage,
 )
 from safetyd.console.locations import KEY_VARIABLE, Location
-from safetyd.console.operator_connection import query
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render import layout
 from safetyd.console.render.explanation import way_out
@@ -46,6 +46,7 @@ from safetyd.core.messages.proposal import (
     without_nulls,
 )
 from safetyd.core.messages.telemetry import Noted, Outcome, Unreported
+from safetyd.operators.contract.decision_contract import ExplainQuestion
 
 DEADLINE_S: Final = 5.0
 PERSON_S: Final = 3600.0
@@ -212,11 +213,11 @@ def _way_out(location: Location, answer: Decision) -> list[str]:
         return []
     person = msgspec.structs.replace(location, key_file=None)  # the option names the agent's
     try:
-        account = query(person, "explain", id=answer.id)
+        account = ask(person, ExplainQuestion(id=answer.id))
     except Failure:
         return []
-    own = (row for row in account["decisions"] if row["seq"] == answer.seq)
-    return [way_out(row) for row in own if row["remedy"]]
+    own = (row for row in account.decisions if row.seq == answer.seq)
+    return [way_out(row) for row in own if row.remedy]
 
 
 def _check_name(agent: str) -> None:

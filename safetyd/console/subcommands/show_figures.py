@@ -1,13 +1,17 @@
 """`money` and `anomalies`: what the pages of these names show."""
 
+from typing import Literal
+
 import click
 
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import query
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.pages import anomaly_page, money_page
-from safetyd.console.terminal_text import document
+from safetyd.console.terminal_text import echo
 from safetyd.operators.contract.guard_contract import AnomaliesQuestion, MoneyQuestion
+
+Order = Literal["severity", "at"]
 
 
 @sends(MoneyQuestion)
@@ -15,8 +19,7 @@ from safetyd.operators.contract.guard_contract import AnomaliesQuestion, MoneyQu
 @json_option
 @reaches_daemon
 def money(location: Location, *, as_json: bool) -> None:
-    answer = query(location, "money")
-    click.echo(document(answer) if as_json else money_page.money(answer))
+    echo(ask(location, MoneyQuestion()), money_page.money, as_json=as_json)
 
 
 @sends(AnomaliesQuestion)
@@ -31,6 +34,6 @@ def money(location: Location, *, as_json: bool) -> None:
 )
 @json_option
 @reaches_daemon
-def anomalies(location: Location, agent: str | None, sort: str, *, as_json: bool) -> None:
-    answer = query(location, "anomalies", agent=agent, sort=sort)
-    click.echo(document(answer) if as_json else anomaly_page.anomalies(answer))
+def anomalies(location: Location, agent: str | None, sort: Order, *, as_json: bool) -> None:
+    question = AnomaliesQuestion(agent=agent, sort=sort)
+    echo(ask(location, question), anomaly_page.anomalies, as_json=as_json)

@@ -8,9 +8,8 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import click
@@ -21,16 +20,22 @@ from safetyd.console import stop_file
 from safetyd.console.agent_list import busy, everybody, still_open, unheard
 from safetyd.console.failure import BLOCKED, Failure, NotReachable, WrongUsage
 from safetyd.console.locations import Location, make_private, running
-from safetyd.console.operator_connection import OperatorConnection, Reply, connected
+from safetyd.console.operator_connection import OperatorConnection, connected
 from safetyd.console.options import json_option, reaches_daemon, says_why, sends
 from safetyd.console.render.layout import indented, names
-from safetyd.console.stop_file import View, told_of
+from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import document, plain
+from safetyd.core.guards.stop import Stop
+from safetyd.operators.contract.agent_contract import AgentSeen
 from safetyd.operators.contract.hold_contract import ResumeCommand, StopCommand
+from safetyd.operators.contract.status_contract import Standstill, StatusAnswer, StatusQuestion
 
 WAIT_S: Final = 5.0
 LOOK_S: Final = 0.1
 COMMAND_S: Final = 60.0
+
+
+Facts = dict[str, object]  # for programs
 
 
 class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,14 +54,14 @@ class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
 @reaches_daemon
 def stop(location: Location, reason: str, agent: str | None, *, as_json: bool) -> int:
     """Waits up to 5 s for agents to acknowledge it, then runs the `commands` of [stop]."""
-    facts: Reply = {"agent": agent}
+    facts: Facts = {"agent": agent}
     code = _stopped(location, reason, agent, facts)
     if as_json:
         click.echo(document({"ok": code == 0, **facts}))
     return code
 
 
-def _stopped(location: Location, reason: str, agent: str | None, facts: Reply) -> int:
+def _stopped(location: Location, reason: str, agent: str | None, facts: Facts) -> int:
     """Stop, fill in the facts and return the exit code."""
     if location.observes:
         raise Failure(
@@ -76,15 +81,15 @@ def _stopped(location: Location, reason: str, agent: str | None, facts: Reply) -
     return _by_file(location, reason, wrong)
 
 
-async def _stop(location: Location, reason: str, agent: str | None, facts: Reply) -> int:
+async def _stop(location: Location, reason: str, agent: str | None, facts: Facts) -> int:
     async with connected(location) as operator:
-        reply = await operator.control("stop", reason=reason, agent=agent)
+        reply = await operator.ask(StopCommand(reason=reason, agent=agent))
         _say(f"{plain(agent) if agent else 'Everything'} is stopped.")
-        lasts = bool(reply["journalled"])
+        lasts = reply.journalled
         if not lasts:
             _say("It is in force, but not yet written down: the journal does not answer.")
         status = await _status(operator)
-        files = [Path(file) for file in status.get("stop_files", ())]
+        files = [Path(file) for file in status.stop_files] if status else []
         path = files[0] if files else location.data_dir / stop_file.NAME
         written = agent is None and _write(path, operator.name, reason, wordless=not lasts)
         heard = await _wait(operator, agent, f"file:{path}" if written and files else "")
@@ -92,9 +97,9 @@ async def _stop(location: Location, reason: str, agent: str | None, facts: Reply
     _tell(heard, rows, agent)
     if not (lasts or written):
         _say("A restart of the daemon would forget the stop: make room on its disk and stop again.")
-    if agent is None and not status:
+    if agent is None and status is None:
         _say("No [stop] commands were run: the daemon does not say which there are.")
-    commands = status.get("stop_commands", ()) if agent is None else ()
+    commands = status.stop_commands if status and agent is None else ()
     failed = [command for command in commands if not _run(command)]
     facts |= {"journalled": lasts, "file": str(path) if written else None}
     facts |= {"acknowledged": heard.acknowledged, "silent": heard.silent, "failed": failed}
@@ -153,38 +158,38 @@ async def _wait(operator: OperatorConnection, agent: str | None, source: str) ->
         while True:
             status = await _status(operator)
             if status:
-                heard = _heard(status["stop"], agent)
-                sources = {stop["source"] for stop in status["stop"]["stops"]}
+                heard = _heard(status.stop, agent)
+                sources = {stop.source for stop in status.stop.stops}
                 if not heard.silent and (not source or source in sources):
                     break
             await anyio.sleep(LOOK_S)
     return heard
 
 
-async def _status(operator: OperatorConnection) -> Reply:
+async def _status(operator: OperatorConnection) -> StatusAnswer | None:
     """Return the daemon's status; a stop holds also while it cannot be asked for one."""
     try:
-        return await operator.query("status", patience_s=1.0)
-    except Failure:
-        return {}
-
-
-async def _agents(operator: OperatorConnection) -> list[Reply] | None:
-    """Return what is known of every agent; None if the daemon does not say."""
-    try:
-        return await everybody(partial(operator.query, patience_s=1.0))
+        return await operator.ask(StatusQuestion(), patience_s=1.0)
     except Failure:
         return None
 
 
-def _heard(view: dict[str, Any], agent: str | None) -> StopHeard:
+async def _agents(operator: OperatorConnection) -> list[AgentSeen] | None:
+    """Return what is known of every agent; None if the daemon does not say."""
+    try:
+        return await everybody(operator, patience_s=1.0)
+    except Failure:
+        return None
+
+
+def _heard(view: Standstill, agent: str | None) -> StopHeard:
     return StopHeard(
-        acknowledged=[name for name in view["acknowledged"] if agent in {None, name}],
-        silent=[name for name in view["silent"] if agent in {None, name}],
+        acknowledged=[name for name in view.acknowledged if agent in {None, name}],
+        silent=[name for name in view.silent if agent in {None, name}],
     )
 
 
-def _tell(heard: StopHeard, rows: list[Reply] | None, agent: str | None) -> None:
+def _tell(heard: StopHeard, rows: list[AgentSeen] | None, agent: str | None) -> None:
     if heard.known:
         facts = [("acknowledged by", names(heard.acknowledged)), ("silent", names(heard.silent))]
         _say("\n".join(indented(facts)))
@@ -209,7 +214,7 @@ def _run(command: str) -> bool:
 
 
 def _end(
-    heard: StopHeard, rows: list[Reply] | None, failed: Sequence[str], agent: str | None
+    heard: StopHeard, rows: list[AgentSeen] | None, failed: Sequence[str], agent: str | None
 ) -> int:
     """Say what is not as it should be; only if that is nothing, claim that all is halted."""
     if heard.silent:
@@ -286,18 +291,18 @@ async def _resume(
     reason: str,
     yes: bool,  # noqa: FBT001
     all_except: str | None,
-) -> tuple[list[Reply], bool]:
+) -> tuple[list[Stop], bool]:
     async with connected(location) as operator:
         if all_except is not None:
-            _check_known(all_except, await everybody(operator.query))
-        before = await operator.query("status")
-        found = [path for path in map(Path, before["stop_files"]) if stop_file.is_there(path)]
+            _check_known(all_except, await everybody(operator))
+        before = await operator.ask(StatusQuestion())
+        found = [path for path in map(Path, before.stop_files) if stop_file.is_there(path)]
         chosen = [path for path in found if _may_go(path, yes=yes)]
-        await operator.control("resume", reason=reason, all_except=all_except)
+        await operator.ask(ResumeCommand(reason=reason, all_except=all_except))
         gone = [path for path in chosen if _deleted(path)]
         left = await _left(operator, gone, set(found) - set(gone))
-    held = found or any(stop["agent"] is None for stop in before["stop"]["stops"])
-    holds = len(gone) < len(found) or any(stop["agent"] is None for stop in left)
+    held = found or any(stop.agent is None for stop in before.stop.stops)
+    holds = len(gone) < len(found) or any(stop.agent is None for stop in left)
     if not holds and all_except is not None:
         _say(f"Everyone except {plain(all_except)} may go on.")
     elif not holds:
@@ -306,18 +311,18 @@ async def _resume(
     return left, holds
 
 
-def _check_known(agent: str, rows: Sequence[View]) -> None:
+def _check_known(agent: str, rows: Sequence[AgentSeen]) -> None:
     """Refuse a name that nobody has: a typing error would resume the agent that was meant."""
     if stranger := unheard(agent, rows):
         raise Failure(f"{stranger} Nothing was resumed.", "not_found")
 
 
-async def _resume_agent(location: Location, reason: str, agent: str) -> list[Reply]:
+async def _resume_agent(location: Location, reason: str, agent: str) -> list[Stop]:
     async with connected(location) as operator:
-        cleared = (await operator.control("resume", reason=reason, agent=agent))["cleared"]
-        left = (await operator.query("status"))["stop"]["stops"]
-        rows = await everybody(operator.query)
-    left = [stop for stop in left if stop["agent"] in {None, agent}]
+        cleared = (await operator.ask(ResumeCommand(reason=reason, agent=agent))).cleared
+        stops = (await operator.ask(StatusQuestion())).stop.stops
+        rows = await everybody(operator)
+    left = [stop for stop in stops if stop.agent in {None, agent}]
     if stranger := unheard(agent, rows):
         _say(stranger)
     _say(_resumed(plain(agent), lifted=bool(cleared), held=bool(left)))
@@ -331,11 +336,11 @@ def _resumed(agent: str, *, lifted: bool, held: bool) -> str:
     return f"{agent}'s own stop is lifted." if held else f"{agent} may go on."
 
 
-def _nothing(left: Sequence[View]) -> str:
+def _nothing(left: Sequence[Stop]) -> str:
     return "Only single agents are stopped." if left else "Nothing was stopped."
 
 
-def _still(left: Sequence[View]) -> None:
+def _still(left: Sequence[Stop]) -> None:
     for cause, ending in told_of(left):
         _say(f"Still stopped: {cause}")
         _say(f"  {ending}")
@@ -371,14 +376,14 @@ def _deleted(path: Path) -> bool:
 
 async def _left(
     operator: OperatorConnection, gone: Iterable[Path], kept: Iterable[Path]
-) -> list[Reply]:
+) -> list[Stop]:
     """Return what stops once the daemon knows of the files that are gone and left, or after 5 s."""
     ended, lasting = ({f"file:{path}" for path in paths} for paths in (gone, kept))
-    left: list[Reply] = []
+    left: list[Stop] = []
     with anyio.move_on_after(WAIT_S):
         while True:
-            left = (await operator.query("status"))["stop"]["stops"]
-            sources = {stop["source"] for stop in left}
+            left = list((await operator.ask(StatusQuestion())).stop.stops)
+            sources = {stop.source for stop in left}
             if lasting <= sources and not ended & sources:
                 break
             await anyio.sleep(LOOK_S)

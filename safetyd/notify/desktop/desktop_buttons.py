@@ -2,15 +2,13 @@
 
 import shutil
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from operator import methodcaller
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import anyio
-import msgspec
 
 from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.core.approvals.request import Request
@@ -20,10 +18,14 @@ from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.answers import ended
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.sanitize import one_line
-from safetyd.operators.contract.request_contract import ApproveCommand, DenyCommand, ReviewDone
+from safetyd.operators.contract.request_contract import (
+    ApproveCommand,
+    DenyCommand,
+    ReviewDone,
+    ReviewResult,
+)
 from safetyd.operators.reviews import Review
 
-Result = Mapping[str, Any]  # of one answer, as the daemon tells it
 _CHARS: Final = 200
 _DONE: Final = {"approve": "approved", "deny": "denied"}
 MOST: Final = 64  # things to do; of more the oldest are left out
@@ -36,33 +38,33 @@ class ButtonOutcome(NamedTuple):
     detail: str = ""
 
 
-def outcome(command: str, result: Result) -> ButtonOutcome:
+def outcome(command: str, result: ReviewResult) -> ButtonOutcome:
     """Return what came of an answer: that it counts, or why it does not."""
-    if not result["ok"]:
+    if not result.ok:
         return _refused(command, result)
-    held = result.get("held") if command == "approve" else None
+    held = result.held if command == "approve" else None
     if held:
         return ButtonOutcome("Approved, but held back now.", f"Why: {_plain(held)}")
     return ButtonOutcome(f"{_DONE[command].capitalize()}. The agent has been told.")
 
 
-def _refused(command: str, result: Result) -> ButtonOutcome:
-    if result["code"] == "expired":
+def _refused(command: str, result: ReviewResult) -> ButtonOutcome:
+    if result.code == "expired":
         return ButtonOutcome("Too late.", "Nobody answered in time, so it did not happen.")
-    if result["code"] != "already_decided":
-        return ButtonOutcome("Not recorded.", _plain(result["error"]))
-    already = f"Already {_plain(result['decision'])}."
-    if result["decision"] != _DONE[command]:
+    if result.code != "already_decided":
+        return ButtonOutcome("Not recorded.", _plain(result.error))
+    already = f"Already {_plain(result.decision)}."
+    if result.decision != _DONE[command]:
         already += " Your answer was NOT applied."
     return ButtonOutcome(already, _who_first(result))
 
 
-def _who_first(result: Result) -> str:
+def _who_first(result: ReviewResult) -> str:
     """Say who answered first, if anybody did: a request may end without that."""
-    if "by" not in result:
+    if result.by is None or result.at is None:
         return ""
-    at = datetime.fromisoformat(str(result["at"])).astimezone()
-    return f"By {_plain(result['by'])} via {_plain(result['via'])} at {to_the_second(at)}"
+    at = to_the_second(result.at.astimezone())
+    return f"By {_plain(result.by)} via {_plain(result.via)} at {at}"
 
 
 def _plain(words: object) -> str:
@@ -121,7 +123,7 @@ class DesktopButtons:
             self._do(methodcaller("withdraw", request_id))
 
     def _told(self, request_id: str, command: str, answer: ReviewDone) -> None:
-        came = outcome(command, msgspec.to_builtins(answer.results[0]))
+        came = outcome(command, answer.results[0])
         said = f"{came.summary} {came.detail}".strip()
         self._do(methodcaller("tell", request_id, said))
 

@@ -42,6 +42,12 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", ta
     request_id: str | UnsetType = UNSET  # that it opened, joined or used up
     first: bool  # False: a dry run or the repeat of an id, which takes nothing
 
+    @property
+    def place(self) -> str:
+        """The first path that it names, and how many more there are."""
+        more = (self.paths or 1) - 1
+        return f"{self.path} and {more} more" if more > 0 else self.path or ""
+
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", tag="event"):
     """What people were told of."""

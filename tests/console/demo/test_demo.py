@@ -10,6 +10,7 @@ from safetyd.console.demo.stage import play
 from safetyd.console.locations import Location
 from safetyd.daemon.config import Config, parse
 from safetyd.journal.audit import verify
+from safetyd.operators.contract.hold_contract import ResumeCommand, UnpauseCommand
 from tests.checkout import ROOT
 from tests.conftest import safetyd
 from tests.console.console_rig import at_a_terminal, here
@@ -168,8 +169,8 @@ async def wrong(stage: SceneTools) -> None:
     await stage.wants("reader", "block", "read_file")
     await stage.wants("coder", "stopped", "run_shell", text="rm -rf /")
     await stage.does("coder", "run_shell", text="rm -rf /")
-    await stage.operator("resume", refused="cooling_down")
-    await stage.operator("dance")
+    await stage.operator(ResumeCommand(), refused="cooling_down")
+    await stage.operator(UnpauseCommand(agent="no name"))
     await stage.shows("breakers", breaker="weather")
     await stage.hears("COST_WARNING", "reader")
     await stage.asks("reader", "read_file")

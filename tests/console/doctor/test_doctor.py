@@ -7,17 +7,20 @@ from pathlib import Path
 import pytest
 
 from safetyd.bus.keyring import Keyring
-from safetyd.console.doctor.daemon_checks import daemon as findings
-from safetyd.console.doctor.daemon_checks import parts
+from safetyd.console.doctor import daemon_checks
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.journal.audit import Audit
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told
 from tests.console.render.test_status_page import answer, requests
+from tests.filled import reading
 from tests.journeys.agents import until
 from tests.journeys.people import query
 from tests.story import at
+
+findings = reading(daemon_checks.daemon)
+parts = reading(daemon_checks.parts)
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,11 @@ import re
 import click
 
 from safetyd.console.cli import commands as root
-from safetyd.console.history.history_table import commits
+from safetyd.console.history import history_table
 from safetyd.console.history.roll_back import rollback
+from tests.filled import reading
+
+commits = reading(history_table.commits)
 
 COMMIT = {
     "at": "2026-11-01T09:00:00Z",

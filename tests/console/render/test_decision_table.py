@@ -2,7 +2,12 @@ from typing import Any
 
 import pytest
 
-from safetyd.console.render.decision_table import NONE, WHY, decision_line, decisions
+from safetyd.console.render import decision_table
+from safetyd.console.render.decision_table import NONE, WHY
+from tests.filled import reading
+
+decisions = reading(decision_table.decisions)
+decision_line = reading(decision_table.decision_line)
 
 DECISION: dict[str, Any] = {
     "row": "decision",

@@ -5,13 +5,20 @@ from typing import Any
 import pytest
 
 from safetyd.console.render import delivery_tables as render_notify
-from safetyd.console.render.delivery_tables import channels, outbox, previews, went_well
+from safetyd.console.render.delivery_tables import went_well
+from safetyd.operators.contract.notification_contract import DeliveryRow
+from tests.filled import filled, reading
 
 AT = "2026-03-01T12:01:00Z"
 HOSTILE = "\x1b]0;owned\x07\u202e"
 
 
-def row(**more: object) -> dict[str, Any]:
+outbox = reading(render_notify.outbox)
+channels = reading(render_notify.channels)
+previews = reading(render_notify.previews)
+
+
+def row(**more: object) -> DeliveryRow:
     given = {"id": "dlv_1", "recipient": "alice", "channel": "email", "state": "accepted"}
     said = {
         "kinds": ["request"],
@@ -21,7 +28,7 @@ def row(**more: object) -> dict[str, Any]:
         "error": "",
         "refs": ["req_1"],
     }
-    return {**given, **said, "provider_id": "", "opened_at": None, "took_s": 0.4, **more}
+    return filled(DeliveryRow, **{**given, **said, "took_s": 0.4, **more})
 
 
 def became(**more: object) -> list[str]:

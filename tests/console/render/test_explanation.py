@@ -1,4 +1,7 @@
-from safetyd.console.render.explanation import account
+from typing import Any
+
+from safetyd.console.render import explanation
+from tests.filled import reading
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 
@@ -13,7 +16,10 @@ BLOCKED = {
 }
 
 
-def explained(**decided: object) -> dict[str, object]:
+account = reading(explanation.account)
+
+
+def explained(**decided: object) -> dict[str, Any]:
     told = {
         "seq": 8,
         "at": "2026-02-08T14:30:22.5Z",

@@ -1,16 +1,21 @@
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
 
-from safetyd.console.agent_list import still_open, unheard
+from safetyd.console import agent_list, stop_file
 from safetyd.console.render import layout as render
 from safetyd.console.render.audit_lines import record
 from safetyd.console.render.request_tables import history
-from safetyd.console.stop_file import told_of
 from safetyd.console.subcommands.propose_action import unknown_fields
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
+from tests.filled import reading
+
+still_open = reading(agent_list.still_open)
+unheard = reading(agent_list.unheard)
+told_of = reading(stop_file.told_of)
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 
@@ -77,7 +82,7 @@ def test_every_view_shows_hostile_words_harmlessly():
 
 def hostile_stops() -> list[dict[str, object]]:
     sources = ("operator", f"file:/{HOSTILE}", "environment", "anomaly", HOSTILE)
-    said = {"agent": HOSTILE, "reason": HOSTILE, "by": HOSTILE, "since": HOSTILE}
+    said = {"agent": HOSTILE, "reason": HOSTILE, "by": HOSTILE}
     return [{**said, "source": source} for source in sources]
 
 
@@ -227,4 +232,4 @@ def test_the_day_of_budgets_ends_with_that_of_utc(live_in: Callable[[str], None]
     live_in("America/New_York")
 
     # It is the 8th there still, and the 9th in UTC.
-    assert render.day_end("2026-02-09T02:00:00Z") == "2026-02-09 19:00:00 EST"
+    assert render.day_end(datetime(2026, 2, 9, 2, tzinfo=UTC)) == "2026-02-09 19:00:00 EST"

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from safetyd.console.render.agent_table import agents
-from safetyd.console.render.status_page import MAX_FINDINGS, SETTINGS, WELL, status
+from safetyd.console.render import agent_table, status_page
+from safetyd.console.render.status_page import MAX_FINDINGS, SETTINGS, WELL
 from safetyd.core.events.disk_words import MAKE_ROOM
+from tests.filled import reading
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 SINCE = "2026-02-08T14:02:00Z"
@@ -26,6 +27,10 @@ CALM = {
     "agents": [],
     "holds": [],
 }
+
+
+status = reading(status_page.status)
+agents = reading(agent_table.agents)
 
 
 def stop(source: str) -> dict[str, object]:
@@ -63,11 +68,11 @@ def answer(**more: object) -> dict[str, Any]:
         "problem": "",
         "at": SINCE,
         "pid": 7,
-        "started": "",
+        "started": SINCE,
         "bus": "",
         "web": "",
     }
-    view |= {"embedded": True, "data_dir": "", "mode": "", "profile": "", "agents": 0, "keys": 0}
+    view |= {"embedded": True, "data_dir": "", "agents": 0, "keys": 0}
     view |= {"open_agents": True, "decisions": {"allow": 2}, "seq": 1, "stop": still}
     view |= {"safe_mode": CALM, "paused": [], "pauses": [], "breakers": [], "tripped": 0}
     view |= {"findings": [], "found": 0, "foremost": [], "warn_ratio": 0.8, "failing": []}
@@ -247,7 +252,7 @@ def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
                 "foremost": [
                     row(
                         "a",
-                        near=["tokens", "iterations", "chain", "session", "newer"],
+                        near=["tokens", "iterations", "chain", "session"],
                         reached=["tokens", "chain"],
                         budgets=[
                             {**budget("chain", 1, 1), "id": "c-7"},
@@ -266,7 +271,6 @@ def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
                     "NEAR A LIMIT: a: session without a name has used $9.50 of $10.00 "
                     "(agents.a.session_usd)"
                 ),
-                "NEAR A LIMIT: a: a limit (newer)",
                 f"  {SETTINGS}",
             ],
         ),
@@ -442,20 +446,20 @@ def test_no_agents_is_said_in_words():
 
 
 def test_words_of_agents_and_people_are_harmless():
-    hostile = row(HOSTILE, near=[HOSTILE], anomalies={HOSTILE: 1}, state=HOSTILE)
+    hostile = row(HOSTILE, anomalies={HOSTILE: 1})
     said = status(
         answer(
             problem=HOSTILE,
             paused=[HOSTILE],
-            pauses=[{**pause(HOSTILE, HOSTILE), "by": HOSTILE, "since": HOSTILE}],
-            breakers=[breaker(breaker=HOSTILE, state=HOSTILE, agent=HOSTILE, reason=HOSTILE)],
+            pauses=[{**pause(HOSTILE, HOSTILE), "by": HOSTILE}],
+            breakers=[breaker(breaker=HOSTILE, agent=HOSTILE, reason=HOSTILE)],
             tripped=1,
-            findings=[finding(HOSTILE, at=HOSTILE, agent=HOSTILE, message=HOSTILE)],
+            findings=[finding("high", agent=HOSTILE, message=HOSTILE)],
             foremost=[hostile],
             config_problem=HOSTILE,
             outlets=[{**OUTLET, "name": HOSTILE, "problem": HOSTILE}],
             missing={**MISSING, "error": HOSTILE},
-            safe_mode=in_safe_mode(hold(HOSTILE, since=HOSTILE, by=HOSTILE, reason=HOSTILE)),
+            safe_mode=in_safe_mode(hold(HOSTILE, by=HOSTILE, reason=HOSTILE)),
         )
     )
 

@@ -19,8 +19,10 @@ from safetyd.console.subcommands import desktop_helper as command
 from safetyd.notify.desktop.desktop_buttons import ButtonOutcome, outcome
 from safetyd.notify.desktop.desktop_channel import keep
 from safetyd.notify.desktop.desktop_content import DesktopNotice
+from safetyd.operators.contract.request_contract import ReviewResult
 from tests.bus.peer import Peer
 from tests.conftest import RunningDaemon, StartDaemon, environment, safetyd
+from tests.filled import filled
 from tests.journeys.asking_agent import Asker, waiting
 from tests.notify.desktop.desktop_session import Session
 
@@ -385,10 +387,10 @@ WHO = "By alice via cli at 2026-03-02 14:02:00Z"
 def test_outcome_says_whether_the_answer_counts(
     result: dict[str, Any], said: ButtonOutcome
 ) -> None:
-    assert outcome("approve", result) == said
+    assert outcome("approve", filled(ReviewResult, **result)) == said
 
 
 def test_denial_is_not_held_back() -> None:
-    assert outcome("deny", {"ok": True, "held": "denied"}).summary == (
+    assert outcome("deny", ReviewResult(id="r", ok=True, held="denied")).summary == (
         "Denied. The agent has been told."
     )

@@ -4,9 +4,12 @@ from typing import Any
 import pytest
 
 from safetyd.client import SyncSafety
-from safetyd.console.render import guard_tables as render_guards
+from safetyd.console.render import guard_tables
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told
+from tests.filled import Reading
+
+render_guards = Reading(guard_tables)
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 
@@ -309,7 +312,7 @@ def test_breakers_say_their_state_and_why():
     closed = breaker(state="closed", agent="code", reason="", open_s=None, calls=4, failures=1)
 
     rows = [breaker(), breaker(keyless=True), closed]
-    assert render_guards.breakers(rows).splitlines() == [
+    assert render_guards.breakers({"breakers": rows}).splitlines() == [
         "BREAKER  STATE      FOR                   CALLS  FAILED  WHY",
         "api      half open  agents with keys      -      -       5 calls failed, 31 s ago",
         "api      half open  agents without a key  -      -       5 calls failed, 31 s ago",
@@ -318,7 +321,7 @@ def test_breakers_say_their_state_and_why():
 
 
 def test_no_breakers_is_a_sentence():
-    assert render_guards.breakers([]) == "No dependency has been called yet."
+    assert render_guards.breakers({}) == "No dependency has been called yet."
 
 
 def bucket(**fields: object) -> dict[str, object]:
@@ -412,11 +415,13 @@ def test_words_of_agents_are_harmless():
         render_guards.types(
             {"types": [hostile_type], "same_as": {HOSTILE: HOSTILE}, "unknown": [unknown]}
         )
-        + render_guards.breakers([breaker(breaker=HOSTILE, reason=HOSTILE, agent=HOSTILE)])
+        + render_guards.breakers(
+            {"breakers": [breaker(breaker=HOSTILE, reason=HOSTILE, agent=HOSTILE)]}
+        )
         + render_guards.budgets({"budgets": [hostile], "spending": [spend], "left_out": 0})
         + render_guards.limits(
             {
-                "buckets": [bucket(kind=HOSTILE, id=HOSTILE)],
+                "buckets": [bucket(id=HOSTILE)],
                 "iterations": [{"agent": HOSTILE, "session": HOSTILE, "rounds": 3, "limit": 3}],
                 "cooldowns": [{"agent": HOSTILE, "target": HOSTILE, "left_s": 4.0}],
                 "left_out": 0,
@@ -438,7 +443,9 @@ def test_types_that_are_all_known_are_one_table_and_what_its_words_mean():
 
 
 def test_breakers_that_did_not_fit_are_counted():
-    assert render_guards.breakers([breaker()], 2).endswith("\n\n2 lines left out.")
+    assert render_guards.breakers({"breakers": [breaker()], "left_out": 2}).endswith(
+        "\n\n2 lines left out."
+    )
 
 
 @pytest.mark.parametrize("given", [("wrong way",), ("--reason", "wrong way")])

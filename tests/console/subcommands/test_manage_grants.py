@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
-from safetyd.console.render import grant_list as render_grants
+from safetyd.console.render import grant_list
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import at_a_terminal, told
+from tests.filled import Reading
+
+render_grants = Reading(grant_list)
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 
@@ -188,20 +191,16 @@ def test_words_of_others_cannot_harm_the_terminal():
         "paths": [HOSTILE],
         "uses": 5,
         "left": 2,
-        "until": HOSTILE,
         "max_usd": 2.0,
         "spent_usd": 0.5,
         "reason": HOSTILE,
         "by": HOSTILE,
-        "at": HOSTILE,
     }
     suggestion = {
         "agent": HOSTILE,
         "type": HOSTILE,
         "project": HOSTILE,
         "reason": HOSTILE,
-        "first_at": HOSTILE,
-        "last_at": HOSTILE,
         "toml": f"a\n{HOSTILE}",
     }
 

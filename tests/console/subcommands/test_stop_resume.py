@@ -10,12 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import nats
 import pytest
 
 from safetyd.client import SyncSafety
+from safetyd.operators.contract.agent_contract import AgentsAnswer
+from safetyd.operators.contract.hold_contract import StopDone
+from safetyd.operators.contract.status_contract import StatusAnswer
+from safetyd.operators.replies import Done
 from tests.conftest import RunningDaemon, StartDaemon, environment
 from tests.console.console_rig import here, told
+from tests.filled import filled
 from tests.nats_process import NatsProcess
 
 SEED = "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU\n"
@@ -463,24 +469,19 @@ async def test_an_answer_that_makes_no_sense_leaves_the_file(stalled, tmp_path):
 @pytest.fixture
 async def forsaken(tmp_path: Path) -> AsyncIterator[str]:
     """A bus with a daemon whose only agent left an action open and has not been heard since."""
-    answers: dict[str, dict[str, Any]] = {
-        "stop": {"epoch": 1, "journalled": True},
-        "status": {
-            "stop": {"stops": [], "acknowledged": [], "silent": []},
-            "stop_files": [],
-            "stop_commands": [],
-        },
-        "agents": {
-            "agents": [{"agent": "long-gone", "open_actions": ["p1"], "unreported": 0}],
-            "more": False,
-        },
+    answers: dict[str, Done] = {
+        "stop": StopDone(ok=True, epoch=1, journalled=True),
+        "status": filled(StatusAnswer, ok=True),
+        "agents": filled(
+            AgentsAnswer, ok=True, agents=[{"agent": "long-gone", "open_actions": ["p1"]}]
+        ),
     }
     bus = NatsProcess(tmp_path)
     client = await nats.connect(bus.url)
 
     async def answered(message: Any) -> None:
         command = json.loads(message.data)["command"]
-        await message.respond(json.dumps({"ok": True, **answers[command]}).encode())
+        await message.respond(msgspec.json.encode(answers[command]))
 
     await client.subscribe("safety.v1.*.local", cb=answered)
     await client.flush()

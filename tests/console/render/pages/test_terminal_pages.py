@@ -6,9 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from safetyd.console.render.pages.agent_page import agent
-from safetyd.console.render.pages.anomaly_page import anomalies
-from safetyd.console.render.pages.money_page import money
+from safetyd.console.render.pages import agent_page, anomaly_page, money_page
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.policy import Policy
@@ -19,7 +17,12 @@ from safetyd.operators.views.anomaly_view import anomalies as asked_anomalies
 from safetyd.operators.views.money_view import money as asked_money
 from tests.core.engine.remedy_story import paused
 from tests.core.guards.budget.budget_rig import cost
+from tests.filled import reading
 from tests.story import ask, at, play, propose, stop
+
+agent = reading(agent_page.agent)
+anomalies = reading(anomaly_page.anomalies)
+money = reading(money_page.money)
 
 HOSTILE = "\x1b]0;owned\x07"
 NOW = Moment(at(60), 60.0)

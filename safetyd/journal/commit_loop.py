@@ -21,6 +21,7 @@ from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.event import Event, Moment
+from safetyd.core.messages.decision import Decision
 from safetyd.journal.audit import Audit
 from safetyd.journal.journals import MAX_BATCH_BYTES, Append, Journal
 from safetyd.journal.mailbox import STALLED_S, Effects, Envelope, Mailbox
@@ -50,13 +51,15 @@ def _no_conclusions(_state: EngineState, _given: Sequence[Conclusion]) -> Callab
 
 def put(engine: Engine, envelope: Envelope, moment: Moment) -> Sequence[Event]:
     """Let happen what an envelope says; return what must be journalled."""
-    decision, lasting = None, list[Event]()
+    decision: Decision | None = None
+    lasting: list[Event] = []
+    caused: Sequence[Event]
     for event in envelope.open(engine, moment):
-        if isinstance(event, Proposed):
+        if type(event) is Proposed:
             decision, caused = engine.decide(event)
-            lasting += caused
         else:
-            lasting += engine.handle(event)
+            caused = engine.handle(event)
+        lasting += caused
     envelope.note(engine, Effects(lasting, decision))
     return lasting
 

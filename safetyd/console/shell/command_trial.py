@@ -116,7 +116,7 @@ class CommandTrial:
         project = self._projects.get(proposal.project or "")
         agent = project.agents[0] if project and project.agents else NOBODY
         proposed = Proposed(at=now.at, t=now.t, agent=agent, proposal=proposal, digest="")
-        kind = self._reader.kind(proposal)
+        kind = self._reader.kind(proposal, self._reader.kinds.of(proposal))
         verdicts = restricting(self._guards, proposed, kind)
         return decided(proposed, kind, tuple(verdicts), first=True)
 

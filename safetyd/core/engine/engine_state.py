@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.action_types import Kinds
+from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.actor import Actor, Guard
 from safetyd.core.approvals.grants import Grants
 from safetyd.core.approvals.queue import Approvals
@@ -18,6 +18,7 @@ from safetyd.core.events.event import Moment
 from safetyd.core.guards import chain
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.stop import StopGuard
+from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOWED, Verdict
 from safetyd.core.open_actions import Actions
 from safetyd.core.outbox.outbox import Outbox
@@ -60,6 +61,11 @@ class EngineState:
     def guard_names(self) -> tuple[str, ...]:
         return tuple(guard.name for guard in self._guards)
 
+    def kind(self, proposal: Proposal) -> Kind:
+        """Return what a proposal is; only commands must be read for that."""
+        kind = self._kinds.of(proposal)
+        return self.reader.kind(proposal, kind) if kind.type == "run_shell" else kind
+
     def approve_via(self, request: Request) -> tuple[str, ...]:
         """Return the ways in which a request of this type may be approved, none if in every one."""
         return self._kinds.of(request.asked.proposal).approve_via
@@ -72,7 +78,7 @@ class EngineState:
         return self._first_of(guards, proposed)
 
     def _first_of(self, guards: Iterable[Guard], proposed: Proposed) -> Verdict:
-        verdicts = restricting(guards, proposed, self.reader.kind(proposed.proposal))
+        verdicts = restricting(guards, proposed, self.kind(proposed.proposal))
         return verdicts[0] if verdicts else ALLOWED
 
     def _build(self, policy: Policy) -> None:

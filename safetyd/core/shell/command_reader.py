@@ -81,12 +81,11 @@ class CommandReader:
                 self._letters -= len(oldest[0])
         return known
 
-    def kind(self, proposal: Proposal) -> Kind:
-        """Return what a proposal is. A command is what it was read to do.
+    def kind(self, proposal: Proposal, kind: Kind) -> Kind:
+        """Return what a proposal of a kind is: a command is what it was read to do.
 
         What only looks passes in any profile.
         """
-        kind = self.kinds.of(proposal)
         if kind.type != "run_shell" or not self.reads(kind, proposal):
             return kind
         effect = self.reading(proposal).effect

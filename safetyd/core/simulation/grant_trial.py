@@ -42,7 +42,7 @@ class GrantTrial:
     """A grant as if it had always been in force, without an end to its time and uses."""
 
     def __init__(self, state: EngineState, granted: Granted) -> None:
-        self._reader = state.reader
+        self._kind = state.kind
         self._guards = state.guards
         self._grants = Grants(state.reader)
         self._grants.observe(msgspec.structs.replace(granted, until=ALWAYS))
@@ -50,7 +50,7 @@ class GrantTrial:
     def covers(self, asked: Decided) -> bool:
         """Say whether the grant would have let a proposal pass that was asked about or blocked."""
         proposed = proposed_again(asked, asked.at, asked.t)
-        kind = self._reader.kind(asked.proposal)
+        kind = self._kind(asked.proposal)
         look = looking(self._guards, proposed, kind, again=True)
         lifted = self._grants.lift(proposed, kind, asked.verdicts, look)
         return bool(lifted.grants) and not lifted.verdicts

@@ -19,7 +19,6 @@ from safetyd.journal.commit_loop import INPUT_BYTES, put
 from safetyd.journal.journals import MAX_BATCH_BYTES
 from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.operators.commands import PLANS
-from safetyd.operators.replies import CommandRefused
 from tests.captured_connection import never_fails
 from tests.operators.bound_handlers import taken
 from tests.schemas import validator
@@ -252,21 +251,3 @@ def test_ack_shows_that_a_person_is_there(alice: Alice) -> None:
     assert alice.answer == {"ok": True}
     assert isinstance(seen, PersonSeen)
     assert (seen.by, seen.how) == ("alice", "ack")
-
-
-@pytest.mark.parametrize(
-    ("command", "fields"),
-    [
-        ("pause", {"agent": "*"}),
-        ("unpause", {"agent": "a b"}),
-        ("safe_mode_enter", {"agent": "a b"}),
-        ("safe_mode_exit", {"agent": ""}),
-        ("safe_mode_exit", {"force": True}),
-        ("safe_mode_exit", {"force": True, "reason": " "}),
-    ],
-)
-def test_command_is_refused_before_its_turn_comes(command: str, fields: dict[str, object]) -> None:
-    with pytest.raises(CommandRefused) as refused:
-        taken(PLANS, "control", command, "alice", fields)
-
-    assert refused.value.code == "invalid"

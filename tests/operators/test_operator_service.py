@@ -574,17 +574,6 @@ async def test_command_is_answered_only_when_it_is_written(rig: OperatorRig) -> 
     assert rig.captured.answer()["ok"]
 
 
-@pytest.mark.parametrize(
-    "question", ["budgets", "breakers", "anomalies", "types", "grants", "suggestions"]
-)
-async def test_what_guards_know_can_be_asked_for(rig: OperatorRig, question: str) -> None:
-    rig.query(question)
-
-    answer = await rig.answer()
-    assert answer["ok"]
-    assert len(answer) > 1
-
-
 async def test_safe_mode_of_one_agent_can_be_asked_for(rig: OperatorRig) -> None:
     rig.control("safe_mode_enter", agent="code")
     for fields in ({"agent": "ops"}, {"agent": "*"}, {}):

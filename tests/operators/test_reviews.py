@@ -8,7 +8,6 @@ from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.request_events import Answered, Deferred
 from safetyd.journal.commit_loop import put
-from safetyd.operators.replies import CommandRefused
 from safetyd.operators.reviews import Review
 from tests.core.approvals.queue_story import QueueStory
 from tests.operators.bound_handlers import read_review
@@ -164,9 +163,3 @@ def test_nothing_is_put_off_into_the_past_or_for_longer_than_a_month(t: float) -
 def test_an_answer_that_is_not_well_formed_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         read_review(fields)
-
-
-@pytest.mark.parametrize("name", ["approve_all", 7])
-def test_an_unknown_command_is_named(name: object) -> None:
-    with pytest.raises(CommandRefused, match="is not one of approve"):
-        read_review({"command": name})

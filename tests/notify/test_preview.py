@@ -1,5 +1,8 @@
 """What a channel would send, and how long that is in the channel's own measure."""
 
+import subprocess
+import sys
+
 import msgspec
 import pytest
 
@@ -66,3 +69,21 @@ def test_other_channels_are_shown_with_their_title(channel: str) -> None:
     assert empty == ""
     assert body
     assert shown.html == ""
+
+
+def test_every_channel_previews_without_the_library_that_sends() -> None:
+    script = """
+import sys
+from safetyd.notify.registry import CHANNELS
+from tests.notify.message_samples import notice, whole_topic
+given = {"apprise": {"name": "team", "url_file": "f"}}
+for name, table in CHANNELS.items():
+    shown = table(**given.get(name, {})).preview(notice(whole_topic(), channel=name))
+    assert "push" in shown.text and shown.size, name
+print(*sys.modules)
+"""
+    libraries = {"aiohttp", "aiosmtplib", "apprise", "dbus_fast", "twilio"}
+
+    loaded = subprocess.check_output([sys.executable, "-c", script], text=True, timeout=60)
+
+    assert not libraries & set(loaded.split())

@@ -158,8 +158,11 @@ class Dispatch:
                 self._hand_over(
                     Handover(event.delivery, event.channel, event.recipient, event.urgency)
                 )
-        for channel in self._channels.values():
-            channel.observe(events)
+        for name, channel in self._channels.items():
+            try:
+                channel.observe(events)
+            except Exception:  # a channel's error ends no other part
+                log.exception("channel %s could not observe events", name)
 
     def shown(self, delivery: str) -> None:
         """Record that a helper shows a message."""

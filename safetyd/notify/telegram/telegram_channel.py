@@ -6,8 +6,10 @@ tap that a restart interrupts is read again, and changes nothing if its answer h
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import tzinfo
 from functools import partial
+from itertools import count
 from typing import Final, NamedTuple
 
 import anyio
@@ -34,7 +36,7 @@ from safetyd.notify.channel import (
 )
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.message import Notice
-from safetyd.notify.telegram.bot_api import BotApi, CallbackQuery, Conflict
+from safetyd.notify.telegram.bot_api import BotApi, CallbackQuery, Conflict, Update
 from safetyd.notify.telegram.telegram_message import (
     APPROVE,
     DENY,
@@ -47,10 +49,11 @@ LIMITS: Final = Limits(
     deadline_s=10.0, concurrency=2, rates=(Rate(25, 1.0),), recipient_rates=(Rate(1, 1.0),)
 )
 PAUSES_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)  # after errors in a row; the last one repeats
-MAX_CONFLICTS: Final = 3  # in a row; a daemon that takes over may meet one
+CONFLICT_S: Final = 60.0  # a daemon that takes over may meet the one before it
 EDIT_TRIES: Final = 5
+MAX_ENDS: Final = 10  # that a message tells of
 MAX_STRANGERS: Final = 20
-MAX_EDITS: Final = 1000  # that wait; further ones are left out
+MAX_EDITS: Final = 1000  # that wait; further ones keep their buttons
 
 SAID: Final[dict[Outcome, str]] = {
     "approved": "Approved.",
@@ -90,7 +93,8 @@ class Telegram(Channel):
         self._context = context
         self._strangers: set[int] = set()  # that were logged
         self._unread = ""  # why taps cannot be read
-        self._put, self._ended = anyio.create_memory_object_stream[str](MAX_EDITS)
+        self._over: dict[str, None] = {}  # requests and deliveries whose messages may be edited
+        self._woken = anyio.Event()
 
     async def send(self, notice: Notice) -> Receipt:
         if self._unread:
@@ -115,16 +119,11 @@ class Telegram(Channel):
             if isinstance(event, Told) and event.channel == self.name:
                 self._renew(event.delivery)
 
-    async def close(self) -> None:
-        self._put.close()
-        self._ended.close()
-
     def _renew(self, ref: str) -> None:
         """Edit a message, or those about a request, if what they show is over."""
-        try:
-            self._put.send_nowait(ref)
-        except anyio.WouldBlock:
-            log.warning("%s: too many messages to edit; one keeps its buttons", self.name)
+        if len(self._over) < MAX_EDITS:
+            self._over[ref] = None
+            self._woken.set()
 
     def _data(self, delivery: str, recipient: str) -> Callable[[str, str], str]:
         """Return what makes the data of buttons: the letter, and a token that is valid for it."""
@@ -138,27 +137,31 @@ class Telegram(Channel):
 
     async def _poll(self) -> None:
         offset: int | None = None
-        failures = conflicts = 0
         while True:
-            try:
-                updates = await self._api.updates(offset)
-            except (Unavailable, Undeliverable, Misconfigured) as exc:
-                conflicts = conflicts + 1 if isinstance(exc, Conflict) else 0
-                if conflicts == MAX_CONFLICTS:
-                    self._unread = f"answers cannot be read: {exc}"
-                if not failures:
-                    log.warning("%s: taps cannot be read: %s", self.name, exc)
-                pause_s = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
-                failures += 1
-                await anyio.sleep(max(pause_s, getattr(exc, "retry_after_s", None) or 0.0))
-                continue
-            failures, conflicts, self._unread = 0, 0, ""
-            for update in updates:
+            for update in await self._updates(offset):
                 if update.callback_query is not None:
                     await self._tapped(update.callback_query)
                 elif update.message is not None and update.message.from_ is not None:
                     self._written(update.message.from_.id)
                 offset = update.update_id + 1
+
+    async def _updates(self, offset: int | None) -> list[Update]:
+        """Return what people did since, however often that must be asked for."""
+        began = anyio.current_time()
+        for failures in count():
+            try:
+                updates = await self._api.updates(offset)
+            except (Unavailable, Undeliverable, Misconfigured) as exc:
+                if not failures:
+                    log.warning("%s: taps cannot be read: %s", self.name, exc)
+                if isinstance(exc, Conflict) and anyio.current_time() - began > CONFLICT_S:
+                    self._unread = f"taps cannot be read: {exc}"
+                pause_s = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
+                await anyio.sleep(max(pause_s, getattr(exc, "retry_after_s", None) or 0.0))
+            else:
+                self._unread = ""
+                return updates
+        raise AssertionError("it is asked for until it comes")
 
     def _written(self, user: int) -> None:
         """Log who wrote to the bot: so an operator learns the id of a new recipient."""
@@ -228,13 +231,15 @@ class Telegram(Channel):
     # -- messages that are over --------------------------------------------------------------------
 
     async def _edit(self) -> None:
-        async for ref in self._ended:
-            try:
-                edits = await self._context.mailbox.ask(partial(self._edits, ref))
-            except Unanswered:
-                continue
-            for edit in edits:
-                await self._show(edit)
+        while True:
+            self._woken = anyio.Event()
+            while self._over:
+                ref = next(iter(self._over))
+                del self._over[ref]
+                with suppress(Unanswered):
+                    for edit in await self._context.mailbox.ask(partial(self._edits, ref)):
+                        await self._show(edit)
+            await self._woken.wait()
 
     def _edits(self, ref: str, state: EngineState, moment: Moment) -> list[Edit]:
         """Return a message, or those about a request, as they should be now."""
@@ -250,8 +255,12 @@ class Telegram(Channel):
         over = [request for request in found if request and not request.pending]
         if not (chat and over and delivery.provider_id):
             return None
-        notice = self._context.composer.notice(state, delivery, delivery.items, moment.at)
-        ends = [_end(request, notice.at.tzinfo) for request in over]
+        ended_ids = {request.id for request in over}
+        pending = tuple(item for item in delivery.items if item.ref not in ended_ids)
+        items = pending or delivery.items
+        notice = self._context.composer.notice(state, delivery, items, moment.at)
+        ends = [_end(request, notice.at.tzinfo) for request in over[:MAX_ENDS]]
+        ends += [f"+{len(over) - MAX_ENDS} more that are over"] if len(over) > MAX_ENDS else []
         content = written(notice, self._data(delivery.id, recipient), ends)
         return Edit(int(chat), int(delivery.provider_id), content)
 
@@ -274,7 +283,7 @@ class Telegram(Channel):
 def _end(request: Request, zone: tzinfo | None) -> str:
     """Say what became of a request."""
     what, given = f"{request.asked.type} by {request.agent}", request.answer
-    if given is None:
+    if given is None or request.state == "expired":
         return f"{request.state.capitalize()}: {what}"
     at = day_and_clock(given.at.astimezone(zone))
     return f"{request.state.capitalize()} by {given.by} via {given.via}, {at}: {what}"

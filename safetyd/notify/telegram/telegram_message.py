@@ -54,17 +54,18 @@ def units(text: str) -> int:
 
 def written(notice: Notice, data: Data, ends: Sequence[str] = ()) -> TelegramMessage:
     """Return a message; `ends` says what became of requests in it that are over."""
-    title = "\n".join((*ends, headline(notice, TITLE_UNITS, units)))
+    waits = not ends or any(topic.link for topic in notice.topics)
+    title = "\n".join((*ends, headline(notice, TITLE_UNITS, units)) if waits else ends)
     body = plain_text(notice, MAX_UNITS - units(title) - 2, units)
     text = f"{title}\n\n{body}" if body else title
-    entities = (Entity("bold", 0, units(title)), *_quoted(text))
+    entities = (Entity("bold", 0, units(title)), *_quoted(body, units(title) + 2))
     return TelegramMessage(text, entities, tuple(_keyboard(notice, body, data)))
 
 
-def _quoted(text: str) -> Iterator[Entity]:
-    """Yield each run of lines that are an agent's own."""
-    at, begin = 0, -1
-    for line in [*text.split("\n"), ""]:
+def _quoted(body: str, at: int) -> Iterator[Entity]:
+    """Yield each run of lines that are an agent's own, in a body that begins at a place."""
+    begin = -1
+    for line in [*body.split("\n"), ""]:
         if line.startswith(">"):
             begin = at if begin < 0 else begin
         elif begin >= 0:
@@ -88,7 +89,8 @@ def _row(notice: Notice, topic: Topic, body: str, data: Data, mark: str) -> Iter
         if shows_all(notice, topic, body):
             yield Button(f"Approve{mark}", data(APPROVE, topic.ref))
         yield Button(f"Deny{mark}", data(DENY, topic.ref))
-        if not notice.here_only:
+        # Telegram takes no buttons to addresses that only this machine or network has.
+        if topic.link.startswith("https://") and not notice.here_only:
             yield Button(f"Review{mark}", url=topic.link)
 
 

@@ -351,3 +351,4 @@ class Working(FakeChannel):
 
     def observe(self, events: Sequence[Event]) -> None:
         self.seen += events
+        raise LookupError("and the daemon goes on")

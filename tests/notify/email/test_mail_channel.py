@@ -1,7 +1,5 @@
 """What a mail says, without any server."""
 
-import subprocess
-import sys
 from datetime import timedelta
 from email.message import EmailMessage
 
@@ -451,18 +449,6 @@ def test_providers_are_servers_with_a_name(
 
     assert read.server == server
     assert read.login_name == username
-
-
-def test_a_mail_can_be_made_without_the_library_that_sends() -> None:
-    code = (
-        "import sys; from tests.notify.message_samples import notice;"
-        "from safetyd.notify.email.mail_channel import mail;"
-        "mail(notice(), 'a@example.com', 'b'); sys.exit('aiosmtplib' in sys.modules)"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
-
-    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("kind", ["plain", "html"])

@@ -339,24 +339,6 @@ def test_messages_are_few_and_a_copy_is_rare() -> None:
     assert [rate.most for rate in LIMITS.recipient_rates] == [1, 5, 11, 21]
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "safetyd.notify.sms.sms_channel",
-        "safetyd.notify.sms.sms_text",
-        "safetyd.notify.sms.sms_replies",
-    ],
-)
-def test_twilio_is_imported_only_to_send(module: str) -> None:
-    script = f"import sys, {module}; print(*sys.modules)"
-
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
-    )
-
-    assert not {"twilio", "aiohttp", "requests"} & set(done.stdout.split())
-
-
 def test_twilio_is_imported_beside_the_loop() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WHERE], capture_output=True, text=True, check=True, timeout=60

@@ -210,16 +210,3 @@ def test_a_test_message_leads_back_and_the_doctor_knows_the_bot(
     assert "telegram: the token is that of @a_bot" in daemon.safetyd("doctor").stdout
     assert "[Approve] [Deny]" in daemon.safetyd("notify", "preview").stdout
     until(lambda: f'set telegram = "{STRANGER}"' in daemon.log(), "the log to name who wrote")
-
-
-def test_a_bot_that_another_program_reads_parks_the_channel(begin: Begin, bot: Telegram) -> None:
-    conflict = BotError(409, "Conflict: terminated by other getUpdates request")
-    bot.then = {"getUpdates": [conflict] * 100}
-    daemon = begin()
-    bot.until(lambda: len(bot.then["getUpdates"]) == 97)
-
-    with Asker(daemon) as asker:
-        asker.propose("p1")
-
-    until(lambda: any(row["state"] == "parked" for row in outbox(daemon)), "the channel to park")
-    assert "answers cannot be read" in outbox(daemon)[-1]["error"]

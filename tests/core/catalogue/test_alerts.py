@@ -17,9 +17,7 @@ from safetyd.core.events.guard_events import (
     SafeModeEntered,
     Stopped,
 )
-from safetyd.core.events.history_events import (
-    RollbackFailed,
-)
+from safetyd.core.events.history_events import RollbackFailed, RollbackOffered, SnapshotMissed
 from safetyd.core.events.notification_events import ChannelMoved, NotTold, Told
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.presence import NoHuman
@@ -509,3 +507,21 @@ def test_a_way_back_that_failed_says_why_who_is_still_paused_and_what_to_type() 
     assert halfway.text == (
         f"no room.\nStill paused: a, b.\n{again} 'src/my cart.py' --project shop --reason WHY"
     )
+
+
+def test_errors_in_a_row_offer_the_command_that_rolls_back() -> None:
+    offered = RollbackOffered(at=at(0), t=0, project="shop", agent="code", errors=3, commit="4f2a")
+
+    alert = told(Policy(), offered)
+
+    assert alert.text.endswith("safetyd rollback 4f2a --soft --project shop --reason WHY")
+    assert alert.agent == "code"
+
+
+def test_of_several_missing_snapshots_all_days_are_named_and_only_the_last_is_promised() -> None:
+    missed = SnapshotMissed(at=at(0), t=0, since="2026-03-01", day="2026-03-03", error="off")
+
+    alert = told(Policy(), missed)
+
+    assert alert.title == "SNAPSHOT MISSING: 2026-03-01 to 2026-03-03"
+    assert alert.text.endswith("The last day is tried until it has one; others stay without.")

@@ -141,6 +141,18 @@ def test_a_message_that_nobody_misses_is_no_news(
     assert told(Engine(Policy()).handle(missed)) == []
 
 
+@pytest.mark.parametrize("state", ["dead", "undelivered", "parked"])
+def test_a_message_that_does_not_arrive_names_its_channel_and_state(
+    state: Literal["dead", "undelivered", "parked"],
+) -> None:
+    lost = NotTold(at=at(0), t=0, delivery="dlv_1", channel="email", state=state, error="550")
+
+    (event,) = told(Engine(Policy()).handle(lost))
+
+    assert (event.event_type, event.reason) == ("NOTIFICATION_FAILED", "550")
+    assert event.metadata == {"channel": "email", "delivery": "dlv_1", "state": state}
+
+
 @pytest.mark.req("S1.35")
 def test_a_cloud_call_in_development_is_a_mode_violation() -> None:
     engine = Engine(Policy(mode="development"))

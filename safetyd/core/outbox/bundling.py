@@ -5,7 +5,7 @@ observed does what it tells of leave its queue.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from heapq import nsmallest
@@ -25,7 +25,7 @@ from safetyd.core.outbox.delivery_queue import (
     messages,
     ripe,
 )
-from safetyd.core.outbox.item_facts import ItemFacts, rank
+from safetyd.core.outbox.item_facts import ItemFact, ItemFacts, end, first, rank
 from safetyd.core.outbox.slots import Slots
 
 MAX_PER_TICK: Final = 64
@@ -67,9 +67,9 @@ class Bundling:
                 promise = queue.key, message.name
                 if promise in self._promised or len(dues) >= MAX_PER_TICK:
                     continue
-                if items := self._useful(queue, message, cause.at):
+                if facts := self._useful(queue, message, cause.at):
                     self._promised.add(promise)
-                    dues.append(self._message(cause, queue, message, items))
+                    dues.append(self._message(cause, queue, message, facts))
         return dues
 
     def next_at(self, queue: DeliveryQueue, at: datetime) -> datetime | None:
@@ -93,11 +93,11 @@ class Bundling:
         self._promised.clear()
 
     def _message(
-        self, cause: Event, queue: DeliveryQueue, message: QueuedMessage, items: list[Item]
+        self, cause: Event, queue: DeliveryQueue, message: QueuedMessage, facts: list[ItemFact]
     ) -> Due:
-        shown = self._facts.first(items, SHOWN)
-        counted = self._counted(queue, message, items, shown)
-        urgency = max(map(self._facts.urgency, shown), key=rank)
+        shown = first(facts, SHOWN)
+        counted = self._counted(queue, message, facts, shown)
+        urgency = max((fact.urgency for fact in shown), key=rank)
         # Urgent things that had to wait for the morning do not make the whole digest urgent.
         calm = message.sort == "batch" and urgency == "high"
         return Due(
@@ -107,31 +107,35 @@ class Bundling:
             recipient=queue.recipient,
             channel=queue.channel,
             urgency="normal" if calm else urgency,
-            items=shown,
+            items=tuple(fact.item for fact in shown),
             more=len(counted),
             left=queue.count(message.batches) - len(shown) - len(counted),
             digest=message.digest,
             held_back=0 if message.sort == "alone" else queue.held_back,
-            expires=self._facts.end((*shown, *counted), cause.at),
+            expires=end((*shown, *counted), cause.at),
         )
 
     def _counted(
         self,
         queue: DeliveryQueue,
         message: QueuedMessage,
-        items: list[Item],
-        shown: tuple[Item, ...],
-    ) -> list[Item]:
+        facts: list[ItemFact],
+        shown: Sequence[ItemFact],
+    ) -> list[ItemFact]:
         """Return what else a message tells of, by number; all the rest waits for another."""
-        if len(items) == len(shown):
+        if len(facts) == len(shown):
             return []
-        found = {item.ref: item for item in items if self._by_number(item)}
-        for agent in dict.fromkeys(self._facts.agent(item).name for item in shown):
+        found = {fact.item.ref: fact for fact in facts if self._by_number(fact.item)}
+        for agent in dict.fromkeys(fact.agent.name for fact in shown):
             if self._approvals.pending_count(agent) > MAX_ASKS:
                 mine = filter(None, (queue.find(r.id) for r in self._approvals.pending(agent)))
-                found |= {item.ref: item for batch, item in mine if batch in message.batches}
-        listed = {item.ref for item in shown}
-        return [item for item in found.values() if item.ref not in listed]
+                found |= {
+                    item.ref: self._facts.find(item)
+                    for batch, item in mine
+                    if batch in message.batches
+                }
+        listed = {fact.item.ref for fact in shown}
+        return [fact for ref, fact in found.items() if ref not in listed]
 
     def _by_number(self, item: Item) -> bool:
         """Say whether it is enough that people hear of its number."""
@@ -156,19 +160,20 @@ class Bundling:
         if not event.more:
             return []
         found = self._useful(queue, message, event.at)
-        counted = self._counted(queue, message, found, event.items)
-        return nsmallest(event.more, counted, key=self._facts.order)
+        counted = self._counted(queue, message, found, [*map(self._facts.find, event.items)])
+        return [fact.item for fact in nsmallest(event.more, counted, key=lambda one: one.order)]
 
-    def _useful(self, queue: DeliveryQueue, message: QueuedMessage, at: datetime) -> list[Item]:
+    def _useful(self, queue: DeliveryQueue, message: QueuedMessage, at: datetime) -> list[ItemFact]:
         """Return what may be told now; of agents without a key, what came first of very much."""
-        keyed, keyless = list[Item](), list[Item]()
+        keyed, keyless = list[ItemFact](), list[ItemFact]()
         batches = (queue.rows[name] for name in message.batches)
         for item in (item for batch in batches for item in batch.items.values()):
-            without = self._facts.keyless(item)
+            fact = self._facts.find(item)
+            without = fact.agent.keyless
             if without and len(keyless) == MAX_LOOKED:
                 continue
-            if not self._facts.over(item, at):
-                (keyless if without else keyed).append(item)
+            if not fact.over(at):
+                (keyless if without else keyed).append(fact)
         return keyed + keyless
 
     def _quiet(self, queue: DeliveryQueue) -> Quiet:

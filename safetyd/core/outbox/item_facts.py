@@ -14,7 +14,7 @@ NOTE_LIFE: Final = timedelta(days=7)
 TEST_LIFE: Final = timedelta(minutes=2)  # who tests looks at it now
 _URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
 _RANKS: Final = {urgency: number for number, urgency in enumerate(_URGENCIES)}
-_FORGOTTEN: Final = 0, datetime.max.replace(tzinfo=UTC)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 Keyless = Callable[[str], bool]  # whether an agent has no key
 
 
@@ -32,8 +32,54 @@ class AgentFacts(NamedTuple):
 _NOBODY: Final = AgentFacts(keyless=True, name="")
 
 
+class ItemFact(NamedTuple):
+    """An item, and what it is about; None if that is forgotten."""
+
+    item: Item
+    about: Request | Note | None
+    agent: AgentFacts
+
+    @property
+    def of_use(self) -> bool:
+        """Whether it can be told, and a request still answered."""
+        about = self.about
+        return about is not None and (
+            isinstance(about, Note) or about.pending or self.item.kind == "expired"
+        )
+
+    @property
+    def urgency(self) -> Urgency:
+        return _URGENCIES[0] if self.about is None else self.about.urgency
+
+    @property
+    def order(self) -> tuple[int, datetime, str]:
+        """What sorts the most urgent first, and of equals the oldest."""
+        about = self.about
+        if about is None:
+            return 0, _NEVER, self.item.ref
+        since = about.at if isinstance(about, Note) else about.asked.at
+        return -rank(about.urgency), since, self.item.ref
+
+    def over(self, at: datetime) -> bool:
+        """Say whether it is a request whose time is over, though nobody said so yet."""
+        request = self._pending
+        return request is not None and request.deadline is not None and request.deadline <= at
+
+    def end(self, at: datetime) -> datetime | None:
+        """Return when there is nothing more to tell of it; None: never."""
+        request = self._pending
+        if request is not None:
+            return request.deadline
+        return at + (TEST_LIFE if self.item.kind == "test" else NOTE_LIFE)
+
+    @property
+    def _pending(self) -> Request | None:
+        about = self.about
+        return about if isinstance(about, Request) and about.pending else None
+
+
 class ItemFacts:
-    """How urgent items are, since when, whom they are about, and whether they are over."""
+    """Looks up what items are about, each once for a message."""
 
     def __init__(
         self,
@@ -45,82 +91,42 @@ class ItemFacts:
         self._note = note
         self._keyless = keyless
 
-    def of_use(self, item: Item) -> bool:
-        """Say whether it can be told, and a request still answered."""
-        found = self._find(item)
-        return found is not None and (
-            isinstance(found, Note) or found.pending or item.kind == "expired"
-        )
+    def find(self, item: Item) -> ItemFact:
+        about = self._note(item.ref) if item.kind in NOTED else self._request(item.ref)
+        return ItemFact(item, about, self._agent(about))
 
-    def over(self, item: Item, at: datetime) -> bool:
-        """Say whether it is a request whose time is over, though nobody said so yet."""
-        request = self._pending(item)
-        return request is not None and request.deadline is not None and request.deadline <= at
-
-    def urgency(self, item: Item) -> Urgency:
-        return _URGENCIES[self._weight(item)[0]]
-
-    def order(self, item: Item) -> tuple[int, datetime, str]:
-        """Return what sorts the most urgent first, and of equals the oldest."""
-        urgent, since = self._weight(item)
-        return -urgent, since, item.ref
-
-    def first(self, items: Iterable[Item], most: int) -> tuple[Item, ...]:
-        """Return what a message shows that has no room for all.
-
-        Names without a key are free, so they take no place from agents with one; and nobody has a
-        second place before everybody else has one.
-        """
-        of_agent: dict[AgentFacts, list[Item]] = {}
-        for item in items:
-            of_agent.setdefault(self.agent(item), []).append(item)
-        turns = (
-            (agent.keyless, turn, self.order(item), item)
-            for agent, mine in of_agent.items()
-            for turn, item in enumerate(nsmallest(most, mine, key=self.order))
-        )
-        return tuple(item for *_, item in nsmallest(most, turns))
-
-    def keyless(self, item: Item) -> bool:
-        request = self._request(item.ref)
-        # Asked first, because of requests there may be very many.
-        if request is not None and (request.asked.keyless or not request.own):
-            return request.asked.keyless
-        return self.agent(item).keyless
-
-    def agent(self, item: Item) -> AgentFacts:
-        found = self._find(item)
-        if found is None:
+    def _agent(self, about: Request | Note | None) -> AgentFacts:
+        if about is None:
             return _NOBODY
-        if isinstance(found, Request) and not found.own:
-            return AgentFacts(found.asked.keyless, found.agent)
-        name = found.agent or ""
+        if isinstance(about, Request) and not about.own:
+            return AgentFacts(about.asked.keyless, about.agent)
+        name = about.agent or ""
         return AgentFacts(bool(name) and self._keyless(name), name)
 
-    def end(self, items: Iterable[Item], at: datetime) -> datetime | None:
-        """Return when there is nothing more to tell of any of these; None: never."""
-        ends = [self._end(item, at) for item in items]
-        known = [end for end in ends if end is not None]
-        return max(known) if len(known) == len(ends) else None
 
-    def _end(self, item: Item, at: datetime) -> datetime | None:
-        request = self._pending(item)
-        if request is not None:
-            return request.deadline
-        return at + (TEST_LIFE if item.kind == "test" else NOTE_LIFE)
+def first(facts: Iterable[ItemFact], most: int) -> list[ItemFact]:
+    """Return what a message shows that has no room for all.
 
-    def _weight(self, item: Item) -> tuple[int, datetime]:
-        found = self._find(item)
-        if found is None:
-            return _FORGOTTEN
-        since = found.at if isinstance(found, Note) else found.asked.at
-        return rank(found.urgency), since
+    Names without a key are free, so they take no place from agents with one; and nobody has a
+    second place before everybody else has one.
+    """
+    of_agent: dict[AgentFacts, list[ItemFact]] = {}
+    for fact in facts:
+        of_agent.setdefault(fact.agent, []).append(fact)
+    turns = [
+        (agent.keyless, turn, fact.order, fact)
+        for agent, mine in of_agent.items()
+        for turn, fact in enumerate(nsmallest(most, mine, key=_order))
+    ]
+    return [fact for *_, fact in nsmallest(most, turns, key=lambda turn: turn[:3])]
 
-    def _pending(self, item: Item) -> Request | None:
-        found = self._find(item)
-        return found if isinstance(found, Request) and found.pending else None
 
-    def _find(self, item: Item) -> Request | Note | None:
-        if item.kind in NOTED:
-            return self._note(item.ref)
-        return self._request(item.ref)
+def end(facts: Iterable[ItemFact], at: datetime) -> datetime | None:
+    """Return when there is nothing more to tell of any of these; None: never."""
+    ends = [fact.end(at) for fact in facts]
+    known = [one for one in ends if one is not None]
+    return max(known) if len(known) == len(ends) else None
+
+
+def _order(fact: ItemFact) -> tuple[int, datetime, str]:
+    return fact.order

@@ -146,7 +146,7 @@ class Outbox(Actor):
     def pending(self, delivery: Delivery) -> tuple[Item, ...]:
         """Return what a message should still tell of, were it sent now."""
         items = (item for item in delivery.items if not self._notes.ended(item.ref))
-        return tuple(item for item in items if self._facts.of_use(item))
+        return tuple(item for item in items if self._facts.find(item).of_use)
 
     def waiting(self, at: datetime) -> Iterator[tuple[str, str, int, datetime]]:
         """Yield each recipient and channel for whom something waits, how much, and until when."""

@@ -3,10 +3,11 @@
 The bus and the web both come here, each with the name of whom it has recognised.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine
+import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import anyio
 import anyio.abc
@@ -88,6 +89,8 @@ from safetyd.operators.views.request_view import history, pending, request
 from safetyd.operators.views.status_view import safe_mode, status
 from safetyd.operators.views.top_bar_view import top_bar
 
+log = logging.getLogger("safetyd.operators")
+
 WRITTEN_S: Final = 1.0
 
 # What is shown of one proposal; a message on the bus holds a quarter of a megabyte.
@@ -145,10 +148,12 @@ class CommandRunner:
             StopCommand: lambda _runner, asker, command: self._stop(asker, command),
             ResumeCommand: lambda _runner, asker, command: self._resume(asker, command),
             ResetCommand: lambda _runner, asker, command: self._reset(asker, command),
-            ReloadCommand: lambda _runner, asker, _: self._start(self._reload, asker),
+            ReloadCommand: lambda _runner, asker, _: self.work(
+                asker, partial(self._reload, asker.by)
+            ),
             StatusQuestion: lambda _runner, asker, _: self._ask_status(asker),
             SafeModeQuestion: lambda _runner, asker, asked: self._safe_mode(asker, asked),
-            HealthQuestion: lambda _runner, asker, _: self._start(self._health, asker),
+            HealthQuestion: lambda _runner, asker, _: self.work(asker, self._around.health),
             ExplainQuestion: lambda _runner, asker, asked: self._explain(asker, asked),
             **dict([found(DecisionsQuestion, self._recent_decisions, self._decisions)]),
             **dict.fromkeys(
@@ -185,9 +190,6 @@ class CommandRunner:
             asker.answered(await anyio.to_thread.run_sync(search, rests))
 
         self._begin_search(asker, answer)
-
-    def _start(self, do: Callable[[Asker], Coroutine[Any, Any, None]], asker: Asker) -> None:
-        self._tasks.start_soon(do, asker)
 
     def _review(self, asker: Asker, command: ReviewCommand) -> None:
         """Take a person's answers to requests."""
@@ -245,18 +247,21 @@ class CommandRunner:
 
         self._mailbox.put(EventEnvelope(made, lambda: asker.answered(DONE)))
 
-    async def _reload(self, asker: Asker) -> None:
-        errors = await self._around.reload(asker.by)
-        if errors:
-            asker.answered(refused("config_rejected", "\n".join(errors)))
-        else:
-            asker.answered(Reloaded(ok=True, next_start=self._around.facts().next_start))
+    async def _reload(self, by: str) -> Reply:
+        if errors := await self._around.reload(by):
+            return refused("config_rejected", "\n".join(errors))
+        return Reloaded(ok=True, next_start=self._around.facts().next_start)
 
     async def _work(self, asker: Asker, work: Work) -> None:
+        """Answer with the result of some work; what fails is logged, and the daemon goes on."""
         try:
-            asker.answered(await work())
+            answer = await work()
         except CommandRefused as exc:
-            asker.answered(refused(exc.code, str(exc)))
+            answer = refused(exc.code, str(exc))
+        except Exception:
+            log.exception("a call could not be answered")
+            answer = INTERNAL_ERROR
+        asker.answered(answer)
 
     async def _look_up(self, asker: Asker, work: Work) -> None:
         """Wait for another thread or program, which takes nothing from agents: one at a time."""
@@ -273,9 +278,6 @@ class CommandRunner:
     def _safe_mode(self, asker: Asker, asked: SafeModeQuestion) -> None:
         check_kernel(asked.agent)
         self.inquire(asker, lambda engine, moment: safe_mode(engine, moment, asked.agent))
-
-    async def _health(self, asker: Asker) -> None:
-        asker.answered(await self._around.health())
 
     def _recent_decisions(self, asked: DecisionsQuestion) -> DecisionsAnswer | None:
         recent = self._around.recent
@@ -316,6 +318,9 @@ class CommandRunner:
                 await answer(rests)
             except OSError as exc:
                 asker.answered(refused("unreadable", f"the audit files cannot be read: {exc}"))
+            except Exception:
+                log.exception("a search could not be finished")
+                asker.answered(INTERNAL_ERROR)
             self._question_limits.charge(asker.by, uptime() - begun - rests.total_s)
         self._searches.discard(asker.by)
 

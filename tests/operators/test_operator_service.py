@@ -24,6 +24,7 @@ from safetyd.journal.audit import Audit
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.notify.notifier import Notifier
+from safetyd.operators import command_runner
 from safetyd.operators.command_runner import CommandRunner, Surroundings
 from safetyd.operators.contract.history_contract import (
     CommitAnswer,
@@ -133,6 +134,8 @@ class OperatorRig:
     async def commit(self, by: str, question: CommitQuestion) -> CommitAnswer:
         """Answer aside of the engine; a project is refused."""
         await anyio.to_thread.run_sync(lambda: None)
+        if question.project == BROKEN:
+            raise RuntimeError(BROKEN)
         if question.project:
             raise CommandRefused("not_found", question.project)
         return CommitAnswer(ok=True, project="", commit=question.commit, message=by, diff="")
@@ -616,6 +619,7 @@ async def test_audit_files_that_cannot_be_read_make_no_report(rig: OperatorRig) 
     assert (await rig.answer())["code"] == "unreadable"
 
 
+BROKEN = "broken in the middle"
 ASIDE = {
     "control": ("rollback", {"commit": "abcd", "kind": "soft", "reason": "why"}, "project"),
     "query": ("commit", {"commit": "abcd"}, "message"),
@@ -662,6 +666,32 @@ async def test_a_declaration_that_nothing_answers_is_an_error_at_start(
             handlers={},
             question_limits=rig.settings.question_limits,
         )
+
+
+@pytest.mark.parametrize("verb", ASIDE)
+async def test_what_fails_aside_of_the_engine_is_answered_and_the_next_is_too(
+    rig: OperatorRig, verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (command, fields, _), say = ASIDE[verb], getattr(rig, verb)
+
+    say(command, **fields, project=BROKEN)
+
+    assert (await rig.answer())["code"] == "internal"
+    assert BROKEN in caplog.text
+    say(command, **fields)
+    assert (await rig.answer())["ok"]
+
+
+async def test_a_search_that_fails_is_answered_and_the_next_is_too(
+    rig: OperatorRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(command_runner, "NewestFirst", None)
+        rig.query("decisions")
+        assert (await rig.answer())["code"] == "internal"
+
+    rig.query("decisions")
+    assert (await rig.answer())["ok"]
 
 
 async def test_questions_aside_of_the_engine_wait_for_one_another(rig: OperatorRig) -> None:

@@ -197,9 +197,8 @@ class Telegram(Channel):
         context, does = self._context, tap.data[:1]
 
         def plan(state: EngineState, moment: Moment) -> Carried[Said]:
-            by = recipient_at(context.tables(), self.name, str(tap.from_.id))
             link = self._link(state, tap.data)
-            if not by or (link is not None and link.recipient != by):
+            if not self._is_theirs(link, tap.from_.id):
                 return Carried((), Said(STRANGER, stranger=True))
             request = None if link is None else state.approvals.find(link.request_id)
             if link is not None and does == TEST:
@@ -209,7 +208,7 @@ class Telegram(Channel):
                 return Carried((), Said(UNKNOWN))
             given = Given(
                 answer="approved" if does == APPROVE else "denied",
-                by=by,
+                by=link.recipient,
                 via=link.via,
                 assurance="account",
                 delivery=link.delivery,
@@ -219,6 +218,13 @@ class Telegram(Channel):
             return Carried(done.events, Said(SAID[done.answer], request.id))
 
         return plan
+
+    def _is_theirs(self, link: SentLink | None, user: int) -> bool:
+        """Return True if a button is in a user's own message, or in none and they have some."""
+        tables = self._context.tables()
+        if link is None:
+            return bool(recipient_at(tables, self.name, str(user)))
+        return address_of(tables, link.recipient, self.name) == str(user)
 
     def _link(self, state: EngineState, data: str) -> SentLink | None:
         """Return what a button was made for, None if it is not ours or not valid any more."""

@@ -12,7 +12,14 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Self, cast
 
-from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, Undefined
+from jinja2 import (
+    BytecodeCache,
+    Environment,
+    PackageLoader,
+    StrictUndefined,
+    Undefined,
+    select_autoescape,
+)
 from jinja2.bccache import Bucket
 from jinja2.utils import missing
 from markupsafe import Markup, escape
@@ -20,6 +27,11 @@ from markupsafe import Markup, escape
 from safetyd.core.text.time_words import in_utc
 from safetyd.core.text.visible_text import pieces
 from safetyd.host import write_whole
+
+# Every template escapes values, except those that make plain text.
+ESCAPES = select_autoescape(
+    enabled_extensions=(), disabled_extensions=("txt",), default_for_string=True, default=True
+)
 
 
 class AbsentField(Undefined):
@@ -73,7 +85,7 @@ def environment(package: str, begin: str = "", **filters: Callable[..., object])
     """
     made = Environment(
         loader=PackageLoader(package),
-        autoescape=True,
+        autoescape=ESCAPES,  # noqa: S701 - of plain text only
         undefined=AbsentField,
         trim_blocks=True,
         lstrip_blocks=True,

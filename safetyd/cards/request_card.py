@@ -31,6 +31,7 @@ MAX_DIFFS: Final = 20
 MAX_COLOURED: Final = 4000  # lines of a diff that are coloured; a longer one is plain text
 TEXT: Final = "text"  # the field that comes first
 DEADLINE: Final = "deadline"
+EXACT: Final = "exact text"
 
 # Entries of a context or unknown fields that name who receives something.
 _RECIPIENTS: Final = ("to", "cc", "bcc", "recipient", "recipients")
@@ -113,6 +114,7 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
     asked: datetime  # times are in the reader's zone
     deadline: datetime | None = None
     silence: str = ""  # what happens without an answer
+    cost: str = ""  # an amount
     digest: str  # short
     count: int = 1  # how often it was proposed
     others: int = 0  # further requests of its agent that the message does not show
@@ -149,10 +151,8 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_text(self, chars: int) -> Self:
         """Return the card with at most so many characters of its first field."""
-        shown, cut = cut_middle(self.fields[0].text, chars)
-        if not cut:
-            return self
-        return self.with_field(0, shown, cut)
+        shown, cut = cut_middle(self.fields[0].text, chars) if self.fields else ("", 0)
+        return self.with_field(0, shown, cut) if cut else self
 
     def with_field(self, at: int, shown: str, cut: int) -> Self:
         """Return the card with another text in one field, of which `cut` characters are missing."""
@@ -199,6 +199,7 @@ def request_card(details: RequestDetails, zone: tzinfo | None, now: datetime) ->
         asked=details.asked_at.astimezone(zone),
         deadline=None if details.deadline is None else details.deadline.astimezone(zone),
         silence=_silence(details),
+        cost=_amount(details.proposal),
         digest=short_digest(details.digest),
         count=details.repeats + 1,
         fields=tuple(_fields(details, zone, now)),
@@ -226,7 +227,6 @@ def _fields(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iter
     yield from _attached(details.proposal)
     yield from _reasons(details)
     yield from _known("asked", "asked", [_asked(details, zone)])
-    yield from _known("id", "request", [details.id])
     earlier = (_earlier(row, zone) for row in details.before)
     yield from _known("before", "earlier answers to this kind", earlier)
 
@@ -246,7 +246,8 @@ def _action(details: RequestDetails) -> Iterator[CardField]:
     ends = (end or "more than anybody could follow" for end in details.resolved)
     yield from _known("resolved", "paths lead to", ends, bound=True)
     yield from _known("folder", "folder", [_folder(details)], bound=proposal.cwd is not None)
-    yield from _known("cost", "cost", [_cost(proposal)], bound=proposal.cost_usd is not None)
+    cost = f"{amount}, as the agent says" if (amount := _amount(proposal)) else "not said"
+    yield from _known("cost", "cost", [cost], bound=bool(amount))
     yield from _said("tokens", "tokens", msgspec.to_builtins(proposal.tokens), bound=True)
     yield from _known("gives", "ALSO", [details.gives], bound=True)
 
@@ -279,7 +280,7 @@ def _attached(proposal: Proposal) -> Iterator[CardField]:
 def _reasons(details: RequestDetails) -> Iterator[CardField]:
     """Yield the agent's reasons."""
     proposal = details.proposal
-    yield from _said("rationale", "why, as the agent says", proposal.rationale)
+    yield from _said("rationale", "why (the agent says)", proposal.rationale)
     if proposal.text:
         yield from _said("description", "description", proposal.description)
     yield from _said("rollback", "rollback plan", proposal.rollback)
@@ -294,7 +295,7 @@ def _what(details: RequestDetails) -> CardField:
         marks = tuple(part for verdict in details.verdicts for part in verdict.parts)
         return CardField(
             name=TEXT,
-            title="exact text",
+            title=EXACT,
             lines=tuple(proposal.text.split("\n")),
             agent=True,
             bound=True,
@@ -307,7 +308,7 @@ def _what(details: RequestDetails) -> CardField:
     if proposal.description:
         title = "description (the agent gave no exact text)"
         return CardField(name=TEXT, title=title, lines=described, agent=True, bound=True)
-    return CardField(name=TEXT, title="exact text", lines=("the agent gave none",), bound=True)
+    return CardField(name=TEXT, title=EXACT, lines=("the agent gave none",), bound=True)
 
 
 def _part_lines(details: RequestDetails) -> Iterator[str]:
@@ -337,10 +338,8 @@ def _folder(details: RequestDetails) -> str:
     return f"that of project {project}; the agent names none" if project else "the agent names none"
 
 
-def _cost(proposal: Proposal) -> str:
-    if proposal.cost_usd is None:
-        return "not said"
-    return f"{dollars(nano(proposal.cost_usd))}, as the agent says"
+def _amount(proposal: Proposal) -> str:
+    return "" if proposal.cost_usd is None else dollars(nano(proposal.cost_usd))
 
 
 def _deadline(details: RequestDetails, zone: tzinfo | None, now: datetime) -> str:

@@ -2,16 +2,19 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, tzinfo
+from datetime import datetime
 from socket import gethostname
 from typing import Final, Literal, Protocol
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from safetyd.core.approvals.assurance import approvable, risk_within, says_all
+from safetyd.cards.note_cards import AlertCard, Card, DigestCard, SingleCard, SummaryCard
+from safetyd.cards.request_card import CardField, RequestCard, request_card
+from safetyd.core.approvals.assurance import approvable, risk_within
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
+from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import (
     SHOWN,
     Item,
@@ -20,25 +23,23 @@ from safetyd.core.events.notification_events import (
     SheetRule,
     SheetSection,
 )
-from safetyd.core.messages.binding import besides, diff_of, object_of
-from safetyd.core.messages.proposal import Proposal, Risk
+from safetyd.core.messages.proposal import Risk
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.recipients import Recipient
-from safetyd.notify.message import Notice, Privacy, Topic, as_entry
+from safetyd.notify.channel_templates import ChannelTemplates
+from safetyd.notify.message import Notice, Privacy
 from safetyd.notify.sanitize import harmless, harmless_nearly, one_line
-from safetyd.operators.views.request_facts import (
-    SECTIONS,
-    RequestFacts,
-    facts_of,
-    folder_of,
-    short_digest,
-)
+from safetyd.operators.views.request_view import details
 
 TEXT_CHARS: Final = 500
 SUMMARY_CHARS: Final = 4000
-LINE_CHARS: Final = 160
+LINE_CHARS: Final = 250  # of a name
 SHEET_CHARS: Final = 600  # of a line of a report
-RULES: Final = 5
+FIELD_CHARS: Final = 100_000  # more than an agent can send
+_ASKED: Final = frozenset({"request", "reminder", "last_call", "expired"})
+_SUMMARY: Final = frozenset(
+    {"risk", "deadline", "asked"}
+)  # fields that `privacy = "summary"` shows
 
 NotNow = Literal["cancelled", "expired", "quiet"]
 
@@ -78,7 +79,9 @@ class Composer:
         links: MakesLinks,
         destination: Callable[[str, str], Destination],
         machine: str = "",
+        templates: ChannelTemplates | None = None,
     ) -> None:
+        self._templates = templates or ChannelTemplates()
         self._links = links
         self._destination = destination  # of a recipient and a channel
         self._machine = machine or gethostname()
@@ -111,52 +114,52 @@ class Composer:
     ) -> Notice:
         """Return what a delivery says of these items."""
         recipient = _recipient(state, delivery.recipient)
-        zone = ZoneInfo(recipient.quiet.timezone)
+        now = at.astimezone(ZoneInfo(recipient.quiet.timezone))
         destination = self._destination(delivery.recipient, delivery.channel)
-        topics = tuple(self._topics(state, delivery, items, zone, destination))
-        more = len(items) - len(topics) + delivery.left
-        if len(topics) + more > 1:
-            topics = tuple(
-                as_entry(topic, len(topic.text), destination.privacy) for topic in topics
-            )
-        asked = [topic for topic in topics if topic.link]
+        cards = tuple(self._cards(state, delivery, items, now, destination))
         return Notice(
             delivery=delivery.id,
             channel=delivery.channel,
             recipient=delivery.recipient,
             address=destination.address,
             urgency=delivery.urgency,
-            topics=topics,
-            more=more,
+            card=self.joined(delivery, cards, len(items) - len(cards) + delivery.left),
             held_back=delivery.held_back,
-            digest=delivery.digest,
             again=again,
-            at=at.astimezone(zone),
+            at=now,
             thread=items[0].ref if len(items) == 1 else "",
-            list_link=self.link(delivery.id, "", delivery.recipient) if len(asked) > 1 else "",
             here_only=self._links.here_only,
             machine=self._machine,
             privacy=destination.privacy,
+            templates=self._templates,
         )
 
-    def _topics(
+    def joined(self, delivery: Delivery, cards: tuple[SingleCard, ...], more: int) -> Card:
+        """Return the only card, or the card of several."""
+        if len(cards) == 1 and not more:
+            return cards[0]
+        linked = sum(bool(card.link) for card in cards) > 1
+        link = self.link(delivery.id, "", delivery.recipient) if linked else ""
+        return DigestCard(cards=cards, more=more, quiet=delivery.digest, list_link=link)
+
+    def _cards(
         self,
         state: EngineState,
         delivery: Delivery,
         items: tuple[Item, ...],
-        zone: tzinfo,
+        now: datetime,
         destination: Destination,
-    ) -> Iterator[Topic]:
+    ) -> Iterator[SingleCard]:
         others = Counter(_agent(state, item) for item in items[SHOWN:])
         for item in items[:SHOWN]:
             request, note = state.approvals.find(item.ref), state.outbox.note(item.ref)
             if request is not None:
-                topic = self._asked(state, delivery, item, request, zone, destination)
-                yield _with_others(topic, others.pop(request.agent, 0))
+                card = self._asked(state, delivery, item, request, now, destination)
+                yield msgspec.structs.replace(card, others=others.pop(request.agent, 0))
             elif note is not None:
                 tested = note.kind == "test"
                 link = self.link(delivery.id, note.id, delivery.recipient) if tested else ""
-                yield _noted(note, link)
+                yield noted(note, link, destination.privacy)
 
     def _asked(
         self,
@@ -164,64 +167,26 @@ class Composer:
         delivery: Delivery,
         item: Item,
         request: Request,
-        zone: tzinfo,
+        now: datetime,
         destination: Destination,
-    ) -> Topic:
-        asked, proposal, facts = request.asked, request.asked.proposal, facts_of(request)
-        text, why = _said(request)
-        shown = harmless_nearly(text, TEXT_CHARS)
-        topic = Topic(
-            kind=item.kind,
-            ref=request.id,
-            title=one_line(_title(request), LINE_CHARS),
-            urgency=request.urgency,
-            action=one_line(asked.type, LINE_CHARS),
-            target=one_line(_target(proposal), LINE_CHARS),
-            text=shown.text,
-            cut=shown.cut,
-            exact=not facts.lack,
-            whole=says_all(proposal) and not request.gives,
-            agent=request.agent,
-            session=one_line(proposal.session or "", LINE_CHARS),
-            project=one_line(proposal.project or "", LINE_CHARS),
-            folder=one_line(folder_of(facts), LINE_CHARS),
-            beside=one_line(
-                ", ".join(filter(None, (request.gives, *_beside(proposal, facts)))), LINE_CHARS
-            ),
-            why=harmless(why, TEXT_CHARS).text,
-            rules=tuple(one_line(str(rule), LINE_CHARS) for rule in facts.verdicts[:RULES]),
-            parts=tuple(one_line(line, LINE_CHARS) for line in _parts(facts)),
-            risk=facts.risk,
-            reversibility=facts.undoing.replace("_", " "),
-            cost=facts.cost,
-            asked=asked.at.astimezone(zone),
-            until=None if request.deadline is None else request.deadline.astimezone(zone),
-            silence=facts.silence,
-            digest=short_digest(facts.digest),
-            count=request.repeats + 1,
-        )
-        if not request.pending:
-            return topic
-        return self._with_ways(state, topic, delivery, request, destination)
-
-    def _with_ways(
-        self,
-        state: EngineState,
-        topic: Topic,
-        delivery: Delivery,
-        request: Request,
-        destination: Destination,
-    ) -> Topic:
-        """Add how a request can be answered."""
-        ways, pending = state.approve_via(request), state.approvals.pending()
-        may = destination.codes and approvable(request, "link", ways)
-        return msgspec.structs.replace(
-            topic,
-            link=self.link(delivery.id, request.id, delivery.recipient),
-            code=self._links.code(request.id, delivery.recipient, pending) if may else "",
-            by_reply=len(delivery.items) == 1 and _by_reply(request, ways, destination.reply_risk),
-            commands=facts_of(request).commands,
-        )
+    ) -> RequestCard:
+        """Return a request in harmless words, with the ways to answer it."""
+        known = details(state, Moment(now, 0.0), request, grants=False)
+        card = request_card(known, now.tzinfo, now)
+        kind = item.kind if item.kind in _ASKED else "request"
+        card = msgspec.structs.replace(card, kind=kind)
+        if request.pending:
+            ways = tuple(_ways(state, delivery, request, destination))
+            pending = state.approvals.pending()
+            code = self._links.code(request.id, delivery.recipient, pending)
+            card = msgspec.structs.replace(
+                card,
+                approve_by=ways,
+                link=self.link(delivery.id, request.id, delivery.recipient),
+                code=code if "link" in ways else "",
+                deny_code=code if destination.codes else "",
+            )
+        return discreet(harmless_card(card), destination.privacy)
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         """Return where a message leads; without `ref` to the list of all that it tells of."""
@@ -245,35 +210,78 @@ def _agent(state: EngineState, item: Item) -> str:
     return "" if request is None else request.agent
 
 
-def _with_others(topic: Topic, others: int) -> Topic:
-    """Add that its agent asks more than is shown, if so."""
-    if not others:
-        return topic
-    return msgspec.structs.replace(topic, title=f"{topic.title}, and {others:,} more")
+def _ways(
+    state: EngineState, delivery: Delivery, request: Request, destination: Destination
+) -> Iterator[str]:
+    """Yield the ways that may approve a request from a message."""
+    ways, risk = state.approve_via(request), request.asked.risk
+    if destination.codes and approvable(request, "link", ways):
+        yield "link"
+    if approvable(request, "desktop", ways):
+        yield "desktop"
+    most = destination.reply_risk
+    replies = most is not None and risk_within(risk, most) and len(delivery.items) == 1
+    if replies and approvable(request, "sms", ways):
+        yield "sms"
 
 
-def _by_reply(request: Request, ways: tuple[str, ...], most: Risk | None) -> bool:
-    """Say whether a reply can approve: an SMS must show all that would be done."""
-    if most is None or not risk_within(request.asked.risk, most):
-        return False
-    return approvable(request, "sms", ways)
+def harmless_card(card: RequestCard) -> RequestCard:
+    """Return a card whose words do no harm in a message; what they lose is named."""
+    fields = tuple(map(_harmless_field, card.fields))
+    clean = msgspec.structs.replace(
+        card,
+        type=one_line(card.type, LINE_CHARS),
+        project=one_line(card.project, LINE_CHARS),
+        fields=fields,
+    )
+    seen = (field.text.replace("\n", "").isprintable() for field in card.fields if field.bound)
+    return clean if all(seen) else clean.without("characters that cannot be printed")
 
 
-def _noted(note: Note, link: str) -> Topic:
-    limit = SUMMARY_CHARS if note.kind == "summary" else TEXT_CHARS
-    shown = harmless_nearly(note.text, limit)
-    return Topic(
-        kind=note.kind,
-        ref=note.id,
+def _harmless_field(field: CardField) -> CardField:
+    lines: tuple[str, ...]
+    if field.agent:
+        lines = tuple(harmless(field.text, FIELD_CHARS).text.split("\n"))
+    else:
+        lines = tuple(one_line(line, FIELD_CHARS) for line in field.lines)
+    return msgspec.structs.replace(
+        field,
+        title=one_line(field.title, LINE_CHARS),
+        lines=lines,
+        label=one_line(field.label, LINE_CHARS),
+        marks=(),
+    )
+
+
+def discreet(card: RequestCard, privacy: Privacy) -> RequestCard:
+    """Return a card with as much as its channel is to be trusted with."""
+    if privacy == "full":
+        return card
+    shown = _SUMMARY if privacy == "summary" else ()
+    fields = tuple(field for field in card.fields if field.name in shown)
+    bare = msgspec.structs.replace(card, project="", fields=fields)
+    return bare.without("what exactly would be done")
+
+
+def noted(note: Note, link: str, privacy: Privacy) -> AlertCard | SummaryCard:
+    """Return an alert, a summary or a test in harmless words."""
+    summary = note.kind == "summary"
+    shown = harmless_nearly(note.text, SUMMARY_CHARS if summary else TEXT_CHARS)
+    full = privacy == "full"
+    kind = SummaryCard if summary else AlertCard
+    card = kind(
+        id=note.id,
         title=one_line(note.title, LINE_CHARS),
         urgency=note.urgency,
-        text=shown.text,
-        cut=shown.cut,
+        text=shown.text if full else "",
+        cut=shown.cut if full else 0,
         agent=note.agent or "",
         count=note.count,
         link=link,
-        sheet=None if note.sheet is None else _shown_sheet(note.sheet),
+        sheet=_shown_sheet(note.sheet) if full and note.sheet else None,
     )
+    tested = note.kind == "test" and isinstance(card, AlertCard)
+    return msgspec.structs.replace(card, kind="test") if tested else card
 
 
 def _shown_sheet(sheet: NoteSheet) -> NoteSheet:
@@ -292,57 +300,3 @@ def _shown_sheet(sheet: NoteSheet) -> NoteSheet:
         ),
         more=sheet.more,
     )
-
-
-def _said(request: Request) -> tuple[str, str]:
-    """Return what would be done, exactly or as it is described, and the agent's reasons."""
-    proposal = request.asked.proposal
-    if proposal.text:
-        return proposal.text, proposal.rationale or proposal.description
-    if request.own:
-        return f"End the pause of {request.agent}: {proposal.description}", ""
-    return proposal.description, proposal.rationale
-
-
-def _parts(facts: RequestFacts) -> tuple[str, ...]:
-    """Return the parts of a command that do not pass; of a single one the reason has told."""
-    return facts.part_lines if len(facts.part_lines) > 1 else ()
-
-
-def _title(request: Request) -> str:
-    project = request.asked.proposal.project
-    return f"{request.asked.type} by {request.agent}{f' in {project}' if project else ''}"
-
-
-def _beside(proposal: Proposal, facts: RequestFacts) -> Iterator[str]:
-    """Yield by name what an approval covers besides the text, so that people look at it."""
-    diff = diff_of(proposal)
-    if isinstance(diff, str) and diff:
-        yield f"a diff of {len(diff.splitlines()):,} lines"
-    for name in besides(proposal):
-        if name == "cwd" and _fits(folder_of(facts)):
-            continue
-        yield _with_keys(name, getattr(proposal, name))
-    if proposal.tokens is not None:
-        yield "tokens"
-    if not proposal.text.replace("\n", "").isprintable():
-        yield "characters that cannot be printed"
-
-
-def _fits(words: str) -> bool:
-    """Return True if a line of a message shows all of these words."""
-    return len(words) <= LINE_CHARS and words.isprintable()
-
-
-def _with_keys(name: str, said: object) -> str:
-    """Return the name of a field, and the keys in it that agents choose."""
-    keys = ", ".join(key for key in object_of(said) if key != "diff")
-    return f"{SECTIONS[name] if name == 'extra' else name}{f' ({keys})' if keys else ''}"
-
-
-def _target(proposal: Proposal) -> str:
-    target = proposal.target
-    if target is not None:
-        named = (target.label, target.name, target.app, target.url)
-        return next(filter(None, named), "")
-    return ", ".join(proposal.paths) or proposal.remote or ""

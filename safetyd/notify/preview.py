@@ -2,24 +2,28 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 
+from safetyd.cards.note_cards import DigestCard, SingleCard
+from safetyd.cards.request_card import RequestCard, request_card
+from safetyd.cards.request_details import RequestDetails
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import SHOWN, Item
-from safetyd.core.messages.proposal import Urgency
+from safetyd.core.messages.proposal import Proposal, Urgency
+from safetyd.core.messages.verdict import ASK, Verdict
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.outbox.escalation import steps
 from safetyd.core.recipients import Recipient
 from safetyd.core.text.time_words import clock
 from safetyd.notify.channel_config import NotificationsConfig
-from safetyd.notify.compose import Composer
-from safetyd.notify.message import Notice, Topic
+from safetyd.notify.compose import Composer, discreet
+from safetyd.notify.message import Notice
 from safetyd.operators.contract.notification_contract import (
     PreviewAnswer,
     PreviewQuestion,
@@ -27,41 +31,52 @@ from safetyd.operators.contract.notification_contract import (
 )
 from safetyd.operators.replies import Refusal, refused
 from safetyd.operators.views.paging import fitting
-from safetyd.operators.views.request_facts import ProposalFacts, RequestFacts
 
 log = logging.getLogger("safetyd.notify")
 MAX_STEPS: Final = 6  # steps that are shown
 GIVEN: Final = timedelta(hours=1)
 CODE: Final = "4821"
 
-_FACTS: Final = RequestFacts(
+_SAMPLE: Final = RequestDetails(
     id="req_5a3f1e5a3f1e",
     agent="nightly",
     type="push",
-    digest="9f3c1a20b7d4",
-    risk="high",
-    reversibility="irreversible",
-    proposal=ProposalFacts(cost_usd=0.02),
-)
-
-_TOPIC: Final = Topic(
-    kind="request",
-    ref=_FACTS.id,
-    title=f"{_FACTS.type} by {_FACTS.agent}",
-    urgency="normal",
-    action=_FACTS.type,
-    target="origin",
+    unknown=False,
     text="git push origin main",
-    agent=_FACTS.agent,
-    session="s-12",
-    why="All tests pass, and the fix is wanted in today's release.",
-    rules=("classify.requires_permission: push needs a person",),
-    risk=_FACTS.risk,
-    reversibility=_FACTS.undoing,
-    cost=_FACTS.cost,
-    silence=_FACTS.silence,
-    digest=_FACTS.digest,
-    commands=_FACTS.commands,
+    description="",
+    whole=True,
+    urgency="normal",
+    risk="high",
+    rule="classify.requires_permission",
+    reason="push needs a person",
+    asked_at=datetime.fromtimestamp(0, UTC),
+    deadline=None,
+    left_s=None,
+    until=None,
+    repeats=0,
+    digest="sha256:9f3c1a20b7d4",
+    permission=False,
+    undeliverable=False,
+    state="pending",
+    proposal=Proposal(
+        type="push",
+        text="git push origin main",
+        rationale="All tests pass, and the fix is wanted in today's release.",
+        session="s-12",
+        cost_usd=0.02,
+    ),
+    verdicts=(Verdict("classify", ASK, "classify.requires_permission", "push needs a person"),),
+    tier="requires_permission",
+    reversibility="irreversible",
+    gives="",
+    resolved=(),
+    answer=None,
+    valid_until=None,
+    denied_until=None,
+    used="",
+    claimant=None,
+    before=(),
+    told=(),
 )
 
 
@@ -143,36 +158,41 @@ class Previews:
             expires=None,
         )
         notice = self._composer.notice(engine, delivery, items, moment.at)
-        return _without_codes(notice) if items else self._sampled(notice, asked)
+        if items:
+            return _without_codes(notice)
+        cards = (self._sampled(notice, asked),) * min(asked.batch, SHOWN)
+        card = self._composer.joined(delivery, cards, asked.batch - len(cards))
+        return msgspec.structs.replace(notice, card=card)
 
-    def _sampled(self, notice: Notice, asked: PreviewQuestion) -> Notice:
-        """Put samples into a message that is about nothing."""
-        link = self._composer.link(notice.delivery, _TOPIC.ref, notice.recipient)
-        topic = msgspec.structs.replace(
-            _TOPIC,
-            urgency=asked.urgency,
-            asked=notice.at,
-            until=notice.at + GIVEN,
-            link=link,
+    def _sampled(self, notice: Notice, asked: PreviewQuestion) -> RequestCard:
+        """Return a sample of a request for a message that is about nothing."""
+        given = msgspec.structs.replace(
+            _SAMPLE, urgency=asked.urgency, asked_at=notice.at, deadline=notice.at + GIVEN
+        )
+        card = msgspec.structs.replace(
+            request_card(given, notice.at.tzinfo, notice.at),
+            link=self._composer.link(notice.delivery, given.id, notice.recipient),
+            approve_by=("link", "sms", "desktop"),
             code=CODE,
+            deny_code=CODE,
         )
-        topics = (topic,) * min(asked.batch, SHOWN)
-        list_link = self._composer.link(notice.delivery, "", notice.recipient)
-        return msgspec.structs.replace(
-            notice,
-            topics=topics,
-            more=asked.batch - len(topics),
-            list_link=list_link if len(topics) > 1 else "",
-        )
+        return discreet(card, notice.privacy)
 
 
 def _without_codes(notice: Notice) -> Notice:
-    """Put a sample in the place of each code: who may look may not approve."""
-    topics = tuple(
-        msgspec.structs.replace(topic, code=CODE) if topic.code else topic
-        for topic in notice.topics
-    )
-    return msgspec.structs.replace(notice, topics=topics)
+    """Put a sample in the place of each code: whoever may look may not approve."""
+    card = notice.card
+    if isinstance(card, DigestCard):
+        cards = tuple(map(_without_code, card.cards))
+        return msgspec.structs.replace(notice, card=msgspec.structs.replace(card, cards=cards))
+    return msgspec.structs.replace(notice, card=_without_code(card))
+
+
+def _without_code(card: SingleCard) -> SingleCard:
+    if not isinstance(card, RequestCard):
+        return card
+    code, deny_code = CODE if card.code else "", CODE if card.deny_code else ""
+    return msgspec.structs.replace(card, code=code, deny_code=deny_code)
 
 
 def _when(engine: EngineState, at: datetime, asked: PreviewQuestion, person: Recipient) -> str:

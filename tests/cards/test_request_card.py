@@ -70,11 +70,11 @@ def test_fields_come_in_one_order_with_what_an_approval_covers_first() -> None:
     assert names(card) == [
         *("text", "recipients", "project", "target", "paths", "folder", "cost", "risk"),
         *("deadline", "rules", "context.diff", "context", "extra", "model", "session"),
-        *("rationale", "description", "rollback", "asked", "id"),
+        *("rationale", "description", "rollback", "asked"),
     ]
     assert {each.name for each in card.fields if not each.bound} == {
         *("risk", "deadline", "rules", "session", "rationale", "description", "rollback"),
-        *("asked", "id"),
+        "asked",
     }
     assert card.title == "push by code in shop"
     assert card.find("recipients") == "to: a@b.example"
@@ -309,7 +309,7 @@ def test_a_card_names_what_it_drops_and_offers_no_approval_of_it() -> None:
 
     fewer, least = card.first(names(card).index("rationale")), card.first(at_folder)
 
-    assert fewer.left_out == ("why, as the agent says", "rollback plan", "asked", "request")
+    assert fewer.left_out == ("why (the agent says)", "rollback plan", "asked")
     assert (fewer.whole, fewer.code, fewer.approve_by) == (True, "4821", ("link",))
     assert "folder" in least.left_out
     assert (least.whole, least.code, least.approve_by) == (False, "", ())

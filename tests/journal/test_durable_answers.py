@@ -109,8 +109,8 @@ class Watcher:
             self.wrong.append(f"{text} is ahead of the journal, which has {len(durable)} events")
         if set(_REQUEST.findall(text)) - asked.keys():
             self.wrong.append(f"{text} names a request that is not in the journal")
-        topics = message.topics if isinstance(message, Notice) else ()
-        if any(asked[topic.ref] < topic.count for topic in topics):
+        cards = message.cards if isinstance(message, Notice) else ()
+        if any(asked[card.id] < card.count for card in cards):
             self.wrong.append(f"{text} counts a repeat that is not in the journal")
 
 

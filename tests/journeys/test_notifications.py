@@ -179,7 +179,7 @@ def test_an_entry_of_a_batch_can_be_approved_only_if_it_shows_everything(
         type="send_email",
         text="Dear Bob, here is the offer.",
         target={"label": "bob@example.com"},
-        context={"diff": "+a\n-b\n c", "attachment": "offer.pdf"},
+        context={"diff": "+a\n" * 400, "attachment": "offer.pdf"},
         cost_usd=4,
     )
     long = ask(daemon, "p1", "three", text="git push origin " + "branch-" * 200)
@@ -191,20 +191,20 @@ def test_an_entry_of_a_batch_can_be_approved_only_if_it_shows_everything(
     page = everywhere.mail.received[0].page
     said = " ".join(arrival.words.split())
 
-    names = "a diff of 3 lines, target, context (attachment)"
-    assert f"Not shown here: {names}. Review it before you approve." in said
-    assert f"Not shown here: {names}." in " ".join(page.split())
-    assert topics[mail]["left_out"] == names
-    assert topics[long]["left_out"].endswith("more characters")
+    names = "a diff of 400 lines, context (attachment)"
+    assert f"Not shown here: {names}, " in said
+    assert f"Not shown here: {names}, " in " ".join(page.split())
+    assert topics[mail]["left_out"].startswith(names)
+    assert "characters of the exact text" in topics[long]["left_out"]
     for shown in (arrival.words, page):
-        assert "costs $4.00, as the agent says" in shown
-        assert "costs $9.00, as the agent says" in shown
+        assert "$4.00, as the agent says" in shown
+        assert "$9.00, as the agent says" in shown
         for request in (mail, long):
             assert f"safetyd approve {request}" not in shown
             assert f"safetyd show {request}" in shown
     assert f"safetyd approve {whole} --digest" in arrival.words
-    assert "Folder: /srv/web" in said
-    assert "Folder: /srv/web" in page
+    assert "Folder /srv/web" in said
+    assert "/srv/web" in page
     assert topics[whole]["folder"] == "/srv/web"
     assert [id_ for id_ in topics if "code" in topics[id_]] == [whole]
     assert arrival.words.count("Code to approve:") == 1

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal, TypeVar
 
 import anyio
+import msgspec
 
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
@@ -20,7 +21,7 @@ from safetyd.journal.mailbox import Carried, Mailbox, Plan
 from safetyd.notify.channel import Channel
 from safetyd.notify.compose import Composer, Destination
 from safetyd.notify.delivery.dispatch import Dispatch
-from safetyd.notify.message import Notice
+from safetyd.notify.message import Notice, Privacy
 from tests.captured_connection import work_off
 from tests.core.approvals.queue_story import QueueStory
 from tests.servers import until
@@ -70,12 +71,16 @@ class ComposeRig:
         self.clock = HandClock()
         self.mailbox = Mailbox()
         self.links = FakeLinks()
-        self.composer = Composer(self.links, box)
+        self.privacy: Privacy = "full"
+        self.composer = Composer(self.links, self._destination)
         self.channels: Mapping[str, Channel] = {}
         self.opened = 0
         self.reopened: list[str] = []
         self.dispatch = Dispatch(self.mailbox, self.clock, self.composer, self._open_channels)
         self.observers: list[Callable[[list[Event]], None]] = [self.dispatch.observe]
+
+    def _destination(self, recipient: str, channel: str) -> Destination:
+        return msgspec.structs.replace(box(recipient, channel), privacy=self.privacy)
 
     @property
     def engine(self) -> Engine:

@@ -4,8 +4,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from safetyd.cards.note_cards import AlertCard, DigestCard, SingleCard, SummaryCard
+from safetyd.cards.request_card import CardField, RequestCard
 from safetyd.core.events.notification_events import NoteSheet, SheetRule, SheetSection
-from safetyd.notify.message import Notice, Topic
+from safetyd.notify.message import Notice
 
 ZONE = ZoneInfo("America/New_York")
 AT = datetime(2026, 3, 2, 14, 2, tzinfo=ZONE)
@@ -45,57 +47,64 @@ HOSTILE: tuple[str, ...] = (
 )
 
 
-def request_topic(**fields: Any) -> Topic:
+def request_topic(**fields: Any) -> RequestCard:
     """Return a request that waits for an answer."""
     given: dict[str, Any] = {
-        "kind": "request",
-        "ref": REQUEST,
-        "title": "push by code",
-        "urgency": "high",
-        "action": "push",
-        "target": "example/repo main",
-        "text": "git push --force origin main",
+        "id": REQUEST,
         "agent": "code",
-        "session": "nightly",
-        "why": "the release branch is behind",
-        "rules": ("classify.high: push needs a person",),
+        "type": "push",
+        "urgency": "high",
         "risk": "high",
-        "reversibility": "hard_to_reverse",
-        "cost": "$0.40",
+        "reversibility": "irreversible",
         "asked": AT,
-        "until": AT + timedelta(hours=24),
+        "deadline": AT + timedelta(hours=24),
         "silence": "Without an answer it does not happen.",
         "digest": DIGEST,
+        "fields": (
+            said("text", fields.pop("text", "git push --force origin main"), bound=True),
+            said("target", fields.pop("target", "example/repo main"), bound=True),
+            CardField(name="risk", title="risk", lines=("high, irreversible",)),
+            CardField(name="rules", title="stopped by", lines=("classify.high: push",)),
+            said("rationale", fields.pop("why", "the release branch is behind")),
+            said("session", fields.pop("session", "nightly")),
+        ),
+        "approve_by": ("link",),
         "link": LINK,
         "code": CODE,
+        "deny_code": CODE,
         "commands": (
             f"safetyd approve {REQUEST} --digest {DIGEST}",
             f"safetyd deny {REQUEST}",
         ),
     }
-    return Topic(**(given | fields))
+    return RequestCard(**(given | fields))
 
 
-def whole_topic(**fields: Any) -> Topic:
+def said(name: str, text: str, *, bound: bool = False) -> CardField:
+    title = {"text": "exact text"}.get(name, name)
+    return CardField(name=name, title=title, lines=tuple(text.split("\n")), agent=True, bound=bound)
+
+
+def whole_topic(**fields: Any) -> RequestCard:
     """Return a request whose text is all that would be done, so that a reply may approve it."""
-    return request_topic(**({"target": "", "whole": True, "by_reply": True} | fields))
+    text = said("text", fields.pop("text", "git push --force origin main"), bound=True)
+    ways = ("link", "sms", "desktop")
+    return request_topic(**({"fields": (text,), "approve_by": ways} | fields))
 
 
-def alert_topic(**fields: Any) -> Topic:
+def alert_topic(**fields: Any) -> AlertCard:
     """Return something that people should know of."""
     given: dict[str, Any] = {
-        "kind": "alert",
-        "ref": "note_01JNBZ8R2H",
+        "id": "note_01JNBZ8R2H",
         "title": "CRITICAL: error rate of code",
         "urgency": "high",
         "text": "9 of the last 10 actions failed. Everything is stopped.",
         "agent": "code",
-        "asked": AT,
     }
-    return Topic(**(given | fields))
+    return AlertCard(**(given | fields))
 
 
-def report_topic(said: str = "code once") -> Topic:
+def report_topic(said: str = "code once") -> SummaryCard:
     """Return a daily report, with words that agents chose."""
     rules = (
         SheetRule("RED", f"1 rollback of {said}", "See what was put back: `safetyd history`."),
@@ -105,31 +114,31 @@ def report_topic(said: str = "code once") -> Topic:
         SheetSection("Layer 1: Cooldowns & Limits", (("API cost today", "$5.00"),)),
         SheetSection("Layer 5: Anomaly Detection", (("Patterns observed", said),)),
     )
-    return alert_topic(
-        kind="summary",
+    return SummaryCard(
+        id="note_01JNBZ8R2H",
         title="RED: daily report of 2026-03-01 (UTC)",
         urgency="normal",
         text="RED 1 rollback.",
-        agent="",
-        asked=None,
         sheet=NoteSheet(
             colour="RED", rules=rules, sections=sections, more="safetyd report --date 2026-03-01"
         ),
     )
 
 
-def notice(*topics: Topic, **fields: Any) -> Notice:
-    """Return a message about these topics; without any, about one request."""
-    shown = topics or (request_topic(),)
+def notice(*cards: SingleCard, **fields: Any) -> Notice:
+    """Return a message about these cards; without any, about one request."""
+    shown = cards or (request_topic(),)
+    more, quiet = fields.pop("more", 0), fields.pop("quiet", False)
+    link = fields.pop("list_link", LIST_LINK)
+    several = DigestCard(cards=shown, more=more, quiet=quiet, list_link=link)
     given: dict[str, Any] = {
         "delivery": DELIVERY,
         "channel": "email",
         "recipient": "alice",
         "address": "alice@example.com",
         "urgency": shown[0].urgency,
-        "topics": shown,
+        "card": several if len(shown) > 1 or more else shown[0],
         "at": AT,
-        "thread": shown[0].ref if len(shown) == 1 else "",
-        "list_link": LIST_LINK,
+        "thread": shown[0].id if len(shown) == 1 else "",
     }
     return Notice(**(given | fields))

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from safetyd.cards.note_cards import AlertCard, SingleCard, SummaryCard
+from safetyd.cards.request_card import RequestCard
 from safetyd.core.action_types import TypeConfig
 from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.notification_events import (
@@ -15,17 +17,13 @@ from safetyd.core.events.notification_events import (
     SheetRule,
     SheetSection,
 )
-from safetyd.core.messages.proposal import Proposal, Target
+from safetyd.core.messages.proposal import Target
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import QuietHours
-from safetyd.notify.chat.plain_text import plain_text
 from safetyd.notify.compose import SHEET_CHARS, Composer, Destination
 from safetyd.notify.desktop.desktop_content import rendered
-from safetyd.notify.email.mail_content import facts
-from safetyd.notify.message import Topic
 from safetyd.notify.sms.sms_text import text_of
-from tests.core.approvals.queue_story import push
 from tests.notify.compose_rig import ComposeRig, box, telling
 from tests.notify.message_samples import HOSTILE
 from tests.story import at, propose
@@ -33,43 +31,29 @@ from tests.story import at, propose
 NIGHT = 11 * 3600.0  # after noon
 
 
-def topic(wired: ComposeRig, delivery: Delivery) -> Topic:
-    (found,) = wired.says(delivery).topics
+def only(wired: ComposeRig, delivery: Delivery) -> RequestCard:
+    (found,) = wired.says(delivery).cards
+    assert isinstance(found, RequestCard)
     return found
 
 
-def asked(**fields: Any) -> Topic:
-    """Return what a message says of a request."""
-    wired = ComposeRig()
-    return topic(wired, wired.due(**fields))
-
-
 @pytest.mark.req("S3.30")
-def test_a_request_is_told_with_what_who_why_how_urgent_until_when_and_how_to_answer() -> None:
+def test_a_request_is_told_with_its_card_and_the_ways_to_answer() -> None:
     wired = ComposeRig()
-    delivery = wired.due(
-        text="git push origin main",
-        remote="origin",
-        rationale="tests pass",
-        session="s-1",
-        cost_usd=0.4,
-        timeout_s=3600,
-    )
+    delivery = wired.due(remote="origin", session="s-1", cost_usd=0.4, timeout_s=3600)
 
     notice = wired.says(delivery)
 
-    (said,) = notice.topics
-    ref = delivery.items[0].ref
-    assert (said.title, said.action, said.target) == ("push by code", "push", "origin")
-    assert (said.text, said.why, said.session) == ("git push origin main", "tests pass", "s-1")
-    assert (said.agent, said.urgency, said.cost) == ("code", "normal", "$0.40")
-    assert (said.asked, said.until) == (at(10), at(3610))
-    assert said.rules[0].startswith("classify.")
-    assert said.silence == "Without an answer it does not happen."
+    said, ref = only(wired, delivery), delivery.items[0].ref
+    assert (said.id, said.kind, said.title) == (ref, "request", "push by code")
+    assert (said.find("text"), said.find("session")) == ("git push origin main", "s-1")
+    assert (said.asked, said.deadline) == (at(10), at(3610))
     assert said.link == f"https://safety.example.com/d/{delivery.id}/{ref}/alice"
-    assert said.code == "4821"
-    assert said.commands[0] == f"safetyd approve {ref} --digest {said.digest}"
-    assert said.commands[1] == f"safetyd deny {ref}"
+    assert (said.code, said.deny_code) == ("4821", "4821")
+    assert said.commands == (
+        f"safetyd approve {ref} --digest {said.digest}",
+        f"safetyd deny {ref}",
+    )
     assert (notice.thread, notice.list_link, notice.more) == (ref, "", 0)
 
 
@@ -81,7 +65,7 @@ def test_a_message_goes_to_the_address_of_its_queue_in_the_recipients_own_time()
 
     assert (notice.address, notice.privacy, notice.channel) == ("alice@email", "full", "email")
     assert f"{notice.at:%H:%M}" == "13:01"
-    assert f"{notice.topics[0].asked:%H:%M}" == "13:00"
+    assert f"{only(wired, wired.delivery(notice.delivery)).asked:%H:%M}" == "13:00"
 
 
 def test_what_was_answered_meanwhile_is_not_sent() -> None:
@@ -104,7 +88,7 @@ def test_one_left_of_many_is_told_as_a_single() -> None:
     assert (many.single, many.thread) == (None, "")
     assert many.list_link == f"https://safety.example.com/d/{delivery.id}//alice"
     assert one.single is not None
-    assert (one.single.ref, one.thread, one.list_link) == (second, second, "")
+    assert (one.single.id, one.thread, one.list_link) == (second, second, "")
 
 
 def test_of_more_than_a_message_shows_the_rest_is_a_number() -> None:
@@ -115,7 +99,7 @@ def test_of_more_than_a_message_shows_the_rest_is_a_number() -> None:
 
     notice = wired.says(delivery)
 
-    assert (len(notice.topics), notice.more) == (20, 3)
+    assert (len(notice.cards), notice.more) == (20, 3)
 
 
 def test_of_an_agent_that_asks_more_than_is_shown_the_message_says_how_much() -> None:
@@ -126,7 +110,7 @@ def test_of_an_agent_that_asks_more_than_is_shown_the_message_says_how_much() ->
 
     notice = wired.says(delivery)
 
-    assert [topic.title for topic in notice.topics[:2]] == [
+    assert [card.title for card in notice.cards[:2]] == [
         "push by busy, and 3 more",
         "push by busy",
     ]
@@ -150,7 +134,7 @@ def test_quiet_hours_that_begin_during_retries_send_a_message_back() -> None:
     awake = wired.says(delivery)
     wired.clock.t = NIGHT
 
-    assert awake.topics
+    assert awake.cards
     assert wired.composer.compose(wired.engine, delivery.id, wired.at, again=False) == "quiet"
 
 
@@ -192,9 +176,9 @@ def test_no_code_is_in_a_message_about_what_needs_a_terminal() -> None:
     wired.queue.proposes(propose(wired.clock.t, type="purchase", text="buy it"))
     (delivery,) = wired.passes()
 
-    said = topic(wired, delivery)
+    said = only(wired, delivery)
 
-    assert (said.action, said.code) == ("purchase", "")
+    assert (said.type, said.code) == ("purchase", "")
     assert said.link
     assert said.commands
 
@@ -214,22 +198,23 @@ def test_a_type_may_be_approved_only_in_its_ways(
     types = {"push": TypeConfig(approve_via=ways)}
     wired = ComposeRig(policy=Policy(telling=telling("sms"), types=types))
 
-    said = topic(wired, wired.due())
+    said = only(wired, wired.due())
 
-    assert (said.code, said.by_reply) == (code, by_reply)
+    assert (said.code, "sms" in said.approve_by) == (code, by_reply)
 
 
 def test_a_reply_approves_only_by_sms_and_within_its_risk() -> None:
     wired = ComposeRig(telling("sms"))
     delivery = wired.due()
 
-    said: list[Topic] = []
+    said: list[SingleCard] = []
     for most in ("high", "low", None):
         of = Composer(wired.links, lambda *_: Destination(reply_risk=most))  # noqa: B023
-        said += of.notice(wired.engine, delivery, delivery.items, wired.at).topics
+        said += of.notice(wired.engine, delivery, delivery.items, wired.at).cards
 
-    assert [each.by_reply for each in said] == [True, False, False]
-    assert [each.code for each in said] == ["4821"] * 3
+    cards = [card for card in said if isinstance(card, RequestCard)]
+    assert ["sms" in card.approve_by for card in cards] == [True, False, False]
+    assert [card.code for card in cards] == ["4821"] * 3
 
 
 def test_no_code_is_where_others_may_read_it() -> None:
@@ -237,7 +222,7 @@ def test_no_code_is_where_others_may_read_it() -> None:
     delivery = wired.due()
     open_ = Composer(wired.links, lambda *_: Destination(codes=False))
 
-    (said,) = open_.notice(wired.engine, delivery, delivery.items, wired.at).topics
+    (said,) = open_.notice(wired.engine, delivery, delivery.items, wired.at).cards
 
     assert said.link
     assert said.code == ""
@@ -262,84 +247,19 @@ def test_what_has_more_than_its_text_is_not_approved_by_notification_or_reply(
 
     notice = wired.says(wired.due(**fields))
 
-    (said,) = notice.topics
-    assert (said.whole, said.by_reply) == (False, False)
-    assert rendered(notice).actions == ("review", "deny")
+    assert "approve" not in rendered(notice).actions
     assert "reply A" not in text_of(notice)
 
 
-@pytest.mark.parametrize(
-    ("beside", "named"),
-    [
-        ({}, ""),
-        ({"project": "web", "session": "s"}, ""),
-        (
-            {"context": msgspec.Raw(b'{"diff":"+a\\n-b","n":1}'), "paths": ("a.py",)},
-            "a diff of 2 lines, paths, context (n)",
-        ),
-        ({"extra": msgspec.Raw(b'{"to":"x"}')}, "fields that safetyd does not know (to)"),
-    ],
-)
-def test_notification_and_reply_approve_only_what_is_all_in_its_text_and_messages_name_the_rest(
-    beside: dict[str, Any], named: str
-) -> None:
-    wired = ComposeRig(telling("sms"))
-    wired.queue.proposes(push(wired.clock.t, **beside))
-    (delivery,) = wired.passes()
-
-    notice = wired.says(delivery)
-
-    assert notice.topics[0].beside == named
-    assert ("approve" in rendered(notice).actions) is not bool(named)
-    assert ("reply A 4821" in text_of(notice)) is not bool(named)
-    if beside.get("project"):
-        assert "by code in web" in text_of(notice)
-        assert rendered(notice).summary == "push by code in web"
-    if named:
-        assert f"Also: {named};" in plain_text(notice, 4000)
-        assert ("Also", f"{named}: look at the page before you approve") in [
-            *facts(notice.topics[0], notice.at)
-        ]
-
-
-def test_words_of_agents_are_harmless_and_no_longer_than_people_read() -> None:
+def test_words_of_agents_are_harmless() -> None:
     for hostile in HOSTILE:
         words = hostile[:4000].encode(errors="replace").decode().replace("delete", "d")
-        said = asked(text=words, rationale=words, session="s", remote=words[:200])
+        wired = ComposeRig()
+        said = only(wired, wired.due(text=words, rationale=words, session="s", remote=words[:200]))
 
-        assert len(said.text) <= 600
-        for line in (said.title, said.target, said.session, *said.rules):
-            assert line.isprintable()
-        for word in (said.text, said.why, said.target):
-            assert "https://" not in word
-            assert "\u202e" not in word
-            assert "\x1b" not in word
-
-
-def test_a_description_is_told_in_place_of_the_text_and_marked_as_such() -> None:
-    described = asked(text="", description="Push the fix", rationale="tests pass")
-    explained = asked(text="git push", description="Push the fix")
-    bare = asked(text="")
-
-    assert (described.text, described.why, described.exact) == ("Push the fix", "tests pass", False)
-    assert described.lack == "It gave no exact text. The agent describes it as:"
-    assert (explained.text, explained.why, explained.exact) == ("git push", "Push the fix", True)
-    assert (bare.text, bare.lack) == ("", "It gave no exact text.")
-
-
-def test_what_a_rule_finds_irreversible_is_not_told_as_reversible() -> None:
-    types = {"tap": TypeConfig(tier="requires_permission", reversibility="reversible")}
-    wired = ComposeRig(policy=Policy(telling=telling(), types=types))
-
-    for label in ("Menu", "Submit order"):
-        target = Target(label=label)
-        wired.queue.proposes(propose(wired.clock.t, id=label, type="tap", target=target))
-    (delivery,) = wired.passes()
-
-    plain, found = wired.says(delivery).topics
-    assert plain.reversibility == "reversible"
-    assert any(rule.startswith("gate.irreversible") for rule in found.rules)
-    assert found.reversibility == "irreversible"
+        for field in said.fields:
+            assert field.text.replace("\n", "").isprintable()
+            assert "https://" not in field.text
 
 
 def test_a_message_names_the_machine_on_which_its_links_open() -> None:
@@ -352,24 +272,6 @@ def test_a_message_names_the_machine_on_which_its_links_open() -> None:
     assert (notice.machine, wired.says(delivery).machine) == ("box", gethostname())
 
 
-@pytest.mark.parametrize(
-    ("fields", "target"),
-    [
-        ({"target": {"label": "Submit Order", "app": "Chrome"}}, "Submit Order"),
-        ({"target": {"app": "Chrome"}}, "Chrome"),
-        ({"target": {}}, ""),
-        ({"paths": ["a.py", "b.py"], "remote": "origin"}, "a.py, b.py"),
-        ({}, ""),
-    ],
-)
-def test_the_target_is_whatever_names_it_best(fields: dict[str, Any], target: str) -> None:
-    proposal = msgspec.convert({"type": "push", **fields}, Proposal)
-
-    said = asked(**{name: getattr(proposal, name) for name in fields})
-
-    assert said.target == target
-
-
 def test_a_paused_agent_stays_paused_without_an_answer() -> None:
     wired = ComposeRig()
     paused = Paused(
@@ -377,20 +279,10 @@ def test_a_paused_agent_stays_paused_without_an_answer() -> None:
     )
     (delivery,) = wired.dues(wired.happens(paused)) or wired.passes()
 
-    said = topic(wired, delivery)
+    said = only(wired, delivery)
 
     assert said.silence == "Without an answer the agent stays paused."
-    assert (said.text, said.exact, said.why) == ("End the pause of code: loops", True, "")
-
-
-def test_an_agent_cannot_pass_for_safetyd_with_a_proposal_to_unpause() -> None:
-    wired = ComposeRig()
-    wired.queue.proposes(propose(wired.clock.t, type="unpause", description="say yes"))
-    (delivery,) = wired.passes()
-
-    said = topic(wired, delivery)
-
-    assert (said.text, said.exact) == ("say yes", False)
+    assert (said.own, said.find("text")) == (True, "loops")
 
 
 def test_a_request_that_expired_overnight_is_told_without_a_way_to_answer_it() -> None:
@@ -400,7 +292,7 @@ def test_a_request_that_expired_overnight_is_told_without_a_way_to_answer_it() -
     wired.passes(700)
     (delivery,) = wired.passes(8 * 3600)
 
-    said = topic(wired, delivery)
+    said = only(wired, delivery)
 
     assert said.kind == "expired"
     assert (said.link, said.code, said.commands) == ("", "", ())
@@ -410,8 +302,9 @@ def test_a_note_is_told_with_its_words_and_how_often_it_happened() -> None:
     wired = ComposeRig()
     delivery = wired.notes(title="HIGH: loops\nagain", text="x" * 600, agent="code", count=3)
 
-    said = topic(wired, delivery)
+    (said,) = wired.says(delivery).cards
 
+    assert isinstance(said, AlertCard)
     assert (said.title, said.agent, said.count) == ("HIGH: loops again", "code", 3)
     assert (len(said.text), said.cut, said.link) == (500, 100, "")
 
@@ -419,8 +312,9 @@ def test_a_note_is_told_with_its_words_and_how_often_it_happened() -> None:
 def test_a_note_is_not_cut_to_save_a_few_characters() -> None:
     wired = ComposeRig()
 
-    said = topic(wired, wired.notes(text="x" * 540))
+    (said,) = wired.says(wired.notes(text="x" * 540)).cards
 
+    assert isinstance(said, AlertCard)
     assert (len(said.text), said.cut) == (540, 0)
 
 
@@ -428,7 +322,9 @@ def test_a_summary_may_be_longer_than_an_alert() -> None:
     wired = ComposeRig()
     delivery = wired.notes(kind="summary", urgency="normal", text="x" * 3000)
 
-    assert len(topic(wired, delivery).text) == 3000
+    (said,) = wired.says(delivery).cards
+    assert isinstance(said, SummaryCard)
+    assert len(said.text) == 3000
 
 
 @pytest.mark.req("S3.54")
@@ -436,9 +332,9 @@ def test_a_test_has_a_link_that_leads_back() -> None:
     wired = ComposeRig()
     delivery = wired.notes(kind="test", urgency="normal")
 
-    link = topic(wired, delivery).link
+    (said,) = wired.says(delivery).cards
 
-    assert link == f"https://safety.example.com/d/{delivery.id}/note_1/alice"
+    assert said.link == f"https://safety.example.com/d/{delivery.id}/note_1/alice"
 
 
 def test_what_nobody_remembers_is_only_counted() -> None:
@@ -447,21 +343,7 @@ def test_what_nobody_remembers_is_only_counted() -> None:
 
     notice = wired.composer.notice(wired.engine, delivery, (Item("alert", "note_gone"),), wired.at)
 
-    assert (notice.topics, notice.more) == ((), 1)
-
-
-def test_of_several_parts_of_a_command_each_has_a_line_and_one_alone_has_none() -> None:
-    coding = Policy(profile="coding", telling=telling())
-    one, two = ComposeRig(policy=coding), ComposeRig(policy=coding)
-
-    (alone,) = one.says(one.due(type="run_shell", text="rm -rf ~/music")).topics
-    (several,) = two.says(two.due(type="run_shell", text="rm -rf ~/music; $X")).topics
-
-    assert alone.parts == ()
-    assert several.parts == (
-        "`rm -rf ~/music`: deletes ~/music, which lies outside the project",
-        "`$X`: which program runs is not known before it runs",
-    )
+    assert (notice.cards, notice.more) == ((), 1)
 
 
 def test_words_of_agents_in_a_report_are_harmless() -> None:
@@ -473,8 +355,9 @@ def test_words_of_agents_in_a_report_are_harmless() -> None:
             sections=(SheetSection("People", (("Asked", words),)),),
         )
         wired = ComposeRig()
-        (said,) = wired.says(wired.notes(kind="summary", sheet=sheet)).topics
+        (said,) = wired.says(wired.notes(kind="summary", sheet=sheet)).cards
 
+        assert isinstance(said, SummaryCard)
         assert said.sheet is not None
         for line in (said.sheet.rules[0].says, said.sheet.sections[0].lines[0][1]):
             assert line.isprintable()

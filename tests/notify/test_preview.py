@@ -31,7 +31,7 @@ def test_an_sms_is_measured_in_septets_and_messages() -> None:
     shown = preview(notice(channel="sms"))
 
     assert LINK in shown.text
-    assert shown.size.endswith(" septets, 1 SMS")
+    assert shown.size.endswith(" septets, 2 SMS")
 
 
 @pytest.mark.parametrize(("sender", "said"), [("+15550199", "reply A 4821"), ("safetyd", "code")])

@@ -25,7 +25,8 @@ from safetyd.notify.channel import Unavailable
 from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopBus, DesktopNotification
 from safetyd.notify.desktop.desktop_buttons import VIA, outcome
 from safetyd.notify.desktop.desktop_channel import keep
-from safetyd.notify.desktop.desktop_content import MAX_BODY, DesktopNotice, cut
+from safetyd.notify.desktop.desktop_content import MAX_BODY, DesktopNotice
+from safetyd.notify.shortening import clip
 from safetyd.operators.contract.notification_contract import LinkCommand, ShownCommand
 from safetyd.operators.contract.question import Call, Review
 from safetyd.operators.contract.request_contract import ApproveCommand, DenyCommand, ReviewDone
@@ -208,14 +209,14 @@ class Helper:
             return
         came = outcome(action, reply.results[0])
         about = "\n".join(filter(None, (came.detail, notice.summary)))
-        await self._up(DesktopNotification(notice.key, came.summary, cut(about, MAX_BODY)))
+        await self._up(DesktopNotification(notice.key, came.summary, clip(about, MAX_BODY)))
         self._end_once()
 
     async def _ask_again(self, notice: DesktopNotice, exc: Failure) -> None:
         self._say(exc.message)
         keep(self._shown, notice)
         again = notice.notification(review=False)
-        why = cut(f"{plain(exc.message)}\n{notice.summary}", MAX_BODY)
+        why = clip(f"{plain(exc.message)}\n{notice.summary}", MAX_BODY)
         await self._up(
             again._replace(summary="No word from safetyd. Please answer again.", body=why)
         )

@@ -20,8 +20,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from safetyd.notify.apprise.apprise_process import MAX_ANSWER, AppriseMessage, Outcome, TargetAnswer
 from safetyd.notify.apprise.channel import AppriseConfig
 from safetyd.notify.channel import Channel, Limits, Misconfigured, Rate, Receipt, Unavailable
-from safetyd.notify.chat.plain_text import headline, plain_text
 from safetyd.notify.message import Notice
+from safetyd.notify.shortening import clip, fitted
 
 MAX_CHARS: Final = 1900  # Discord takes 2,000, others more
 TITLE_CHARS: Final = 80
@@ -164,8 +164,12 @@ def written(notice: Notice, *, marked: bool) -> Said:
     def size(text: str) -> int:
         return len(render(text))
 
-    title = headline(notice, TITLE_CHARS, size)
-    return Said(render(title), render(plain_text(notice, MAX_CHARS, size) or title))
+    title = clip(notice.subject, TITLE_CHARS, size)
+    return Said(render(title), render(fitted(notice, _text, MAX_CHARS, size)[0] or title))
+
+
+def _text(notice: Notice) -> str:
+    return notice.templates.render("chat.txt", message=notice).strip()
 
 
 def _messages(urls: Sequence[str], notice: Notice) -> list[AppriseMessage]:

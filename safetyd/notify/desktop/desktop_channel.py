@@ -12,11 +12,11 @@ from safetyd.notify.desktop.desktop_buttons import DesktopButtons
 from safetyd.notify.desktop.desktop_content import (
     MAX_SUMMARY,
     DesktopNotice,
-    cut,
     payload,
     rendered,
 )
 from safetyd.notify.message import Notice
+from safetyd.notify.shortening import clip
 
 LIMITS: Final = Limits(deadline_s=3.0, rates=(Rate(10, MINUTE_S),), delays_s=(1.0, 5.0, 15.0))
 HELPER_S: Final = 2.9  # less than a try has, so that what is wrong can be said
@@ -58,7 +58,7 @@ class Desktop(Channel):
         about = self._shown.pop(request_id, None)
         body = about.summary if about else ""
         await self._desktop_bus.show(
-            DesktopNotification(request_id, cut(outcome, MAX_SUMMARY), body)
+            DesktopNotification(request_id, clip(outcome, MAX_SUMMARY), body)
         )
 
     async def withdraw(self, request_id: str) -> None:

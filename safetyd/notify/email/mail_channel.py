@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from safetyd.cards.request_card import RequestCard
 from safetyd.notify.channel import (
     HOUR_S,
     MINUTE_S,
@@ -21,20 +22,16 @@ from safetyd.notify.channel import (
     Undeliverable,
 )
 from safetyd.notify.email.channel import EmailConfig
-from safetyd.notify.email.mail_content import discreet, subject
-from safetyd.notify.email.mail_html import page
-from safetyd.notify.email.mail_text import text
-from safetyd.notify.message import Notice, Topic
-from safetyd.notify.sanitize import SPARED, one_line
+from safetyd.notify.message import Notice
+from safetyd.notify.sanitize import one_line
+from safetyd.notify.shortening import clip, versions
 
 if TYPE_CHECKING:
     from safetyd.notify.email.smtp import Submission
 
-MAX_BYTES: Final = 100_000
+MAX_BYTES: Final = 100_000  # some programs show no more of a mail
+SUBJECT_CHARS: Final = 150
 
-_BRIEF: Final = 160  # characters of an agent's words, where several topics share a message
-_BRIEF_LINES: Final = 6
-_SHORTER: Final = (500, 100, 10)  # what is tried if a message is too large
 _REPLY_CHARS: Final = 100
 _SMTP: Final = policy.SMTP.clone(cte_type="7bit")  # not every server takes more
 _is_address = re.compile(r"[!#-'*+\-./0-9=?A-Z^-~]+@[A-Za-z0-9.\[\]:-]+").fullmatch
@@ -46,8 +43,9 @@ def mail(notice: Notice, sender: str, host: str) -> EmailMessage:
     `host` is the name of this machine. Every copy of a message has the same id, and all messages
     about one request are in one thread.
     """
-    for shown in _ever_shorter(discreet(notice)):
-        message = _message(shown, sender, host)
+    message = EmailMessage()
+    for version in versions(notice, MAX_BYTES // 2):
+        message = _message(version, sender, host)
         if len(message.as_bytes()) <= MAX_BYTES:
             break
     return message
@@ -106,13 +104,14 @@ def _message(notice: Notice, sender: str, host: str) -> EmailMessage:
         message[name] = value
     message["From"] = sender if "<" in sender else Address("safetyd", addr_spec=sender)
     message["To"] = notice.address
-    message.set_content(text(notice))
-    message.add_alternative(page(notice), subtype="html")
+    render = notice.templates.render
+    message.set_content(render("mail.txt", message=notice))
+    message.add_alternative(render("mail.html", message=notice), subtype="html")
     return message
 
 
 def _headers(notice: Notice, host: str) -> Iterator[tuple[str, str]]:
-    yield "Subject", subject(notice)
+    yield "Subject", _subject(notice)
     yield "Date", format_datetime(notice.at)
     yield "Message-ID", f"<{notice.delivery}@{host}>"
     if notice.thread:
@@ -127,41 +126,13 @@ def _headers(notice: Notice, host: str) -> Iterator[tuple[str, str]]:
     yield "List-Id", f"safetyd <safetyd.{host}>"
 
 
-def _ever_shorter(notice: Notice) -> Iterator[Notice]:
-    several = notice.single is None
-    brief = tuple(map(_brief, notice.topics)) if several else notice.topics
-    yield msgspec.structs.replace(notice, topics=brief)
-    yield from (_shortened(notice, limit, limit) for limit in _SHORTER)
-
-
-def _shortened(notice: Notice, limit: int, lines: int) -> Notice:
-    topics = tuple(_short(topic, limit, lines) for topic in notice.topics)
-    return msgspec.structs.replace(notice, topics=topics)
-
-
-def _brief(topic: Topic) -> Topic:
-    """Return one of several topics; a report is told as it is."""
-    short = _short(topic, _BRIEF, _BRIEF_LINES)
-    if topic.sheet is None:
-        return short
-    return msgspec.structs.replace(short, text=topic.text, cut=topic.cut, sheet=topic.sheet)
-
-
-def _short(topic: Topic, limit: int, lines: int) -> Topic:
-    words = "\n".join(topic.text.split("\n")[:lines])[:limit]
-    if len(topic.text) - len(words) < SPARED:
-        words = topic.text
-    return msgspec.structs.replace(
-        topic,
-        title=one_line(topic.title, limit),
-        target=one_line(topic.target, limit),
-        text=words,
-        cut=topic.cut + len(topic.text) - len(words),
-        why=one_line(topic.why, limit),
-        rules=tuple(one_line(rule, limit) for rule in topic.rules),
-        parts=tuple(one_line(part, limit) for part in topic.parts),
-        sheet=None,
-    )
+def _subject(notice: Notice) -> str:
+    """Return one line; that of a reminder makes it an answer to the first message."""
+    card = notice.single
+    if isinstance(card, RequestCard) and card.kind == "reminder" and not notice.minimal:
+        first = msgspec.structs.replace(notice, card=msgspec.structs.replace(card, kind="request"))
+        return f"Re: {_subject(first)}"
+    return f"[safetyd] {clip(notice.subject, SUBJECT_CHARS)}"
 
 
 def _bare(address: str) -> str | None:

@@ -9,13 +9,15 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from safetyd.cards.note_cards import asks
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import Channel, Limits, Misconfigured, Rate, Receipt
 from safetyd.notify.chat.http_post import post
-from safetyd.notify.chat.plain_text import headline, in_bytes, plain_text
 from safetyd.notify.message import Notice
 from safetyd.notify.ntfy.channel import NtfyConfig
+from safetyd.notify.shortening import clip, fitted, in_bytes
 
+TITLE_CHARS: Final = 80
 MAX_BYTES: Final = 4095  # a longer message becomes an attachment
 TIMEOUT_S: Final = 9.0
 # A server lets through 12 a minute on average, and some at once.
@@ -81,17 +83,21 @@ def server_and_topic(url: str) -> tuple[str, str]:
 
 def publication(notice: Notice, topic: str) -> Publication:
     """Return what is published of a message."""
-    opened = _opened(notice)
+    opened, title = _opened(notice), clip(notice.subject, TITLE_CHARS)
     return Publication(
         topic=topic,
-        title=headline(notice),
-        message=plain_text(notice, MAX_BYTES, in_bytes) or headline(notice),
+        title=title,
+        message=fitted(notice, _text, MAX_BYTES, in_bytes)[0] or title,
         priority=PRIORITIES[notice.urgency],
         tags=("safetyd", notice.urgency),
         sequence_id=notice.delivery,
         click=opened,
         actions=tuple(_buttons(notice, opened)),
     )
+
+
+def _text(notice: Notice) -> str:
+    return notice.templates.render("ntfy.txt", message=notice).strip()
 
 
 def _opened(notice: Notice) -> str:
@@ -103,6 +109,6 @@ def _opened(notice: Notice) -> str:
 
 def _buttons(notice: Notice, opened: str) -> list[Button]:
     buttons = [Button("Review", opened)] if opened else []
-    if buttons and notice.single and notice.single.asks:
+    if buttons and notice.single and asks(notice.single):
         buttons.append(Button("Deny", f"{opened}?i=d"))
     return buttons

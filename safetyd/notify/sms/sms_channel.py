@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from anyio import to_thread
 
+from safetyd.cards.request_card import RequestCard
 from safetyd.notify.channel import (
     HOUR_S,
     MINUTE_S,
@@ -123,8 +124,8 @@ def arrival(status: str) -> Arrival | None:
 
 def valid_s(notice: Notice) -> int:
     """Return for how many seconds a message has a use: until the first of its requests ends."""
-    ends = (topic.until for topic in notice.topics if topic.until is not None)
-    left = [(end - notice.at).total_seconds() for end in ends if end > notice.at]
+    ends = (card.deadline for card in notice.cards if isinstance(card, RequestCard))
+    left = [(end - notice.at).total_seconds() for end in ends if end and end > notice.at]
     return int(max(LEAST_VALID_S, min([VALID_S, *left])))
 
 

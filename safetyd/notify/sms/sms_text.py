@@ -1,153 +1,113 @@
 """What an SMS says: in one segment if that can be, and never in more than two.
 
-Links, codes and commands are whole or not there. The words of agents are cut, put into the alphabet
-of SMS and made harmless once more: losing an accent can make an address of what was none.
+Links, codes and commands are whole or not there. All words are put into the alphabet of SMS and
+made harmless once more: losing an accent can make an address of what was none.
 """
 
-from datetime import datetime
+from collections.abc import Iterator
 from typing import Final
 
-from safetyd.core.text.time_words import nearest
-from safetyd.notify.message import Notice, Topic, as_entry
+import msgspec
+
+from safetyd.cards.note_cards import DigestCard, SingleCard, asks
+from safetyd.cards.request_card import CardField, RequestCard
+from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import one_line
+from safetyd.notify.shortening import versions
 from safetyd.notify.sms.gsm import BASIC, EXTENDED, ONE, PART, clip, normalise, septets
 
 MOST: Final = 2 * PART - 1  # one is lost if a character of two septets stands at the border
 LINK_MOST: Final = 150
 NAME_MOST: Final = 40
 WORDS_CHARS: Final = 300
-TARGET_LEAST: Final = 8  # of less nobody could tell what it is
-LIST: Final = "safetyd list"
 
 
 def text_of(notice: Notice, *, replies: bool = True) -> str:
-    """Return the message; `replies` says whether its sender can be answered."""
-    topic = notice.single
-    if topic is None:
-        return _fitted(_opening(notice), _several(notice), _list(notice))
-    if notice.privacy == "minimal":
-        return _fitted(_opening(notice), (_counts(notice),), _how(notice, topic, replies=False))
-    how = _how(notice, topic, replies=replies)
-    if not topic.asks and topic.kind != "expired":
-        return _told(notice, topic, how)
-    whole = _whole(notice, topic) if replies and topic.by_reply else ""
-    return whole or _asked(notice, topic, how)
+    """Return the message; `replies` says whether its sender can be answered.
+
+    Two segments are paid only for a request that can be approved then.
+    """
+    link = _link(notice)
+    texts = [
+        (_text(version, link, replies=replies), version.single)
+        for version in versions(_in_alphabet(notice), MOST)
+    ]
+    for most, approved in ((ONE, True), (MOST, True), (ONE, False)):
+        for text, card in texts:
+            may = isinstance(card, RequestCard) and bool(card.code) and card.whole
+            if septets(text) <= most and (may or not approved):
+                return text
+    return _clipped(texts[-1][0], link)
 
 
-def _whole(notice: Notice, topic: Topic) -> str:
-    """Return a message that a reply may approve, nothing if it cannot show all of the request."""
-    if notice.privacy != "full" or not _linked(notice, topic) or not topic.code:
-        return ""
-    action, agent = _names(topic)
-    how = f"{topic.link} or reply A {topic.code} / D {topic.code}"
-    opening = _opening(notice) + topic.prefix.inline
-    where = f" in {topic.project}" if topic.project else ""
-    text = _joined(opening, f'{action} "{topic.text}" by {agent}{where}', how)
-    fits = septets(text) <= MOST and (BASIC | EXTENDED).issuperset(text)
-    return text if fits and not topic.cut else ""
+def _text(notice: Notice, link: str, *, replies: bool) -> str:
+    made = notice.templates.render("sms.txt", message=notice, link=link, replies=replies)
+    return normalise(" ".join(made.split()))
 
 
-def _asked(notice: Notice, topic: Topic, how: str) -> str:
-    opening = _opening(notice) + topic.prefix.inline
-    action, agent = _names(topic)
-    short = f"{action} by {agent}"
-    target = _words(topic.target).replace('"', "'") if notice.privacy == "full" else ""
-    room = ONE - septets(_joined(opening, f'{action} "" by {agent}', how))
-    if target and room >= min(TARGET_LEAST, septets(target)):
-        short = f'{action} "{clip(target, room)}" by {agent}'
-    return _fitted(opening, (f"{short}{_until(topic, notice.at)}", short), how)
+def _clipped(text: str, link: str) -> str:
+    """Return a text in two segments with its link whole."""
+    if septets(text) <= MOST or not link or link not in text:
+        return clip(text, MOST)
+    words, end = text.split(link, 1)
+    return f"{clip(words.rstrip(), MOST - septets(f' {link}{end}'))} {link}{end}"
 
 
-def _told(notice: Notice, topic: Topic, how: str) -> str:
-    """Return an alert, a summary or a test: its title, and as much as fits of its text."""
-    title = _words(topic.title) + topic.times
-    opening = "safetyd TEST: " if notice.test else "safetyd: "
-    if title.partition(" ")[0].removesuffix(":").isupper():  # CRITICAL: it says how urgent it is
-        opening = opening.replace(": ", " ")
-    text = _words(topic.text) if notice.privacy == "full" else ""
-    room = ONE - septets(_joined(opening, f"{title}. ", how))
-    whole = f"{title}. {clip(text, room)}" if text and room >= TARGET_LEAST else title
-    return _fitted(opening, (whole, title), how)
+def _in_alphabet(notice: Notice) -> Notice:
+    """Return a message with its words in the alphabet of SMS."""
+    card = notice.card
+    if isinstance(card, DigestCard):
+        shown = tuple(map(_spelt, card.cards))
+        return msgspec.structs.replace(notice, card=msgspec.structs.replace(card, cards=shown))
+    return msgspec.structs.replace(notice, card=_spelt(card))
 
 
-def _fitted(opening: str, versions: tuple[str, ...], how: str) -> str:
-    """Return the first version that fits into one segment, or as much of the last as into two."""
-    for words in versions:
-        text = _joined(opening, words, how)
-        if septets(text) <= ONE:
-            return text
-    room = MOST - septets(_joined(opening, "", how))
-    return _joined(opening, clip(versions[-1], room), how)
+def _spelt(card: SingleCard) -> SingleCard:
+    if not isinstance(card, RequestCard):
+        words = {"title": _words(card.title), "text": _words(card.text)}
+        return msgspec.structs.replace(card, **words)
+    fields = tuple(map(_spelt_field, card.fields))
+    spelt = msgspec.structs.replace(
+        card,
+        type=clip(_words(card.type), NAME_MOST),
+        project=clip(_words(card.project), NAME_MOST),
+        fields=fields,
+        left_out=tuple(map(_words, card.left_out)),
+    )
+    lost = any(
+        field.bound and _lossy(field.text, shown.text)
+        for field, shown in zip(card.fields, fields, strict=True)
+    )
+    if lost:
+        spelt = spelt.without("characters that an SMS cannot show")
+    return spelt if spelt.type == card.type else spelt.without("the name of the type")
 
 
-def _joined(opening: str, words: str, how: str) -> str:
-    end = "" if words.endswith((".", "?", "!")) else "."
-    return f"{opening}{words}{end} {how}" if how else f"{opening}{words}{end}"
+def _spelt_field(field: CardField) -> CardField:
+    shown = {"title": _words(field.title), "label": _words(field.label)}
+    lines = (normalise(one_line(normalise(field.text), len(field.text) * 2 + 1)),)
+    return msgspec.structs.replace(field, lines=lines, **shown)
 
 
-def _opening(notice: Notice) -> str:
-    return "safetyd HIGH: " if notice.urgency == "high" else "safetyd: "
-
-
-def _how(notice: Notice, topic: Topic, *, replies: bool) -> str:
-    """Say how a request is answered, from anywhere if there is a way and else at a terminal."""
-    if not _linked(notice, topic):
-        return " or ".join(topic.commands)
-    if topic.code and replies:
-        return f"{topic.link} code {topic.code} or reply D {topic.code}"
-    if topic.code:
-        return f"{topic.link} code {topic.code}"
-    return f"{topic.link} (approve at a terminal)" if topic.asks else topic.link
-
-
-def _list(notice: Notice) -> str:
-    """Say where everything is to be seen; the only request among others has its own page."""
-    if not notice.here_only and _sendable(notice.list_link):
-        return notice.list_link
-    asks = [topic for topic in notice.topics if topic.asks]
-    if len(asks) == 1 and not notice.more:
-        return _how(notice, as_entry(asks[0], 0, notice.privacy), replies=False)
-    return LIST if asks or notice.more else ""
-
-
-def _linked(notice: Notice, topic: Topic) -> bool:
-    return not notice.here_only and _sendable(topic.link)
-
-
-def _sendable(link: str) -> bool:
-    return bool(link) and septets(link) <= LINK_MOST and (BASIC | EXTENDED).issuperset(link)
-
-
-def _counts(notice: Notice) -> str:
-    parts = notice.counted(short=True)
-    high = sum(topic.high for topic in notice.topics)
-    if 0 < high < notice.counts["request"]:
-        parts[0] += f" ({high} high)"
-    if notice.held_back:
-        parts.append(f"{notice.held_back} less urgent not sent")
-    return ", ".join(parts)
-
-
-def _several(notice: Notice) -> tuple[str, ...]:
-    """Return how many there are and who asks first; the last version is the shortest."""
-    counts = _counts(notice)
-    first = next((topic for topic in notice.topics if topic.asks), None)
-    if first is None or notice.privacy == "minimal":
-        return (counts,)
-    action, agent = _names(first)
-    return f"{counts}, first {action} by {agent}", counts
-
-
-def _until(topic: Topic, at: datetime) -> str:
-    until = topic.until
-    if until is None or topic.kind == "expired":
-        return ""
-    return f" until {nearest(until, at)}"
-
-
-def _names(topic: Topic) -> tuple[str, str]:
-    return clip(_words(topic.action), NAME_MOST), clip(_words(topic.agent), NAME_MOST)
+def _lossy(text: str, shown: str) -> bool:
+    return " ".join(text.split()) != shown
 
 
 def _words(text: str) -> str:
     return normalise(one_line(normalise(text), WORDS_CHARS))
+
+
+def _link(notice: Notice) -> str:
+    """Return the page that a telephone can open, if an SMS can carry its address."""
+    if notice.here_only:
+        return ""
+    found = next(filter(None, _links(notice)), "")
+    fits = septets(found) <= LINK_MOST and (BASIC | EXTENDED).issuperset(found)
+    return found if fits else ""
+
+
+def _links(notice: Notice) -> Iterator[str]:
+    yield notice.list_link
+    asked = [card for card in notice.cards if asks(card)] or list(notice.cards)
+    if len(asked) == 1 and not notice.more:
+        yield asked[0].link

@@ -9,8 +9,9 @@ from typing import Final
 
 import msgspec
 
-from safetyd.notify.chat.plain_text import headline, plain_text
-from safetyd.notify.message import Notice, Topic
+from safetyd.cards.note_cards import SingleCard, asks
+from safetyd.notify.message import Notice
+from safetyd.notify.shortening import clip, fitted
 
 MAX_UNITS: Final = 4096  # of UTF-16
 TITLE_UNITS: Final = 200
@@ -54,12 +55,16 @@ def units(text: str) -> int:
 
 def written(notice: Notice, data: Data, ends: Sequence[str] = ()) -> TelegramMessage:
     """Return a message; `ends` says what became of requests in it that are over."""
-    waits = not ends or any(topic.link for topic in notice.topics)
-    title = "\n".join((*ends, headline(notice, TITLE_UNITS, units)) if waits else ends)
-    body = plain_text(notice, MAX_UNITS - units(title) - 2, units)
+    waits = not ends or any(card.link for card in notice.cards)
+    title = "\n".join((*ends, clip(notice.subject, TITLE_UNITS, units)) if waits else ends)
+    body, cards = fitted(notice, _text, MAX_UNITS - units(title) - 2, units)
     text = f"{title}\n\n{body}" if body else title
     entities = (Entity("bold", 0, units(title)), *_quoted(body, units(title) + 2))
-    return TelegramMessage(text, entities, tuple(_keyboard(notice, body, data)))
+    return TelegramMessage(text, entities, tuple(_keyboard(notice, cards, data)))
+
+
+def _text(notice: Notice) -> str:
+    return notice.templates.render("chat.txt", message=notice).strip()
 
 
 def _quoted(body: str, at: int) -> Iterator[Entity]:
@@ -74,33 +79,23 @@ def _quoted(body: str, at: int) -> Iterator[Entity]:
         at += units(line) + 1
 
 
-def _keyboard(notice: Notice, body: str, data: Data) -> Iterator[tuple[Button, ...]]:
-    several = notice.single is None
-    asked = [(n, topic) for n, topic in enumerate(notice.topics, 1) if topic.link]
-    for number, topic in asked[:MAX_ROWS]:
-        mark = f" {number}" if several else ""
-        yield tuple(_row(notice, topic, body, data, mark))
+def _keyboard(
+    notice: Notice, cards: Sequence[SingleCard], data: Data
+) -> Iterator[tuple[Button, ...]]:
+    """Yield a row of buttons for each request; what is not shown whole cannot be approved."""
+    asked = [(number, card) for number, card in enumerate(cards, 1) if card.link]
+    for number, card in asked[:MAX_ROWS]:
+        mark = "" if notice.single else f" {number}"
+        yield tuple(_row(notice, card, data, mark))
 
 
-def _row(notice: Notice, topic: Topic, body: str, data: Data, mark: str) -> Iterator[Button]:
-    if topic.kind == "test":
-        yield Button("It works", data(TEST, topic.ref))
-    elif topic.asks:
-        if shows_all(notice, topic, body):
-            yield Button(f"Approve{mark}", data(APPROVE, topic.ref))
-        yield Button(f"Deny{mark}", data(DENY, topic.ref))
+def _row(notice: Notice, card: SingleCard, data: Data, mark: str) -> Iterator[Button]:
+    if card.kind == "test":
+        yield Button("It works", data(TEST, card.id))
+    elif asks(card):
+        if card.code:  # without one, it is not shown whole or takes a terminal
+            yield Button(f"Approve{mark}", data(APPROVE, card.id))
+        yield Button(f"Deny{mark}", data(DENY, card.id))
         # Telegram takes no buttons to addresses that only this machine or network has.
-        if topic.link.startswith("https://") and not notice.here_only:
-            yield Button(f"Review{mark}", url=topic.link)
-
-
-def shows_all(notice: Notice, topic: Topic, body: str) -> bool:
-    """Return True if a message shows everything that an approval of this request covers.
-
-    Without a code, the request is of a type that only a terminal approves.
-    """
-    if not topic.code or notice.privacy != "full":
-        return False
-    if topic.beside or topic.left_out or topic.cut:
-        return False
-    return all(line.strip() in body for line in topic.text.splitlines())
+        if card.link.startswith("https://") and not notice.here_only:
+            yield Button(f"Review{mark}", url=card.link)

@@ -7,18 +7,20 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal
 
 import msgspec
 
+from safetyd.cards.note_cards import SingleCard
+from safetyd.cards.request_card import EXACT, TEXT, RequestCard
 from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import Channel, Limits, Misconfigured, Rate, Receipt
 from safetyd.notify.chat.http_post import post
-from safetyd.notify.chat.plain_text import EXCERPTS, without_last
-from safetyd.notify.message import Notice, Topic, as_entry
+from safetyd.notify.message import Notice
+from safetyd.notify.shortening import versions
 from safetyd.notify.webhook.channel import WebhookConfig
 
 MAX_BYTES: Final = 20_000
@@ -45,8 +47,18 @@ _TYPES: Final[dict[ItemKind, EventType]] = {
     "summary": "summary",
     "test": "test",
 }
-_AGENTS_WORDS: Final = ("target", "text", "description", "cut", "session", "folder", "why", "rules")
-_OPAQUE: Final = frozenset({"kind", "ref", "urgency", "until", "link", "code"})
+# Fields of a card that a topic has under a name of its own.
+_NAMED: Final = {
+    "target": "target",
+    "session": "session",
+    "folder": "folder",
+    "why": "rationale",
+}
+
+
+class PostedField(msgspec.Struct, frozen=True):
+    title: str
+    text: str
 
 
 class PostedTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,7 +73,7 @@ class PostedTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     text: str = ""  # exactly what would be done, or what is to be known
     description: str = ""  # in its place: what the agent, which gave no exact text, says of it
     cut: int = 0
-    left_out: str = ""  # of one of several requests: what else it has, by name
+    left_out: str = ""  # what is not shown, by name
     agent: str = ""
     session: str = ""
     folder: str = ""  # where it runs
@@ -78,6 +90,7 @@ class PostedTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     commands: tuple[str, ...] = ()
     link: str = ""
     code: str = ""
+    fields: tuple[PostedField, ...] = ()  # what else a person needs to decide
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -142,14 +155,15 @@ def signed(notice: Notice, body: bytes, keys: Sequence[bytes]) -> dict[str, str]
 
 
 def document(notice: Notice, *, links: bool) -> bytes:
-    """Return a message as JSON of at most 20 kB; the words of agents give way first."""
+    """Return a message as JSON of at most 20 kB."""
     type_ = _type(notice)
-    bodies = (
-        Body(type=type_, timestamp=notice.at, data=_data(shown, chars, links=links))
-        for shown, chars in _versions(notice)
-    )
-    encoded = map(msgspec.json.encode, bodies)
-    return next(body for body in encoded if len(body) <= MAX_BYTES)
+    body = b""
+    for version in versions(notice, MAX_BYTES):
+        data = _data(version, links=links)
+        body = msgspec.json.encode(Body(type=type_, timestamp=notice.at, data=data))
+        if len(body) <= MAX_BYTES:
+            break
+    return body
 
 
 def _key(line: str, number: int) -> bytes:
@@ -164,46 +178,85 @@ def _key(line: str, number: int) -> bytes:
     return key
 
 
-def _versions(notice: Notice) -> Iterator[tuple[Notice, int]]:
-    """Yield what to show, and how many characters of each text, most first."""
-    yield from ((notice, chars) for chars in EXCERPTS)
-    yield from ((without_last(notice, number), 0) for number in range(1, len(notice.topics) + 1))
-
-
-def _data(notice: Notice, chars: int, *, links: bool) -> Data:
+def _data(notice: Notice, *, links: bool) -> Data:
     return Data(
         delivery=notice.delivery,
         recipient=notice.recipient,
         urgency=notice.urgency,
-        topics=tuple(_posted(each, chars, notice, links=links) for each in notice.topics),
+        topics=tuple(_posted(card, notice, links=links) for card in notice.cards),
         more=notice.more,
         held_back=notice.held_back,
-        digest=notice.digest,
+        digest=notice.quiet,
         again=notice.again,
         list_link=notice.list_link if links else "",
     )
 
 
 def _type(notice: Notice) -> EventType:
-    kinds = {topic.kind for topic in notice.topics}
+    kinds = {card.kind for card in notice.cards}
     return next((name for kind, name in _TYPES.items() if kind in kinds), "alert")
 
 
-def _posted(topic: Topic, chars: int, notice: Notice, *, links: bool) -> PostedTopic:
-    privacy = notice.privacy
-    if notice.single is None:
-        topic = as_entry(topic, chars, privacy)
-    fields = msgspec.structs.asdict(topic)
-    text, why = topic.text[:chars], topic.why[:chars]
-    fields |= {"why": why, "cut": topic.cut + len(topic.text) - len(text)}
-    exact = fields.pop("exact")
-    fields |= {"text": text if exact else "", "description": "" if exact else text}
-    dropped = {*(_AGENTS_WORDS if privacy != "full" else ()), *(() if links else ("link", "code"))}
-    if privacy == "minimal":
-        dropped |= fields.keys() - _OPAQUE
-    told = {"ref", *PostedTopic.__struct_fields__} - dropped
-    kept = {name: value for name, value in fields.items() if name in told}
-    return PostedTopic(id=kept.pop("ref"), **kept)
+def _posted(card: SingleCard, notice: Notice, *, links: bool) -> PostedTopic:
+    link, code = (card.link, card.code) if links else ("", "")
+    if notice.minimal:
+        until = card.deadline if isinstance(card, RequestCard) else None
+        left_out = ", ".join(card.left_out) if isinstance(card, RequestCard) else ""
+        return PostedTopic(
+            kind=card.kind,
+            id=card.id,
+            urgency=card.urgency,
+            until=until,
+            left_out=left_out,
+            link=link,
+            code=code,
+        )
+    if isinstance(card, RequestCard):
+        return _posted_request(card, link, code)
+    return PostedTopic(
+        kind=card.kind,
+        id=card.id,
+        urgency=card.urgency,
+        title=card.title,
+        text=card.text,
+        cut=card.cut,
+        agent=card.agent,
+        count=card.count,
+        link=link,
+    )
+
+
+def _posted_request(card: RequestCard, link: str, code: str) -> PostedTopic:
+    fields = {field.name: field for field in card.fields}
+    what, rules = fields.pop(TEXT, None), fields.pop("rules", None)
+    named = {name: fields.pop(of).text for name, of in _NAMED.items() if of in fields}
+    exact = what is not None and what.title == EXACT
+    return PostedTopic(
+        kind=card.kind,
+        id=card.id,
+        urgency=card.urgency,
+        title=card.title,
+        action=card.type,
+        text=what.text if what and exact else "",
+        description=what.text if what and not exact else "",
+        cut=what.cut if what else 0,
+        left_out=", ".join(card.left_out),
+        agent=card.agent,
+        rules=rules.lines if rules else (),
+        risk=card.risk,
+        reversibility=card.reversibility.replace("_", " "),
+        cost=card.cost if "cost" in fields else "",
+        asked=card.asked,
+        until=card.deadline,
+        silence=card.silence,
+        digest=card.digest,
+        count=card.count,
+        commands=card.commands,
+        link=link,
+        code=code,
+        fields=tuple(PostedField(field.title, field.text) for field in fields.values()),
+        **named,
+    )
 
 
 def _padded(encoded: str) -> str:

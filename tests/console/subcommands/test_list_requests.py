@@ -301,7 +301,7 @@ def test_a_card_marks_the_agents_words_and_shows_what_would_hide(daemon):
     card = told(daemon, "show", answer["request_id"]).stdout
 
     assert "  | git push\n  |   risk  low\\u202e\\x1b[31m\n" in card
-    assert "  why, as the agent says\n  | because\n" in card
+    assert "  why (the agent says)\n  | because\n" in card
     assert "  rollback plan\n  | git revert HEAD\n" in card
     assert "  diff\n  | +new\n  | -old\n" in card
     assert "  fields that safetyd does not know\n  | odd:\n  |   x: 1\n" in card

@@ -207,7 +207,7 @@ async def test_only_so_many_deliveries_are_remembered(monkeypatch: pytest.Monkey
 def test_hostile_words_call_nobody_and_fit(*, marked: bool, number: int) -> None:
     shown = harmless(HOSTILE[number], 4_000)
     title = one_line(HOSTILE[number], 160)
-    topic = request_topic(title=title, text=shown.text, why=shown.text, cut=shown.cut)
+    topic = request_topic(type=title, text=shown.text, why=shown.text)
 
     said = written(notice(topic), marked=marked)
 

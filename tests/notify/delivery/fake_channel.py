@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import anyio
 import anyio.lowlevel
 
+from safetyd.cards.note_cards import DigestCard
 from safetyd.clock import uptime
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import (
@@ -114,7 +115,7 @@ class FakeDispatcher:
             channel="fake",
             recipient=delivery,
             urgency=self.urgencies.get(delivery, "normal"),
-            topics=(),
+            card=DigestCard(cards=()),
             again=again,
             at=datetime(2026, 3, 2, tzinfo=UTC),
         )

@@ -276,7 +276,7 @@ async def test_a_message_that_cannot_be_put_into_words_is_dead_and_others_are_to
         ("email", "accepted", 1),
         ("sms", "dead", 0),
     ]
-    assert [topic.kind for notice in mail.arrived for topic in notice.topics] == [
+    assert [card.kind for notice in mail.arrived for card in notice.cards] == [
         "request",
         "alert",
     ]

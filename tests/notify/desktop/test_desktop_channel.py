@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -36,7 +35,6 @@ from safetyd.notify.sanitize import harmless, one_line
 from tests.checkout import ROOT
 from tests.notify.desktop.desktop_session import Session, in_thread
 from tests.notify.message_samples import (
-    AT,
     DELIVERY,
     DIGEST,
     HOSTILE,
@@ -58,30 +56,14 @@ pytestmark = pytest.mark.req("S3.26")
 # -- words -----------------------------------------------------------------------------------------
 
 
-def test_question_says_what_who_why_until_when_and_what_to_type() -> None:
-    shown = rendered(notice())
+def test_question_says_what_and_what_to_type() -> None:
+    shown = rendered(notice(request_topic(text="ls\nrisk: none")))
 
     assert shown.summary == "HIGH: push by code"
-    assert shown.body.splitlines() == [
-        "example/repo main: git push --force origin main",
-        "Agent says: the release branch is behind",
-        "Risk: high. Until Tue 3 Mar 14:02. Without an answer it does not happen.",
-        f"safetyd show {REQUEST}",
-    ]
+    assert shown.body.splitlines()[0] == "ls ⏎ risk: none"
+    assert shown.body.splitlines()[-1] == f"safetyd show {REQUEST}"
     assert shown.actions == ("review", "deny")
     assert (shown.request_id, shown.digest, shown.link) == (REQUEST, DIGEST, LINK)
-
-
-def test_deadline_of_today_is_a_time_of_day() -> None:
-    shown = rendered(notice(request_topic(until=AT + timedelta(hours=1))))
-
-    assert "Until 15:02." in shown.body
-
-
-def test_question_without_a_deadline_says_so() -> None:
-    shown = rendered(notice(request_topic(until=None, risk="")))
-
-    assert "\nNo deadline. Without an answer it does not happen.\n" in shown.body
 
 
 def test_what_is_shown_whole_can_be_approved_here() -> None:
@@ -89,68 +71,14 @@ def test_what_is_shown_whole_can_be_approved_here() -> None:
 
     assert shown.body.splitlines()[0] == "git push --force origin main"
     assert shown.actions == ("review", "approve", "deny")
+    assert rendered(notice(whole_topic(link=""))).actions == ("approve", "deny")
 
 
 @pytest.mark.parametrize(
-    "hidden",
-    [
-        {"whole": False},
-        {"text": "x" * 200},
-        {"text": "git push", "cut": 1},
-        {"title": "t" * 100},
-        {"text": "Push", "exact": False},
-        {"text": "", "exact": False},
-    ],
+    "hidden", [{"text": "x" * 230}, {"type": "t" * 100}, {"approve_by": ("link",)}]
 )
 def test_what_is_not_shown_whole_cannot_be_approved_here(hidden: dict[str, object]) -> None:
-    shown = rendered(notice(whole_topic(**({"whole": "exact" not in hidden} | hidden))))
-
-    assert shown.actions == ("review", "deny")
-
-
-def test_reasons_give_way_to_what_would_be_done() -> None:
-    shown = rendered(notice(whole_topic(text="x" * 109, why="because " * 20)))
-
-    assert shown.body.startswith(f"{'x' * 109}\n")
-    assert "Agent says" not in shown.body
-    assert "approve" in shown.actions
-
-
-def test_long_reasons_are_cut() -> None:
-    shown = rendered(notice(request_topic(why="because " * 50)))
-
-    assert "\nAgent says: because" in shown.body
-    assert "…\nRisk" in shown.body
-    assert len(shown.body) <= MAX_BODY
-
-
-def test_question_may_have_no_text_and_no_reasons() -> None:
-    shown = rendered(notice(request_topic(target="", text="", why="")))
-
-    assert shown.body.startswith("Risk: high.")
-
-
-def test_description_does_not_pass_for_what_would_be_done() -> None:
-    shown = rendered(notice(request_topic(text="Push the fix", exact=False)))
-
-    told = "It gave no exact text. The agent describes it as: Push the fix"
-    assert shown.body.splitlines()[0] == f"example/repo main: {told}"
-
-
-def test_line_of_an_agent_cannot_pass_for_one_of_ours() -> None:
-    shown = rendered(notice(request_topic(text="ls\nRisk: none.")))
-
-    assert shown.body.splitlines()[0] == "example/repo main: ls ⏎ Risk: none."
-
-
-@pytest.mark.parametrize(
-    ("kind", "opening"),
-    [("reminder", "Reminder: "), ("last_call", "Last call: "), ("expired", "Expired: ")],
-)
-def test_summary_says_what_kind_of_message_it_is(kind: str, opening: str) -> None:
-    shown = rendered(notice(request_topic(kind=kind, urgency="normal", count=3)))
-
-    assert shown.summary == f"{opening}push by code (3 times)"
+    assert rendered(notice(whole_topic(**hidden))).actions == ("review", "deny")
 
 
 def test_request_that_is_over_has_nothing_to_answer() -> None:
@@ -167,20 +95,14 @@ def test_alert_is_shown_with_its_text() -> None:
     assert (shown.actions, shown.key) == ((), DELIVERY)
 
 
-def test_question_without_a_link_has_no_review() -> None:
-    shown = rendered(notice(whole_topic(link="")))
-
-    assert shown.actions == ("approve", "deny")
-
-
 def test_several_requests_can_only_be_reviewed() -> None:
-    topics = tuple(request_topic(title=f"push {n} by code") for n in range(20))
+    cards = tuple(request_topic(agent=f"code-{n}") for n in range(20))
 
-    shown = rendered(notice(*topics, more=5, held_back=2, digest=True))
+    shown = rendered(notice(*cards, more=5, held_back=2, quiet=True))
 
     lines = shown.body.splitlines()
-    assert shown.summary == "After the quiet hours: 25 requests are waiting"
-    assert lines[0] == "push 0 by code"
+    assert shown.summary == "HIGH: After quiet hours: 20 requests waiting, 5 more"
+    assert lines[0] == "push by code-0"
     assert lines[-3:] == [
         f"+{25 - len(lines) + 3} more",
         "2 less urgent held back",
@@ -189,56 +111,27 @@ def test_several_requests_can_only_be_reviewed() -> None:
     assert (shown.actions, shown.link, shown.request_id) == (("review",), LIST_LINK, "")
 
 
-def test_list_that_fits_says_nothing_of_more() -> None:
-    shown = rendered(notice(request_topic(), alert_topic(), list_link=""))
+def test_the_only_link_of_several_is_opened_and_two_lead_nowhere() -> None:
+    one = rendered(notice(request_topic(), alert_topic(), list_link=""))
+    two = rendered(notice(request_topic(), request_topic(link="https://x"), list_link=""))
 
-    assert shown.summary == "2 messages, 1 to be answered"
-    assert shown.body.splitlines() == [
-        "push by code",
-        "CRITICAL: error rate of code",
-        "safetyd list",
-    ]
-    assert shown.link == LINK
-
-
-def test_two_links_without_a_list_lead_nowhere() -> None:
-    shown = rendered(notice(request_topic(), request_topic(link="https://x"), list_link=""))
-
-    assert (shown.link, shown.actions) == ("", ())
-
-
-def test_test_message_says_that_it_is_one() -> None:
-    topic = alert_topic(kind="test", title="a test", link=LINK)
-
-    assert rendered(notice(topic)).summary == "Test: a test"
-    assert rendered(notice(topic, privacy="minimal")).summary == "Test of the desktop"
-
-
-def test_private_desktop_shows_who_and_what_kind_only() -> None:
-    shown = rendered(notice(whole_topic(), privacy="summary"))
-
-    assert "git push" not in shown.body
-    assert "release" not in shown.body
-    assert shown.actions == ("review", "deny")
-    assert rendered(notice(alert_topic(), privacy="summary")).body == ""
+    assert (one.link, one.actions) == (LINK, ("review",))
+    assert (two.link, two.actions) == ("", ())
 
 
 def test_minimal_desktop_shows_numbers_only() -> None:
-    shown = rendered(notice(privacy="minimal", list_link=""))
+    shown = rendered(notice(request_topic(fields=()), privacy="minimal"))
 
-    assert (shown.summary, shown.body) == ("1 request is waiting", "safetyd list")
+    assert (shown.summary, shown.body) == ("HIGH: 1 request waiting", "safetyd list")
     assert (shown.actions, shown.link, shown.request_id) == (("review",), LINK, REQUEST)
-    assert rendered(notice(alert_topic(), privacy="minimal")).summary == (
-        "1 message, 0 to be answered"
-    )
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_keeps_to_its_place_and_size(hostile: str) -> None:
-    text, line = harmless(hostile, 500), one_line(hostile, 160)
-    topic = request_topic(title=line, target=line, text=text.text, cut=text.cut, why=text.text)
+    text, line = harmless(hostile, 500).text, one_line(hostile, 160)
+    card = request_topic(type=line, target=line, text=text, why=text)
 
-    for shown in (rendered(notice(topic)), rendered(notice(topic, topic))):
+    for shown in (rendered(notice(card)), rendered(notice(card, card))):
         assert len(shown.summary) <= MAX_SUMMARY
         assert len(shown.body) <= MAX_BODY
         assert "\n" not in shown.summary

@@ -24,7 +24,7 @@ from tests.notify.email.mail_servers import (
     mail_server,
     odd_server,
 )
-from tests.notify.message_samples import DELIVERY, LINK, notice
+from tests.notify.message_samples import DELIVERY, LINK, notice, request_topic
 
 PASSWORD = "correct horse battery"
 LOGIN = Login("alice", PASSWORD)
@@ -93,9 +93,7 @@ async def test_every_copy_of_a_message_has_the_same_id() -> None:
 
 async def test_lines_that_mean_something_to_a_server_are_only_lines() -> None:
     with mail_server() as server:
-        topic = msgspec.structs.replace(notice().topics[0], text=".\n..\nQUIT")
-
-        await to(server).send(notice(topic))
+        await to(server).send(notice(request_topic(text=".\n..\nQUIT")))
 
         assert "  | .\n  | ..\n  | QUIT\n" in server.wait()[0].text
 

@@ -64,7 +64,7 @@ def test_urgency_is_the_priority(urgency: str, priority: int) -> None:
 def test_no_button_decides_without_the_page() -> None:
     published = [
         publication(notice(request_topic(kind=kind)), TOPIC)
-        for kind in ("request", "reminder", "last_call", "expired", "test")
+        for kind in ("request", "reminder", "last_call", "expired")
     ]
 
     actions = msgspec.to_builtins([each.actions for each in published])
@@ -90,7 +90,7 @@ def test_what_leads_nowhere_has_no_buttons() -> None:
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
 async def test_no_hostile_message_becomes_an_attachment(number: int) -> None:
     shown = harmless(HOSTILE[number], 4_000)
-    topic = request_topic(text=shown.text, why=shown.text, cut=shown.cut)
+    topic = request_topic(text=shown.text, why=shown.text)
 
     published = publication(notice(topic), TOPIC)
 

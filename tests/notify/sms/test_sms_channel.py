@@ -73,7 +73,9 @@ async def test_a_request_is_sent_by_twilio(server: Twilio) -> None:
     assert receipt == Receipt("accepted", "SM" + "1".zfill(32))
     assert got.account == ACCOUNT
     assert (got.form["To"], got.form["From"]) == (NUMBER, SENDER)
-    assert got.form["Body"].startswith('safetyd HIGH: push "git push --force origin main" by code.')
+    assert got.form["Body"].startswith(
+        'safetyd HIGH: push by code: "git push --force origin main".'
+    )
     assert got.form["Body"].endswith(f"{LINK} or reply A 4821 / D 4821")
 
 
@@ -106,7 +108,7 @@ async def test_who_cannot_be_answered_asks_for_no_reply(server: Twilio) -> None:
 def test_a_message_is_dropped_when_its_first_request_ends(
     lefts: tuple[float, ...], valid: int
 ) -> None:
-    asked = (request_topic(until=AT + timedelta(seconds=left)) for left in lefts)
+    asked = (request_topic(deadline=AT + timedelta(seconds=left)) for left in lefts)
 
     assert valid_s(notice(*asked, alert_topic())) == valid
 
@@ -114,7 +116,7 @@ def test_a_message_is_dropped_when_its_first_request_ends(
 async def test_it_is_sent_with_the_time_it_is_valid(server: Twilio) -> None:
     sms = await channel(server)
 
-    await sms.send(notice(request_topic(until=AT + timedelta(seconds=45)), address=NUMBER))
+    await sms.send(notice(request_topic(deadline=AT + timedelta(seconds=45)), address=NUMBER))
 
     assert server.got[0].form["ValidityPeriod"] == "45"
 

@@ -147,9 +147,12 @@ def test_a_message_that_does_not_show_everything_has_no_approve_button(
     daemon = begin()
 
     long = ask(daemon, bot, "p1", text="git push origin " + "x" * 5000)
-    hidden = ask(daemon, bot, "p2", env={"GIT_SSH_COMMAND": "sh -c evil"})
+    beside = ask(daemon, bot, "p2", env={"GIT_SSH_COMMAND": "sh -c evil"})
 
-    assert set(long.buttons) == set(hidden.buttons) == {"Deny"}
+    assert set(long.buttons) == {"Deny"}
+    assert "characters of the exact text" in long.text
+    assert set(beside.buttons) == {"Approve", "Deny"}
+    assert "> env:\n>   GIT_SSH_COMMAND: sh -c evil" in beside.text
 
 
 def test_a_tap_that_a_restart_interrupts_is_answered_after_it(begin: Begin, bot: Telegram) -> None:

@@ -7,6 +7,8 @@ import msgspec
 import pytest
 import standardwebhooks
 
+from safetyd.cards.note_cards import DigestCard, SingleCard, SummaryCard
+from safetyd.cards.request_card import CardField
 from safetyd.notify.channel import Misconfigured, Receipt, Unavailable
 from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import harmless
@@ -129,20 +131,26 @@ def test_a_file_without_good_secrets_is_refused_and_not_repeated(text: str) -> N
     ],
 )
 def test_a_message_is_called_after_what_needs_people_most(kinds: Sequence[str], type_: str) -> None:
-    topics = tuple(request_topic(kind=kind) for kind in kinds)
+    several = DigestCard(cards=tuple(map(card, kinds)))
 
-    body = msgspec.json.decode(document(notice(topics=topics), links=False))
+    body = msgspec.json.decode(document(notice(card=several), links=False))
 
     assert body["type"] == type_
 
 
+def card(kind: str) -> SingleCard:
+    if kind == "summary":
+        return SummaryCard(id="note_1", title="a session", urgency="low")
+    return alert_topic(kind=kind) if kind in {"alert", "test"} else request_topic(kind=kind)
+
+
 def test_links_and_codes_are_posted_only_where_they_are_wanted() -> None:
-    told = notice()
+    told, several = notice(), notice(request_topic(), request_topic())
 
     assert CODE not in str(data(told)["topics"])
     assert "link" not in str(data(told))
     assert tuple(data(told, links=True)["topics"][0][key] for key in LINK_AND_CODE) == (LINK, CODE)
-    assert data(told, links=True)["list_link"] == LIST_LINK
+    assert data(several, links=True)["list_link"] == LIST_LINK
 
 
 LINK_AND_CODE = ("link", "code")
@@ -151,67 +159,34 @@ LINK_AND_CODE = ("link", "code")
 def test_what_has_no_value_is_left_out() -> None:
     [topic] = data(notice(alert_topic()))["topics"]
 
-    assert set(topic) == {"kind", "id", "urgency", "title", "text", "agent", "asked"}
+    assert set(topic) == {"kind", "id", "urgency", "title", "text", "agent"}
 
 
 def test_a_description_does_not_pass_for_what_would_be_done() -> None:
-    told = notice(request_topic(text="Push the fix", exact=False))
+    what = CardField(name="text", title="description", lines=("Push the fix",), bound=True)
 
-    [posted] = data(told)["topics"]
-    [summary] = data(msgspec.structs.replace(told, privacy="summary"))["topics"]
+    [posted] = data(notice(request_topic(fields=(what,))))["topics"]
 
     assert ("text" in posted, posted["description"]) == (False, "Push the fix")
-    assert not {"text", "description", "exact"} & set(summary)
-
-
-def test_privacy_leaves_words_out_of_a_webhook_too() -> None:
-    [summary] = data(notice(privacy="summary"))["topics"]
-    [least] = data(notice(privacy="minimal"), links=True)["topics"]
-
-    assert not {"text", "why", "target", "session", "rules"} & set(summary)
-    assert summary["title"] == "push by code"
-    assert set(least) == {"kind", "id", "urgency", "until", "link", "code"}
-
-
-def test_a_message_is_never_longer_than_a_receiver_takes() -> None:
-    words = "€" * 4_000
-    topics = [request_topic(text=words, why=words, title="ä" * 160, cut=10) for _ in range(20)]
-
-    body = document(notice(*topics, more=3), links=True)
-
-    assert len(body) <= module.MAX_BYTES
-    posted = msgspec.json.decode(body)["data"]
-    assert len(posted["topics"]) + posted.get("more", 0) == 23
-    assert posted["topics"][0]["cut"] == 10 + 4_000 - len(posted["topics"][0].get("text", ""))
 
 
 def test_more_topics_than_fit_are_told_by_number() -> None:
-    rules = tuple("ü" * 160 for _ in range(5))
-    topics = [request_topic(rules=rules, target="ü" * 160) for _ in range(20)]
+    words = "€" * 4_000
+    cards = [request_topic(text=words, why=words, agent="ä" * 60) for _ in range(20)]
+    long = [request_topic(agent="ü" * 1_000) for _ in range(20)]
 
-    body = document(notice(*topics, more=3), links=True)
+    posted = [msgspec.json.decode(document(notice(*c, more=3), links=True)) for c in (cards, long)]
 
-    assert len(body) <= module.MAX_BYTES
-    posted = msgspec.json.decode(body)["data"]
-    assert 0 < len(posted["topics"]) < 20
-    assert len(posted["topics"]) + posted["more"] == 23
-
-
-def test_a_topic_that_is_too_long_by_itself_is_told_by_number() -> None:
-    body = msgspec.json.decode(document(notice(request_topic(title="x" * 30_000)), links=False))
-
-    assert (body["type"], body["data"]["topics"], body["data"]["more"]) == (
-        "permission.requested",
-        [],
-        1,
-    )
+    for each in posted:
+        assert len(msgspec.json.encode(each)) <= module.MAX_BYTES
+        assert len(each["data"]["topics"]) + each["data"]["more"] == 23
+    assert 0 < len(posted[1]["data"]["topics"]) < 20
 
 
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
 async def test_hostile_words_arrive_as_text(number: int) -> None:
-    shown = harmless(HOSTILE[number])
-    topic = request_topic(text=shown.text, cut=shown.cut)
+    shown = harmless(HOSTILE[number]).text
 
-    [posted] = data(notice(topic))["topics"]
+    [posted] = data(notice(request_topic(text=shown)))["topics"]
 
-    assert posted.get("text", "") == shown.text
+    assert posted.get("text", "") == shown

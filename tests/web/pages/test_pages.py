@@ -4,7 +4,6 @@ import base64
 import hashlib
 import re
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -30,6 +29,7 @@ from safetyd.web.pages.shown_time import ago, moment
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import NOON, at
 from tests.web.link_site import KEY
+from tests.web.pages.page_reader import Reader, view
 
 HOSTILE = (
     "</pre><script>alert(1)</script>",
@@ -42,52 +42,6 @@ HOSTILE = (
     "&lt;b&gt; &#x3c;",
     "Z̸̢̛a̷l̶g̵o̴",
 )
-VOID = {"meta", "input", "br"}
-# Between the parts of these are line ends that nobody sees.
-STRUCTURE = {"html", "head", "body", "main", "form", "ul", "ol", "li", "dl", "div"}
-
-
-class Reader(HTMLParser):
-    """Takes a page apart as a browser does."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text = ""
-        self.boxes: list[str] = []
-        self._open: list[str] = []
-        self._box = 0  # how deep the box is that is open, if one is
-        self.feed(page)
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self._open.append(tag)
-        if ("class", "said") in attrs:
-            self.boxes.append("")
-            self._box = len(self._open)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-        if len(self._open) < self._box:
-            self._box = 0
-
-    def handle_data(self, data: str) -> None:
-        between = not data.strip() and set(self._open[-1:]) <= STRUCTURE
-        if "style" in self._open or between:
-            return
-        self.text += data
-        if self._box:
-            self.boxes[-1] += data
-
-
-def view(queue: QueueStory, request_id: str | None, t: float = 100.0) -> LinkView:
-    link = SentLink("dlv_1", request_id or "", "alice", "email", at(0), ())
-    return look(queue.engine, Moment(at(t), t), link, Signer([KEY]))
 
 
 def paused(source: Literal["operator", "anomaly", "budget"]) -> Paused:

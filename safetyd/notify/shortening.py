@@ -1,0 +1,115 @@
+"""Messages that fit: a place with little room drops whole fields from the end of a card.
+
+The exact text is cut in its middle if even the first fields have no room, a digest shows less of
+each card, and then fewer cards.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from safetyd.cards.note_cards import DigestCard, SingleCard
+from safetyd.cards.request_card import RequestCard, cut_middle
+from safetyd.notify.message import Notice
+
+CUT: Final = "…"
+TEXTS: Final = (4000, 2000, 1000, 500, 160, 60)  # characters of the exact text that are tried
+ENTRIES: Final = (900, 500, 250, 120, 60)  # characters of each card of a digest
+
+Size = Callable[[str], int]
+Render = Callable[[Notice], str]
+
+
+def in_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def fitted(
+    notice: Notice, render: Render, most: int, size: Size = len
+) -> tuple[str, tuple[SingleCard, ...]]:
+    """Return the longest text of a message whose size is at most `most`, and the cards in it."""
+    text, cards = "", notice.cards
+    for version in versions(notice, most):
+        text, cards = render(version), version.cards
+        if size(text) <= most:
+            return text, cards
+    ended = (c.without("the rest") if isinstance(c, RequestCard) else c for c in cards)
+    return clip(text, most, size), tuple(ended)
+
+
+def clip(text: str, most: int, size: Size = len) -> str:
+    """Return a text, or as much of its beginning as fits, marked as cut."""
+    if size(text) <= most:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if size(text[:middle] + CUT) <= most else (low, middle - 1)
+    return text[:low] + CUT if size(CUT) <= most else ""
+
+
+def versions(notice: Notice, most: int) -> Iterator[Notice]:
+    """Yield a message with ever less in it; what cannot fit into `most` characters is left out."""
+    single = notice.single
+    if isinstance(single, RequestCard):
+        cards: Iterator[SingleCard | DigestCard] = _requests(single, most)
+    elif single is not None:
+        texts = (_short_note(single, chars) for chars in (len(single.text), *TEXTS, 0))
+        cards = iter(tuple(texts))
+    else:
+        cards = _digests(notice)
+    return (msgspec.structs.replace(notice, card=card) for card in cards)
+
+
+def _requests(card: RequestCard, most: int) -> Iterator[RequestCard]:
+    """Yield a card with all that an approval covers, as long as there is room; then with less."""
+    total = len(card.fields)
+    bound = max((at + 1 for at, field in enumerate(card.fields) if field.bound), default=0)
+    for count in range(total, 0, -1):
+        if count in {1, bound} or _length(card, count) <= most:
+            yield card.first(count)
+    for chars in TEXTS:
+        short = card.with_text(chars)
+        if short.left_out != card.left_out:
+            for count in range(total, 0, -1):
+                if _length(short, count) <= most:
+                    yield short.first(count)
+    yield card.with_text(TEXTS[-1]).first(1)
+
+
+def _length(card: RequestCard, count: int) -> int:
+    return sum(len(field.text) for field in card.fields[:count])
+
+
+def _digests(notice: Notice) -> Iterator[DigestCard]:
+    digest = notice.card
+    if isinstance(digest, DigestCard):
+        for chars in ENTRIES:
+            yield msgspec.structs.replace(
+                digest, cards=tuple(entry(c, chars) for c in digest.cards)
+            )
+        least = tuple(entry(card, ENTRIES[-1]) for card in digest.cards)
+        for shown in range(len(least) - 1, -1, -1):
+            more = digest.more + len(least) - shown
+            yield msgspec.structs.replace(digest, cards=least[:shown], more=more)
+
+
+def entry(card: SingleCard, chars: int) -> SingleCard:
+    """Return a card as one of several: a report as it is, others with so many characters."""
+    if not isinstance(card, RequestCard):
+        return card if card.kind == "summary" and card.sheet else _short_note(card, chars)
+    short, count, used = card.with_text(chars // 3), 0, 0
+    for field in short.fields:
+        used += len(field.title) + len(field.text)
+        if used > chars and count:
+            break
+        count += 1
+    return short.first(count)
+
+
+def _short_note(card: SingleCard, chars: int) -> SingleCard:
+    if isinstance(card, RequestCard):
+        return card
+    shown, cut = cut_middle(card.text, chars)
+    return msgspec.structs.replace(card, text=shown if chars else "", cut=card.cut + cut)

@@ -1,0 +1,210 @@
+"""One card for every place: what a place leaves out it names, and then it offers no approval."""
+
+import html
+import re
+from collections.abc import Callable
+from datetime import UTC
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from safetyd.cards.request_card import CardField, RequestCard, request_card
+from safetyd.console.render.terminal_card import card as terminal_card
+from safetyd.console.review import detail
+from safetyd.core.approvals.request import Request
+from safetyd.notify.apprise.apprise_channel import ZERO_WIDTH, written
+from safetyd.notify.compose import harmless_card
+from safetyd.notify.desktop.desktop_content import rendered
+from safetyd.notify.email.mail_channel import mail
+from safetyd.notify.message import Notice, Privacy
+from safetyd.notify.ntfy.ntfy_channel import publication
+from safetyd.notify.sms.gsm import BASIC, EXTENDED, normalise, septets
+from safetyd.notify.sms.sms_text import MOST, text_of
+from safetyd.notify.telegram.telegram_message import written as telegram
+from safetyd.notify.webhook.webhook_channel import document
+from safetyd.operators.views.request_view import details
+from safetyd.web.pages.request_page import FormDraft, request_page
+from tests.cards.hard_requests import HARD
+from tests.notify.compose_rig import ComposeRig, telling
+from tests.web.pages.page_reader import Reader, view
+
+CODE = "4821"
+
+
+class Shown(NamedTuple):
+    """What one place shows: its words, and whether it offers approval."""
+
+    text: str
+    approves: bool
+
+
+def channel(notice: Notice, name: str) -> Shown:  # noqa: PLR0911 - a place each
+    match name:
+        case "mail text" | "mail HTML":
+            message = mail(notice, "safetyd@example.com", "host")
+            text, page = (part.get_content() for part in message.iter_parts())
+            said = text if name == "mail text" else _without_tags(page)
+            return Shown(said, CODE in said or "safetyd approve" in said or "i=a" in page)
+        case "sms":
+            text = text_of(notice)
+            assert septets(text) <= MOST
+            assert (BASIC | EXTENDED).issuperset(text)
+            return Shown(text, bool(re.search(rf"code {CODE}|A {CODE}|safetyd approve", text)))
+        case "ntfy":
+            sent = publication(notice, "topic")
+            assert len(sent.message.encode()) <= 4095
+            return Shown(f"{sent.title}\n{sent.message}", _offers(sent.message))
+        case "chat":
+            said_ = written(notice, marked=False)
+            assert len(said_.body) <= 1900
+            body = said_.body.replace(ZERO_WIDTH, "")
+            return Shown(f"{said_.title}\n{body}", _offers(body))
+        case "telegram":
+            told = telegram(notice, lambda does, ref: does + ref)
+            labels = [button.text for row in told.keyboard for button in row]
+            return Shown(told.text, "Approve" in labels or _offers(told.text))
+        case "desktop":
+            desk = rendered(notice)
+            assert len(desk.body) <= 240
+            return Shown(f"{desk.summary}\n{desk.body}", "approve" in desk.actions)
+        case _:
+            sent_ = document(notice, links=True)
+            assert len(sent_) <= 20_000
+            (topic,) = msgspec.json.decode(sent_)["data"]["topics"]
+            return Shown(_leaves(topic), "code" in topic or "approve" in str(topic.get("commands")))
+
+
+def _offers(text: str) -> bool:
+    return f"Code to approve: {CODE}" in text or "\nsafetyd approve" in text
+
+
+def _without_tags(page: str) -> str:
+    body = page.partition("<body")[2].replace("&nbsp;", " ").replace("<br>", "\n")
+    return html.unescape(re.sub(r"<[^>]+>", "\n", body))
+
+
+def _leaves(value: Any) -> str:
+    if isinstance(value, dict):
+        return "\n".join(map(_leaves, value.values()))
+    return "\n".join(map(_leaves, value)) if isinstance(value, list) else str(value)
+
+
+def _bare(text: str) -> str:
+    """Return the words of a text without the ways in which places break lines and mark them."""
+    return re.sub(r"[\s|+>⏎…\u200b]+", "", text)
+
+
+def missing(
+    fields: tuple[CardField, ...], text: str, spelt: Callable[[str], str]
+) -> list[CardField]:
+    shown = _bare(text)
+    return [
+        field for field in fields if any(_bare(spelt(line)) not in shown for line in field.lines)
+    ]
+
+
+CHANNELS = ("mail text", "mail HTML", "sms", "ntfy", "chat", "telegram", "desktop", "webhook")
+
+
+def asked(**fields: Any) -> tuple[ComposeRig, Request]:
+    rig = ComposeRig(telling("email", "sms", "desktop", "webhook", "ntfy", "team"))
+    id_ = rig.asks(**fields)
+    return rig, rig.queue.request(id_)
+
+
+def message(rig: ComposeRig, name: str) -> Notice:
+    wanted = {"mail text": "email", "mail HTML": "email", "chat": "team", "telegram": "team"}.get(
+        name, name
+    )
+    (delivery,) = (due for due in rig.passes() if due.channel == wanted)
+    return rig.says(delivery)
+
+
+@pytest.mark.parametrize("place", CHANNELS)
+@pytest.mark.parametrize("name", HARD)
+def test_a_channel_names_what_it_leaves_out_and_then_offers_no_approval(
+    name: str, place: str
+) -> None:
+    rig, _ = asked(**HARD[name])
+    notice = message(rig, place)
+    card = notice.card
+    assert isinstance(card, RequestCard)
+    assert card.link
+
+    shown = channel(notice, place)
+
+    spelt = normalise if place == "sms" else str
+    gone = missing(card.fields, shown.text, spelt)
+    left_out = [field for field in gone if field.bound] or card.left_out
+    assert not (left_out and shown.approves)
+    if gone or card.left_out:
+        assert "Not shown" in shown.text or place == "webhook"
+        names = [*card.left_out, *(field.named for field in gone)]
+        more = re.search(r"and (\d+) more", shown.text)
+        named = [each for each in names if _named(each, shown.text, spelt)]
+        assert len(named) + int(more[1] if more else 0) >= len(names)
+    if not (gone or card.left_out or place == "sms"):
+        assert shown.approves
+
+
+def _named(name: str, text: str, spelt: Callable[[str], str]) -> bool:
+    """Say whether a text names a field, or how many of its characters it leaves out."""
+    begin = _bare(spelt(name))[:40]
+    return begin in _bare(text) or f"charactersofthe{_bare(spelt(name))}"[:40] in _bare(text)
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_a_mail_and_a_page_show_everything(name: str) -> None:
+    """Only a mail of more than 100 kB may drop something."""
+    rig, request = asked(**HARD[name])
+    known = details(rig.engine, rig.clock.now(), request)
+    card = request_card(known, UTC, rig.at)
+
+    page = Reader(request_page(view(rig.queue, request.id), FormDraft("nonce")))
+    screen = "\n".join(row.text for row in detail.everything(known, rig.at, 100))
+    terminal = terminal_card(known, rig.at, 100, zone=UTC)
+
+    for field in card.fields:
+        for line in field.lines:
+            assert _bare(_visible(line)) in _bare(page.text), field.name
+            assert _bare(_spelt(line)) in _bare(terminal), field.name
+            if field.name not in {"deadline", "asked"}:  # in the zone of this machine
+                assert _bare(_spelt(line)) in _bare(screen), field.name
+
+
+def _visible(text: str) -> str:
+    from safetyd.core.text.visible_text import pieces  # noqa: PLC0415
+
+    return "".join(part for part, _ in pieces(text))
+
+
+def _spelt(text: str) -> str:
+    from safetyd.core.text.visible_text import visible  # noqa: PLC0415
+
+    return visible(text)
+
+
+@pytest.mark.parametrize("privacy", ["summary", "minimal"])
+@pytest.mark.parametrize("place", CHANNELS)
+def test_a_channel_that_is_trusted_with_less_shows_no_words_and_offers_no_approval(
+    place: str, privacy: Privacy
+) -> None:
+    rig, _ = asked(text="the secret text", cwd="/secret", rationale="secret reasons")
+    rig.privacy = privacy
+    notice = message(rig, place)
+
+    shown = channel(notice, place)
+
+    assert "secret" not in shown.text
+    assert not shown.approves
+
+
+def test_words_that_messages_show_are_harmless_in_every_field() -> None:
+    rig, request = asked(**HARD["links"], context=msgspec.Raw(b'{"u": "https://evil.example"}'))
+    known = details(rig.engine, rig.clock.now(), request)
+
+    card = harmless_card(request_card(known, UTC, rig.at))
+
+    assert not any("https://evil" in field.text for field in card.fields)
+    assert "hxxps://evil[.]example" in card.find("context")

@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.asking_agent import Asker, Reply, review
-from tests.journeys.people import query
 
 pytestmark = pytest.mark.journey
 
@@ -136,24 +135,6 @@ def test_fields_that_nobody_knows_are_on_the_card_wherever_they_stand(
 
     for shown in ("selector", "#left", "zoom", "speed", "slow", "llama3", "store", "branch"):
         assert shown in card, shown
-
-
-def test_the_same_file_edited_in_other_ways_is_not_the_same_action_again(
-    daemon: RunningDaemon,
-) -> None:
-    with Asker(daemon, editor := name()) as agent:
-        edits = [
-            agent.propose(
-                f"p{line}", type="edit_file", text="", paths=["a.py"], context={"diff": f"+{line}"}
-            )
-            for line in range(12)
-        ]
-
-    assert {edit["decision"] for edit in edits} == {"allow"}
-    found = [one for one in query(daemon, "anomalies")["findings"] if one["agent"] == editor]
-    assert not [
-        one for one in found if one["rule"].endswith(("rapid_identical", "repeated_action"))
-    ]
 
 
 def permission(agent: Asker, action: str, **fields: object) -> Reply:

@@ -209,19 +209,20 @@ def test_malformed_proposal_is_blocked_with_the_reason(
     assert_undisturbed(daemon, before)
 
 
-@pytest.mark.parametrize("payload", [p for p, _ in PAYLOADS.values()], ids=PAYLOADS)
-@pytest.mark.parametrize("verb", ["control", "query"])
-def test_malformed_command_is_refused_with_the_reason(
-    daemon: RunningDaemon, verb: str, payload: bytes
+@pytest.mark.parametrize("who", ["control", "query", "keyless agent", "keyed agent"])
+def test_malformed_command_or_telemetry_is_refused_with_the_reason(
+    daemon: RunningDaemon, who: str
 ) -> None:
     with ExitStack() as stack:
-        door = way(daemon, verb, stack)
+        door = way(daemon, who, stack)
         peer = door.connect()
+        subject = door.subject.decode().replace("propose", "telemetry")
 
-        answer = peer.ask(door.subject.decode(), payload).fields
+        for name, (payload, _) in PAYLOADS.items():
+            answer = peer.ask(subject, payload).fields
+            assert (answer["ok"], answer["code"]) == (False, "malformed"), name
+            assert answer["error"], name
 
-        assert (answer["ok"], answer["code"]) == (False, "malformed")
-        assert answer["error"]
         assert_next_is_answered(door, peer)
 
 
@@ -235,19 +236,6 @@ def test_command_that_stands_twice_is_refused(daemon: RunningDaemon, verb: str) 
 
         assert answer["code"] == "malformed"
         assert 'the key "command" twice' in answer["error"]
-
-
-@pytest.mark.parametrize("payload", [p for p, _ in PAYLOADS.values()], ids=PAYLOADS)
-def test_malformed_telemetry_is_refused_with_the_reason(
-    daemon: RunningDaemon, agents_door: Door, payload: bytes
-) -> None:
-    peer, subject = agents_door.connect(), agents_door.subject.decode()
-
-    noted = peer.ask(subject.replace("propose", "telemetry"), payload).fields
-
-    assert (noted["ok"], noted["code"]) == (False, "malformed")
-    assert noted["error"]
-    assert_next_is_answered(agents_door, peer)
 
 
 @pytest.mark.parametrize(("verb", "payload", "said_in"), [(v, *t) for v, t in TWICE.items()])

@@ -38,27 +38,6 @@ def test_a_pending_purchase_is_not_spent_money(start_daemon: StartDaemon) -> Non
         assert asker.propose("m2", **THINK, cost_usd=3)["decision"] == "allow"
 
 
-def test_a_purchase_is_asked_for_and_leaves_the_model_budget_alone(
-    start_daemon: StartDaemon,
-) -> None:
-    daemon = start_daemon()
-    with Asker(daemon) as asker:
-        asked = asker.propose("b1", **BUY, cost_usd=80)
-        assert (asked["decision"], asked["status"]) == ("require_confirmation", "pending")
-        assert "budget.purchase" in asked["triggered_rules"]
-        review(daemon, "approve", asked["request_id"])
-        assert asker.propose("b1", **BUY, cost_usd=80)["decision"] == "allow"
-
-        daemon.restart()
-
-    with Asker(daemon) as asker:
-        money = query(daemon, "money")
-        assert (money["purchases"]["reserved"], money["today"]["reserved"]) == (80, 0)
-        assert asker.propose("m1", **THINK, cost_usd=9)["decision"] == "allow"
-        refused = asker.propose("m2", **THINK, cost_usd=60)
-        assert (refused["decision"], refused["cause"]) == ("block", "budget")
-
-
 def test_status_names_the_request_that_ends_a_pause_only_while_there_is_one(
     start_daemon: StartDaemon,
 ) -> None:

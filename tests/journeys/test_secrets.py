@@ -10,45 +10,12 @@ import pytest
 from safetyd.core.events.decision_events import Decided
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.core.text.patch_samples import unified
-from tests.journeys.asking_agent import Asker, review
+from tests.journeys.asking_agent import Asker
 from tests.journeys.audit_record import assert_verifies, events
 
 pytestmark = pytest.mark.journey
 
 _numbers: Final = count()
-
-COMMANDS: Final = (
-    "cat ~/.ssh/id_rsa",
-    "cat .env",
-    "cp ~/.ssh/id_ed25519 x",
-    "tar c $HOME/.aws | wc -c",
-    "docker run --env-file=.env.production x",
-    "git show HEAD:.env",
-    "cat '/etc'/shadow",
-    "cat /proc/1/environ",
-    "cat ../../../../etc/shadow",
-    "echo {} > ~/.claude/settings.json",
-    "rm .git/hooks/pre-commit",
-)
-HARMLESS: Final = (
-    "cat .env.example",
-    "ls -la src ./docs ../web",
-    "grep -rn environment src",
-    "pytest tests/test_env.py::test_x",
-    "cd / && ls",
-)
-FILES: Final = (
-    "/proc/self/environ",
-    "/proc/12/task/12/environ",
-    "/home/me/.git-credentials",
-    "/home/me/.kube/config",
-    "/home/me/.docker/config.json",
-    ".npmrc",
-    ".pypirc",
-    "web/.env.production",
-    "/home/me/.config/gh/hosts.yml",
-    "infra/terraform.tfstate",
-)
 
 
 @pytest.fixture(scope="module")
@@ -76,27 +43,6 @@ def decisions(answers: dict[str, dict[str, Any]]) -> dict[str, str]:
     return {what: answer["decision"] for what, answer in answers.items()}
 
 
-def test_a_command_with_a_path_that_may_hold_secrets_is_asked_about(agent: Asker) -> None:
-    asked = {command: ask(agent, "run_shell", text=command) for command in COMMANDS}
-    passed = {command: ask(agent, "run_shell", text=command) for command in HARMLESS}
-
-    assert decisions(asked) == dict.fromkeys(COMMANDS, "require_confirmation")
-    assert decisions(passed) == dict.fromkeys(HARMLESS, "allow")
-
-
-def test_a_file_that_may_hold_secrets_is_asked_about(agent: Asker) -> None:
-    asked = {path: ask(agent, "read_file", paths=[path]) for path in FILES}
-
-    assert decisions(asked) == dict.fromkeys(FILES, "require_confirmation")
-
-
-def test_settings_of_agent_hosts_are_read_and_asked_about_when_written(agent: Asker) -> None:
-    path = "web/.claude/settings.local.json"
-
-    assert ask(agent, "read_file", paths=[path])["decision"] == "allow"
-    assert ask(agent, "edit_file", paths=[path])["decision"] == "require_confirmation"
-
-
 def test_a_patch_is_judged_by_the_files_that_it_touches_and_where_they_lead(
     daemon: RunningDaemon, project: Path, agent: Asker
 ) -> None:
@@ -121,16 +67,6 @@ def test_a_patch_is_judged_by_the_files_that_it_touches_and_where_they_lead(
 
     assert decisions(answers) == edited
     assert_verifies(daemon)
-
-
-def test_changing_what_holds_the_data_directory_is_asked_about(
-    daemon: RunningDaemon, agent: Asker
-) -> None:
-    above = ("/", str(daemon.directory), f"{daemon.directory.parent}/")
-
-    asked = {path: ask(agent, "edit_file", paths=[path]) for path in above}
-
-    assert decisions(asked) == dict.fromkeys(above, "require_confirmation")
 
 
 def test_a_path_is_judged_by_where_it_leads_too(
@@ -180,19 +116,3 @@ def test_more_paths_than_can_be_followed_are_asked_about(project: Path, agent: A
 
     assert answer["decision"] == "require_confirmation"
     assert answer["triggered_rules"] == ["classify.unfollowed_paths"]
-
-
-def test_an_approval_is_not_used_once_a_link_leads_elsewhere(
-    daemon: RunningDaemon, project: Path, agent: Asker
-) -> None:
-    link = project / "creds"
-    link.symlink_to("/home/a/.aws/config")
-    seen = ask(agent, "read_file", paths=[str(link)])
-    assert review(daemon, "approve", seen["request_id"])["ok"]
-    link.unlink()
-    link.symlink_to("/home/a/.aws/credentials")
-
-    moved = ask(agent, "read_file", paths=[str(link)])
-
-    assert (moved["decision"], moved["status"]) == ("require_confirmation", "pending")
-    assert moved["request_id"] != seen["request_id"]

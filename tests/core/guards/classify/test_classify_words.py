@@ -99,6 +99,8 @@ def test_a_command_that_names_none_passes(text: str) -> None:
             "/run/secrets/db",
             "certs/server-key.pem",
         ),
+        *("~/.git-credentials", "~/.docker/config.json", "~/.config/gh/hosts.yml", ".pypirc"),
+        *("/proc/self/environ", "/proc/12/task/12/environ"),
     ],
 )
 def test_credential_files_of_tools_are_asked_about(path: str) -> None:

@@ -8,7 +8,7 @@ from safetyd.core.guards.breaker import MAX_BREAKERS, MAX_PER_TICK, BreakerGuard
 from safetyd.core.guards.circuit import MAX_CALLS, BreakerConfig
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from tests.core.guards.guard_rig import GuardRig, decided, settled
-from tests.story import at, propose, stop, tick
+from tests.story import at, propose, tick
 
 API = "api.openai.com"
 
@@ -209,15 +209,6 @@ def test_agents_that_fail_together_shut_everybody_out() -> None:
     breakers.called(2, 4)
 
     assert breakers.looks(3, dependency=API, agent="ops").rule == "breaker.open"
-
-
-def test_agent_that_nobody_else_called_with_is_shut_out_alone() -> None:
-    breakers = Breakers()
-
-    breakers.called(0, 5)
-
-    assert breakers.looks(1, dependency=API).limit_id == f"breaker:{API}/code"
-    assert breakers.looks(1, dependency=API, agent="ops") is ALLOWED
 
 
 def test_failure_of_another_among_its_successes_shuts_nobody_else_out() -> None:
@@ -519,12 +510,6 @@ def test_one_tick_moves_a_bounded_number() -> None:
 
     assert len(breakers.hears(tick(30))) == MAX_PER_TICK
     assert len(breakers.hears(tick(31))) == 1
-
-
-def test_other_events_change_nothing() -> None:
-    breakers = Breakers()
-
-    assert breakers.hears(stop(0)) == []
 
 
 def test_status_tells_why_and_since_when() -> None:

@@ -144,17 +144,6 @@ def test_the_limit_of_one_name_is_not_that_of_another_that_looks_like_it() -> No
     assert limits(nightly=500).limit("Nightly") == 5
 
 
-def test_sessions_and_agents_count_apart() -> None:
-    guard = limits()
-    for _ in range(5):
-        dispatch(guard, session="a")
-
-    assert dispatch(guard, session="a").decision is Severity.BLOCK
-    assert dispatch(guard, session="b") is ALLOWED
-    assert dispatch(guard) is ALLOWED
-    assert dispatch(guard, "Writer", session="a") is ALLOWED
-
-
 def test_a_session_that_ended_counts_anew() -> None:
     guard = limits()
     for session in ("", "a"):
@@ -164,14 +153,6 @@ def test_a_session_that_ended_counts_anew() -> None:
 
     assert (guard.count("writer", "a"), guard.count("writer")) == (0, 5)
     guard.observe(closed())
-    assert guard.save()() == limits().save()()
-
-
-def test_the_end_of_a_session_that_nobody_counted_is_no_matter() -> None:
-    guard = limits()
-
-    guard.observe(closed("a"))
-
     assert guard.save()() == limits().save()()
 
 

@@ -13,41 +13,6 @@ def test_there_are_five_states_named_in_lower_case() -> None:
     assert [*State] == ["ready", "planning", "executing", "evaluating", "safe_mode"]
 
 
-@pytest.mark.req("S0.3")
-@pytest.mark.req("S0.4")
-@pytest.mark.req("S0.5")
-@pytest.mark.req("S0.6")
-def test_an_action_that_goes_well_comes_back_to_ready() -> None:
-    kernel = Kernel()
-    states = [kernel.state]
-    for step in (KernelStep.PROPOSED, KernelStep.ALLOWED, KernelStep.ENDED, KernelStep.EVALUATED):
-        kernel.move(step)
-        states.append(kernel.state)
-
-    assert states == [READY, PLANNING, EXECUTING, EVALUATING, READY]
-
-
-@pytest.mark.req("S0.7")
-@pytest.mark.req("S0.8")
-@pytest.mark.req("S0.17")
-def test_safe_mode_is_entered_from_executing_and_left_with_a_count_of_nought() -> None:
-    kernel = Kernel(errors=3)
-
-    kernel.move(KernelStep.PROPOSED, KernelStep.ALLOWED, KernelStep.TRIPPED)
-    assert (kernel.state, kernel.errors) == (SAFE_MODE, 3)
-
-    kernel.move(KernelStep.EXITED)
-    assert (kernel.state, kernel.errors) == (READY, 0)
-
-
-def test_a_refused_action_comes_back_to_ready() -> None:
-    kernel = Kernel()
-
-    kernel.move(KernelStep.PROPOSED, KernelStep.REFUSED)
-
-    assert kernel == Kernel()
-
-
 @pytest.mark.req("S0.8")
 def test_the_edges_are_those_of_the_seed_and_one_for_refusals() -> None:
     assert {step.value for step in KernelStep} == {

@@ -12,7 +12,7 @@ from safetyd.core.messages.proposal import Observation
 from safetyd.core.messages.telemetry import Heartbeat, Iteration, SessionEnded
 from safetyd.core.policy import Policy
 from tests.core.guards.guard_rig import decided
-from tests.story import ask, at, outcome, play, propose, report, stop, tick
+from tests.story import ask, at, outcome, play, propose, report, stop
 
 HELD: Final[dict[str, Event]] = {
     "stopped": stop(1, agent="a"),
@@ -199,11 +199,3 @@ def test_stop_that_was_not_yet_cannot_be_acknowledged() -> None:
     play(engine, stop(0, epoch=4), report(1, Heartbeat(stop_epoch=2**53)))
 
     assert engine.keys.agents["code"].stop_epoch == 0
-
-
-def test_other_events_change_nothing() -> None:
-    engine = Engine(Policy())
-    before = engine.keys.save()()
-    engine.keys.observe(tick(0))
-
-    assert engine.keys.save()() == before

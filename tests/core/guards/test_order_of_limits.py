@@ -3,8 +3,7 @@
 import pytest
 
 from safetyd.core.engine.engine import Engine, _listeners
-from safetyd.core.events.decision_events import SessionClosed
-from safetyd.core.events.guard_events import Forgotten, Stopped
+from safetyd.core.events.guard_events import Stopped
 from safetyd.core.guards.cooldown import Cooldown, CooldownConfig
 from safetyd.core.guards.iterations import Iterations, IterationsConfig
 from safetyd.core.guards.mode import ModeGuard, ModesConfig
@@ -14,7 +13,7 @@ from safetyd.core.guards.scores import ScoresConfig, ScoresGuard
 from safetyd.core.messages.proposal import Scores
 from safetyd.core.messages.telemetry import Iteration, SessionEnded
 from safetyd.core.policy import Policy
-from tests.story import ask, at, play, propose, report, resume, stop, tick
+from tests.story import ask, at, play, propose, report, stop, tick
 
 POOR = Scores(
     strategic_alignment=3,
@@ -63,10 +62,6 @@ def exhausted() -> Engine:
     return engine
 
 
-def reset(t: float) -> Forgotten:
-    return Forgotten(at=at(t), t=float(t), agent="code", by="alice")
-
-
 @pytest.mark.req("S2.38")
 def test_all_speak_and_the_first_of_the_strictest_gives_the_reason() -> None:
     engine = exhausted()
@@ -90,39 +85,6 @@ def test_all_speak_and_the_first_of_the_strictest_gives_the_reason() -> None:
         "rate.agent",
     )
     assert decision.reason.startswith("emergency stop is active")
-
-
-@pytest.mark.req("S2.38")
-@pytest.mark.req("S2.42")
-def test_before_each_round_stop_enabled_iterations_and_cooldown_are_checked_in_this_order() -> None:
-    engine = exhausted()
-    reasons = []
-
-    def tries(t: float, name: str) -> None:
-        reasons.append(ask(engine, propose(t, id=name, type="dispatch")).reason)
-
-    play(engine, stop(121, "file:/x"))
-    play(
-        engine,
-        Stopped(at=at(121), t=121, source="environment", by="environment", reason="off", epoch=2),
-    )
-    tries(122, "p4")
-    play(engine, resume(123, "file:/x"))
-    tries(124, "p5")
-    play(engine, resume(125, "environment"))
-    tries(132, "p6")
-    play(engine, SessionClosed(at=at(132), t=132, agent="code", session="", why="ended"))
-    tries(132, "p7")
-    play(engine, reset(133))
-    tries(133, "p8")
-
-    assert reasons == [
-        "emergency stop is active since 12:02Z by alice: drill",
-        "disabled: off",
-        "iteration limit reached (3 >= 3)",
-        "cooldown not elapsed (12s < 60s)",
-        "rate limit reached: 1 proposals a minute for code",
-    ]
 
 
 def test_a_proposal_that_was_refused_takes_nothing_anywhere() -> None:

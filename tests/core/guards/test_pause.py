@@ -7,7 +7,7 @@ from safetyd.core.guards.pause import PauseGuard
 from safetyd.core.messages.verdict import ALLOWED, Severity
 from tests.core.guards.gate.gate_rig import rules
 from tests.core.guards.guard_replay import assert_retold, look, moved, stories
-from tests.story import at, propose, tick
+from tests.story import at, propose
 
 SOURCES = ("operator", "anomaly", "budget")
 
@@ -46,10 +46,6 @@ def test_a_pause_without_a_reason_says_who_and_when() -> None:
     assert verdict.reason == "code is paused since 12:00Z by alice"
 
 
-def test_other_agents_go_on() -> None:
-    assert look(paused(pause(0)), propose(1, agent="ops")) is ALLOWED
-
-
 @pytest.mark.req("S2.35")
 def test_the_oldest_source_gives_the_reason_and_all_are_listed() -> None:
     guard = paused(pause(0, "anomaly", by="safetyd", reason="loop"), pause(60, "operator"))
@@ -58,25 +54,6 @@ def test_the_oldest_source_gives_the_reason_and_all_are_listed() -> None:
 
     assert rules(verdict) == ("pause.anomaly", "pause.operator")
     assert verdict.reason == "code is paused since 12:00Z by safetyd: loop"
-
-
-def test_clearing_one_source_leaves_the_others() -> None:
-    guard = paused(pause(0, "anomaly"), pause(1, "budget"), unpause(2, "anomaly"))
-
-    assert rules(look(guard, propose(3))) == ("pause.budget",)
-
-
-def test_clearing_the_last_source_lets_go() -> None:
-    guard = paused(pause(0, "anomaly"), pause(1, "budget"), unpause(2))
-
-    assert look(guard, propose(3)) is ALLOWED
-    assert guard.save()() == PauseGuard().save()()
-
-
-def test_clearing_what_does_not_pause_changes_nothing() -> None:
-    guard = paused(unpause(0), pause(1, "budget"), unpause(2, "operator"), unpause(2, agent="ops"))
-
-    assert rules(look(guard, propose(3))) == ("pause.budget",)
 
 
 def test_a_source_that_pauses_again_has_one_pause_the_newest() -> None:
@@ -95,14 +72,6 @@ def test_it_shows_who_is_paused_and_why() -> None:
         ("budget", at(2)),
     ]
     assert guard.pauses("idle") == ()
-
-
-def test_other_events_change_nothing() -> None:
-    guard = paused(pause(0))
-    before = guard.save()()
-
-    assert guard.observe(tick(1)) == ()
-    assert guard.save()() == before
 
 
 agents = st.sampled_from(["code", "ops"])
@@ -131,6 +100,8 @@ def test_an_agent_is_blocked_exactly_while_a_source_is_left(story) -> None:
             blocked = {f"pause.{source}" for source in sources}
             assert set(rules(verdict)) - {""} == blocked
             assert (verdict is ALLOWED) == (not blocked)
+        if not any(left.values()):
+            assert guard.save()() == PauseGuard().save()()
 
 
 @given(stories(pauses | clearings | proposals), proposals)

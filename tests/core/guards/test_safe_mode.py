@@ -19,7 +19,7 @@ from tests.core.guards.safe_mode_rig import (
     overdue,
     state,
 )
-from tests.story import ask, at, outcome, play, propose, report, tick
+from tests.story import at, outcome, play, propose, report, tick
 
 NAMELESS = Verdict("keys", Severity.BLOCK, "keys.agents", "one name too many")
 
@@ -116,55 +116,11 @@ def test_an_operators_entry_says_who_and_why_if_a_reason_is_given() -> None:
     assert bare.reason.startswith("safe mode is active since 12:01Z by alice; only")
 
 
-def test_outside_safe_mode_it_has_nothing_to_say() -> None:
-    held = entered()
-
-    assert held.looks(0, agent="ops", type="push") is ALLOWED
-    held.hears(settled(0, None, "ops", ok=False))
-    assert held.looks(0, agent="ops", type="push") is ALLOWED
-
-
-def test_a_success_begins_the_count_anew() -> None:
-    held = guarded()
-    fails(held, 0, times=2)
-
-    held.hears(settled(1, None))
-
-    assert errors(held) == 0
-    assert fails(held, 2, times=2) == []
-
-
-def test_agents_are_counted_apart() -> None:
-    held = guarded()
-    fails(held, 0, "code", times=2)
-
-    assert fails(held, 0, "ops", times=2) == []
-    assert (errors(held, "code"), errors(held, "ops"), errors(held, "new")) == (2, 2, 0)
-
-
-def test_a_failed_dependency_is_the_breakers_business() -> None:
-    held = guarded()
-    fails(held, 0, times=2)
-
-    assert held.hears(settled(1, ok=False, dependency="api", failed_dependency=True)) == []
-    assert errors(held) == 2
-
-
 def test_an_operator_can_have_failed_dependencies_counted() -> None:
     held = guarded(count_dependency_errors=True)
     fails(held, 0, times=2)
 
     assert held.hears(settled(1, ok=False, dependency="api", failed_dependency=True)) != []
-
-
-@pytest.mark.req("S0.11")
-def test_nothing_is_counted_while_in_safe_mode() -> None:
-    held = entered()
-
-    held.hears(settled(121, None))
-    assert errors(held) == 3
-    assert fails(held, 121) == []
-    assert errors(held) == 3
 
 
 @pytest.mark.req("S0.8")
@@ -221,15 +177,6 @@ def test_an_agent_executes_from_the_allow_to_the_outcome() -> None:
     assert state(held, 1) == "executing"
     held.hears(settled(2))
     assert state(held, 2) == "ready"
-
-
-@pytest.mark.parametrize("decision", [Severity.ASK, Severity.BLOCK])
-def test_a_refused_proposal_leaves_it_ready(decision: Severity) -> None:
-    held = guarded()
-
-    held.hears(decided(propose(0), decision=decision), decided(propose(1), first=False))
-
-    assert state(held, 1) == "ready"
 
 
 def test_of_several_actions_the_last_to_end_makes_it_ready() -> None:
@@ -332,19 +279,6 @@ def engine() -> Engine:
     made._guards = (made.guards.stop, made.guards.keys, made.guards.gate, made.guards.safe_mode)
     made._listeners = _listeners((*made._guards, made.sessions, made.actions))
     return made
-
-
-@pytest.mark.req("S0.1")
-def test_three_failed_actions_in_the_engine_restrict_the_fourth() -> None:
-    held = engine()
-    story = [(propose(n, id=f"p{n}"), outcome(n, f"p{n}", ok=False)) for n in range(3)]
-
-    journal = play(held, *(event for pair in story for event in pair))
-
-    assert isinstance(journal[-1], SafeModeEntered)
-    edit = ask(held, propose(4, id="p4", type="edit_file"))
-    assert (edit.cause, edit.triggered_rules) == ("safe_mode", ("safe_mode_restricted",))
-    assert ask(held, propose(5, id="p5")).allowed
 
 
 def test_each_proposal_counts_once_and_a_refused_one_does_not() -> None:

@@ -223,29 +223,6 @@ def test_what_holds_everybody_is_not_begun_again() -> None:
     assert held.hears(*(enter(30, f"a{number}") for number in range(4))) == []
 
 
-def test_nothing_is_counted_while_everybody_is_held() -> None:
-    held = guarded()
-    fails(held, 0, times=2)
-    held.hears(enter(1, None))
-
-    assert fails(held, 2) == []
-    assert errors(held) == 2
-
-
-@pytest.mark.req("S0.17")
-def test_leaving_it_begins_all_counts_anew_but_not_those_of_agents_held_alone() -> None:
-    held = guarded()
-    fails(held, 0, "code", times=2)
-    fails(held, 0, "ops", times=3)
-    held.hears(enter(1, None))
-
-    held.hears(leave(61, None))
-
-    assert (errors(held, "code"), errors(held, "ops")) == (0, 3)
-    assert not restricted(held, "code")
-    assert restricted(held, "ops")
-
-
 def test_an_agent_leaves_alone_and_is_still_held_with_everybody() -> None:
     held = guarded()
     fails(held, 0)

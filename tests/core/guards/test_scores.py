@@ -28,47 +28,36 @@ def judged(scores: Scores | None, config: ScoresConfig | None = None, **fields: 
     return look(guard, propose(0, scores=scores, **fields))  # type: ignore[arg-type]
 
 
-@pytest.mark.req("S2.10")
-def test_an_average_of_four_passes() -> None:
-    assert judged(scored(4, 4, 4, 4, 4)) is ALLOWED
-    assert judged(scored(5, 5, 5, 3, 2)) is ALLOWED
+STRICT = ScoresConfig(average=4.5, critical=2, autonomy=3)
 
 
-@pytest.mark.req("S2.10")
-def test_a_lower_average_is_put_to_a_person() -> None:
-    verdict = judged(scored(4, 4, 4, 4, 3))
+@pytest.mark.req("S2.10", "S2.11", "S2.12")
+@pytest.mark.parametrize(
+    ("scores", "config", "missed"),
+    [
+        (scored(4, 4, 4, 4, 4), None, ()),
+        (scored(5, 5, 5, 3, 2), None, ()),
+        (scored(5, 2.1, 5, 5, 5), None, ()),
+        (scored(4, 4, 4, 4, 3), None, ("scores.average",)),
+        (scored(5, 5, 5, 5, 1), None, ("scores.critical",)),
+        (scored(5, 2, 5, 5, 5), None, ("scores.autonomy",)),
+        (scored(3, 1, 3, 3, 3), None, ("scores.average", "scores.critical", "scores.autonomy")),
+        (scored(4, 4, 4, 4, 4), STRICT, ("scores.average",)),
+        (scored(5, 5, 5, 5, 2), STRICT, ("scores.average", "scores.critical")),
+        (scored(5, 3, 5, 5, 5), STRICT, ("scores.autonomy",)),
+    ],
+)
+def test_every_mark_that_is_missed_is_put_to_a_person(
+    scores: Scores, config: ScoresConfig | None, missed: tuple[str, ...]
+) -> None:
+    verdict = judged(scores, config)
 
-    assert verdict.decision is Severity.ASK
-    assert (verdict.cause, rules(verdict)) == ("low_score", ("scores.average",))
-    assert verdict.reason == "average score 3.8 is below 4"
+    assert (rules(verdict) if missed else verdict) == (missed or ALLOWED)
+    assert not missed or (verdict.decision, verdict.cause) == (Severity.ASK, "low_score")
 
 
 def test_an_average_that_is_hardly_lower_does_not_read_like_four() -> None:
     assert judged(scored(4, 4, 4, 4, 3.999)).reason == "average score 3.9998 is below 4"
-
-
-@pytest.mark.req("S2.11")
-def test_one_score_of_one_is_enough() -> None:
-    verdict = judged(scored(5, 5, 5, 5, 1))
-
-    assert rules(verdict) == ("scores.critical",)
-    assert verdict.reason == "learning_application is 1, and a person is asked at 1 or less"
-
-
-@pytest.mark.req("S2.12")
-def test_autonomy_must_be_above_two() -> None:
-    verdict = judged(scored(5, 2, 5, 5, 5))
-
-    assert rules(verdict) == ("scores.autonomy",)
-    assert verdict.reason == "autonomy_appropriateness is 2, and a person is asked at 2 or less"
-    assert judged(scored(5, 2.1, 5, 5, 5)) is ALLOWED
-
-
-def test_all_that_matched_is_listed() -> None:
-    verdict = judged(scored(3, 1, 3, 3, 3))
-
-    assert rules(verdict) == ("scores.average", "scores.critical", "scores.autonomy")
-    assert verdict.reason.startswith("average")
 
 
 def test_scores_need_not_be_given() -> None:
@@ -85,14 +74,6 @@ def test_an_operator_can_require_them_by_risk() -> None:
     assert verdict.reason == "high risk needs scores, and none are given"
     assert judged(None, config, type="read_file") is ALLOWED
     assert judged(scored(4, 4, 4, 4, 4), config, type="push") is ALLOWED
-
-
-def test_an_operator_sets_the_marks() -> None:
-    strict = ScoresConfig(average=4.5, critical=2, autonomy=3)
-
-    assert rules(judged(scored(4, 4, 4, 4, 4), strict)) == ("scores.average",)
-    assert rules(judged(scored(5, 5, 5, 5, 2), strict)) == ("scores.average", "scores.critical")
-    assert rules(judged(scored(5, 3, 5, 5, 5), strict)) == ("scores.autonomy",)
 
 
 @pytest.mark.req("S2.9")

@@ -93,8 +93,8 @@ def _marks(body: list[ast.stmt]) -> Iterator[tuple[str, int]]:
 def _calls(expressions: list[ast.expr]) -> Iterator[tuple[str, int]]:
     for node in (node for expression in expressions for node in ast.walk(expression)):
         match node:
-            case ast.Call(func=ast.Attribute(attr="req"), args=[number]):
-                yield str(ast.literal_eval(number)), node.lineno
+            case ast.Call(func=ast.Attribute(attr="req"), args=numbers):
+                yield from ((str(ast.literal_eval(number)), node.lineno) for number in numbers)
 
 
 if __name__ == "__main__":

@@ -1,3 +1,5 @@
+import pytest
+
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.core.guards.stop import Stop
 from tests.story import NOON
@@ -14,53 +16,28 @@ def holding(*stops: Stop) -> StopFlag:
     return stop_flag
 
 
-def test_open_stop_flag_holds_nobody() -> None:
-    assert StopFlag().holds("code") is None
+@pytest.mark.parametrize(
+    ("stops", "cleared", "held"),
+    [
+        ((), None, []),
+        ((a_stop(),), None, ["code", "ops"]),
+        ((a_stop(agent="code"),), None, ["code"]),
+        ((a_stop(), a_stop("file:/x", "ops")), None, ["code", "ops"]),
+        ((a_stop("file:/x", "ops"),), None, ["ops"]),
+        ((a_stop(), a_stop(agent="code")), "code", ["code", "ops"]),
+        ((a_stop(agent="ops"), a_stop(agent="code")), "code", ["ops"]),
+        ((a_stop(epoch=1), a_stop(agent="code", epoch=9)), "code", ["code", "ops"]),
+        ((a_stop(agent="code", epoch=1), a_stop(agent="code", epoch=9)), "code", ["code"]),
+    ],
+)
+def test_a_stop_holds_its_agent_until_a_later_resume_of_its_source(
+    stops: tuple[Stop, ...], cleared: str | None, held: list[str]
+) -> None:
+    stop_flag = holding(*stops)
 
+    stop_flag.clear(["operator"] if cleared else [], epoch=9, agent=cleared)
 
-def test_global_stop_holds_everybody() -> None:
-    stop = a_stop()
-
-    assert holding(stop).holds("code") is stop
-
-
-def test_stop_of_one_agent_holds_that_one_alone() -> None:
-    stop_flag = holding(a_stop(agent="code"))
-
-    assert stop_flag.holds("code") is not None
-    assert stop_flag.holds("ops") is None
-
-
-def test_clearing_one_source_leaves_the_others() -> None:
-    stop_flag = holding(a_stop("operator"), a_stop("file:/x"))
-
-    stop_flag.clear(["operator"], epoch=9)
-
-    assert [stop.source for stop in stop_flag.stops] == ["file:/x"]
-
-
-def test_clearing_an_agents_stop_leaves_the_global_one() -> None:
-    stop_flag = holding(a_stop(), a_stop(agent="code"))
-
-    stop_flag.clear(["operator"], epoch=9, agent="code")
-
-    assert [stop.agent for stop in stop_flag.stops] == [None]
-
-
-def test_clearing_what_is_not_there_changes_nothing() -> None:
-    stop_flag = StopFlag()
-
-    stop_flag.clear(["operator"], epoch=9)
-
-    assert stop_flag.stops == ()
-
-
-def test_resume_does_not_clear_a_stop_that_was_pressed_after_it() -> None:
-    stop_flag = holding(a_stop(epoch=1), a_stop(epoch=3))
-
-    stop_flag.clear(["operator"], epoch=2)
-
-    assert stop_flag.holds("code") is not None
+    assert [agent for agent in ("code", "ops") if stop_flag.holds(agent)] == held
 
 
 def test_epochs_go_on_from_the_highest_that_was_seen() -> None:

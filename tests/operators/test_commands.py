@@ -22,7 +22,7 @@ from safetyd.operators.commands import PLANS
 from tests.captured_connection import never_fails
 from tests.operators.bound_handlers import taken
 from tests.schemas import validator
-from tests.story import outcome, play, propose
+from tests.story import play
 
 
 class Alice:
@@ -122,19 +122,6 @@ def test_forced_exit_is_recorded_with_its_reason(alice: Alice) -> None:
     assert isinstance(exited, SafeModeExited)
     assert (exited.agent, exited.by) == ("code", "alice")
     assert (exited.forced, exited.reason) == (True, "drill is over")
-
-
-@pytest.mark.req("S0.17")
-def test_exit_begins_to_count_errors_anew(alice: Alice) -> None:
-    for number in range(3):
-        proposed = propose(number, id=f"p{number}")
-        play(alice.engine, proposed, outcome(number, id=f"p{number}", ok=False))
-    assert alice.engine.guards.safe_mode.status("code", 3.0).consecutive_errors == 3
-
-    alice.says("safe_mode_exit", force=True, reason="mended")
-
-    found = alice.engine.guards.safe_mode.status("code", 3.0)
-    assert (found.active, found.consecutive_errors) == (False, 0)
 
 
 def test_what_goes_with_a_refusal_is_in_the_contract(alice: Alice) -> None:

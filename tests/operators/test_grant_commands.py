@@ -252,16 +252,6 @@ def test_who_gives_a_pattern_permits_what_matches_it() -> None:
     assert alice.asks(3, "p4", text="git push --force", project="web").status == "pending"
 
 
-def test_a_permission_may_be_granted_for_a_while_too() -> None:
-    alice = Alice()
-    asked = alice.proposes(propose(0, type="merge", id="a1", text="x"), permission=True)
-
-    alice.approves(asked.request_id, grant=HOUR)
-
-    assert alice.proposes(propose(1, type="merge", id="p2", text="x")).allowed
-    assert alice.proposes(propose(2, type="merge", id="p3", text="y")).status == "pending"
-
-
 def test_the_answers_to_many_of_one_kind_make_one_grant() -> None:
     alice = Alice()
     ids = [alice.asks(n, f"p{n}", text=f"git push {n}").request_id for n in range(3)]

@@ -11,7 +11,6 @@ from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.guard_events import Paused, SafeModeEntered
 from safetyd.core.events.request_events import GrantEnded, GrantRevoked, GrantUsed
 from safetyd.core.guards.gate import default_patterns as shipped
-from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.guards.projects import ProjectConfig, ProjectGate
 from safetyd.core.guards.rules import CustomRule, RulesConfig, When
 from safetyd.core.messages.proposal import Observation, Target
@@ -392,24 +391,3 @@ def test_grants_are_bounded() -> None:
         engine.handle(granted(id=f"grt_{n}"))
 
     assert engine.grants.full
-
-
-def test_everything_is_rebuilt_from_the_journal_and_from_a_checkpoint() -> None:
-    queue = QueueStory(Policy(gate=GateConfig(confidence_threshold=0.6)))
-    queue.happens(
-        granted(uses=2, text="push"),
-        granted(id="grt_2", rules=(RESET,), text=".", uses=1),
-        granted(id="grt_3", until=at(30), type="deploy"),
-    )
-    asked = queue.proposes(propose(1, id="p1", type="run_shell", text="git reset --soft"))
-    queue.answers(2, asked.request_id, waits=True)
-    queue.asks(3, "p2")
-    queue.happens(tick(31))
-
-    replayed = queue.replayed()
-    restored = Engine.restore(queue.engine.save()())
-
-    saved = queue.engine.grants.save()()
-    assert replayed.grants.save()() == saved
-    assert restored.grants.save()() == saved
-    assert restored.decide(push(40, "p9"))[0].allowed

@@ -10,11 +10,9 @@ from safetyd.core.approvals import request_index
 from safetyd.core.approvals.assurance import approvable
 from safetyd.core.approvals.request import ApprovalsConfig, KeptChange
 from safetyd.core.events.daemon_events import SafetyEvent
-from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.history_events import Committed
 from safetyd.core.events.request_events import (
-    Allowed,
     Cancelled,
     Deferred,
     DenialLifted,
@@ -83,20 +81,6 @@ def test_a_denial_blocks_with_its_reason() -> None:
     assert final.reason == "denied by alice: not on a Friday"
 
 
-def test_the_first_answer_wins() -> None:
-    queue = QueueStory()
-    asked = queue.asks(0)
-    queue.answers(5, asked.request_id, "denied", by="alice")
-
-    final = queue.answers(6, asked.request_id, "approved", by="bob")
-
-    assert final is not None
-    assert final.cause == "human_denied"
-    request = queue.request(asked.request_id)
-    assert request.answer is not None
-    assert (request.state, request.answer.by) == ("denied", "alice")
-
-
 @pytest.mark.req("S3.22")
 @pytest.mark.parametrize(("wait", "minutes"), [(True, 60), (False, 10_080)])
 def test_silence_is_neither_yes_nor_no(wait: bool, minutes: int) -> None:  # noqa: FBT001
@@ -146,16 +130,6 @@ def test_who_joins_a_request_has_its_own_time() -> None:
     assert not any(isinstance(e, Expired) for e in queue.happens(tick(62)))
     assert any(isinstance(e, Expired) for e in queue.happens(tick(63)))
     assert queue.request(first.request_id).ends_t == 63
-
-
-def test_the_time_of_who_joined_survives_a_replay() -> None:
-    queue = QueueStory()
-    first = queue.asks(0, "p1", timeout_s=5.0)
-    queue.asks(3, "p2", timeout_s=60.0)
-
-    queue.engine = queue.replayed()
-
-    assert queue.request(first.request_id).deadline == at(63)
 
 
 def test_of_those_that_wait_the_last_one_gets_the_approval() -> None:
@@ -388,54 +362,6 @@ def test_a_cancelled_request_ends_for_everybody() -> None:
     assert final.cause == "cancelled"
 
 
-def test_everything_is_rebuilt_from_the_journal_and_from_a_checkpoint() -> None:
-    queue = QueueStory()
-    for number in range(4):
-        queue.asks(number, f"p{number}", text=f"git push {number}")
-    ids = [request.id for request in queue.engine.approvals.pending()]
-    queue.answers(5, ids[0])
-    queue.answers(6, ids[1], "denied")
-    queue.asks(7, "p9", text="git push 0")
-    queue.happens(tick(8 * DAY_S))
-
-    replayed = queue.replayed()
-    restored = type(queue.engine).restore(queue.engine.save()())
-
-    saved = queue.engine.approvals.save()()
-    assert replayed.approvals.save()() == saved
-    assert restored.approvals.save()() == saved
-    assert replayed.seq == queue.engine.seq
-
-
-def heard_by(queue: QueueStory, kind: type[Event]) -> list[Event]:
-    heard: list[Event] = []
-    queue.engine._listeners[kind] = (heard.append,)
-    return heard
-
-
-def test_an_agent_that_waits_has_the_approval_at_once() -> None:
-    queue = QueueStory()
-    asked = queue.asks(0, wait=True)
-    allowed = heard_by(queue, Allowed)
-
-    queue.answers(1, asked.request_id, waits=True)
-
-    assert len(allowed) == 1
-    assert queue.request(asked.request_id).used == "p1"
-    assert queue.asks(2, "p2").status == "pending"
-
-
-def test_what_nobody_waits_for_is_taken_when_it_is_used() -> None:
-    queue = QueueStory()
-    asked = queue.asks(0)
-    allowed, dropped = heard_by(queue, Allowed), heard_by(queue, Dropped)
-
-    queue.answers(1, asked.request_id)
-
-    assert (len(allowed), len(dropped)) == (0, 1)
-    assert queue.request(asked.request_id).unused
-
-
 def paused(t: float, agent: str = "code") -> Paused:
     return Paused(at=at(t), t=t, agent=agent, source="anomaly", by="safetyd", reason="odd clicks")
 
@@ -547,43 +473,6 @@ def test_a_day_whose_money_went_meanwhile_holds_an_approval_back() -> None:
     assert final is not None
     assert (final.decision, final.cause) == (Severity.BLOCK, "budget")
     assert queue.request(asked.request_id).unused
-
-
-@pytest.mark.parametrize(
-    ("seen", "again", "covered"),
-    [
-        ({"rationale": "a"}, {"rationale": "b"}, True),
-        ({"description": "a"}, {"description": "b"}, True),
-        ({"cost_usd": 2.0}, {"cost_usd": 1.0}, True),
-        ({"cost_usd": 2.0}, {"cost_usd": 3.0}, False),
-        ({}, {"cost_usd": 3.0}, False),
-        ({"extra": msgspec.Raw(b'{"to":"a"}')}, {"extra": msgspec.Raw(b'{"to":"b"}')}, False),
-        ({"extra": msgspec.Raw(b'{"to":"a"}')}, {}, False),
-        (
-            {"context": msgspec.Raw(b'{"diff":"+a"}')},
-            {"context": msgspec.Raw(b'{"diff":"+b"}')},
-            False,
-        ),
-        (
-            {"context": msgspec.Raw(b'{"n":1,"diff":"+a"}')},
-            {"context": msgspec.Raw(b'{"diff":"+a"}')},
-            False,
-        ),
-        ({"context": msgspec.Raw(b'{"n":1}')}, {}, False),
-        ({"context": msgspec.Raw(b"[1]")}, {"context": msgspec.Raw(b"[2]")}, False),
-        ({"text": "", "description": "a"}, {"text": "", "description": "a"}, True),
-        ({"text": "", "description": "a"}, {"text": "", "description": "b"}, False),
-    ],
-)
-def test_an_approval_is_for_what_the_person_saw(seen, again, covered) -> None:
-    queue = QueueStory()
-    asked = queue.asks(0, "p1", **seen)
-    queue.answers(5, asked.request_id)
-
-    decision = queue.asks(6, "p2", **again)
-
-    assert decision.status == ("final" if covered else "pending")
-    assert (decision.cause == "human_approved") is covered
 
 
 def test_an_agent_cannot_end_a_pause_with_a_proposal_of_its_own() -> None:

@@ -1,13 +1,11 @@
 from collections.abc import Callable, Sequence
 
-import msgspec
 import pytest
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.engine.engine import MAX_CASCADE, Engine, EngineError
-from safetyd.core.engine.engine_state import Checkpoint
-from safetyd.core.engine.journal_lines import decode, encode
+from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Event
@@ -16,7 +14,7 @@ from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.policy import Configured, Policy
-from tests.story import ask, at, outcome, play, propose, resume, stop
+from tests.story import ask, at, play, propose, resume, stop
 
 
 class Odd(Guard):
@@ -218,34 +216,6 @@ def test_new_rules_keep_the_state() -> None:
     assert decision.policy == policy.digest()
 
 
-def test_replay_follows_the_rules_where_they_stand() -> None:
-    policy = Policy(mode="development")
-    live = Engine(Policy())
-    story = (
-        propose(0),
-        Configured(at=at(2), t=2, policy=policy, digest=policy.digest(), version="1", why="reload"),
-        propose(3, id="p2"),
-    )
-    journal = play(live, *story)
-
-    fresh = Engine(Policy())
-    fresh.replay(decode(encode(event)) for event in journal)
-
-    assert saved(fresh) == saved(live)
-    assert fresh.policy == policy
-
-
-def test_checkpoint_restores_everything() -> None:
-    engine = Engine(Policy())
-    play(engine, propose(0), outcome(1), stop(2), propose(3, id="p2"))
-
-    encoded = msgspec.msgpack.encode(engine.save()())
-    restored = Engine.restore(msgspec.msgpack.decode(encoded, type=Checkpoint))
-
-    assert saved(restored) == saved(engine)
-    assert ask(restored, propose(4)) == ask(engine, propose(4))
-
-
 def test_actor_unknown_to_the_checkpoint_begins_empty() -> None:
     engine = Engine(Policy())
     play(engine, stop(0))
@@ -263,7 +233,3 @@ def test_guards_are_named_in_the_order_they_are_asked() -> None:
     )
 
     assert Engine(Policy()).guard_names == tuple(names.split())
-
-
-def saved(engine: Engine) -> Checkpoint:
-    return engine.save()()

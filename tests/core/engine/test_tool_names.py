@@ -95,18 +95,6 @@ def test_a_tool_is_judged_as_its_type_would_be(
     assert msgspec.structs.replace(by_name, proposal=bare, asks=by_type.asks) == by_type
 
 
-@pytest.mark.parametrize("profile", ["strict", "coding"])
-@pytest.mark.parametrize("name", ["Bash", "shell", "run_command", "RunTerminalCmd"])
-@pytest.mark.parametrize("text", ["git status", "make all", "git push --force", "rm -rf /"])
-def test_a_shell_by_any_name_is_run_shell(profile: Profile, name: str, text: str) -> None:
-    policy = Policy(profile=profile)
-
-    by_name, by_type = judged(policy, name, text=text), judged(policy, "run_shell", text=text)
-
-    assert (by_name.type, by_name.tier) == ("run_shell", by_type.tier)
-    assert (by_name.decision, by_name.verdicts) == (by_type.decision, by_type.verdicts)
-
-
 def test_rules_name_types_by_their_other_names() -> None:
     policy = Policy(rules=RulesConfig(require_permission=("Read",)))
 

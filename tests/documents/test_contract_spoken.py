@@ -17,7 +17,7 @@ from nats.aio.subscription import Subscription
 
 from docs.messages import TELEMETRY
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.notify.chat.http_receivers import Receiver, receiving
+from tests.notify.http_receivers import Receiver, receiving
 from tests.schemas import validator
 from tests.servers import until
 from tests.wire_samples import PROPOSAL, SAMPLES

@@ -22,8 +22,8 @@ from safetyd.notify.registry import (
 from safetyd.notify.sms.sms_channel import Sms
 from safetyd.notify.webhook.webhook_channel import Webhook
 from tests.notify.channel_context import context
-from tests.notify.chat.http_receivers import ntfy, receiving
 from tests.notify.email.mail_servers import Login, mail_server
+from tests.notify.http_receivers import ntfy, receiving
 from tests.notify.message_samples import notice
 from tests.notify.sms.twilio_stand_in import ACCOUNT, AUTH_TOKEN, twilio
 

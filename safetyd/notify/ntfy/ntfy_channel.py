@@ -12,7 +12,7 @@ import msgspec
 from safetyd.cards.note_cards import asks
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import Channel, Limits, Misconfigured, Rate, Receipt
-from safetyd.notify.chat.http_post import post
+from safetyd.notify.http_post import post
 from safetyd.notify.message import Notice
 from safetyd.notify.ntfy.channel import NtfyConfig
 from safetyd.notify.shortening import clip, fitted, in_bytes

@@ -10,7 +10,7 @@ import msgspec
 
 from safetyd.core.text.visible_text import printable_line
 from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
-from safetyd.notify.chat.http_post import exchange, host_of
+from safetyd.notify.http_post import exchange, host_of
 
 TIMEOUT_S: Final = 9.0
 POLL_S: Final = 50

@@ -18,7 +18,7 @@ from safetyd.cards.request_card import EXACT, TEXT, RequestCard
 from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import Channel, Limits, Misconfigured, Rate, Receipt
-from safetyd.notify.chat.http_post import post
+from safetyd.notify.http_post import post
 from safetyd.notify.message import Notice
 from safetyd.notify.shortening import versions
 from safetyd.notify.webhook.channel import WebhookConfig

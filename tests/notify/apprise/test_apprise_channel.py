@@ -13,7 +13,7 @@ from safetyd.notify.apprise.apprise_process import AppriseMessage, TargetAnswer,
 from safetyd.notify.apprise.channel import AppriseConfig
 from safetyd.notify.channel import Misconfigured, Receipt, Unavailable
 from safetyd.notify.sanitize import harmless, one_line
-from tests.notify.chat.http_receivers import Reaction, Receiver, receiving
+from tests.notify.http_receivers import Reaction, Receiver, receiving
 from tests.notify.message_samples import HOSTILE, LINK, alert_topic, notice, request_topic
 from tests.servers import until
 

@@ -6,7 +6,7 @@ from safetyd.notify.ntfy import ntfy_channel as module
 from safetyd.notify.ntfy.channel import NtfyConfig
 from safetyd.notify.ntfy.ntfy_channel import Ntfy, publication, server_and_topic
 from safetyd.notify.sanitize import harmless
-from tests.notify.chat.http_receivers import Reaction, ntfy, receiving
+from tests.notify.http_receivers import Reaction, ntfy, receiving
 from tests.notify.message_samples import (
     DELIVERY,
     HOSTILE,

@@ -15,7 +15,7 @@ from safetyd.notify.sanitize import harmless
 from safetyd.notify.webhook import webhook_channel as module
 from safetyd.notify.webhook.channel import WebhookConfig
 from safetyd.notify.webhook.webhook_channel import Webhook, document, signing_keys
-from tests.notify.chat.http_receivers import Post, Reaction, receiving
+from tests.notify.http_receivers import Post, Reaction, receiving
 from tests.notify.message_samples import (
     AT,
     CODE,

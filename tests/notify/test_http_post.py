@@ -6,8 +6,8 @@ import pytest
 import trustme
 
 from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
-from safetyd.notify.chat.http_post import post
-from tests.notify.chat.http_receivers import Reaction, receiving
+from safetyd.notify.http_post import post
+from tests.notify.http_receivers import Reaction, receiving
 
 SECRET = "hooks/s3cret-path"
 

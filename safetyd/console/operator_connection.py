@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import click
@@ -27,7 +27,6 @@ CLOSE_S: Final = 1.0
 RETRY_S: Final = 20.0  # that a command waits in all for queries that were refused
 AGAIN_S: Final = 0.5  # after a refusal that does not say when
 
-Reply = dict[str, Any]
 
 Answer = TypeVar("Answer", bound=Done)
 Read = TypeVar("Read")
@@ -104,31 +103,11 @@ class OperatorConnection:
         data = await self._sent(subject, msgspec.json.encode(call), patience_s)
         return _decoded(data, answer_of(type(call)), self.address)
 
-    async def query(
-        self, command: str, /, *, patience_s: float = ANSWER_S, **fields: object
-    ) -> Reply:
-        return await self._ask("query", command, fields, patience_s)
-
-    async def control(
-        self, command: str, /, *, patience_s: float = ANSWER_S, **fields: object
-    ) -> Reply:
-        return await self._ask("control", command, fields, patience_s)
-
-    async def review(
-        self, command: str, /, *, patience_s: float = ANSWER_S, **fields: object
-    ) -> Reply:
-        return await self._ask("review", command, fields, patience_s)
-
     async def listen(self, heard: Callable[[bytes], None]) -> None:
         """Call `heard` with every SafetyEvent from now on; `lost` is set if it raises."""
         subject = self._subjects.of("event", ">")
         await self._client.listen(subject, lambda _subject, _reply, payload: heard(payload))
         await self._client.flush()
-
-    async def _ask(self, verb: str, command: str, fields: Reply, patience_s: float) -> Reply:
-        payload = msgspec.json.encode({"command": command, **_given(fields)})
-        data = await self._sent(self._subjects.of(verb, self.name), payload, patience_s)
-        return _decoded(data, Reply, self.address)
 
     async def _sent(self, subject: str, payload: bytes, patience_s: float) -> bytes:
         """Send a message and return its answer, unless it is refused."""
@@ -258,30 +237,6 @@ def ask(location: Location, call: Call[Answer], *, patience_s: float = ANSWER_S)
     return anyio.run(asked)
 
 
-def query(
-    location: Location, command: str, *, patience_s: float = ANSWER_S, **fields: object
-) -> Reply:
-    """Ask one question and return the answer."""
-
-    async def ask() -> Reply:
-        async with connected(location) as operator:
-            return await operator.query(command, patience_s=patience_s, **fields)
-
-    return anyio.run(ask)
-
-
-def control(
-    location: Location, command: str, *, patience_s: float = ANSWER_S, **fields: object
-) -> Reply:
-    """Give one command and return what came of it."""
-
-    async def ask() -> Reply:
-        async with connected(location) as operator:
-            return await operator.control(command, patience_s=patience_s, **fields)
-
-    return anyio.run(ask)
-
-
 def _refusal(data: bytes, address: str) -> Refusal | None:
     """Return why nothing was answered, if so."""
     if _decoded(data, _Outcome, address).ok:
@@ -294,10 +249,6 @@ def _decoded(data: bytes, kind: type[Read], address: str) -> Read:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as exc:
         raise Failure(f"the answer from {address} cannot be read: {exc}") from None
-
-
-def _given(fields: Reply) -> Reply:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 async def _through(location: Location, announce: Callable[[str], None]) -> OperatorConnection:

@@ -18,7 +18,7 @@ from safetyd.clock import Clock
 from safetyd.console.demo.scenes import Expected, Scene
 from safetyd.console.failure import Failure
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import OperatorConnection, Reply, connected
+from safetyd.console.operator_connection import OperatorConnection, connected
 from safetyd.console.render import (
     guard_tables as render_guards,
 )
@@ -72,7 +72,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "log": Shown(
         HistoryQuestion(),
         lambda found: found.history,
-        lambda _, row: render_requests.history([to_builtins(row)]),
+        lambda _, row: render_requests.history([row]),
     ),
 }
 
@@ -117,7 +117,7 @@ class Stage:
         self._patience_s = patience_s
         self._answer = answer
         self._agents: dict[str, Safety] = {}
-        self._events: list[Reply] = []
+        self._events: list[dict[str, Any]] = []
         self._told: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self.surprises = 0
@@ -214,7 +214,7 @@ class Stage:
             self.say(f"  {line}")
 
     async def hears(self, event_type: str, agent: str, /) -> None:
-        async def look() -> Reply | None:
+        async def look() -> dict[str, Any] | None:
             wanted = {"event_type": event_type, "agent_id": agent}.items()
             return next((event for event in self._events if wanted <= event.items()), None)
 

@@ -3,10 +3,10 @@
 Words of an agent stand behind a bar, as on every card, so that they cannot pass for ours.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -20,11 +20,14 @@ from safetyd.console.render.layout import some, when
 from safetyd.console.render.terminal_card import CardRow, Change, card_rows, change_rows, is_cut
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import plain
+from safetyd.core.guards.safe_mode import Hold
 from safetyd.core.reporting.session_summary import summary
 from safetyd.core.text.time_words import complete, countdown
 from safetyd.journal.transcript_files import DIRECTORY, names, read
+from safetyd.operators.contract.hold_contract import Pausing
+from safetyd.operators.contract.request_contract import ReviewResult
+from safetyd.operators.contract.status_contract import StatusAnswer
 
-View = Mapping[str, Any]
 ODD_LINES: Final = 3
 FIELD_LINES: Final = 400  # of each field on the card
 CHANGE_LINES: Final = 200  # of each change on a page of several
@@ -53,13 +56,13 @@ def _age(rows: Sequence[RequestRow], now: datetime) -> str:
     return complete((now - min(row.asked_at for row in rows)).total_seconds())
 
 
-def standing(status: View) -> tuple[str, str]:
+def standing(status: StatusAnswer) -> tuple[str, str]:
     """Return in a word how everything is; and whom that holds, by whom, since when and why.
 
     What holds besides is counted.
     """
-    if status["problem"]:
-        return "NOTHING IS ALLOWED", plain(status["problem"])
+    if status.problem:
+        return "NOTHING IS ALLOWED", plain(status.problem)
     held = [hold for hold in _holds(status) if hold.told]
     if not held:
         return NORMAL, ""
@@ -79,24 +82,24 @@ class _Hold(NamedTuple):
     shortly: str
 
 
-def _holds(status: View) -> Iterator[_Hold]:
+def _holds(status: StatusAnswer) -> Iterator[_Hold]:
     """Yield every kind of hold, the strictest first."""
-    safe, stops = status["safe_mode"], status["stop"]["stops"]
-    common = [cause for cause, _ in told_of([one for one in stops if one["agent"] is None])]
-    single = [cause for cause, _ in told_of([one for one in stops if one["agent"] is not None])]
-    kept = [_held(kernel_name(hold["agent"]), hold) for hold in safe["holds"]]
-    pauses = [_held(plain(pause["agent"]), pause) for pause in status["pauses"]]
-    count, paused = len(safe["agents"]), len(status["paused"])
-    whom = "everybody" if EVERYBODY in safe["agents"] else str(count)
+    safe, stops = status.safe_mode, status.stop.stops
+    common = [cause for cause, _ in told_of([one for one in stops if one.agent is None])]
+    single = [cause for cause, _ in told_of([one for one in stops if one.agent is not None])]
+    kept = [_held(kernel_name(hold.agent), hold) for hold in safe.holds]
+    pauses = [_held(plain(pause.agent), pause) for pause in status.pauses]
+    count, paused = len(safe.agents), len(status.paused)
+    whom = "everybody" if EVERYBODY in safe.agents else str(count)
     yield _Hold("STOPPED", common, len(common), "")  # none is stricter
     yield _Hold("SAFE MODE", kept, count, f"{whom} in safe mode")
     yield _Hold("STOPPED", single, len(single), f"{len(single)} stopped")
     yield _Hold("PAUSED", pauses, paused, f"{paused} paused")
 
 
-def _held(whom: str, hold: View) -> str:
-    why = f": {plain(hold['reason'])}" if hold["reason"] else ""
-    return f"{whom} by {plain(hold['by'])} since {when(hold['since'])}{why}"
+def _held(whom: str, hold: Hold | Pausing) -> str:
+    why = f": {plain(hold.reason)}" if hold.reason else ""
+    return f"{whom} by {plain(hold.by)} since {when(hold.since)}{why}"
 
 
 def matches(row: RequestRow, wanted: str) -> bool:
@@ -182,10 +185,10 @@ def unread(rows: Sequence[RequestRow]) -> str:
     return f"NOT APPROVED: {ids}: read all of it first. Select it; v shows what is cut."
 
 
-def outcomes(results: Sequence[View], wanted: int, trouble: str) -> str:
+def outcomes(results: Sequence[ReviewResult], wanted: int, trouble: str) -> str:
     """Return how `wanted` answers went: what did not go as wanted by name, the rest as a number."""
-    odd = [outcome(result) for result in results if not result["ok"] or result.get("held")]
-    fine = [outcome(result) for result in results if result["ok"] and not result.get("held")]
+    odd = [outcome(result) for result in results if not result.ok or result.held]
+    fine = [outcome(result) for result in results if result.ok and not result.held]
     lines = [*odd[:ODD_LINES], *filter(None, (trouble,))]
     if len(odd) > ODD_LINES:
         lines.append(f"and {len(odd) - ODD_LINES} more like these; `safetyd log` has them")
@@ -194,19 +197,19 @@ def outcomes(results: Sequence[View], wanted: int, trouble: str) -> str:
     return "\n".join(lines)
 
 
-def outcome(result: View) -> str:
+def outcome(result: ReviewResult) -> str:
     """Return what came of one answer."""
-    id_ = plain(result["id"])
-    if result["ok"]:
-        held = f", but HELD for now: {plain(result['held'])}" if result.get("held") else ""
-        grant = f", with grant {plain(result['grant'])}" if result.get("grant") else ""
-        decision = result.get("decision", "pending")
+    id_ = plain(result.id)
+    if result.ok:
+        held = f", but HELD for now: {plain(result.held)}" if result.held else ""
+        grant = f", with grant {plain(result.grant)}" if result.grant else ""
+        decision = result.decision or "pending"
         done = "put off" if decision == "pending" else plain(decision)
         return f"{id_}: {done}{grant}{held}"
-    if "by" in result:
-        who = f"{plain(result['by'])} via {plain(result['via'])} at {when(result['at'])}"
-        return f"{id_}: NOT ANSWERED: already {plain(result['decision'])} by {who}"
-    return f"{id_}: NOT ANSWERED: {plain(result.get('error', result['code']))}"
+    if result.by is not None:
+        who = f"{plain(result.by)} via {plain(result.via)} at {when(result.at)}"
+        return f"{id_}: NOT ANSWERED: already {plain(result.decision)} by {who}"
+    return f"{id_}: NOT ANSWERED: {plain(result.error or result.code)}"
 
 
 def _chosen(row: RequestRow, columns: int) -> Iterator[str]:

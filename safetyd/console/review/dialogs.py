@@ -17,6 +17,7 @@ from safetyd.console.failure import WrongUsage
 from safetyd.console.review.key_line import keys
 from safetyd.console.review.type_ahead import Dialog
 from safetyd.console.time_input import until
+from safetyd.operators.contract.grant_contract import RequestGrantTerms
 
 MAX_WORDS: Final = 2000
 MAX_HOURS: Final = 7 * 24
@@ -53,11 +54,12 @@ class GrantChoice(msgspec.Struct, frozen=True):
     program: bool = False  # whatever an unknown program is given
     session: bool = False  # in the session of the request alone
 
-    def terms(self, now: datetime) -> dict[str, object]:
+    def terms(self, now: datetime) -> RequestGrantTerms:
         """Return the terms as they are sent."""
         ends = now + timedelta(hours=self.hours)
-        ticked = {"program": self.program, "session": self.session}
-        return {"uses": self.uses, "until": ends, **ticked}
+        return RequestGrantTerms(
+            uses=self.uses, until=ends, program=self.program, session=self.session
+        )
 
 
 PAGE_KEYS: Final = (("j k", "down and up"), ("PgDn PgUp", "turn"), ("Esc", "back"))

@@ -1,8 +1,8 @@
 """What waits for a person, as it changes, over one connection after the other."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 import msgspec
@@ -12,14 +12,20 @@ from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.history.change_diff import change_of
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import OperatorConnection, Reply, connected
+from safetyd.console.operator_connection import OperatorConnection, connected
 from safetyd.console.render.terminal_card import Change
+from safetyd.operators.contract.grant_contract import GrantsQuestion
+from safetyd.operators.contract.hold_contract import AckCommand
+from safetyd.operators.contract.question import Call, Review
 from safetyd.operators.contract.request_contract import (
     HistoryQuestion,
-    PendingAnswer,
     PendingQuestion,
     RequestQuestion,
+    ReviewDone,
+    ReviewResult,
 )
+from safetyd.operators.contract.status_contract import StatusAnswer, StatusQuestion
+from safetyd.operators.replies import Done
 
 POLL_S: Final = 2.0
 RETRY_S: Final = 0.5
@@ -28,7 +34,7 @@ MOST: Final = 1000  # requests that are listed
 CHANGES: Final = 10  # that are shown, of the requests that ended last
 ENDED: Final = 200
 
-Question = Callable[[OperatorConnection], Awaitable[Reply]]
+Answer = TypeVar("Answer", bound=Done)
 
 _NEWS: Final = (b'"PERMISSION_', b'"AGENT_PAUSED"', b'"AGENT_RESUMED"')
 _STANDING: Final = (b'"EMERGENCY_', b'"SAFE_MODE_', b'"AGENT_PAUSED"', b'"AGENT_RESUMED"')
@@ -45,7 +51,7 @@ class WaitingRequests(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     at: float = 0.0  # when it was told of, by `uptime`
     trouble: str = ""
-    status: Reply = {}
+    status: StatusAnswer | None = None
 
 
 class RequestFeed:
@@ -60,7 +66,7 @@ class RequestFeed:
         self._operator: OperatorConnection | None = None
         self._turn = anyio.Lock()  # a refusal by the bus does not say which question it is for
         self._stale = anyio.Event()
-        self._status: Reply = {}
+        self._status: StatusAnswer | None = None
         self._status_at = 0.0  # by `uptime`; 0.0 if it may be otherwise by now
 
     async def run(self) -> None:
@@ -80,13 +86,11 @@ class RequestFeed:
         self._stale.set()
 
     async def card(self, id_: str) -> RequestDetails:
-        async with self._turn:
-            return (await self._reached.ask(RequestQuestion(id=id_))).request
+        return (await self._ask(RequestQuestion(id=id_))).request
 
     async def changes(self) -> list[tuple[RequestEnded, Change]]:
         """Return the newest requests whose actions changed something, each with its diff."""
-        async with self._turn:
-            rows = (await self._reached.ask(HistoryQuestion(limit=ENDED))).history
+        rows = (await self._ask(HistoryQuestion(limit=ENDED))).history
         found: list[tuple[RequestEnded, Change]] = []
         for row in [row for row in rows if row.change][:CHANGES]:
             async with self._turn:
@@ -95,27 +99,20 @@ class RequestFeed:
                 found.append((row, change))
         return found
 
-    async def answer(self, command: str, row: RequestRow, **fields: object) -> Reply:
-        """Answer one request and return what came of it.
-
-        An approval names the digest that was shown, so that nothing else is approved.
-        """
-        digest = row.digest if command == "approve" else None
-        given: Reply = {"ids": [row.id], "digest": digest, "via": "tui", **fields}
-        reply = await self._ask(lambda operator: operator.review(command, **given))
-        result: Reply = reply["results"][0]
-        return result
+    async def answer(self, command: Review[ReviewDone]) -> ReviewResult:
+        """Answer one request and return what came of it."""
+        return (await self._ask(command)).results[0]
 
     async def _greet(self) -> None:
         """Let the daemon know that a person is there, and learn what it can do."""
         if not self.observes:
-            self.observes = not await self._may(lambda operator: operator.control("ack"))
-        self.grants = not self.observes and await self._may(lambda o: o.query("grants"))
+            self.observes = not await self._may(AckCommand())
+        self.grants = not self.observes and await self._may(GrantsQuestion())
 
-    async def _may(self, question: Question) -> bool:
+    async def _may(self, call: Call[Done]) -> bool:
         """Say whether this person may ask that of this daemon, by asking it."""
         try:
-            await self._ask(question)
+            await self._ask(call)
         except Failure as exc:
             if exc.code not in {"refused", "unknown_command"}:
                 raise
@@ -134,26 +131,22 @@ class RequestFeed:
     async def _look(self) -> None:
         rows: list[RequestRow] = []
         while True:
-            page = await self._page(rows[-1].id if rows else "")
+            page = await self._ask(PendingQuestion(after=rows[-1].id if rows else ""))
             rows += page.requests
             if not page.requests or len(rows) >= min(page.pending, MOST):
                 break
         if uptime() - self._status_at >= POLL_S:
             self._status_at = uptime()
-            self._status = await self._ask(lambda operator: operator.query("status"))
+            self._status = await self._ask(StatusQuestion())
         count, now = max(page.pending, len(rows)), Clock().now().at
         shown = tuple(_as_of(now, row) for row in rows)
         self._tell(
             WaitingRequests(rows=shown, count=count, at=uptime(), status=self._status),
         )
 
-    async def _page(self, after: str) -> PendingAnswer:
+    async def _ask(self, call: Call[Answer]) -> Answer:
         async with self._turn:
-            return await self._reached.ask(PendingQuestion(after=after))
-
-    async def _ask(self, question: Question) -> Reply:
-        async with self._turn:
-            return await question(self._reached)
+            return await self._reached.ask(call)
 
     @property
     def _reached(self) -> OperatorConnection:

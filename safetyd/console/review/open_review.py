@@ -11,9 +11,10 @@ import click
 
 from safetyd.console.failure import WrongUsage
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import query
+from safetyd.console.operator_connection import ask
 from safetyd.console.options import reaches_daemon
 from safetyd.console.review.screen import ReviewScreen
+from safetyd.operators.contract.request_contract import PendingQuestion
 
 
 @click.command()
@@ -25,7 +26,7 @@ def review(location: Location) -> int:
     """
     if why := _unfit():
         raise WrongUsage(f"{why}; use `safetyd list`, `safetyd approve` and `safetyd deny`")
-    query(location, "pending", limit=1)  # says what is wrong before the screen is taken
+    ask(location, PendingQuestion(limit=1))  # says what is wrong before the screen is taken
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started this may have it ignored
     threading.Thread(target=_end_with_terminal, args=(sys.stdin.fileno(),), daemon=True).start()
     screen = ReviewScreen(location)

@@ -1,7 +1,7 @@
 """The screen on which people review: the queue, the card of one request, and the keys."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import ClassVar, Final, TypeVar
 
@@ -19,7 +19,6 @@ from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure
 from safetyd.console.line_folding import fitted
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply
 from safetyd.console.review import detail
 from safetyd.console.review.dialogs import (
     HELP,
@@ -44,6 +43,15 @@ from safetyd.console.review.theme import (
 from safetyd.console.review.type_ahead import TypeAheadApp
 from safetyd.console.terminal_text import plain, several
 from safetyd.console.time_input import until
+from safetyd.operators.contract.grant_contract import RequestGrantTerms
+from safetyd.operators.contract.question import Review
+from safetyd.operators.contract.request_contract import (
+    ApproveCommand,
+    DeferCommand,
+    DenyCommand,
+    ReviewDone,
+    ReviewResult,
+)
 
 TICK_S: Final = 1.0
 WIDE: Final = 160  # columns from which the card stands beside the list
@@ -51,7 +59,9 @@ MARGIN: Final = 6  # columns that a frame, its padding and a scroll bar take
 MIN_COLUMNS: Final = 20
 NOTHING: Final = "Nothing waits for you. What agents ask will stand here by itself."
 
-_WORDS: Final = {"approve": "message", "deny": "reason"}  # what each calls them
+VIA: Final = "tui"
+
+MakeAnswer = Callable[[RequestRow], Review[ReviewDone]]
 
 W = TypeVar("W", bound=Widget)
 
@@ -157,18 +167,19 @@ class ReviewScreen(TypeAheadApp):
     def action_approve(self) -> None:
         rows = self._to_answer()
         if self._may_answer() and self._have_read(rows):
-            self._ask_words("approve", rows, "a message for the agent, or none")
+            self._ask_words("Approve", rows, "a message for the agent, or none", _approval)
 
     def action_deny(self) -> None:
         if self._may_answer():
-            self._ask_words("deny", self._to_answer(), "why, for the agent to read")
+            self._ask_words("Deny", self._to_answer(), "why, for the agent to read", _denial)
 
     def action_defer(self) -> None:
         rows = self._to_answer()
 
         def said(words: str | None) -> None:
             if words is not None:
-                self._send("defer", rows, until=until(words, Clock().now().at))
+                later = until(words, Clock().now().at)
+                self._send(rows, lambda row: DeferCommand(ids=(row.id,), until=later, via=VIA))
 
         if self._may_answer() and rows:
             about = detail.chosen(rows, dialog_columns(self.size.width))
@@ -184,7 +195,8 @@ class ReviewScreen(TypeAheadApp):
 
         def chose(choice: GrantChoice | None) -> None:
             if choice is not None:
-                self._send("approve", [row], grant=choice.terms(Clock().now().at))
+                terms = choice.terms(Clock().now().at)
+                self._send([row], lambda row: _approval(row, grant=terms))
 
         columns = dialog_columns(self.size.width)
         about = "\n\n".join((detail.chosen([row], columns), detail.covered(row, columns)))
@@ -206,7 +218,13 @@ class ReviewScreen(TypeAheadApp):
             self.push_screen(notice, lambda view: self._view(missing[0]) if view else None)
         return not missing
 
-    def _ask_words(self, command: str, rows: Sequence[RequestRow], hint: str) -> None:
+    def _ask_words(
+        self,
+        verb: str,
+        rows: Sequence[RequestRow],
+        hint: str,
+        answer: Callable[[RequestRow, str], Review[ReviewDone]],
+    ) -> None:
         """Ask for words and answer with them.
 
         It is about what was selected when the key was pressed, and opens before the next key is
@@ -217,9 +235,9 @@ class ReviewScreen(TypeAheadApp):
 
         def said(words: str | None) -> None:
             if words is not None:
-                self._send(command, rows, **{_WORDS[command]: words})
+                self._send(rows, lambda row: answer(row, words))
 
-        question = f"{command.capitalize()} {several(len(rows), 'request')}?"
+        question = f"{verb} {several(len(rows), 'request')}?"
         self.push_screen(
             WordsDialog(question, detail.chosen(rows, dialog_columns(self.size.width)), hint), said
         )
@@ -259,13 +277,13 @@ class ReviewScreen(TypeAheadApp):
             page.fill(Content(plain(exc.message)))
 
     @work
-    async def _send(self, command: str, rows: Sequence[RequestRow], **fields: object) -> None:
+    async def _send(self, rows: Sequence[RequestRow], answer: MakeAnswer) -> None:
         """Answer one after the other, as far as the daemon confirms it, and say how it went."""
-        results: list[Reply] = []
+        results: list[ReviewResult] = []
         trouble = ""
         try:
             for row in rows:
-                results.append(await self.feed.answer(command, row, **fields))
+                results.append(await self.feed.answer(answer(row)))
                 self._marked.discard(row.id)
         except Failure as exc:
             trouble = f"{plain(row.id)}: NOT CONFIRMED: {plain(exc.message)}"
@@ -388,3 +406,14 @@ class ReviewScreen(TypeAheadApp):
             if detail.whole(self._card, Clock().now().at):
                 self._read.add(row.id)
             self._draw_card()
+
+
+def _approval(
+    row: RequestRow, words: str = "", grant: RequestGrantTerms | None = None
+) -> ApproveCommand:
+    """Approve what was shown, by its digest, and nothing else."""
+    return ApproveCommand(ids=(row.id,), message=words, digest=row.digest, grant=grant, via=VIA)
+
+
+def _denial(row: RequestRow, words: str) -> DenyCommand:
+    return DenyCommand(ids=(row.id,), reason=words, via=VIA)

@@ -7,24 +7,30 @@ from typing import Final
 
 import anyio
 import click
+import msgspec
 
+from safetyd.cards.request_details import RequestRow
 from safetyd.clock import Clock
 from safetyd.console.failure import BLOCKED, WrongUsage
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, connected
+from safetyd.console.operator_connection import connected
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.layout import when
 from safetyd.console.subcommands.list_requests import waiting
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.console.time_input import until as meant
+from safetyd.operators.contract.grant_contract import RequestGrantTerms
 from safetyd.operators.contract.request_contract import (
     ApproveCommand,
     CancelCommand,
     DeferCommand,
     DenyCommand,
+    ReviewResult,
 )
 
 AT_ONCE: Final = 100  # requests that one command answers
+
+AnyAnswer = ApproveCommand | DenyCommand | DeferCommand | CancelCommand
 
 ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 
@@ -62,7 +68,7 @@ _REFUSALS: Final[Mapping[str, str]] = {
 @reaches_daemon
 def approve(  # noqa: PLR0913
     location: Location,
-    ids: Sequence[str],
+    ids: tuple[str, ...],
     message: str,
     digest: str,
     uses: int,
@@ -82,11 +88,12 @@ def approve(  # noqa: PLR0913
         raise WrongUsage(f"{option} is about one request, so give one ID with it")
     if (program or session) and not grant:
         raise WrongUsage("--program and --session say what a grant covers: add --grant")
-    fields: dict[str, object] = {"ids": ids, "message": message, "digest": digest}
+    terms = None
     if grant:
         until = meant(for_, Clock().now().at)
-        fields["grant"] = {"uses": uses, "until": until, "program": program, "session": session}
-    return _answer(location, "approve", fields, _approved, as_json=as_json)
+        terms = RequestGrantTerms(uses=uses, until=until, program=program, session=session)
+    command = ApproveCommand(ids=ids, message=message, digest=digest, grant=terms)
+    return _answer(location, command, _approved, as_json=as_json)
 
 
 @sends(DenyCommand)
@@ -100,7 +107,7 @@ def approve(  # noqa: PLR0913
 @reaches_daemon
 def deny(  # noqa: PLR0913
     location: Location,
-    ids: Sequence[str],
+    ids: tuple[str, ...],
     agent: str | None,
     reason: str,
     *,
@@ -120,10 +127,10 @@ def deny(  # noqa: PLR0913
         _show(rows, agent, err=as_json)
         if not rows or not (yes or _confirmed(len(rows))):
             return BLOCKED if rows else 0
-        ids = [row["id"] for row in rows]
-    fields = {"ids": ids, "reason": reason, "once": once}
+        ids = tuple(row.id for row in rows)
+    command = DenyCommand(ids=ids, reason=reason, once=once)
     said = "denied, once" if once else "denied; the same is denied for a day without asking"
-    return _answer(location, "deny", fields, lambda _: said, as_json=as_json)
+    return _answer(location, command, lambda _: said, as_json=as_json)
 
 
 @sends(DeferCommand)
@@ -134,12 +141,11 @@ def deny(  # noqa: PLR0913
 )
 @json_option
 @reaches_daemon
-def defer(location: Location, ids: Sequence[str], until: str, *, as_json: bool) -> int:
+def defer(location: Location, ids: tuple[str, ...], until: str, *, as_json: bool) -> int:
     """Their deadlines move along."""
     later = meant(until, Clock().now().at)
     said = f"put off until {when(later)}"
-    fields = {"ids": ids, "until": later}
-    return _answer(location, "defer", fields, lambda _: said, as_json=as_json)
+    return _answer(location, DeferCommand(ids=ids, until=later), lambda _: said, as_json=as_json)
 
 
 @sends(CancelCommand)
@@ -147,22 +153,22 @@ def defer(location: Location, ids: Sequence[str], until: str, *, as_json: bool) 
 @ids_argument
 @json_option
 @reaches_daemon
-def cancel(location: Location, ids: Sequence[str], *, as_json: bool) -> int:
+def cancel(location: Location, ids: tuple[str, ...], *, as_json: bool) -> int:
     """The actions do not run."""
-    return _answer(location, "cancel", {"ids": ids}, lambda _: "cancelled", as_json=as_json)
+    return _answer(location, CancelCommand(ids=ids), lambda _: "cancelled", as_json=as_json)
 
 
-async def _asked_by(location: Location, agent: str) -> list[Reply]:
+async def _asked_by(location: Location, agent: str) -> list[RequestRow]:
     async with connected(location) as operator:
-        return await waiting(operator.query, agent)
+        return await waiting(operator, agent)
 
 
-def _show(rows: Sequence[Reply], agent: str, *, err: bool) -> None:
+def _show(rows: Sequence[RequestRow], agent: str, *, err: bool) -> None:
     """Say how much an agent asks, and of which types."""
     if not rows:
         click.echo(f"Nothing of {plain(agent)} waits for a person.", err=err)
         return
-    counts = Counter(row["type"] for row in rows).most_common()
+    counts = Counter(row.type for row in rows).most_common()
     types = ", ".join(f"{count} x {plain(kind)}" for kind, count in counts)
     waits = "waits" if len(rows) == 1 else "wait"
     click.echo(f"{several(len(rows), 'request')} of {plain(agent)} {waits}: {types}", err=err)
@@ -177,45 +183,44 @@ def _confirmed(count: int) -> bool:
 
 
 def _answer(
-    location: Location, command: str, fields: Reply, done: Callable[[Reply], str], *, as_json: bool
+    location: Location, command: AnyAnswer, done: Callable[[ReviewResult], str], *, as_json: bool
 ) -> int:
     """Give an answer to each request, tell what came of it, and return the exit code."""
-    reply = anyio.run(_review, location, command, fields)
+    results = anyio.run(_review, location, command)
     if as_json:
-        click.echo(document(reply))
+        click.echo(document({"ok": True, "results": results}))
     else:
-        for result in reply["results"]:
-            said = done(result) if result["ok"] else _refused(result)
-            click.echo(f"{plain(result['id'])}: {said}", err=not result["ok"])
-    return 0 if all(result["ok"] for result in reply["results"]) else BLOCKED
+        for result in results:
+            said = done(result) if result.ok else _refused(result)
+            click.echo(f"{plain(result.id)}: {said}", err=not result.ok)
+    return 0 if all(result.ok for result in results) else BLOCKED
 
 
-async def _review(location: Location, command: str, fields: Reply) -> Reply:
+async def _review(location: Location, command: AnyAnswer) -> list[ReviewResult]:
     """Answer all, however many commands that takes."""
-    results: list[Reply] = []
+    results: list[ReviewResult] = []
     async with connected(location) as operator:
-        for start in range(0, len(fields["ids"]), AT_ONCE):
-            some = fields["ids"][start : start + AT_ONCE]
-            results += (await operator.review(command, **{**fields, "ids": some}))["results"]
-    return {"ok": True, "results": results}
+        for start in range(0, len(command.ids), AT_ONCE):
+            some = msgspec.structs.replace(command, ids=command.ids[start : start + AT_ONCE])
+            results += (await operator.ask(some)).results
+    return results
 
 
-def _approved(result: Reply) -> str:
-    held = result.get("held")
+def _approved(result: ReviewResult) -> str:
+    held = result.held
     if held is None:
-        grant = result.get("grant")
-        if grant is None:
+        if result.grant is None:
             return "approved, once"
-        return f"approved, with grant {plain(grant)}; `safetyd grants` says what it covers"
+        return f"approved, with grant {plain(result.grant)}; `safetyd grants` says what it covers"
     why = _REMEDIES.get(held, f"a guard holds it back ({plain(held)})")
     return f"approved, but HELD: {why}. The approval stays good; the agent must propose it again"
 
 
-def _refused(result: Reply) -> str:
-    if result["code"] == "expired":
+def _refused(result: ReviewResult) -> str:
+    if result.code == "expired":
         return "nobody answered in time; the agent may ask again"
-    if result["code"] == "already_decided":
-        by = f"{plain(result['by'])} via {plain(result['via'])}"
-        return f"already {plain(result['decision'])} by {by} at {when(result['at'])}"
-    remedy = _REFUSALS.get(result["code"])
-    return f"{plain(result['error'])}{f'; {remedy}' if remedy else ''}"
+    if result.code == "already_decided":
+        by = f"{plain(result.by)} via {plain(result.via)}"
+        return f"already {plain(result.decision)} by {by} at {when(result.at)}"
+    remedy = _REFUSALS.get(result.code or "")
+    return f"{plain(result.error)}{f'; {remedy}' if remedy else ''}"

@@ -6,15 +6,17 @@ import anyio
 import click
 import msgspec
 
+from safetyd.cards.request_details import RequestEnded, RequestRow
 from safetyd.console.failure import Failure
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, connected
+from safetyd.console.operator_connection import connected
 from safetyd.console.options import reaches_daemon
 from safetyd.console.subcommands.list_requests import ended, waiting
 from safetyd.console.terminal_text import document, several
 from safetyd.daemon.config import ConfigError, load
 from safetyd.daemon.project_files import with_files
 from safetyd.host import write_whole
+from safetyd.operators.contract.status_contract import StatusQuestion
 
 
 @click.command()
@@ -38,17 +40,19 @@ def export(location: Location, into: Path) -> None:
     click.echo(f"Wrote queue.json, history.json and config.json to {into}: {counts}.")
 
 
-async def _read(location: Location) -> tuple[list[Reply], list[Reply], str]:
+async def _read(
+    location: Location,
+) -> tuple[list[dict[str, object]], list[RequestEnded], str]:
     """Return what waits, how the others ended, and where the configuration is."""
     async with connected(location) as operator:
-        rows = await waiting(operator.query)
-        status = await operator.query("status")
-        return [_asked(row) for row in rows], await ended(operator.query), status["config"]
+        requests = [_asked(row) for row in await waiting(operator)]
+        status = await operator.ask(StatusQuestion())
+        return requests, await ended(operator), status.config
 
 
-def _asked(row: Reply) -> Reply:
+def _asked(row: RequestRow) -> dict[str, object]:
     """Return a request as the history calls things."""
-    return {"request_id": row["id"], "action": row["type"], **row}
+    return {"request_id": row.id, "action": row.type, **msgspec.to_builtins(row)}
 
 
 def _settings(path: str) -> object:

@@ -1,16 +1,15 @@
 """`list`, `show` and `log`: what waits for a person, and how it ended."""
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anyio
 import click
 
-from safetyd.cards.request_details import RequestDetails
+from safetyd.cards.request_details import RequestDetails, RequestEnded, RequestRow
 from safetyd.clock import Clock
 from safetyd.console.history.change_diff import change_of
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, connected, query
+from safetyd.console.operator_connection import OperatorConnection, ask, connected
 from safetyd.console.options import json_option, reaches_daemon, sends
 from safetyd.console.render.request_tables import history, queue
 from safetyd.console.render.terminal_card import Change, card
@@ -22,8 +21,6 @@ from safetyd.operators.contract.request_contract import (
 )
 
 MAX_LOG: Final = 1000  # the daemon remembers about as many; the audit files have them all
-
-Ask = Callable[..., Awaitable[Reply]]
 
 
 @sends(PendingQuestion)
@@ -50,7 +47,7 @@ def listed(location: Location, agent: str | None, *, all_: bool, as_json: bool) 
 def show(location: Location, id_: str, *, as_json: bool) -> None:
     """ID may be cut short as long as it names one request."""
     if as_json:
-        click.echo(document(query(location, "request", id=id_)))
+        click.echo(document(ask(location, RequestQuestion(id=id_))))
         return
     details, change = anyio.run(_request, location, id_)
     click.echo(card(details, Clock().now().at, columns(), change))
@@ -74,35 +71,39 @@ async def _request(location: Location, id_: str) -> tuple[RequestDetails, Change
         return details, await change_of(operator, details.change)
 
 
-async def _waiting(location: Location, agent: str | None) -> tuple[list[Reply], list[str]]:
+async def _waiting(
+    location: Location, agent: str | None
+) -> tuple[list[RequestRow], tuple[str, ...]]:
     """Return what waits, and the channels on which people are told."""
     async with connected(location) as operator:
-        rows = await waiting(operator.query, agent)
-        first = await operator.query("pending", agent=agent, limit=1)
-        return rows, first["channels"]
+        rows = await waiting(operator, agent)
+        return rows, (await operator.ask(PendingQuestion(agent=agent, limit=1))).channels
 
 
-async def _ended(location: Location, limit: int) -> list[Reply]:
+async def _ended(location: Location, limit: int) -> list[RequestEnded]:
     async with connected(location) as operator:
-        return await ended(operator.query, limit)
+        return await ended(operator, limit)
 
 
-async def waiting(ask: Ask, agent: str | None = None) -> list[Reply]:
+async def waiting(operator: OperatorConnection, agent: str | None = None) -> list[RequestRow]:
     """Return every open request, oldest first, however many questions that takes."""
-    answer = await ask("pending", agent=agent)
-    rows: list[Reply] = answer["requests"]
-    while answer["more"]:
-        answer = await ask("pending", agent=agent, after=rows[-1]["id"])
-        rows += answer["requests"]
+    rows: list[RequestRow] = []
+    more = True
+    while more:
+        after = rows[-1].id if rows else ""
+        answer = await operator.ask(PendingQuestion(agent=agent, after=after))
+        rows += answer.requests
+        more = answer.more
     return rows
 
 
-async def ended(ask: Ask, limit: int = MAX_LOG) -> list[Reply]:
+async def ended(operator: OperatorConnection, limit: int = MAX_LOG) -> list[RequestEnded]:
     """Return the newest ends of requests, at most `limit`."""
-    answer = await ask("history", limit=limit)
-    rows: list[Reply] = answer["history"]
-    while answer["more"] and len(rows) < limit:
-        left = limit - len(rows)
-        answer = await ask("history", limit=left, after=rows[-1]["request_id"])
-        rows += answer["history"]
+    rows: list[RequestEnded] = []
+    more = True
+    while more and len(rows) < limit:
+        after = rows[-1].request_id if rows else ""
+        answer = await operator.ask(HistoryQuestion(limit=limit - len(rows), after=after))
+        rows += answer.history
+        more = answer.more
     return rows

@@ -6,13 +6,14 @@ import pytest
 
 from safetyd.console import agent_list, stop_file
 from safetyd.console.render import layout as render
+from safetyd.console.render import request_tables
 from safetyd.console.render.audit_lines import record
-from safetyd.console.render.request_tables import history
 from safetyd.console.subcommands.propose_action import unknown_fields
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
 from tests.filled import reading
 
+history = reading(request_tables.history)
 still_open = reading(agent_list.still_open)
 unheard = reading(agent_list.unheard)
 told_of = reading(stop_file.told_of)

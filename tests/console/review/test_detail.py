@@ -5,16 +5,12 @@ import msgspec
 import pytest
 
 from safetyd.cards.request_details import RequestRow
-from safetyd.console.review.detail import (
-    chosen,
-    heading,
-    left,
-    line,
-    matches,
-    ordered,
-    outcomes,
-    standing,
-)
+from safetyd.console.review import detail
+from safetyd.console.review.detail import chosen, heading, left, line, matches, ordered
+from tests.filled import reading
+
+outcomes = reading(detail.outcomes)
+standing = reading(detail.standing)
 
 Row = dict[str, Any]
 AT = datetime(2026, 2, 8, 14, 30, 22, tzinfo=UTC)

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from safetyd.bus.keyring import Keyring
 from safetyd.console.locations import Location
-from safetyd.console.review.screen import ReviewScreen
+from safetyd.console.review.screen import ReviewScreen, _approval
 from tests.bus.peer import Peer
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.servers import until
@@ -339,9 +339,9 @@ async def test_an_approval_is_only_for_what_was_shown(daemon):
         await reviewer.sees("1 pending")
         (row,) = reviewer.app.feed.waiting.rows
         other = msgspec.structs.replace(row, digest="sha256:" + "0" * 64)
-        result = await reviewer.app.feed.answer("approve", other)
+        result = await reviewer.app.feed.answer(_approval(other))
 
-    assert (result["ok"], result["code"]) == (False, "digest_mismatch")
+    assert (result.ok, result.code) == (False, "digest_mismatch")
 
 
 async def test_an_approval_that_a_stop_holds_back_says_so(daemon):

@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from safetyd.cards.request_details import RequestEnded, RequestRow
 from safetyd.console.render.request_tables import what
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import Said, at_a_terminal, told
+from tests.filled import filled
 from tests.journeys.asking_agent import Asker
 
 DENIED = "denied; the same is denied for a day without asking"
@@ -407,5 +409,5 @@ def test_a_waiting_proposal_whose_time_is_over_is_blocked(daemon):
 
 
 def test_a_request_of_a_type_that_shows_nothing_is_a_line_like_any_other():
-    assert what({"type": "", "text": "x"}) == ' "x"'
-    assert what({"action": "push"}) == "push"
+    assert what(filled(RequestRow, text="x")) == ' "x"'
+    assert what(filled(RequestEnded, action="push")) == "push"

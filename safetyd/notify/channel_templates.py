@@ -1,156 +1,18 @@
 """The texts of channels as templates. An operator can replace one in the data directory.
 
-A replaced template runs in jinja's sandbox. If it fails, or is too slow or too long, the shipped
-one is used, and `broken` is called once for each content of the file.
+A replaced template runs in jinja's sandbox. If it fails, is too slow or too long, or has a code to
+approve what it does not show, the shipped one is used, and `broken` is called once for each content
+of the file.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from textwrap import fill, wrap
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined, TemplateError
-from jinja2.sandbox import SandboxedEnvironment
+if TYPE_CHECKING:
+    from safetyd.notify.template_rendering import ReplacedTemplates
 
-from safetyd.cards.note_cards import NoteCard, titled
-from safetyd.cards.request_card import CardField, ColouredLine
-from safetyd.clock import uptime
-from safetyd.core.text.diff_lines import holds_diff
-from safetyd.html_templates import ESCAPES, coded, environment, seen
-
-WIDTH: Final = 72
-LABEL: Final = 14
-MAX_CHARS: Final = 1_000_000
-MAX_S: Final = 0.5
-
-
-class TemplateFailed(Exception):
-    """A replaced template took too long, or made too much."""
-
-
-def bars(lines: Iterable[str], indent: str = "") -> str:
-    """Return an agent's lines behind bars; a line that is too long goes on behind a plus."""
-    return "\n".join(f"{indent}{row}" for line in lines for row in _barred(line))
-
-
-def _barred(line: str) -> Iterator[str]:
-    yield f"  | {line[:WIDTH]}".rstrip()
-    yield from (f"  + {line[at : at + WIDTH]}" for at in range(WIDTH, len(line), WIDTH))
-
-
-def quoted(lines: Iterable[str]) -> str:
-    """Return an agent's lines behind a sign, so that none can pass for one of ours."""
-    return "\n".join(f"> {line}".rstrip() for line in lines)
-
-
-def fact(field: CardField, indent: str = "") -> str:
-    """Return a fact on a line behind its title."""
-    return "\n".join(
-        fill(
-            line,
-            WIDTH,
-            initial_indent=f"{indent}{capital(field.title):<{LABEL}}",
-            subsequent_indent=" " * (len(indent) + LABEL),
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-        for line in field.lines
-    )
-
-
-def wrapped(words: str, indent: str = "") -> str:
-    """Return our own words in lines that are broken between words only."""
-    return "\n".join(
-        row
-        for line in words.split("\n")
-        for row in wrap(
-            line,
-            WIDTH,
-            initial_indent=indent,
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        or [""]
-    )
-
-
-def capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
-def some(names: Iterable[str], most: int) -> str:
-    """Return as many names as have room, and how many more there are."""
-    given, shown = list(names), list[str]()
-    for name in given:
-        if shown and len(", ".join((*shown, name))) > most:
-            break
-        shown.append(name)
-    more = len(given) - len(shown)
-    return f"{', '.join(shown)}{f' and {more} more' if more else ''}"
-
-
-def lined(card: NoteCard) -> list[ColouredLine]:
-    """Return the lines of a note, coloured if they are a diff."""
-    lines = tuple(card.text.split("\n"))
-    field = CardField(name="note", title="", lines=lines, diff=holds_diff(card.text))
-    return list(field.coloured)
-
-
-_FILTERS: Final[dict[str, Callable[..., object]]] = {
-    "bars": bars,
-    "quoted": quoted,
-    "fact": fact,
-    "wrapped": wrapped,
-    "capital": capital,
-    "some": some,
-    "titled": titled,
-    "lined": lined,
-}
-_SHIPPED: Final = environment("safetyd.notify", "", **_FILTERS)
-_PARTS: Final = frozenset({"dark.css", "looks.html", "parts.html", "sheet.html"})
-NAMES: Final = tuple(name for name in _SHIPPED.list_templates() if name not in _PARTS)
-
-
-class _Replaced(SandboxedEnvironment):
-    """Renders an operator's templates, within a time."""
-
-    def __init__(self, directory: Path) -> None:
-        loaders = (FileSystemLoader(directory), _SHIPPED.loader)
-        super().__init__(
-            loader=ChoiceLoader([loader for loader in loaders if loader is not None]),
-            autoescape=ESCAPES,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self.filters |= {"seen": seen, "coded": coded, **_FILTERS}
-        self.globals["range"] = self._range
-        self._ends = 0.0
-
-    def made(self, name: str, values: dict[str, object]) -> str:
-        self._ends = uptime() + MAX_S
-        parts, length = list[str](), 0
-        for part in self.get_template(name).generate(**values):
-            self._check()
-            length += len(part)
-            if length > MAX_CHARS:
-                raise TemplateFailed(f"it makes more than {MAX_CHARS:,} characters")
-            parts.append(part)
-        return "".join(parts)
-
-    def getattr(self, obj: object, attribute: str) -> object:
-        self._check()
-        return super().getattr(obj, attribute)
-
-    def _range(self, *numbers: int) -> Iterator[int]:
-        for number in range(*numbers):
-            self._check()
-            yield number
-
-    def _check(self) -> None:
-        if uptime() > self._ends:
-            raise TemplateFailed(f"it takes longer than {MAX_S} s")
+TEMPLATES: Final = "templates"  # in the data directory
 
 
 class ChannelTemplates:
@@ -163,19 +25,24 @@ class ChannelTemplates:
     ) -> None:
         self.directory = directory
         self._broken = broken
-        self._replaced = None if directory is None else _Replaced(directory)
+        self._replaced: ReplacedTemplates | None = None
         self._failed: dict[str, tuple[int, int]] = {}  # the file that failed, by template
 
     def render(self, name: str, **values: object) -> str:
         """Return a text."""
+        # Not before a text is made: who only reads the configuration needs no jinja.
+        from safetyd.notify import template_rendering as rendering  # noqa: PLC0415
+
         file = self._file(name)
-        if file is not None and self._replaced is not None and self._failed.get(name) != file:
+        if file is not None and self.directory is not None and self._failed.get(name) != file:
+            if self._replaced is None:
+                self._replaced = rendering.ReplacedTemplates(self.directory)
             try:
                 return self._replaced.made(name, values)
             except Exception as exc:  # noqa: BLE001 - an operator's template may raise anything
                 self._failed[name] = file
-                self._broken(name, _why(exc))
-        return _SHIPPED.get_template(name).render(**values)
+                self._broken(name, rendering.why(exc))
+        return rendering.rendered_as_shipped(name, values)
 
     def _file(self, name: str) -> tuple[int, int] | None:
         """Return what tells one content of a replaced template from another, None without one."""
@@ -186,8 +53,3 @@ class ChannelTemplates:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size
-
-
-def _why(exc: Exception) -> str:
-    line = getattr(exc, "lineno", None) if isinstance(exc, TemplateError) else None
-    return f"{f'line {line}: ' if line else ''}{exc}"[:300] or type(exc).__name__

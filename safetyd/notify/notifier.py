@@ -13,11 +13,12 @@ from safetyd.clock import Clock
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.notification_events import Unparked
+from safetyd.core.events.notification_events import Announced, Note, Unparked
 from safetyd.host import secret_directories
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.notify.address_book import Tables, address_of
 from safetyd.notify.channel import CarryOut, Channel, ChannelContext, Hook
+from safetyd.notify.channel_templates import TEMPLATES, ChannelTemplates
 from safetyd.notify.compose import Composer, Destination
 from safetyd.notify.delivery.dispatch import Dispatch
 from safetyd.notify.links.link_issuer import LinkIssuer
@@ -77,7 +78,8 @@ class Notifier:
             base_url=base_url,
             here_only=not public_url,
         )
-        self.composer = Composer(self.links, self._destination)
+        templates = ChannelTemplates(data_dir / TEMPLATES, self._broken_template)
+        self.composer = Composer(self.links, self._destination, templates=templates)
         self.dispatch = Dispatch(mailbox, clock, self.composer, self._open_channels)
         self._context = ChannelContext(
             host=socket.gethostname() or "localhost",
@@ -132,6 +134,23 @@ class Notifier:
             return Unparked(at=moment.at, t=moment.t, deliveries=parked, by=by)
 
         self._mailbox.put(EventEnvelope(made, self.dispatch.renew))
+
+    def _broken_template(self, name: str, why: str) -> None:
+        """Alert people that a template of theirs fails and the shipped one is used."""
+        log.warning("template %s fails, so the shipped one is used: %s", name, why)
+
+        def made(_state: EngineState, moment: Moment) -> Event:
+            note = Note(
+                id=f"template_{name}_{moment.at:%Y%m%d%H%M%S}",
+                kind="alert",
+                urgency="normal",
+                title=f"Template {name} fails",
+                text=f"The shipped template is used instead. What is wrong: {why}",
+                at=moment.at,
+            )
+            return Announced(at=moment.at, t=moment.t, note=note)
+
+        self._mailbox.put(EventEnvelope(made, lambda: None))
 
     def link_used(self, delivery: str, at: datetime) -> None:
         """Take note that the link of a test message led back."""

@@ -8,7 +8,7 @@ import anyio
 import click
 import msgspec
 
-from safetyd.console.failure import BLOCKED, Failure
+from safetyd.console.failure import BLOCKED, Failure, WrongUsage
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, ask, connected
 from safetyd.console.options import json_option, reaches_daemon, sends
@@ -175,6 +175,36 @@ def _write_page(out: Path, previews: Sequence[PreviewRow]) -> None:
         out.write_text(pages[0], encoding="utf-8")
     except OSError as exc:
         raise Failure(f"{out} cannot be written: {exc.strerror}", "unwritable") from exc
+
+
+@notify.command()
+@click.option("--copy", metavar="NAME", help="Copy this template, to edit it.")
+@reaches_daemon
+def templates(location: Location, copy: str | None) -> None:
+    """List the templates of messages, or copy one to the data directory.
+
+    The daemon uses a copy instead of the shipped template. If a copy fails, the daemon uses the
+    shipped one and raises an alert.
+    """
+    from safetyd.notify.channel_templates import TEMPLATES  # noqa: PLC0415 - see below
+    from safetyd.notify.template_rendering import NAMES, shipped  # noqa: PLC0415 - it imports jinja
+
+    directory = location.data_dir / TEMPLATES
+    if copy is None:
+        for name in NAMES:
+            file = directory / name
+            click.echo(f"{name:<12}  {file if file.exists() else 'as shipped'}")
+        return
+    if copy not in NAMES:
+        raise WrongUsage(f"{copy!r} is not one of {', '.join(NAMES)}")
+    file = directory / copy
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        with file.open("x", encoding="utf-8") as out:
+            out.write(shipped(copy))
+    except OSError as exc:
+        raise Failure(f"{file} cannot be written: {exc.strerror}", "unwritable") from exc
+    click.echo(f"{file} is used from now on; `safetyd notify preview` shows the messages.")
 
 
 @sends(OutboxQuestion)

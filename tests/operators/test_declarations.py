@@ -3,6 +3,7 @@
 import importlib
 import json
 import pkgutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -196,3 +197,33 @@ def test_an_answer_cannot_change_once_it_is_made() -> None:
         lists = [field.name for field in info.fields if isinstance(field.type, mi.ListType)]
         assert (struct.__name__, lists) == (struct.__name__, [])
         assert info.cls.__struct_config__.frozen, struct
+
+
+# Dictionaries that are no answers: what shells complete, lines of audit files and events as JSON,
+# rows and documents that a command itself puts together, and what a template or a chart is given.
+NO_ANSWERS = {
+    "console/access/manage_keys.py",
+    "console/completion.py",
+    "console/demo/stage.py",
+    "console/outlets/manage_outlets.py",
+    "console/render/audit_lines.py",
+    "console/render/layout.py",
+    "console/render/program_table.py",
+    "console/subcommands/overview.py",
+    "web/control_room/room_charts.py",
+    "web/control_room/room_pages.py",
+    "web/control_room/room_rendering.py",
+}
+
+
+def test_no_answer_is_a_dictionary_to_the_console_or_the_web() -> None:
+    root = Path(safetyd.__file__).parent
+    untyped = re.compile(r"\b(dict|Mapping)\[str, Any\]")
+    found = {
+        str(path.relative_to(root))
+        for room in ("console", "web")
+        for path in (root / room).rglob("*.py")
+        if untyped.search(path.read_text())
+    }
+
+    assert found <= NO_ANSWERS

@@ -1,6 +1,5 @@
 """What follows a request that nobody answers."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
 
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.escalation import APART, EscalationStep, next_step, steps
 from tests.story import at
 
@@ -17,45 +17,31 @@ DAY = timedelta(days=1)
 ASKED = at(0)
 
 
-def minutes(escalation: Iterator[EscalationStep], most: int = 20) -> list[float]:
-    return [(step.at - ASKED) / MINUTE for step in islice(escalation, most)]
+MORNING = 20 * 60  # minutes after noon
 
 
-def test_of_what_is_low_people_are_reminded_at_half_the_time() -> None:
-    escalation = list(steps("low", ASKED, ASKED + 2 * HOUR))
+@pytest.mark.parametrize(
+    ("urgency", "given", "said"),
+    [
+        ("low", 2 * HOUR, [60]),
+        ("low", None, []),
+        ("low", 3 * MINUTE, []),
+        ("normal", None, [15, 60, 240, MORNING, MORNING + 1440]),
+        ("normal", HOUR, [15, (50, "last_call")]),
+        ("normal", 26 * MINUTE, [15]),  # a last call right after a reminder is left out
+        ("normal", 20 * MINUTE, [(10, "last_call")]),  # which takes the place of a reminder
+        ("normal", 10 * MINUTE, []),
+        ("high", 6 * MINUTE, []),
+        ("high", None, [5, (15, "backup"), (30, "backup"), (60, "backup"), (90, "backup")]),
+    ],
+)
+def test_people_are_reminded_by_urgency_and_by_the_time_that_is_left(
+    urgency: Urgency, given: timedelta | None, said: list[object]
+) -> None:
+    escalation = islice(steps(urgency, ASKED, None if given is None else ASKED + given), 5)
 
-    assert escalation == [EscalationStep(ASKED + HOUR)]
-
-
-def test_of_what_is_low_and_has_no_end_nobody_is_reminded() -> None:
-    assert list(steps("low", ASKED, None)) == []
-
-
-def test_of_what_is_low_and_short_nobody_is_reminded() -> None:
-    assert list(steps("low", ASKED, ASKED + 3 * MINUTE)) == []
-
-
-def test_reminders_come_ever_more_seldom_and_then_every_morning() -> None:
-    escalation = steps("normal", ASKED, None)
-
-    morning = 20 * 60  # after noon
-    assert minutes(escalation, 5) == [15, 60, 240, morning, morning + 1440]
-
-
-def test_the_first_morning_is_not_right_after_the_last_reminder() -> None:
-    late = ASKED + 15 * HOUR  # 03:00
-    escalation = list(islice(steps("normal", late, None), 4))
-
-    assert escalation[-1] == EscalationStep(late + 29 * HOUR)
-
-
-def test_a_last_call_comes_ten_minutes_before_the_end() -> None:
-    escalation = list(steps("normal", ASKED, ASKED + HOUR))
-
-    assert escalation == [
-        EscalationStep(ASKED + 15 * MINUTE),
-        EscalationStep(ASKED + 50 * MINUTE, "last_call"),
-    ]
+    found = [((s.at - ASKED) / MINUTE, "backup" if s.backup else s.kind) for s in escalation]
+    assert found == [each if isinstance(each, tuple) else (each, "reminder") for each in said]
 
 
 def test_a_last_call_comes_an_hour_before_the_end_of_more_than_a_day() -> None:
@@ -64,28 +50,11 @@ def test_a_last_call_comes_an_hour_before_the_end_of_more_than_a_day() -> None:
     assert last == EscalationStep(ASKED + 7 * DAY - HOUR, "last_call")
 
 
-def test_a_last_call_right_after_a_reminder_is_left_out() -> None:
-    escalation = steps("normal", ASKED, ASKED + 26 * MINUTE)
+def test_the_first_morning_is_not_right_after_the_last_reminder() -> None:
+    late = ASKED + 15 * HOUR  # 03:00
+    escalation = list(islice(steps("normal", late, None), 4))
 
-    assert minutes(escalation) == [15]
-
-
-def test_a_last_call_takes_the_place_of_a_reminder_that_would_follow() -> None:
-    escalation = list(steps("normal", ASKED, ASKED + 20 * MINUTE))
-
-    assert escalation == [EscalationStep(ASKED + 10 * MINUTE, "last_call")]
-
-
-def test_there_is_no_step_where_there_is_no_time() -> None:
-    assert list(steps("normal", ASKED, ASKED + 10 * MINUTE)) == []
-    assert list(steps("high", ASKED, ASKED + 6 * MINUTE)) == []
-
-
-def test_of_what_is_urgent_the_backup_is_told_after_a_quarter_of_an_hour() -> None:
-    escalation = list(steps("high", ASKED, None))
-
-    assert minutes(iter(escalation)) == [5, 15, 30, 60, 90]
-    assert [step.backup for step in escalation] == [False, True, True, True, True]
+    assert escalation[-1] == EscalationStep(late + 29 * HOUR)
 
 
 def test_steps_that_were_missed_are_not_made_up_for() -> None:

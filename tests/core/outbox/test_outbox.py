@@ -2,7 +2,6 @@
 
 import pytest
 
-from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.request_events import Cancelled, Superseded
 from safetyd.core.recipients import Recipient
@@ -249,30 +248,6 @@ def test_what_is_below_the_least_urgency_is_only_counted() -> None:
     story.asks(123, "p3")
     assert story.ticks(183)[0].held_back == 0
     assert story.outbox.told(calm) == ()
-
-
-@pytest.mark.parametrize("step_s", [-HOUR, HOUR])
-def test_a_clock_that_is_put_back_or_forward_holds_nothing_up(step_s: float) -> None:
-    story = OutboxStory(config(BOTH))
-    urgent = story.asks(0, "p1", urgency="high")
-    story.answers(1, urgent)
-    story.asks(1, "p2")
-    stepped = ClockStepped(at=at(2 + step_s), t=2.0, seconds=step_s)
-    story.happens(stepped)
-
-    assert story.ticks(60 + step_s) == []
-    assert len(story.ticks(61 + step_s)) == 2
-
-
-def test_a_clock_that_is_put_back_after_a_message_keeps_the_distance() -> None:
-    story = OutboxStory()
-    story.asks(0, "p1")
-    story.tells_at(60)
-    story.happens(ClockStepped(at=at(61 - HOUR), t=61.0, seconds=-HOUR))
-    story.asks(62 - HOUR, "p2")
-
-    assert story.ticks(121 - HOUR) == []
-    assert len(story.ticks(122 - HOUR)) == 1
 
 
 def test_with_nobody_to_tell_nothing_happens() -> None:

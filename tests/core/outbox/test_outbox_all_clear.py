@@ -12,7 +12,6 @@ from tests.core.outbox.outbox_story import (
     BOTH,
     HOUR,
     MINUTE,
-    NIGHT,
     OutboxStory,
     announced,
     channels,
@@ -235,12 +234,6 @@ def test_a_stop_passes_the_limit_of_urgent_messages_and_goes_by_itself() -> None
     assert story.replayed().state() == story.state()
 
 
-def test_a_stop_wakes_whom_nothing_else_wakes() -> None:
-    story = OutboxStory(config(quiet_bypass="none"))
-
-    assert len(story.dues(stop(NIGHT))) == 1
-
-
 def test_a_message_whose_note_is_over_before_it_goes_out_leaves_no_trace_in_its_queue() -> None:
     story = OutboxStory()
     (due,) = story.outbox.observe(stop(0))
@@ -261,18 +254,6 @@ def test_a_test_that_is_forgotten_before_it_goes_out_holds_up_nothing() -> None:
     story.asks(0)
 
     assert len(story.ticks(60)) == 1
-
-
-def test_what_the_limit_of_urgent_messages_holds_waits_until_the_gap_is_over() -> None:
-    story = OutboxStory()
-    for n in range(6):
-        story.tells(n, *story.asked(n, f"p{n}", "a", urgency="high"))
-
-    ((_, _, count, until),) = story.waiting()
-
-    assert (count, until) == (1, at(4 + 60))
-    assert story.ticks(63) == []
-    assert len(story.ticks(64)) == 1
 
 
 def test_urgent_messages_far_apart_are_not_too_many() -> None:
@@ -393,13 +374,3 @@ def test_a_budget_that_warned_and_is_exceeded_later_is_told_twice() -> None:
 
     assert [len(warning), len(exceeded)] == [1, 1]
     assert titles(story, exceeded)[0].startswith("EXCEEDED")
-
-
-def test_the_journal_knows_what_is_over() -> None:
-    story = OutboxStory(config(BOTH))
-    story.tells(1, *story.dues(*critical(0), stop(1, agent="code")))
-    story.happens(moved(2, "mail"), marked(3, "warning"), resume(4, agent="code"))
-    story.happens(marked(5, "exceeded"), moved(6, "mail", up=True), resumed(7, "anomaly"))
-    story.ticks(70)
-
-    assert story.replayed().state() == story.state() == story.restored().state()

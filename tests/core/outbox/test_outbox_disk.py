@@ -4,7 +4,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from safetyd.core.catalogue.catalogue import alert_of
 from safetyd.core.events.daemon_events import DiskLevel, DiskMoved, DiskUse
 from safetyd.core.events.notification_events import Due
 from safetyd.core.recipients import TellingConfig
@@ -32,22 +31,6 @@ def moved(t: float, level: DiskLevel, **facts: object) -> DiskMoved:
 def titles(story: OutboxStory, dues: list[Due]) -> list[str]:
     notes = [story.outbox.note(ref) for due in dues for ref in refs(due)]
     return [note.title for note in notes if note is not None]
-
-
-def test_a_message_says_which_disk_what_fills_it_and_what_to_do() -> None:
-    filled = alert_of(moved(0, "warn", parts={"audit": GIB}))
-    empty = alert_of(moved(0, "critical"))
-
-    assert filled is not None
-    assert filled.title == f"DISK FILLING: {FULL}"
-    assert filled.text == (
-        "safetyd has 1.0 GiB there (audit 1.0 GiB). Once it is full nothing is allowed. What to "
-        "do: make room on it or make it larger; all but the newest file in audit/, and "
-        "transcripts/, may be moved to another disk."
-    )
-    assert empty is not None
-    assert empty.text.startswith("Once it is full")
-    assert (filled.urgency, empty.urgency) == ("normal", "high")
 
 
 def test_a_disk_that_fills_is_told_by_day_and_one_that_is_nearly_full_at_night_too() -> None:

@@ -19,47 +19,11 @@ from tests.core.outbox.outbox_story import (
     channels,
     config,
     kinds,
-    moved,
     refs,
 )
-from tests.story import at, stop, tick
+from tests.story import at, tick
 
 BOB = Recipient(name="bob", channels=("phone",))
-
-
-def busy() -> OutboxStory:
-    """Return an outbox in which something of everything has happened."""
-    story = OutboxStory(
-        config(BOTH, strategy="sequential", recipients=(alice(BOTH, backup="bob"), BOB))
-    )
-    story.asks(0, "p1")
-    (mail, phone) = story.ticks(60)
-    story.fails(61, mail, "parked")
-    story.tells(62, phone)
-    story.asks(63, "p2", urgency="high")
-    story.asks(64, "p3", urgency="low", wait=True)
-    put_off = story.asks(65, "p4")
-    story.happens(
-        Deferred(at=at(66), t=66.0, request_id=put_off, by="bob", until=at(2 * HOUR)),
-        announced(67),
-        announced(68, "note_2", "alert"),
-        stop(69),
-        moved(70, "phone"),
-        tick(6 * MINUTE),
-        tick(20 * MINUTE),
-    )
-    story.asked(NIGHT, "p5", urgency="high")
-    return story
-
-
-def test_the_journal_and_a_checkpoint_give_the_same() -> None:
-    story = busy()
-
-    replayed, restored = story.replayed(), story.restored()
-
-    assert replayed.state() == story.state() == restored.state()
-    later = [[*each.happens(tick(MORNING + HOUR))] for each in (story, replayed, restored)]
-    assert later[0] == later[1] == later[2] != []
 
 
 def test_closed_messages_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

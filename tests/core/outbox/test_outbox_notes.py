@@ -126,12 +126,6 @@ def test_a_prohibited_proposal_is_told_and_what_is_allowed_is_not() -> None:
     assert note_of(story, due).title == "PROHIBITED: code proposed push"
 
 
-def test_what_is_no_alert_is_told_to_nobody() -> None:
-    story = OutboxStory()
-
-    assert story.dues(found(0, "low"), tick(HOUR)) == []
-
-
 def test_an_alert_that_waits_is_counted() -> None:
     story = OutboxStory()
     quietly = [SafeModeEntered(at=at(n), t=float(n), by="bob", agent="code") for n in range(3)]

@@ -132,14 +132,6 @@ def test_somebody_may_want_to_be_woken_by_nothing_but_a_stop() -> None:
     assert len(story.dues(stop(NIGHT + 1))) == 1
 
 
-def test_a_stop_is_told_at_night() -> None:
-    story = OutboxStory(config(BOTH))
-
-    dues = story.dues(stop(NIGHT))
-
-    assert [(due.channel, due.urgency) for due in dues] == [("mail", "high"), ("phone", "high")]
-
-
 def test_a_message_that_met_the_night_waits_for_the_morning() -> None:
     story = OutboxStory()
     ref = story.asks(NIGHT - 2 * MINUTE, lasts=None)

@@ -54,19 +54,19 @@ def test_to_ask_and_to_answer_costs_about_the_same_for_many_as_for_few(many: Out
     assert ratio(asks_and_answers(many), asks_and_answers(few), rounds=20) < 5
 
 
-def test_many_requests_of_few_agents_are_a_message_of_which_a_restart_knows() -> None:
-    story = filled(20_000)
-
-    dues = story.ticks(30 * DAY + 8 * 3600)
-
-    # Of twenty agents that asked twenty times each; there are a thousand.
-    assert [(len(due.items), due.more, due.left) for due in dues] == [(20, 380, 19_600)] * 2
-    assert story.restored().outbox.save()() == story.outbox.save()()
-
-
 def test_to_freeze_what_many_requests_wait_for_grows_no_faster_than_they_do(
     many: OutboxStory,
 ) -> None:
     few = filled(FEW)
 
     assert ratio(many.outbox.save, few.outbox.save) < 5 * MANY / FEW
+
+
+def test_many_requests_of_few_agents_are_a_message_of_which_a_restart_knows(
+    many: OutboxStory,
+) -> None:
+    dues = many.ticks(30 * DAY + 8 * 3600)
+
+    # Of twenty agents that asked twenty times each; there are a thousand.
+    assert [(len(due.items), due.more, due.left) for due in dues] == [(20, 380, 19_600)] * 2
+    assert many.restored().outbox.save()() == many.outbox.save()()

@@ -98,26 +98,3 @@ def test_messages_of_calmer_times_do_not_move_what_a_storm_left() -> None:
 
     assert [len(dues) for dues in urgent] == [2, 1, 1]
     assert refs(urgent[0][1]) == [held]
-
-
-def test_an_agent_cannot_hold_back_what_it_asked_in_a_storm() -> None:
-    story = OutboxStory()
-    for n in range(10):
-        story.asks(n, f"p{n}")
-    (first,) = story.tells_at(60)
-    story.asks(61, "p10")
-
-    (second,) = story.ticks(361)
-
-    assert (len(first.items), len(second.items)) == (10, 1)
-
-
-def test_what_an_agent_asks_at_once_is_one_message_however_much_it_is() -> None:
-    story = OutboxStory()
-    for n in range(20):
-        story.asks(n, f"p{n}")
-
-    (due,) = story.tells_at(61)
-
-    assert len(due.items) == 20
-    assert story.ticks(122) == []

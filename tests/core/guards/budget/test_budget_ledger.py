@@ -2,7 +2,6 @@ from datetime import timedelta
 
 import pytest
 
-from safetyd.core.events.decision_events import SessionClosed
 from safetyd.core.guards.budget.accounts import (
     FORGET_CHAIN_S,
     MAX_LINES,
@@ -14,7 +13,7 @@ from safetyd.core.guards.budget.accounts import (
     opened,
     opened_chain,
 )
-from safetyd.core.guards.budget.budget import Budget, BudgetConfig
+from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.budget.ledger import MAX_AGENTS
 from safetyd.core.guards.budget.limits import Spend
 from safetyd.core.messages.money import NANO, dollars, usd
@@ -22,7 +21,6 @@ from safetyd.core.messages.telemetry import SessionEnded
 from safetyd.core.policy import Policy
 from safetyd.core.sessions import SessionsConfig
 from tests.core.guards.budget.budget_rig import MIDNIGHT, NO_LIMITS, BudgetRig, cost, marks, unpause
-from tests.core.guards.guard_rig import nobody
 from tests.story import NOON, at, propose, report, tick
 
 
@@ -172,15 +170,6 @@ def test_late_outcome_of_an_ended_session_counts_everywhere_else() -> None:
     assert shop.reserved("session", "other") == 1
 
 
-def test_end_of_a_session_without_an_account_changes_nothing() -> None:
-    budget = Budget(BudgetConfig(), {}, {}, nobody)
-    before = budget.save()()
-
-    budget.observe(SessionClosed(at=NOON, t=0, agent="code", session="s", why="idle"))
-
-    assert budget.save()() == before
-
-
 def test_chain_is_forgotten_a_day_after_its_last_message() -> None:
     shop = BudgetRig(BudgetConfig(session_usd=0, day_usd=0))
     shop.buys(0, 5, id="p1", chain="c")
@@ -300,21 +289,6 @@ def test_absurd_costs_are_kept_within_what_can_be_saved() -> None:
     assert shop.spent("session", "s") == 2**62 / NANO
     assert shop.reserved("day") == 0
     assert saved
-
-
-def test_saved_budget_is_the_same_budget() -> None:
-    shop, restored = BudgetRig(), Budget(BudgetConfig(), {}, {}, nobody)
-    shop.play(
-        propose(0, id="p1", cost_usd=4, chain="c", session="s", model="o4"),
-        cost(1, "p1", 3),
-        propose(2, id="p2", cost_usd=2, chain="c", session="s"),
-        propose(3, id="p3", cost_usd=9, session="s"),
-    )
-
-    restored.load(shop.budget.save()())
-
-    assert restored.save()() == shop.budget.save()()
-    assert list(restored.standings(NOON)) == list(shop.budget.standings(NOON))
 
 
 def test_standing_shows_what_people_added() -> None:

@@ -3,14 +3,13 @@ import json
 import pytest
 
 from safetyd.core.action_types import Kinds, TypeConfig
-from safetyd.core.events.guard_events import Stopped
 from safetyd.core.guards.classify.classify import MAX_UNKNOWN
 from safetyd.core.guards.classify.rule_sets import MAX_REMEMBERED, MAX_SESSIONS
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk
 from safetyd.core.messages.verdict import ALLOWED, Severity
 from tests.core.guards.classify.classify_rig import ClassifyRig, closed
-from tests.story import propose, stop
+from tests.story import propose
 
 
 @pytest.mark.req("S2.13")
@@ -275,14 +274,6 @@ def test_memory_operations_beyond_the_cap_are_asked_about() -> None:
     )
 
 
-def test_the_shipped_cap_is_fifty() -> None:
-    rig = ClassifyRig()
-
-    verdicts = [rig.asks("memory_write") for _ in range(51)]
-
-    assert [v.decision for v in verdicts] == [Severity.ALLOW] * 50 + [Severity.ASK]
-
-
 def test_memory_operations_are_counted_by_agent_and_session_until_it_closes() -> None:
     rig = ClassifyRig(RulesConfig(memory_per_session=1))
     rig.asks("memory_write")
@@ -327,11 +318,3 @@ def test_an_allow_given_by_others_in_one_session_too_many_takes_no_room() -> Non
         rig.guard.observe(rig.decided(proposed, ALLOWED))
 
     assert rig.looks("memory_write", session=f"s{MAX_SESSIONS}").rule == "classify.memory_cap"
-
-
-def test_what_it_does_not_hear_changes_nothing() -> None:
-    rig = ClassifyRig()
-
-    assert Stopped not in rig.guard.hears
-    assert rig.guard.observe(stop(0)) == ()
-    assert rig.guard.save()() == ClassifyRig().guard.save()()

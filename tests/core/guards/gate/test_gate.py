@@ -34,11 +34,6 @@ def test_destructive_words_block(text: str, name: str) -> None:
     assert verdict.reason.startswith("Blocklist: matches \\b")
 
 
-@pytest.mark.req("S4.26")
-def test_typing_rm_rf_is_blocked() -> None:
-    assert look("type", text="rm -rf /").rule == "gate.blocklist:rm_rf"
-
-
 @pytest.mark.req("S4.2")
 def test_nothing_to_object_to_is_the_shared_allow() -> None:
     assert look("run_shell", text="git status") is ALLOWED

@@ -241,15 +241,3 @@ def test_an_episode_keeps_the_last_states_and_actions() -> None:
 
     assert agent.looks(observation=Observation(url="0")) is ALLOWED
     assert agent.looks(observation=Observation(url="1")).rule == "gate.loop"
-
-
-def test_a_saved_gate_goes_on_where_it_was() -> None:
-    agent, other = GateRig(), GateRig()
-    agent.asks(observation=HOME)
-    agent.asks(observation=HOME)
-
-    saved = agent.gate.save()
-    agent.asks(text="later", observation=HOME)
-    other.gate.load(saved())
-
-    assert other.looks(observation=HOME).rule == "gate.loop"

@@ -146,13 +146,6 @@ def test_a_name_that_was_one_too_many_is_not_remembered() -> None:
     assert guard.save()() == limiter().save()()
 
 
-def test_a_bucket_never_holds_more_than_its_burst() -> None:
-    guard = limiter(agent=rate(60, 5))
-    asks(guard, 0)
-
-    assert guard.agent_level("code", 3600) == 5
-
-
 def test_an_allow_of_other_rules_leaves_no_debt() -> None:
     guard = limiter(agent=rate(60, 1))
 

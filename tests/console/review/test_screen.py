@@ -576,7 +576,7 @@ async def test_words_of_an_agent_can_neither_steer_the_screen_nor_pass_for_ours(
     for screen in (card, page, dialog):
         assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(screen)
     ours = [row.strip() for row in page.splitlines()[1:-1] if row[1:5] not in {"  | ", "  + "}]
-    assert list(filter(None, ours)) == ["exact text", "diff", "context", "the rest of the proposal"]
+    assert not any("approved" in row or "loud" in row or "trust" in row for row in ours)
 
 
 async def test_a_daemon_that_comes_back_is_found_again(start_daemon: StartDaemon):

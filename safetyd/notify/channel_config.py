@@ -7,12 +7,24 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.messages.proposal import Urgency
-from safetyd.core.recipients import BatchMode, Day, Strategy, Summaries, TimeOfDay
+from safetyd.core.recipients import (
+    BatchMode,
+    Day,
+    QuietHours,
+    Strategy,
+    Summaries,
+    TellingConfig,
+    TimeOfDay,
+)
 from safetyd.notify.channel import ChannelTable, PersonalTable
 from safetyd.notify.registry import CHANNELS
 
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 AnyTable = TypeVar("AnyTable", bound=ChannelTable)
+
+# Defaults are said where the rules use them.
+_USUAL: Final = TellingConfig()
+_NIGHT: Final = QuietHours()
 
 RANKED: Final = 50  # channels below this rank are in the default order
 PERSONAL: Final[Mapping[str, type[PersonalTable]]] = {
@@ -21,19 +33,19 @@ PERSONAL: Final[Mapping[str, type[PersonalTable]]] = {
 
 
 class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    strategy: Strategy = "all"
+    strategy: Strategy = _USUAL.strategy
     order: tuple[str, ...] = tuple(n for n, table in CHANNELS.items() if table.rank < RANKED)
-    min_urgency: Urgency = "low"
-    batch_interval_seconds: Seconds = 60.0
-    batch_mode: BatchMode = "trailing"
-    alert_batch_seconds: Seconds = 600.0
-    summaries: Summaries = "each"
+    min_urgency: Urgency = _USUAL.min_urgency
+    batch_interval_seconds: Seconds = _USUAL.batch_interval_s
+    batch_mode: BatchMode = _USUAL.batch_mode
+    alert_batch_seconds: Seconds = _USUAL.alert_batch_s
+    summaries: Summaries = _USUAL.summaries
     daily_report: bool = False  # to every recipient whose own table does not say otherwise
     report_at: TimeOfDay = "07:00"  # of `timezone`
-    quiet_start: TimeOfDay = "23:00"
-    quiet_end: TimeOfDay = "07:00"
-    quiet_days: tuple[Day, ...] = ()
-    quiet_bypass: Literal["high", "none"] = "high"
+    quiet_start: TimeOfDay = _NIGHT.start
+    quiet_end: TimeOfDay = _NIGHT.end
+    quiet_days: tuple[Day, ...] = _NIGHT.days
+    quiet_bypass: Literal["high", "none"] = _USUAL.quiet_bypass
     timezone: str = ""  # an IANA name; empty: the system's
 
     def tables(self) -> Iterator[tuple[str, ChannelTable]]:

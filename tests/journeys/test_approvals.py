@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Barrier, Thread
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -19,7 +19,17 @@ from tests.journeys.people import control
 
 pytestmark = pytest.mark.journey
 
+Recorded = TypeVar("Recorded", Answered, Claimed, Decided, Released)
 MANY = UNLIMITED + "\n[approvals]\nmax_pending_per_agent = 1000\n"
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    daemon = start_module_daemon(MANY)
+    for role, name in (("operators", "bob"), ("agents", "ops")):
+        Keyring(daemon.data_dir / "keys").add(role, name)  # type: ignore[arg-type]
+    daemon.restart()
+    return daemon
 
 
 def killed(daemon: RunningDaemon) -> None:
@@ -27,84 +37,61 @@ def killed(daemon: RunningDaemon) -> None:
     daemon.start()
 
 
-def uses(daemon: RunningDaemon) -> list[str]:
+def recorded(daemon: RunningDaemon, kind: type[Recorded], agent: str) -> list[Recorded]:
+    return [e for e in events(daemon.data_dir) if isinstance(e, kind) and e.agent == agent]
+
+
+def uses(daemon: RunningDaemon, agent: str) -> list[str]:
     """Return the proposals that went ahead because a person said yes."""
-    kept = events(daemon.data_dir)
-    waited = [e.id for e in kept if isinstance(e, Released) and e.waits and not e.verdicts]
-    return waited + [e.id for e in kept if isinstance(e, Decided) and e.uses is not None]
+    waited = [e.id for e in recorded(daemon, Released, agent) if e.waits and not e.verdicts]
+    return waited + [e.id for e in recorded(daemon, Decided, agent) if e.uses is not None]
 
 
-@pytest.mark.req("S3.17")
-def test_request_that_nobody_has_answered_outlives_a_kill(start_daemon: StartDaemon) -> None:
-    daemon = start_daemon(UNLIMITED)
-    with Asker(daemon) as asker:
-        asked = asker.propose("p1")
-
-    killed(daemon)
-
-    assert [row["id"] for row in waiting(daemon)] == [asked["request_id"]]
-    with Asker(daemon) as asker:
-        assert asker.propose("p1")["request_id"] == asked["request_id"]
-        assert review(daemon, "approve", asked["request_id"])["decision"] == "approved"
-        assert asker.propose("p1")["cause"] == "human_approved"
-    assert uses(daemon) == ["p1"]
-    assert_verifies(daemon)
+def pending(daemon: RunningDaemon, agent: str) -> list[str]:
+    return [row["id"] for row in waiting(daemon) if row["agent"] == agent]
 
 
-@pytest.mark.req("S3.22")
-def test_answer_whose_reply_was_lost_is_told_to_who_asks_again(start_daemon: StartDaemon) -> None:
-    daemon = start_daemon(UNLIMITED)
-    with Asker(daemon) as asker:
-        asker.wait_for("p1")
-        (row,) = waiting(daemon)
-        asker.peer.close()  # it will never hear
-        review(daemon, "approve", row["id"])
+@pytest.mark.req("S3.17", "S3.22", "S3.23")
+def test_requests_answers_approvals_and_claims_outlive_a_kill(daemon: RunningDaemon) -> None:
+    with (
+        Asker(daemon, "asks") as asks,
+        Asker(daemon, "waits") as waits,
+        Asker(daemon, "claims") as claims,
+        Asker(daemon, "approved") as approved,
+    ):
+        asked, unclaimed, claimed = (one.propose("p1") for one in (asks, approved, claims))
+        waits.wait_for("p1")
+        (answered,) = pending(daemon, "waits")
+        waits.peer.close()  # it will never hear
+        for request in (answered, unclaimed["request_id"], claimed["request_id"]):
+            review(daemon, "approve", request)
+        assert claims.claim(claimed, "x")["granted"]
 
     killed(daemon)
 
-    with Asker(daemon) as asker:
-        again = asker.propose("p1", wait=True)
-        other = asker.propose("p2")
-    assert (again["decision"], again["cause"]) == ("allow", "human_approved")
-    assert other["status"] == "pending"
-    assert uses(daemon) == ["p1"]
-    answers = [event for event in events(daemon.data_dir) if isinstance(event, Answered)]
-    assert len(answers) == 1
-
-
-@pytest.mark.req("S3.23")
-def test_approval_that_nobody_has_claimed_outlives_a_kill(start_daemon: StartDaemon) -> None:
-    daemon = start_daemon(UNLIMITED)
-    with Asker(daemon) as asker:
-        asked = asker.propose("p1")
-    review(daemon, "approve", asked["request_id"], message="go")
-
-    killed(daemon)
-
-    late = review(daemon, "deny", asked["request_id"])
+    assert pending(daemon, "asks") == [asked["request_id"]]
+    late = review(daemon, "deny", unclaimed["request_id"])
     assert (late["ok"], late["code"], late["decision"]) == (False, "already_decided", "approved")
-    with Asker(daemon) as asker:
-        assert asker.claim(asked, "x")["granted"]
-        assert asker.propose("p2")["status"] == "pending", "the claim has used the approval"
-    assert uses(daemon) == []
-
-
-def test_claim_whose_reply_was_lost_is_granted_again_to_its_claimant_alone(
-    start_daemon: StartDaemon,
-) -> None:
-    daemon = start_daemon(UNLIMITED)
-    with Asker(daemon) as asker:
-        asked = asker.propose("p1")
-        review(daemon, "approve", asked["request_id"])
-        assert asker.claim(asked, "x")["granted"]
-
-    killed(daemon)
-
-    with Asker(daemon) as asker:
-        assert asker.claim(asked, "x")["granted"]
-        other = asker.claim(asked, "y")
+    with (
+        Asker(daemon, "asks") as asks,
+        Asker(daemon, "waits") as waits,
+        Asker(daemon, "claims") as claims,
+        Asker(daemon, "approved") as approved,
+    ):
+        assert asks.propose("p1")["request_id"] == asked["request_id"]
+        assert review(daemon, "approve", asked["request_id"])["decision"] == "approved"
+        assert asks.propose("p1")["cause"] == "human_approved"
+        assert waits.propose("p1", wait=True)["cause"] == "human_approved"
+        assert waits.propose("p2")["status"] == "pending"
+        assert approved.claim(unclaimed, "x")["granted"]
+        assert approved.propose("p2")["status"] == "pending", "the claim has used the approval"
+        assert claims.claim(claimed, "x")["granted"], "to its claimant"
+        other = claims.claim(claimed, "y")
     assert (other["granted"], other["cause"]) == (False, "already_claimed")
-    assert len([e for e in events(daemon.data_dir) if isinstance(e, Claimed)]) == 1
+    used = {agent: uses(daemon, agent) for agent in ("asks", "waits", "approved", "claims")}
+    assert used == {"asks": ["p1"], "waits": ["p1"], "approved": [], "claims": []}
+    assert len(recorded(daemon, Answered, "waits")) == len(recorded(daemon, Claimed, "claims")) == 1
+    assert_verifies(daemon)
 
 
 def at_once(*acts: Thread) -> None:
@@ -114,12 +101,10 @@ def at_once(*acts: Thread) -> None:
         act.join()
 
 
-def test_two_people_answer_at_once_and_one_wins_a_hundred_times(start_daemon: StartDaemon) -> None:
-    daemon = start_daemon(MANY)
-    bob = Keyring(daemon.data_dir / "keys").add("operators", "bob")
-    daemon.restart()
-    with Asker(daemon) as asker:
-        asked = [asker.propose(f"p{n}", text=f"git push {n}")["request_id"] for n in range(100)]
+def test_two_people_answer_at_once_and_one_wins_thirty_times(daemon: RunningDaemon) -> None:
+    bob = daemon.data_dir / "keys" / "operators" / "bob.nk"
+    with Asker(daemon, "disputed") as asker:
+        asked = [asker.propose(f"p{n}", text=f"git push {n}")["request_id"] for n in range(30)]
     results: dict[str, list[Reply]] = {"local": [], "bob": []}
     together = Barrier(2)
 
@@ -140,24 +125,24 @@ def test_two_people_answer_at_once_and_one_wins_a_hundred_times(start_daemon: St
         assert [loser[k] for k in ("decision", "by", "via", "at")] == [
             winner[k] for k in ("decision", "by", "via", "at")
         ]
-    recorded = [e for e in events(daemon.data_dir) if isinstance(e, Answered)]
-    assert sorted(e.request_id for e in recorded) == sorted(asked)
-    assert {(e.by, e.answer) for e in recorded} <= {("local", "approved"), ("bob", "denied")}
+    kept = recorded(daemon, Answered, "disputed")
+    assert sorted(e.request_id for e in kept) == sorted(asked)
+    assert {(e.by, e.answer) for e in kept} <= {("local", "approved"), ("bob", "denied")}
 
 
 HOLDS: Sequence[tuple[str, str, dict[str, Any]]] = [
     ("stop", "resume", {}),
-    ("pause", "unpause", {"agent": "code"}),
+    ("pause", "unpause", {"agent": "held-by-pause"}),
     ("safe_mode_enter", "safe_mode_exit", {"force": True}),
 ]
 
 
 @pytest.mark.parametrize(("hold", "release", "more"), HOLDS, ids=[hold for hold, _, _ in HOLDS])
 def test_approval_while_nobody_may_act_is_recorded_and_good_for_once_afterwards(
-    start_daemon: StartDaemon, hold: str, release: str, more: dict[str, Any]
+    daemon: RunningDaemon, hold: str, release: str, more: dict[str, Any]
 ) -> None:
-    daemon = start_daemon(UNLIMITED)
-    with Asker(daemon) as asker:
+    name = f"held-by-{hold}"
+    with Asker(daemon, name) as asker:
         asked = asker.propose("p1")
         agent = {"agent": more["agent"]} if "agent" in more else {}
         assert control(daemon, hold, reason="drill", **agent)["ok"]
@@ -173,19 +158,18 @@ def test_approval_while_nobody_may_act_is_recorded_and_good_for_once_afterwards(
     assert (held["decision"], claimed["granted"]) == ("block", False)
     assert (passed["decision"], passed["cause"]) == ("allow", "human_approved")
     assert again["status"] == "pending"
-    assert uses(daemon) == ["p3"]
+    assert uses(daemon, name) == ["p3"]
 
 
-def test_of_twenty_executors_that_claim_at_once_one_wins(start_daemon: StartDaemon) -> None:
-    daemon = start_daemon(UNLIMITED)
-    with Asker(daemon) as asker:
+def test_of_twenty_executors_that_claim_at_once_one_wins(daemon: RunningDaemon) -> None:
+    with Asker(daemon, "crowd") as asker:
         asked = asker.propose("p1")
     review(daemon, "approve", asked["request_id"])
     together = Barrier(20)
     replies: dict[str, Reply] = {}
 
     def execute(claimant: str) -> None:
-        with Asker(daemon) as executor:
+        with Asker(daemon, "crowd") as executor:
             together.wait()
             replies[claimant] = executor.claim(asked, claimant)
 
@@ -194,16 +178,14 @@ def test_of_twenty_executors_that_claim_at_once_one_wins(start_daemon: StartDaem
     (winner,) = (claimant for claimant, reply in replies.items() if reply["granted"])
     causes = {reply["cause"] for claimant, reply in replies.items() if claimant != winner}
     assert causes == {"already_claimed"}
-    with Asker(daemon) as executor:
+    with Asker(daemon, "crowd") as executor:
         assert executor.claim(asked, winner)["granted"]
-    assert len([e for e in events(daemon.data_dir) if isinstance(e, Claimed)]) == 1
+    assert len(recorded(daemon, Claimed, "crowd")) == 1
 
 
-def test_agent_can_neither_answer_nor_see_what_others_ask(start_daemon: StartDaemon) -> None:
-    daemon = start_daemon(UNLIMITED)
-    seed = Keyring(daemon.data_dir / "keys").add("agents", "ops")
-    daemon.restart()
-    with Asker(daemon) as asker:
+def test_agent_can_neither_answer_nor_see_what_others_ask(daemon: RunningDaemon) -> None:
+    seed = daemon.data_dir / "keys" / "agents" / "ops.nk"
+    with Asker(daemon, "seen") as asker:
         asked = asker.propose("p1")
 
     with Peer(daemon.endpoint.bus, seed, "_INBOX.agent.ops") as ops:
@@ -220,17 +202,17 @@ def test_agent_can_neither_answer_nor_see_what_others_ask(start_daemon: StartDae
     assert refused == 4
     assert (other["approved"], other["cause"]) == (False, "malformed")
     assert mine == {"requests": []}
-    assert [row["id"] for row in waiting(daemon)] == [asked["request_id"]]
+    assert pending(daemon, "seen") == [asked["request_id"]]
 
 
-def test_who_waits_has_the_answer_about_when_its_reviewer_has(start_daemon: StartDaemon) -> None:
-    daemon, reviewer, agent = start_daemon(UNLIMITED), [], []
-    with Asker(daemon) as asker:
+def test_who_waits_has_the_answer_about_when_its_reviewer_has(daemon: RunningDaemon) -> None:
+    reviewer, agent = [], []
+    with Asker(daemon, "patient") as asker:
         for number in range(5):
             heard = asker.wait_for(f"p{number}")
-            (row,) = waiting(daemon)
+            (request,) = pending(daemon, "patient")
             begun = perf_counter()
-            review(daemon, "approve", row["id"])
+            review(daemon, "approve", request)
             reviewer.append(perf_counter() - begun)
             assert asker.peer.heard(heard).fields["cause"] == "human_approved"
             agent.append(perf_counter() - begun)
@@ -239,25 +221,23 @@ def test_who_waits_has_the_answer_about_when_its_reviewer_has(start_daemon: Star
 
 
 def test_hundreds_are_answered_at_once_though_no_batch_could_hold_them(
-    start_daemon: StartDaemon,
+    daemon: RunningDaemon,
 ) -> None:
-    daemon = start_daemon(MANY)
-    with Asker(daemon) as asker:
+    with Asker(daemon, "many") as asker:
         ids = [asker.propose(f"p{n}", text=f"git push {n}")["request_id"] for n in range(300)]
 
         assert review(daemon, "approve", *ids, message="yes " * 250)["ok"]
 
-        assert waiting(daemon) == []
+        assert pending(daemon, "many") == []
         assert asker.propose("again", text="git push 299")["cause"] == "human_approved"
-    assert len([e for e in events(daemon.data_dir) if isinstance(e, Answered)]) == len(ids)
+    assert len(recorded(daemon, Answered, "many")) == len(ids)
     assert_verifies(daemon)
 
 
 def test_a_denial_is_remembered_for_the_same_action_until_it_is_lifted(
-    start_daemon: StartDaemon,
+    daemon: RunningDaemon,
 ) -> None:
-    daemon = start_daemon(UNLIMITED)
-    with Asker(daemon) as asker:
+    with Asker(daemon, "denied") as asker:
         asked = asker.propose("p1")
         review(daemon, "deny", asked["request_id"], reason="not on a Friday")
         again = asker.propose("p2", rationale="please")
@@ -269,9 +249,9 @@ def test_a_denial_is_remembered_for_the_same_action_until_it_is_lifted(
 
     killed(daemon)
 
-    with Asker(daemon) as asker:
+    with Asker(daemon, "denied") as asker:
         assert asker.propose("p4")["cause"] == "human_denied"
-        assert len(waiting(daemon)) == 1
+        assert len(pending(daemon, "denied")) == 1
         explained = daemon.safetyd("explain", "p4").stdout
         assert "not on a Friday" in explained
         assert asked["request_id"] in explained

@@ -456,11 +456,11 @@ def test_start_with_any_room_is_ready_or_says_in_one_sentence_which_disk_is_full
         return
     data = small_disk / "data"
     filler = data / "filler"
-    for free_kib in (4, 16, 36, 44, 52, 64, 128, 256):
+    for free_kib in (0, 36, 52, 256):
         assert_refused(start_with(filler, free_kib), filler, f"{free_kib} KiB free")
 
     assert start_with(filler, ENOUGH_KIB).ready
-    for free_kib in (256, 36, 8):
+    for free_kib in (256, 8):
         assert_refused(start_with(filler, free_kib), filler, f"{free_kib} KiB free")
     assert start_with(filler, ENOUGH_KIB).ready
 
@@ -485,20 +485,6 @@ def test_stop_without_a_daemon_finds_room_on_a_disk_that_is_full_of_bytes_and_fi
     assert said.returncode == 4
     assert f"The stop file is {data / 'EMERGENCY_STOP'}, without who and why" in said.stdout
     assert (data / "EMERGENCY_STOP").exists()
-
-
-@pytest.mark.journey
-def test_daemon_does_not_start_on_a_full_disk_and_says_why(small_disk: Path | None) -> None:
-    if small_disk is None:
-        return
-    filler = small_disk / "data" / "filler"
-    fill(filler)
-
-    assert_refused(start_with(filler, 0), filler, "0 KiB free")
-
-    filler.unlink()
-    with running(small_disk, {}) as daemon, crowd(daemon.endpoint.bus, "a") as history:
-        history.until_allowed()
 
 
 def kill_both(daemon: RunningDaemon) -> None:

@@ -154,9 +154,9 @@ def test_a_proposal_that_waits_is_answered_by_the_denial(daemon: RunningDaemon) 
     assert len(waiting(daemon)) == before, "looking at an answer asks nobody"
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
+def test_what_is_malformed_is_refused_with_the_reason(daemon: RunningDaemon) -> None:
+    agent = HttpAgent(daemon, "sloppy")
+    for path, body in (
         ("propose/sloppy", b"not JSON"),
         ("propose/sloppy", b'{"text": "no type"}'),
         ("propose/sloppy", b'{"type": "read_file", "type": "read_file"}'),
@@ -165,19 +165,10 @@ def test_a_proposal_that_waits_is_answered_by_the_denial(daemon: RunningDaemon) 
         ("outcome/r1", b'{"ok": true, "id": "r2"}'),
         ("outcome/r1", b"[]"),
         ("claim/sloppy", b"{}"),
-    ],
-    ids=str,
-)
-def test_what_is_malformed_is_refused_with_the_reason(
-    daemon: RunningDaemon, path: str, body: bytes
-) -> None:
-    known = daemon.data_dir / "sloppy-token"
-    if not known.exists():
-        known.write_text(new_token(daemon, "add", "sloppy"))
-    heard = HttpAgent(daemon, "sloppy", known.read_text()).ask(path, body)
-
-    assert heard.status == 400
-    assert heard.content.get("error") or heard.content.get("reason")
+    ):
+        heard = agent.ask(path, body)
+        assert heard.status == 400, body
+        assert heard.content.get("error") or heard.content.get("reason")
 
 
 def test_who_sends_too_much_is_limited_as_on_the_bus(daemon: RunningDaemon) -> None:

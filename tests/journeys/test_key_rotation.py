@@ -129,6 +129,7 @@ def test_both_keys_are_heard_until_the_old_one_is_cut_off(
     assert [text.split(" ")[0] for text in change.removed] == ["old"]
 
 
+@pytest.mark.parametrize("rotated", ["alice"], indirect=True)
 def test_key_that_ended_while_the_daemon_was_down_is_not_let_in(
     rotated: Rotated, wall: WallClock
 ) -> None:

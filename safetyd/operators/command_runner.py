@@ -4,7 +4,7 @@ The bus and the web both come here, each with the name of whom it has recognised
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -60,6 +60,7 @@ from safetyd.operators.contract.hold_contract import (
 from safetyd.operators.contract.question import Call, name_of
 from safetyd.operators.contract.request_contract import (
     HistoryQuestion,
+    PendingAnswer,
     PendingQuestion,
     RequestQuestion,
 )
@@ -85,7 +86,7 @@ from safetyd.operators.views.grant_view import grants, suggestions
 from safetyd.operators.views.guard_view import budgets, types
 from safetyd.operators.views.limit_view import limits
 from safetyd.operators.views.money_view import money
-from safetyd.operators.views.request_view import history, pending, request
+from safetyd.operators.views.request_view import history, pending, request, reviewed
 from safetyd.operators.views.status_view import safe_mode, status
 from safetyd.operators.views.top_bar_view import top_bar
 
@@ -325,11 +326,17 @@ class CommandRunner:
         self._searches.discard(asker.by)
 
 
+def _pending(
+    engine: EngineState, moment: Moment, asked: PendingQuestion
+) -> PendingAnswer | Generator[None, Moment, PendingAnswer]:
+    return (pending if asked.sort == "asked" else reviewed)(engine, moment, asked)
+
+
 VIEWS: Final[Handlers] = dict(
     (
         view(AgentsQuestion, agents),
         view(AgentQuestion, agent),
-        view(PendingQuestion, pending),
+        view(PendingQuestion, _pending),
         view(RequestQuestion, lambda e, m, asked: request(e, m, asked.id)),
         view(HistoryQuestion, history),
         overview(BudgetsQuestion, budgets),

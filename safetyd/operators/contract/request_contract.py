@@ -16,20 +16,36 @@ from safetyd.operators.replies import Done
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 
 
+PendingOrder = Literal["asked", "urgency"]
+
+
 class PendingAnswer(Done, frozen=True, kw_only=True):
-    """Oldest first. If `more` follow, ask again `after` the last one."""
+    """Oldest first. If `more` follow, ask again `after` the last one.
+
+    Sorted by urgency, the answer also says which part of the list it is.
+    """
 
     requests: tuple[RequestRow, ...]
     pending: int  # how many there are
     channels: tuple[str, ...]  # on which people are told
     more: bool
+    offset: int = 0  # requests before the first row
+    place: int | None = None  # requests before the request `around`
+    previous: str = ""  # the id of the request before the first row
+    next: str = ""  # the id of the request after the last row
+    # All pending requests, by agent.
+    agents: dict[str, int] = msgspec.field(default_factory=dict)
+    # All pending requests, by type.
+    types: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="pending"):
     """List pending requests.
 
     At most `limit`, oldest first, that follow `after`. Without `grants`, rows do not say what
-    may be granted with an approval.
+    may be granted with an approval. `sort` by urgency puts the most urgent and most dangerous
+    requests first and keeps each kind together; the page begins at `offset`, or is the one with
+    the request `around`, which may have been answered meanwhile.
     """
 
     paths = ("/requests",)
@@ -38,6 +54,16 @@ class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="p
     after: str = ""
     agent: str | None = None  # only of this agent
     grants: bool = True  # say what may be granted with an approval
+    type: str | None = None  # only of this type
+    sort: PendingOrder = "asked"
+    offset: Annotated[int, Meta(ge=0)] = 0
+    around: str = ""  # a request that the page of the list contains
+
+    def __post_init__(self) -> None:
+        if self.sort == "asked" and (self.type or self.offset or self.around):
+            raise ValueError("`type`, `offset` and `around` are for the order by urgency")
+        if self.sort == "urgency" and self.after:
+            raise ValueError("`after` is for the order of age; use `offset`")
 
 
 class HistoryAnswer(Done, frozen=True, kw_only=True):

@@ -8,11 +8,12 @@ import msgspec
 from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.guards.stop import Stop
 from safetyd.core.history_state import HistoryTrouble
+from safetyd.core.messages.proposal import Urgency
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Mode, Profile
 from safetyd.core.reporting.kept_days import MissingSnapshots
 from safetyd.monitoring.outlet_state import OutletState
-from safetyd.operators.contract.agent_contract import AgentRow
+from safetyd.operators.contract.agent_contract import AgentRow, AgentState
 from safetyd.operators.contract.guard_contract import Breaker, Budget, Finding
 from safetyd.operators.contract.hold_contract import Pausing, SafeModeShown
 from safetyd.operators.contract.question import Question
@@ -28,6 +29,14 @@ class Standstill(msgspec.Struct, frozen=True, kw_only=True):
     open_actions: int
 
 
+class UrgencyCount(msgspec.Struct, frozen=True, kw_only=True):
+    """Pending requests of one urgency."""
+
+    urgency: Urgency
+    pending: int
+    oldest_at: datetime
+
+
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests wait for a person, who asks most, and for how long the oldest has."""
 
@@ -38,6 +47,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     channels: tuple[str, ...]  # on which people are told
     down: tuple[str, ...]  # of these, which take nothing now
     unnotified: int  # requests of which somebody should know and nobody does
+    by_urgency: tuple[UrgencyCount, ...] = ()  # the most urgent first
 
 
 class DaemonFacts(Done, frozen=True, kw_only=True):
@@ -89,6 +99,8 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
     histories: tuple[HistoryTrouble, ...] = ()  # projects whose history needs a person
     agents: int
     foremost: tuple[AgentRow, ...]  # the agents that matter most
+    # How many agents are in each state.
+    agent_states: dict[AgentState, int] = msgspec.field(default_factory=dict)
 
 
 class StatusQuestion(Question[StatusAnswer], frozen=True, tag="status"):

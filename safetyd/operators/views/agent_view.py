@@ -107,6 +107,18 @@ def foremost(engine: EngineState, moment: Moment) -> Generator[None, Moment, tup
     return tuple(row_of(engine, moment, name, due) for name in names if name in known)
 
 
+def states(engine: EngineState, moment: Moment) -> Generator[None, Moment, dict[AgentState, int]]:
+    """Return how many agents are in each state; what holds an agent back most comes first."""
+    known, due = engine.keys.agents, due_by(engine.stop.stops)
+    counts = dict.fromkeys(_STATES, 0)
+    for number, name in enumerate(tuple(known), 1):
+        if number % SLICE == 0:
+            moment = yield
+        if name in known:
+            counts[_state(engine, moment, name, due)] += 1
+    return {state: count for state, count in counts.items() if count}
+
+
 def due_by(stops: Sequence[Stop]) -> Due:
     """Return what gives the epoch that an agent has to acknowledge, 0 if nothing stops it."""
     own: dict[str | None, int] = {}
@@ -176,7 +188,7 @@ def _used_today(engine: EngineState, moment: Moment, name: str) -> int:
     return engine.guards.budget.day_of(name, moment.at).account.used
 
 
-_STATES: Final = get_args(AgentState)
+_STATES: Final[tuple[AgentState, ...]] = get_args(AgentState)
 _RANKS: Final[Mapping[AgentOrder, Callable[[EngineState, Moment, str, Due], float]]] = {
     "name": lambda _engine, _moment, _name, _due: 0,  # they are in this order already
     "state": lambda engine, moment, name, due: _STATES.index(_state(engine, moment, name, due)),

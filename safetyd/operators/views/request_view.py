@@ -1,9 +1,11 @@
 """What people see of requests: the queue, one card, and the history."""
 
-from collections.abc import Callable, Iterator
+from bisect import insort
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
 from datetime import timedelta
 from itertools import dropwhile, islice
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -19,7 +21,7 @@ from safetyd.core.approvals.assurance import refusal, says_all
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
-from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.proposal import Proposal, Risk, Urgency
 from safetyd.core.messages.verdict import strictest
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.operators.contract.grant_contract import RequestGrantTerms
@@ -37,6 +39,11 @@ from safetyd.operators.views.paging import fitting
 
 UNKNOWN: Final = "classify.unknown_type"
 ROW_CHARS: Final = 200  # of a text that is only one of many
+SLICE: Final = 500  # requests, in about a millisecond
+MOST_NAMED: Final = 100  # agents and types that are counted by name
+
+_URGENCIES: Final = get_args(Urgency)
+_RISKS: Final = get_args(Risk)
 
 Offer = Callable[[Request], GrantOffer | None]
 
@@ -60,6 +67,64 @@ def pending(engine: EngineState, moment: Moment, wanted: PendingQuestion) -> Pen
         channels=tuple(engine.policy.telling.channels),
         more=len(page) < len(first),
     )
+
+
+def reviewed(
+    engine: EngineState, moment: Moment, wanted: PendingQuestion
+) -> Generator[None, Moment, PendingAnswer]:
+    """Return a page of pending requests in the order in which people review them."""
+    waiting = list(engine.approvals.pending())
+    agents = Counter(one.agent for one in waiting)
+    types = Counter(one.asked.type for one in waiting)
+    around = engine.approvals.find(wanted.around)
+    if around is not None and not around.pending:
+        insort(waiting, around, key=lambda one: one.asked.seq)  # where it was
+    moment = yield
+    ordered = yield from _by_urgency(waiting, wanted)
+    place = next((at for at, one in enumerate(ordered) if one is around), None)
+    if place is not None and not ordered[place].pending:
+        del ordered[place]
+    offset = wanted.offset if place is None else place // wanted.limit * wanted.limit
+    offset = min(offset, max(len(ordered) - 1, 0) // wanted.limit * wanted.limit)
+    moment = yield
+    offer = OfferedGrants(engine) if wanted.grants else _no_offer
+    shown = ordered[offset : offset + wanted.limit]
+    page = fitting(_row(engine, known, moment, offer) for known in shown)
+    end = offset + len(page)
+    return PendingAnswer(
+        ok=True,
+        requests=page,
+        pending=len(ordered),
+        channels=tuple(engine.policy.telling.channels),
+        more=end < len(ordered),
+        offset=offset,
+        place=place,
+        previous=ordered[offset - 1].id if offset else "",
+        next=ordered[end].id if end < len(ordered) else "",
+        agents=dict(agents.most_common(MOST_NAMED)),
+        types=dict(types.most_common(MOST_NAMED)),
+    )
+
+
+def _by_urgency(
+    waiting: list[Request], wanted: PendingQuestion
+) -> Generator[None, Moment, list[Request]]:
+    """Return the wanted requests: urgent, then dangerous, then old ones first, kinds together.
+
+    A kind is as old as its newest request, so that answering the others moves nothing.
+    """
+    kinds: dict[tuple[int, int], dict[tuple[str, str], list[Request]]] = {}
+    for number, one in enumerate(waiting, 1):
+        if number % SLICE == 0:
+            yield
+        type_ = one.asked.type
+        if wanted.agent in {None, one.agent} and wanted.type in {None, type_}:
+            rank = -_URGENCIES.index(one.urgency), -_RISKS.index(one.asked.risk)
+            ranked = kinds.setdefault(rank, {})
+            alike = ranked.pop((one.agent, type_), [])
+            alike.append(one)
+            ranked[one.agent, type_] = alike  # behind the others
+    return [one for rank in sorted(kinds) for alike in kinds[rank].values() for one in alike]
 
 
 def request(engine: EngineState, moment: Moment, named: str) -> RequestAnswer | Refusal:

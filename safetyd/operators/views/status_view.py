@@ -1,14 +1,16 @@
 """How everything is: what is stopped and held back, and the agents that matter most."""
 
 from collections.abc import Callable, Generator
+from datetime import datetime
 from itertools import islice
-from typing import Final, cast
+from typing import Final, cast, get_args
 
 import msgspec
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import LEVELS, Moment
 from safetyd.core.events.guard_events import AnomalyFound
+from safetyd.core.messages.proposal import Urgency
 from safetyd.operators.contract.guard_contract import Budget
 from safetyd.operators.contract.hold_contract import (
     PauseSource,
@@ -20,9 +22,10 @@ from safetyd.operators.contract.status_contract import (
     DaemonFacts,
     Standstill,
     StatusAnswer,
+    UrgencyCount,
     Waiting,
 )
-from safetyd.operators.views.agent_view import RECENT_S, due_by, foremost
+from safetyd.operators.views.agent_view import RECENT_S, due_by, foremost, states
 from safetyd.operators.views.anomaly_view import finding
 from safetyd.operators.views.breaker_view import breaker
 from safetyd.operators.views.guard_view import budget
@@ -32,6 +35,9 @@ HEARD_S: Final = 60.0
 MAX_SHOWN: Final = 5  # of pauses, breakers and kernels in safe mode
 MAX_HOLDS: Final = 50  # of kernels in safe mode, if only these are asked for
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
+SLICE: Final = 500  # requests, in about a millisecond
+
+_URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
 
 
 def status(
@@ -39,6 +45,8 @@ def status(
 ) -> Generator[None, Moment, StatusAnswer]:
     """Return what is stopped, who has acknowledged it, who is there, and what guards hold back."""
     most = yield from foremost(engine, moment)
+    counted = yield from states(engine, moment)
+    urgencies = yield from _by_urgency(engine)
     moment = yield
     tripped, recent = engine.guards.breaker.tripped, _recent(engine, moment)
     return StatusAnswer(
@@ -59,11 +67,12 @@ def status(
         tripped=len(tripped),
         findings=fitting((finding(engine, one) for one in recent), FINDINGS_BYTES),
         found=len(recent),
-        requests=_requests(engine, moment),
+        requests=_requests(engine, moment, urgencies),
         wide_grants=tuple(engine.grants.wide),
         histories=engine.records.version_history.trouble,
         agents=len(engine.keys.agents),
         foremost=most,
+        agent_states=counted,
     )
 
 
@@ -122,7 +131,22 @@ def _ending(engine: EngineState, agent: str, source: str) -> str | None:
     return next((one.id for one in engine.approvals.pending(agent) if one.pauses == source), None)
 
 
-def _requests(engine: EngineState, moment: Moment) -> Waiting:
+def _by_urgency(engine: EngineState) -> Generator[None, Moment, tuple[UrgencyCount, ...]]:
+    """Count pending requests by urgency, the most urgent first."""
+    found: dict[Urgency, tuple[int, datetime]] = {}
+    for number, one in enumerate(list(engine.approvals.pending()), 1):
+        if number % SLICE == 0:
+            yield
+        count, oldest = found.get(one.urgency, (0, one.asked.at))
+        found[one.urgency] = count + 1, oldest
+    return tuple(
+        UrgencyCount(urgency=urgency, pending=found[urgency][0], oldest_at=found[urgency][1])
+        for urgency in reversed(_URGENCIES)
+        if urgency in found
+    )
+
+
+def _requests(engine: EngineState, moment: Moment, urgencies: tuple[UrgencyCount, ...]) -> Waiting:
     """Return how many requests wait for a person, who asks most, and how long the oldest waits."""
     most, most_pending = engine.approvals.most_insistent()
     oldest = next(engine.approvals.pending(), None)
@@ -135,6 +159,7 @@ def _requests(engine: EngineState, moment: Moment) -> Waiting:
         channels=tuple(engine.policy.telling.channels),
         down=engine.outbox.down,
         unnotified=engine.outbox.unnotified(moment.at),
+        by_urgency=urgencies,
     )
 
 

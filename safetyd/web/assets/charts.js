@@ -1,7 +1,23 @@
-// Draws every element with data-series, once, and again when its numbers change.
+// Draws every element with data-series, once, and again when its numbers change. The legend has the values under
+// the pointer, with their unit.
 (() => {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const ago = (s) => s === 0 ? "now" : s > -180 ? `${-s} s ago` : `${Math.round(-s / 6) / 10} min ago`;
+  const short = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
+  const amount = (value, unit) => {
+    if (value === null || value === undefined) return "–";
+    if (unit === "usd") return `$${value.toFixed(2)}`;
+    if (unit === "ratio") return `${short(100 * value)} %`;
+    return `${short(value)} ${unit === "percent" ? "%" : unit}`;
+  };
+  const along = {
+    time: { name: "time", says: (s) => new Date(1000 * s).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) },
+    ago: { name: "when", says: ago },
+    hour: { name: "hour", says: (hour) => `${hour}:00` },
+    percent: { name: "stated", says: (part) => `${short(part)} %` },
+    order: { name: "number", says: (at) => `${at + 1}` },
+    calls: { name: "call", says: (at) => `${at + 1}` },
+  };
   const height = (figure) => figure.dataset.x === "calls" ? 70 : 160;
   const drawn = new WeakMap();
   const draw = (figure) => {
@@ -10,29 +26,34 @@
     drawn.get(figure)?.plot.destroy();
     const { x, lines } = JSON.parse(said);
     if (!x.length) return;
-    const along = figure.dataset.x;
+    const { x: kind, unit } = figure.dataset;
+    const { name, says } = along[kind];
     const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
-    const across = along === "calls" ? { show: false } : axis;
-    const below = along === "order" || along === "calls" ? { show: false } : axis;
+    const across = kind === "calls" ? { show: false } : axis;
+    const below = kind === "order" || kind === "calls" ? { show: false } : axis;
     const plot = new uPlot({
       width: figure.clientWidth || 300,
       height: height(figure),
       padding: [null, null, below.show === false ? 10 : null, null],
-      legend: { show: lines.length > 1, live: false, markers: { fill: (u, n) => u.series[n].stroke(u, n) } },
-      cursor: { show: false },
+      legend: { live: kind !== "calls", markers: { fill: (u, n) => u.series[n].stroke(u, n) } },
+      cursor: { show: kind !== "calls", y: false, drag: { x: false, y: false } },
       scales: {
-        x: { time: along === "time", range: along === "calls" ? [-1, x.length] : undefined },
-        y: { range: (_u, low, high) => [Math.min(0, low), along === "calls" ? 1 : high * 1.05 || 1] },
+        x: { time: kind === "time", range: kind === "calls" ? [-1, x.length] : undefined },
+        y: { range: (_u, low, high) => [Math.min(0, low), kind === "calls" ? 1 : high * 1.05 || 1] },
       },
-      axes: [along === "ago" ? { ...below, space: 90, values: (_u, at) => at.map(ago) } : below, { ...across, size: 60 }],
-      series: [{}, ...lines.map((line) => ({
+      axes: [
+        kind === "time" ? below : { ...below, space: 90, values: (_u, at) => at.map(says) },
+        { ...across, size: 84, values: (_u, at) => at.map((value) => amount(value, unit)) },
+      ],
+      series: [{ label: name, value: (_u, at) => at === null ? "–" : says(at) }, ...lines.map((line) => ({
         label: line.name,
+        value: (_u, value) => amount(value, unit),
         stroke: colour(line.colour || "--link"),
-        fill: along === "calls" ? colour(line.colour) : undefined,
+        fill: kind === "calls" ? colour(line.colour) : undefined,
         dash: line.dashed ? [4, 4] : undefined,
-        width: along === "calls" ? 0 : 2,
-        paths: along === "calls" ? uPlot.paths.bars({ size: [0.8, 24] }) : undefined,
-        points: { show: along !== "calls" && x.length < 2 },
+        width: kind === "calls" ? 0 : 2,
+        paths: kind === "calls" ? uPlot.paths.bars({ size: [0.8, 24] }) : undefined,
+        points: { show: kind !== "calls" && x.length < 2 },
       }))],
     }, [x, ...lines.map((line) => line.y)], figure);
     drawn.set(figure, { said, plot });

@@ -1,4 +1,5 @@
-// The keyboard: j and k move, a, d and g answer the request that is open, x selects, ? helps. One box selects all.
+// The keyboard: j and k move, a, d and g answer the request that is open, x selects, ? helps. One box selects all,
+// a filter is sent when it is chosen, and the open row of a list is in sight.
 (() => {
   const typing = (element) => element.closest?.("input, textarea, select, [contenteditable]");
   const rows = () => [...document.querySelectorAll("[data-rows] a")];
@@ -41,6 +42,16 @@
     together();
   });
   document.addEventListener("htmx:afterSwap", () => together());
+  document.addEventListener("change", (event) => { if (event.target.matches?.("[data-sends]")) event.target.form.requestSubmit(); });
+  const inSight = () => {
+    const row = document.querySelector("[data-rows='open'] li.open");
+    const list = row?.closest("section");
+    if (!list || list.opened === row.id) return;
+    list.opened = row.id;
+    list.scrollTop = row.offsetTop - list.clientHeight / 3;
+  };
+  document.addEventListener("DOMContentLoaded", inSight);
+  document.addEventListener("htmx:afterSettle", inSight);
   const actions = {
     j: () => move(1),
     k: () => move(-1),

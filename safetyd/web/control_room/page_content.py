@@ -27,8 +27,12 @@ from safetyd.operators.contract.hold_contract import SafeModeQuestion
 from safetyd.operators.contract.notification_contract import ChannelsQuestion, OutboxQuestion
 from safetyd.operators.contract.question import Question
 from safetyd.operators.contract.report_contract import ReportQuestion
-from safetyd.operators.contract.request_contract import PendingQuestion, RequestQuestion
-from safetyd.operators.contract.status_contract import HealthQuestion
+from safetyd.operators.contract.request_contract import (
+    PendingAnswer,
+    PendingQuestion,
+    RequestQuestion,
+)
+from safetyd.operators.contract.status_contract import HealthQuestion, StatusQuestion
 from safetyd.operators.replies import CommandRefused, Done
 from safetyd.web.control_room.room_charts import (
     breaker_chart,
@@ -40,25 +44,56 @@ from safetyd.web.control_room.room_pages import Ask, Context, FeedGap, News, Pag
 from safetyd.web.pages.change_view import ChangeView, change_view
 
 ROWS: Final = 50  # of a list on one page
+LATEST: Final = 8  # events on the overview
 FED: Final = 100  # rows of the feed
 CROWDED: Final = 30  # of them that are new, while there are more than anybody can read
 Asked = TypeVar("Asked", bound=Question[Done])
 MOST_AT_ONCE: Final = 200  # requests that are answered together
 
 
+async def overview(ask: Ask, _params: Params) -> Context:
+    """Return how everything is, and what happened last."""
+    latest = await ask(DecisionsQuestion(what="events", limit=LATEST))
+    return {
+        "status": await ask(StatusQuestion()),
+        "health": await ask(HealthQuestion()),
+        "channels": (await ask(ChannelsQuestion())).channels,
+        "rows": latest.rows,
+    }
+
+
 async def requests(ask: Ask, params: Params) -> Context:
-    """Return what waits, and the card of the one that the address names."""
-    after = params.get("after", "")
-    waiting = await ask(PendingQuestion(limit=ROWS, after=after, grants=False))
-    content: Context = {"waiting": waiting, "request": None, "next": None, "id": ""}
-    if "id" in params:
-        request = await _request(ask, params["id"])
-        others = [row for row in waiting.requests if row.id != request.id]
+    """Return a part of the queue, and the card of the request that the address names."""
+    filters = {name: params[name] for name in ("agent", "type") if params.get(name)}
+    request = await _request(ask, params["id"]) if "id" in params else None
+    waiting = await ask(
+        PendingQuestion(
+            limit=ROWS,
+            grants=False,
+            sort="urgency",
+            agent=filters.get("agent"),
+            type=filters.get("type"),
+            around=request.id if request else "",
+        )
+    )
+    content: Context = {"waiting": waiting, "filters": filters, "request": request, "id": ""}
+    if request:
         shown = _card(request)
-        content |= {"request": request, "card": shown, "title": shown.title}
+        content |= {"id": request.id, "card": shown, "title": shown.title}
+        content["next"] = _next(waiting, request.id)
         content["change"] = await _changed(ask, request.change or None)
-        content |= {"id": request.id, "next": others[0] if others else None}
     return content
+
+
+def _next(waiting: PendingAnswer, request_id: str) -> str:
+    """Return the request that follows another in the queue; after the last one, the first."""
+    ids = [row.id for row in waiting.requests]
+    if request_id in ids:
+        following = [*ids[ids.index(request_id) + 1 :], waiting.next]
+    else:
+        following = ids[(waiting.place or waiting.offset) - waiting.offset :]
+    others = [one for one in (*following, waiting.previous, *ids) if one and one != request_id]
+    return others[0] if others else ""
 
 
 async def several(ask: Ask, params: Params) -> Context:
@@ -293,8 +328,8 @@ def _address(path: str, params: Params) -> str:
 
 
 PAGES: Final = (
-    Page("/", "requests.html", "Requests", requests, heading="Requests"),
-    Page("/requests", "requests.html", "Requests", requests),
+    Page("/", "overview.html", "Overview", overview, heading="Overview"),
+    Page("/requests", "requests.html", "Requests", requests, heading="Requests"),
     Page("/requests/{id}", "requests.html", "Request", requests),
     Page("/answers", "several.html", "Answer several", several),
     Page("/agents", "agents.html", "Agents", agents, heading="Agents"),

@@ -80,15 +80,17 @@ class ControlRoom:
         if shown is None:
             raise web.HTTPNotFound
         ask = self._asking(visitor.name)
+        bar, status = await self._bar(ask), HTTPStatus.OK
         try:
-            bar = await self._bar(ask)
             now, content = await self._content(shown, bar, ask)
         except CommandRefused as exc:
-            return self._visitors.refused(visitor, shown, exc)
+            found = exc.code != "not_found"
+            status = HTTPStatus.BAD_REQUEST if found else HTTPStatus.NOT_FOUND
+            now, content = _instead(shown, "refused.html"), {"why": str(exc), "title": "Not found"}
         parts = self._rendering.parts(now, bar, content, may_act=visitor.may_act)
         reader = Reader(visitor.name, visitor.may_act)
         html = self._rendering.whole(shown, parts, reader, visitor.token, visitor.take_note())
-        return web.Response(text=html, content_type="text/html", headers=HEADERS)
+        return web.Response(status=status, text=html, content_type="text/html", headers=HEADERS)
 
     async def _get_live(self, request: web.Request) -> web.StreamResponse:
         visitor = self._visitors.find(request)
@@ -164,8 +166,7 @@ class ControlRoom:
                 return shown, await shown.page.load(ask, shown.params)
             except Unanswered as exc:
                 problem = str(exc)
-        page = shown.page._replace(template="closed.html", news=None)
-        return shown._replace(page=page), {"problem": problem}
+        return _instead(shown, "closed.html"), {"problem": problem}
 
     async def _bar(self, ask: Ask) -> Context:
         """Return the top bar; while the engine answers nobody, what the stop flag says."""
@@ -180,3 +181,8 @@ class ControlRoom:
 
     def _asking(self, name: str) -> Ask:
         return partial(self._gateway.ask, name)
+
+
+def _instead(shown: Shown, template: str) -> Shown:
+    """Return another page at the same address, with the bar, the menu and STOP."""
+    return shown._replace(page=shown.page._replace(template=template, news=None))

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 from itertools import islice
 from typing import Final, NamedTuple
+from urllib.parse import urlencode
 
 from aiohttp import web
 
@@ -163,8 +164,9 @@ class RoomActions:
                 via=VIA,
             )
         told = await self._gateway.ask(visitor.name, command)
-        page = f"/requests/{ids[0]}" if len(ids) == 1 else "/"
-        return Done(_results(told.results), page)
+        failed = not all(result.ok for result in told.results)
+        page = f"/requests/{ids[0]}" if failed and len(ids) == 1 else _next_page(form)
+        return Done(_results(told.results), page, failed=failed)
 
     async def _check_set(self, visitor: Visitor, ids: tuple[str, ...], digest: str) -> None:
         """Refuse a set that is not the one that the table showed, or of which some is over."""
@@ -319,6 +321,13 @@ def _one_of(address: str, otherwise: str) -> str:
     return address if _is_ours(address) else otherwise
 
 
+def _next_page(form: Form) -> str:
+    """Return the page of the next request in the list that was shown, or of the list."""
+    filters = {name: said for name in ("agent", "type") if (said := _one(form, name))}
+    page = _one_of(f"/requests/{_one(form, 'next')}", "/requests")
+    return f"{page}?{urlencode(filters)}" if filters else page
+
+
 def _grant(form: Form, now: datetime) -> RequestGrantTerms | None:
     """Return the terms of a grant, if one goes with the approval."""
     if _one(form, "do") != "grant":
@@ -357,7 +366,7 @@ def _result(result: ReviewResult) -> str:
     if result.ok:
         held = f", and held back ({result.held})" if result.held else ""
         granted = f" Granted as {result.grant}." if result.grant else ""
-        return f"{str(result.decision).capitalize()}{held}.{granted}"
+        return f"{str(result.decision).capitalize()} {result.id}{held}.{granted}"
     return f"Not recorded: {_refusal(result)}."
 
 

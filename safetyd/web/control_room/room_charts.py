@@ -1,30 +1,45 @@
 """Numbers for charts: what a script draws of answers, and what is said in words beside it."""
 
+from collections.abc import Sequence
 from datetime import UTC
 from itertools import accumulate
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, NotRequired, TypedDict
 
 from safetyd.core.daily_report.day_report import AgentCalibration, DailyReport
 from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.core.text.time_words import complete
 from safetyd.operators.contract.guard_contract import Breaker, MoneyAnswer
 
-Line = dict[str, object]
-# What stands along a chart: times of day, seconds before now, one after the other, or numbers; and
-# calls, which are drawn as bars.
-Axis = Literal["time", "ago", "order", "number", "calls"]
+# The horizontal axis: times of day, seconds before now, one after the other, hours of a day,
+# percent; and calls, which are drawn as bars.
+Axis = Literal["time", "ago", "order", "hour", "percent", "calls"]
 
 DAY_S: Final = 24 * 3600
 LOW: Final = 0.3  # how high a call is drawn that went well, where a failure is 1
 
 
+class Line(TypedDict):
+    """A line of a chart; `colour` is a variable of the style sheet."""
+
+    name: str
+    y: Sequence[float | None]
+    colour: NotRequired[str]
+    dashed: NotRequired[bool]
+
+
+class Series(TypedDict):
+    x: Sequence[float | None]
+    lines: Sequence[Line]
+
+
 class Chart(NamedTuple):
-    """`series` is what is drawn; `says` is for who cannot see it."""
+    """`series` is what is drawn, in `unit`; `says` is the same in words."""
 
     title: str
     says: str
-    series: dict[str, Any]
-    x: Axis = "time"
+    series: Series
+    x: Axis
+    unit: str
 
 
 def money_chart(money: MoneyAnswer) -> Chart:
@@ -48,11 +63,11 @@ def money_chart(money: MoneyAnswer) -> Chart:
         },
     ]
     if today.limit is not None:
-        limit = {"name": "limit", "y": [today.limit] * len(x), "colour": "--bad", "dashed": True}
-        lines.append(limit)
+        y = [today.limit] * len(x)
+        lines.append({"name": "limit", "y": y, "colour": "--bad", "dashed": True})
     ahead_usd = money.projection.at_midnight
     says = f"${today.spent:,.2f} spent, ${ahead_usd:,.2f} by midnight UTC at this rate"
-    return Chart("Today", says, {"x": x, "lines": lines})
+    return Chart("Today", says, {"x": x, "lines": lines}, "time", "usd")
 
 
 def report_charts(report: DailyReport) -> list[Chart]:
@@ -64,16 +79,19 @@ def report_charts(report: DailyReport) -> list[Chart]:
         "asked": ([hour.asked for hour in hours], "--warn"),
         "blocked": ([hour.blocked for hour in hours], "--no"),
     }
-    decided = [{"name": name, "y": y, "colour": colour} for name, (y, colour) in counts.items()]
+    decided: list[Line] = [
+        {"name": name, "y": y, "colour": colour} for name, (y, colour) in counts.items()
+    ]
     totals = ", ".join(f"{sum(y)} {name}" for name, (y, _) in counts.items())
     spent = [hour.cost_usd for hour in hours]
     charts = [
-        Chart("Decisions by the hour", totals, {"x": x, "lines": decided}, x="number"),
+        Chart("Decisions by the hour", totals, {"x": x, "lines": decided}, "hour", "decisions"),
         Chart(
             "Cost by the hour",
             f"${sum(spent):.2f} in all",
-            {"x": x, "lines": [{"name": "dollars", "y": spent}]},
-            x="number",
+            {"x": x, "lines": [{"name": "spent", "y": spent}]},
+            "hour",
+            "usd",
         ),
     ]
     return charts + [calibration_chart(each) for each in report.calibration[:1]]
@@ -83,12 +101,13 @@ def calibration_chart(agent: AgentCalibration) -> Chart:
     """Return which part came true of what was stated, and where it would be the same."""
     bins = [each for each in agent.bins if each.good_percent is not None]
     x = [each.stated_percent for each in bins]
-    lines = [
+    lines: list[Line] = [
         {"name": "came true", "y": [each.good_percent for each in bins]},
         {"name": "as stated", "y": x, "colour": "--soft", "dashed": True},
     ]
     says = f"{agent.stated_percent:.0f}% stated, {agent.good_percent:.0f}% came true"
-    return Chart(f"Confidence of {agent.agent}", says, {"x": x, "lines": lines}, x="number")
+    title = f"Stated confidence and results of {agent.agent}"
+    return Chart(title, says, {"x": x, "lines": lines}, "percent", "percent")
 
 
 def breaker_chart(breaker: Breaker) -> Chart | None:
@@ -101,10 +120,10 @@ def breaker_chart(breaker: Breaker) -> Chart | None:
         {"name": "failed", "y": [None if ok else 1.0 for ok in calls], "colour": "--bad"},
         {"name": "went well", "y": [LOW if ok else None for ok in calls], "colour": "--good"},
     ]
-    failed = f"{window.failures} of {window.calls} failed"
-    says = f"{failed}, the last was {complete(window.ages_s[-1])} ago"
-    series = {"x": list(range(len(calls))), "lines": lines}
-    return Chart("Calls", says, series, x="calls")
+    failed = f"{calls.count(False)} of the last {len(calls)} calls failed"
+    says = f"{failed}, the newest was {complete(window.ages_s[-1])} ago"
+    series: Series = {"x": list(range(len(calls))), "lines": lines}
+    return Chart("Calls", says, series, "calls", "")
 
 
 def measure_chart(measure: Measure) -> Chart:
@@ -121,14 +140,14 @@ def measure_chart(measure: Measure) -> Chart:
             lines.append({"name": name, "y": y, "colour": colour, "dashed": True})
     model = f"{measure.model} of " if measure.model else ""
     about = measure.agent or measure.breaker or "everybody"
-    title = f"{measure.detector.replace('_', ' ')}, {model}{about}"
+    title = f"{measure.detector.replace('_', ' ').capitalize()}, {model}{about}"
     unit = measure.unit
     bounds = (("usual", measure.usual), ("at most", measure.most))
     known = "".join(f", {name} {_amount(to, unit)}" for name, to in bounds if to is not None)
     now = f"now {_amount(measure.now, unit)}"
     if unit == "ratio" and not measure.now and any(measure.values):
         now = "too few to judge"
-    return Chart(title, now + known, {"x": x, "lines": lines}, kind)
+    return Chart(title, now + known, {"x": x, "lines": lines}, kind, unit)
 
 
 def _seen(measure: Measure) -> tuple[list[float], list[float], Axis]:

@@ -13,6 +13,7 @@ from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.party import KEYLESS
 from safetyd.core.text.time_words import complete
+from safetyd.operators.contract.status_contract import TopBarHold
 
 _in_backticks: Final = re.compile("`([^`<>]+)`").sub
 _VERDICTS: Final = {"allow": "allowed", "require_confirmation": "asked", "block": "blocked"}
@@ -72,6 +73,24 @@ def whom(kernel: str) -> str:
     return {EVERYBODY: "everybody", KEYLESS: "all agents without a key"}.get(kernel, kernel)
 
 
+def held(hold: TopBarHold) -> str:
+    """Say how many agents a hold is about, and how they are held."""
+    how = "in safe mode" if hold.level == "SAFE MODE" else hold.level.lower()
+    if not hold.agents:
+        return f"everything {how}" if hold.level == "STOPPED" else f"everybody {how}"
+    count = len(hold.agents) + hold.more
+    if KEYLESS in hold.agents:
+        more = f" and {count - 1} more" if count > 1 else ""
+        return f"anonymous agents{more} {how}"
+    return f"{count} {'agent' if count == 1 else 'agents'} {how}"
+
+
+def hold_page(hold: TopBarHold) -> str:
+    """Return the page on which a hold is ended."""
+    pages = {"STOPPED": "/stopped", "SAFE MODE": "/safe-mode"}
+    return pages.get(hold.level, "/agents?state=paused")
+
+
 def verdict(decision: str) -> str:
     return _VERDICTS.get(decision, decision)
 
@@ -100,6 +119,8 @@ FILTERS: Final[Mapping[str, Callable[..., object]]] = {
     "coded": coded,
     "verdict": verdict,
     "whom": whom,
+    "held": held,
+    "hold_page": hold_page,
     "words": words,
     "placed": placed,
 }

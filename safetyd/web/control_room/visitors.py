@@ -15,8 +15,7 @@ from safetyd.core.text.visible_text import marked
 from safetyd.operators.contract.question import Role
 from safetyd.operators.replies import CommandRefused
 from safetyd.web.control_room.room_assets import RoomAssets
-from safetyd.web.control_room.room_pages import Shown
-from safetyd.web.control_room.room_rendering import HEADERS, Reader, RoomRendering
+from safetyd.web.control_room.room_rendering import HEADERS, RoomRendering
 from safetyd.web.control_room.sign_in_links import SignInLinks
 from safetyd.web.control_room.web_sessions import LONGEST, Note, Session, WebSessions, proves
 from safetyd.web.forms import FormRefused, read_form
@@ -111,15 +110,6 @@ class Visitors:
         failure = undone.format("you are signed out")
         html = self._rendering.plain("Sign in", "signed_out.html", failure=failure)
         return self._page(html, HTTPStatus.UNAUTHORIZED)
-
-    def refused(self, visitor: Visitor, shown: Shown, exc: CommandRefused) -> web.Response:
-        """Say why something cannot be shown."""
-        status = HTTPStatus.NOT_FOUND if exc.code == "not_found" else HTTPStatus.BAD_REQUEST
-        reader = Reader(visitor.name, visitor.may_act)
-        html = self._rendering.plain(
-            "Not here", "refused.html", why=str(exc), address=shown.address, reader=reader
-        )
-        return self._page(html, status)
 
     async def _get_sign_in(self, request: web.Request) -> web.Response:
         operator = self._links.find(request.match_info["link"], name_of(request))

@@ -56,7 +56,7 @@ class Heard(NamedTuple):
 
     @property
     def note(self) -> str:
-        found = re.search(r'<p class="note( failed)?"[^>]*>(.*?)</p>', self.text)
+        found = re.search(r'<p class="note (failed|done)"[^>]*>(.*?)</p>', self.text)
         return re.sub("</?code>", "`", found[2]) if found else ""
 
     @property

@@ -104,7 +104,7 @@ def test_calls_of_a_breaker_are_drawn_one_beside_the_other() -> None:
     assert chart is not None
     assert chart.series["x"] == [0, 1, 2]
     assert [line["y"] for line in chart.series["lines"]] == [[None, 1.0, 1.0], [0.3, None, None]]
-    assert (chart.says, chart.x) == ("2 of 3 failed, the last was 2 s ago", "calls")
+    assert (chart.says, chart.x) == ("2 of the last 3 calls failed, the newest 2 s ago", "calls")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_measure_is_drawn_with_its_bounds(
     assert [line["name"] for line in chart.series["lines"]] == ["seen", "usual", "most"]
     assert chart.series["lines"][0]["y"] == seen
     assert chart.says == "now $9.00, usual $1.50, at most $4.00"
-    assert chart.title == "cost per hour, code"
+    assert chart.title == "Cost per hour, code"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_measure_without_a_past_says_what_it_is_about(
 ) -> None:
     chart = measure_chart(replace(Measure(now=now, unit=unit, detector="rate"), **about))
 
-    assert chart.title == f"rate, {whose}"
+    assert chart.title == f"Rate, {whose}"
     assert chart.says == says
     assert chart.series["x"] == [0]
 

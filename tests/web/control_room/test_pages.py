@@ -77,7 +77,8 @@ async def test_every_page_shows_what_happened(tmp_path: Path) -> None:
 
     assert {page.status for page in shown.values()} == {200}
     for path, said in {
-        "/": "2 requests wait",
+        "/": "odd things",
+        "/requests": "2 pending requests",
         f"/requests/{ref}": "git push origin p1",
         "/answers": "Exactly these are answered",
         "/agents": 'href="/agents/ops"',
@@ -96,7 +97,7 @@ async def test_every_page_shows_what_happened(tmp_path: Path) -> None:
         "/stopped": "drill",
     }.items():
         assert said in shown[path].main, path
-    assert all("SAFE MODE" in page.bar for page in shown.values())
+    assert all("<strong>1 agent in safe mode</strong>" in page.bar for page in shown.values())
     assert all("2 pending" in page.bar for page in shown.values())
     assert all(page.forms.count("/stop") == 1 for page in shown.values())
 
@@ -111,10 +112,9 @@ async def test_what_holds_besides_the_strictest_is_counted_and_linked(
     most = await alice.get("/")
 
     assert 'class="others"' not in calm.bar
-    assert '<a href="/stopped">1 stopped</a>, <a href="/agents?state=paused">1 paused</a>' in (
-        several.bar
-    )
-    assert '<a href="/safe-mode">1 in safe mode</a>, <a href="/stopped">1 stopped</a>' in most.bar
+    stopped = '<a href="/stopped">1 agent stopped</a>'
+    assert f'{stopped}, <a href="/agents?state=paused">1 agent paused</a>' in several.bar
+    assert f'<a href="/safe-mode">1 agent in safe mode</a>, {stopped}' in most.bar
 
 
 async def test_a_stop_of_everybody_comes_before_all_else_and_offers_to_resume(
@@ -135,7 +135,8 @@ async def test_a_stop_of_everybody_comes_before_all_else_and_offers_to_resume(
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("/", "safetyd agent add NAME"),
+        ("/", "Everything is normal."),
+        ("/requests", "safetyd agent add NAME"),
         ("/agents", "safetyd agent add NAME"),
         ("/agents?text=x", "safetyd agent add NAME"),
         ("/safe-mode", "Nobody is in safe mode. After "),
@@ -147,7 +148,7 @@ async def test_a_stop_of_everybody_comes_before_all_else_and_offers_to_resume(
         ("/report", "nothing was recorded"),
         ("/messages", "safetyd docs notifications"),
         ("/health", "safetyd doctor"),
-        ("/stopped", 'Work goes on. <a href="/">'),
+        ("/stopped", 'Agents may act. <a href="/">'),
     ],
 )
 async def test_an_empty_page_says_what_to_do_next(
@@ -163,7 +164,7 @@ async def test_an_empty_page_says_what_to_do_next(
 async def test_with_agents_empty_lists_lead_on(site: RoomSite, alice: Browser) -> None:
     site.proposes()
 
-    assert 'href="/agents">what agents do' in (await alice.get("/")).main
+    assert 'href="/agents">What agents do' in (await alice.get("/requests")).main
     assert "No agent is like this" in (await alice.get("/agents?text=zzz")).main
 
 
@@ -176,8 +177,9 @@ async def test_what_is_not_there_is_said_on_a_page(
     page = await alice.get(path)
 
     assert page.status == 404
-    assert "<h1>Not here</h1>" in page.text
-    assert 'href="/"' in page.text
+    assert "<h1>Not found</h1>" in page.main
+    assert 'href="/"' in page.main
+    assert ("NORMAL" in page.bar, page.forms.count("/stop")) == (True, 1)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +191,8 @@ async def test_what_cannot_be_asked_is_said_on_a_page(
     page = await alice.get(path)
 
     assert page.status == 400
-    assert "<h1>Not here</h1>" in page.text
+    assert "<h1>Not found</h1>" in page.main
+    assert page.forms.count("/stop") == 1
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/agents/code/more", "/agents?" + "x" * MAX_ADDRESS])
@@ -222,22 +225,23 @@ async def test_lists_go_on_where_they_end(site: RoomSite, alice: Browser) -> Non
         site.asks(f"p{n}", agent=f"a{n:03}")
     for n in range(FED):
         site.proposes(f"r{n}", agent=f"a{n % 50:03}")
-    requests, agents = await alice.get("/"), await alice.get("/agents?text=a0&key=yes")
+    requests, agents = await alice.get("/requests"), await alice.get("/agents?text=a0&key=yes")
     feed = await alice.get("/feed?what=decisions")
     following = [
-        await alice.get(re.search(rf'href="({path}[^"]*)"', page.main)[1].replace("&amp;", "&"))  # type: ignore[index]
+        await alice.get(re.search(path, page.main)[1].replace("&amp;", "&"))  # type: ignore[index]
         for path, page in (
-            (r"/\?after=", requests),
-            (r"/agents\?text=a0&amp;key=yes&amp;offset=", agents),
-            (r"/feed\?what=decisions&amp;before=", feed),
+            (r'href="([^"]*)">1 more</a>', requests),
+            (r'href="(/agents\?text=a0&amp;key=yes&amp;offset=[^"]*)"', agents),
+            (r'href="(/feed\?what=decisions&amp;before=[^"]*)"', feed),
         )
     ]
 
-    assert requests.main.count("<li id=") == ROWS
+    assert requests.main.count('<li id="row-') == ROWS
     assert agents.main.count('<tr id="') == ROWS
     assert feed.main.count('<tr id="seq-') == FED
     assert [page.status for page in following] == [200] * 3
-    assert following[0].main.count("<li id=") == 1
+    assert following[0].main.count('<li id="row-') == 1
+    assert '">50 before</a>' in following[0].main
     assert following[1].main.count('<tr id="') == 1
     assert not set(re.findall(r'id="seq-\d+"', feed.main)) & set(
         re.findall(r'id="seq-\d+"', following[2].main)
@@ -278,11 +282,43 @@ async def test_the_feed_is_filtered_by_the_address(site: RoomSite, alice: Browse
     assert await rows("verdict=require_confirmation") == ["p3"]
 
 
-async def test_the_next_request_is_offered_after_an_answer(site: RoomSite, alice: Browser) -> None:
-    first, second = site.asks("p1"), site.asks("p2")
-    page = await alice.post("/requests", do="deny", id=first)
+async def test_requests_are_listed_by_urgency_risk_kind_and_age(
+    site: RoomSite, alice: Browser
+) -> None:
+    old = site.asks("old", agent="a")
+    other = site.asks("other", agent="b")
+    same = site.asks("same", agent="a")
+    urgent = site.asks("urgent", agent="c", urgency="high")
 
-    assert f'href="/requests/{second}" data-key="n"' in page.main
+    async def listed(query: str = "") -> list[str]:
+        page = await alice.get(f"/requests{query}")
+        return re.findall(r'<li id="row-(\w+)"', page.main)
+
+    assert await listed() == [urgent, other, old, same]
+    assert await listed("?agent=a") == [old, same]
+    assert await listed("?type=push&agent=b") == [other]
+    assert await listed("?type=deploy") == []
+
+
+async def test_an_answer_leads_to_the_next_request_of_the_list_that_was_shown(
+    site: RoomSite, alice: Browser
+) -> None:
+    first, other, second = site.asks("p1"), site.asks("p2", agent="b"), site.asks("p3")
+    shown = await alice.get(f"/requests/{first}?agent=code")
+    refused = await alice.post("/requests", do="approve", id=first, digest="sha256:other")
+    told = await alice.post(
+        "/requests", do="deny", id=first, next=shown.value("next"), agent="code"
+    )
+    late = await alice.get(f"/requests/{first}?agent=code")
+    last = await alice.post("/requests", do="deny", id=second, next="//evil.example", agent="code")
+
+    assert shown.value("next") == second
+    assert (refused.failed, f"/requests/{first}" in refused.text) == (True, True)
+    assert (told.failed, told.note) == (False, f"Denied {first}.")
+    assert f'<input type="hidden" name="id" value="{second}">' in told.main
+    assert f'href="/requests/{second}?agent=code" data-key="n"' in late.main
+    assert "No pending request is like this" in last.main
+    assert site.state(other) == "pending"
 
 
 async def test_the_journal_cannot_be_written_and_stop_works(site: RoomSite, alice: Browser) -> None:
@@ -362,7 +398,7 @@ async def test_only_so_many_are_answered_together(site: RoomSite, alice: Browser
     ref = site.asks()
     again = await alice.get("/answers?" + "&".join([f"id={ref}"] * (MOST_AT_ONCE + 1)))
 
-    assert again.main.count("<tr id=") == 1
+    assert again.main.count('<details id="set-') == 1
 
 
 def test_addresses_are_ours_or_none() -> None:

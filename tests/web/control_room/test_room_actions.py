@@ -123,8 +123,8 @@ async def test_a_request_is_approved_with_words(site: RoomSite, alice: Browser) 
     event = only(site, Answered)
     assert isinstance(event, Answered)
     assert (event.answer, event.words, event.request_id) == ("approved", "go on", ref)
-    assert page.note == "Approved."
-    assert "Approved by alice via web" in page.main
+    assert (page.note, page.failed) == (f"Approved {ref}.", False)
+    assert "Approved by alice via web" in (await alice.get(f"/requests/{ref}")).main
 
 
 async def test_a_request_is_denied_with_a_reason(site: RoomSite, alice: Browser) -> None:
@@ -134,7 +134,7 @@ async def test_a_request_is_denied_with_a_reason(site: RoomSite, alice: Browser)
     event = only(site, Answered)
     assert isinstance(event, Answered)
     assert (event.answer, event.words) == ("denied", "not today")
-    assert page.note == "Denied."
+    assert page.note == f"Denied {ref}."
 
 
 async def test_what_is_approved_is_what_was_shown(site: RoomSite, alice: Browser) -> None:
@@ -171,7 +171,7 @@ async def test_a_grant_goes_with_an_approval(site: RoomSite, alice: Browser, kin
     assert isinstance(event, Granted)
     assert (event.uses, event.until) == (3, at(site.clock.t + 5400))
     assert (bool(event.program), bool(event.session)) == (kind == "program", kind == "session")
-    assert page.note == f"Approved. Granted as {event.id}."
+    assert page.note == f"Approved {ref}. Granted as {event.id}."
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ async def test_a_set_of_one_is_answered_too(site: RoomSite, alice: Browser) -> N
     ref = site.asks()
     page = await alice.post("/requests", do="approve", id=ref, set=await chosen(site, alice, ref))
 
-    assert page.note == "Approved."
+    assert page.note == f"Approved {ref}."
 
 
 async def test_of_a_set_that_cannot_all_be_approved_the_others_are(
@@ -356,7 +356,7 @@ async def test_an_agent_is_paused_from_the_card_of_its_request_which_stays_open(
     [
         ("/stop", "Nothing is stopped"),
         ("/resume", "Nothing is stopped"),
-        ("/requests", "Nothing waits"),
+        ("/requests", "No pending requests"),
         ("/agents/code", "code"),
         ("/safe-mode", "Safe mode"),
     ],

@@ -163,7 +163,7 @@ def test_what_matters_is_seen_in_any_terminal(start_daemon, size, colour):
 
     terminal.sees(" NORMAL  Review as local: 1 pending, the oldest for ", ">normal")
     terminal.sees("run_shell by builder (req_", "normal urgency, high risk")
-    terminal.sees(" left, until ", " +0545. Without an answer")
+    terminal.sees("exact text", "parts that need approval")
     terminal.sees("[a] approve", "[d] deny", "[g] grant", "[s] put off", "[?] help", "[q] quit")
 
     terminal.underlines("acmectl lint")

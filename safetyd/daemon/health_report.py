@@ -1,5 +1,6 @@
 """What the daemon knows of its own parts, gathered when somebody asks how it is."""
 
+import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -15,12 +16,12 @@ import anyio.to_thread
 from safetyd import __version__
 from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.clock import uptime
-from safetyd.core.events.event import Event
-from safetyd.daemon.disk_space import DiskSpace
+from safetyd.daemon.extra import Extras
+from safetyd.daemon.health import Health
+from safetyd.daemon.measuring import Measuring
 from safetyd.daemon.resources import Resources
+from safetyd.daemon.written_records import WrittenRecords
 from safetyd.journal.audit import files
-from safetyd.journal.commit_loop import CommitLoop
-from safetyd.journal.compaction import Compaction
 from safetyd.operators.contract.notification_contract import ChannelState
 from safetyd.operators.contract.status_contract import DaemonFacts, HealthAnswer
 from safetyd.operators.views.health_view import (
@@ -36,18 +37,6 @@ from safetyd.operators.views.health_view import (
 
 FRESH_S: Final = 1.0
 _ROLES: Final = ("agents", "operators", "observers")
-
-
-class Written:
-    """An outlet of the journal: what was written last, and when."""
-
-    def __init__(self, seq: int) -> None:
-        self.seq = seq
-        self.at: datetime | None = None
-
-    def observe(self, events: Sequence[Event]) -> None:
-        if events:
-            self.seq, self.at = events[-1].seq, events[-1].at
 
 
 class Stored(NamedTuple):
@@ -67,21 +56,24 @@ class HealthReport:
     def __init__(  # noqa: PLR0913 - whom it asks
         self,
         of: Resources,
-        loop: CommitLoop,
-        compaction: Compaction,
-        disk: DiskSpace,
-        written: Written,
+        records: WrittenRecords,
+        measuring: Measuring,
+        health: Health,
+        extras: Extras,
         *,
-        facts: Callable[[], DaemonFacts],
         channels: Callable[[], Sequence[ChannelState]],
+        web: Callable[[], str],
     ) -> None:
         self._of = of
-        self._loop = loop
-        self._compaction = compaction
-        self._disk = disk
-        self._written = written
-        self._facts = facts
+        self._loop = records.loop
+        self._compaction = records.compaction
+        self._written = records.written
+        self._disk = measuring.disk
+        self._metrics = measuring.metrics
+        self._health = health
+        self._extras = extras
         self._channels = channels
+        self._web = web
         self._looking = anyio.Lock()
         self._looked_at: float | None = None
         self._seen = Stored()
@@ -90,10 +82,38 @@ class HealthReport:
         """Return how each part is now."""
         return health(self._gathered(await self._stored()))
 
+    def facts(self) -> DaemonFacts:
+        """Return what `status` says of the daemon around the engine."""
+        of, config = self._of, self._of.settings.config
+        facts = DaemonFacts(
+            ok=True,
+            version=__version__,
+            pid=os.getpid(),
+            started=of.started,
+            problem=self._health.explained(),
+            bus=of.server.url if of.server else config.bus.url,
+            embedded=of.server is not None,
+            open_agents=config.bus.keyless and of.settings.keyless_gate.open,
+            keys=of.settings.keys,
+            web=self._web(),
+            data_dir=str(of.data_dir),
+            disk=self._disk.use,
+            decisions=self._metrics.counts(),
+            failing=tuple(state.name for state in self._channels() if state.failing),
+            stop_files=tuple(str(path) for path in of.settings.stop_files),
+            stop_commands=tuple(config.stop.commands),
+            config=str(of.settings.path or ""),
+            config_problem=of.reload.problem,
+            next_start=tuple(of.settings.next_start),
+            unavailable=self._extras.unavailable,
+        )
+        return self._extras.extended(facts)
+
     async def _stored(self) -> Stored:
         async with self._looking:
             if self._looked_at is None or uptime() - self._looked_at >= FRESH_S:
                 await self._disk.look(measure=True)
+                await self._extras.look()
                 with suppress(OSError):  # what it was a second ago is better than nothing
                     self._seen = await anyio.to_thread.run_sync(stored_in, self._of.data_dir)
                 self._looked_at = uptime()
@@ -102,7 +122,7 @@ class HealthReport:
     def _gathered(self, stored: Stored) -> HealthFacts:
         return HealthFacts(
             at=self._of.clock.now().at,
-            daemon=self._facts(),
+            daemon=self.facts(),
             bus=self._bus(),
             journal=self._journal(),
             audit=AuditFacts(
@@ -130,7 +150,7 @@ class HealthReport:
 
     def _port_taken(self) -> int | None:
         """Return the port that the web should have had, if it has another."""
-        config, web = self._of.settings.config.web, self._facts().web
+        config, web = self._of.settings.config.web, self._web()
         moved = config.port is None and urlsplit(web).port != config.first_port
         return config.first_port if moved else None
 

@@ -7,7 +7,7 @@ file has its end and the bus has been heard.
 import logging
 import secrets
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -27,6 +27,8 @@ from safetyd.core.events.daemon_events import AuditRecovered
 from safetyd.core.events.event import Moment
 from safetyd.daemon.app import App
 from safetyd.daemon.config import Config
+from safetyd.daemon.extra import Extra
+from safetyd.daemon.extras import EXTRAS
 from safetyd.daemon.reload import Reload
 from safetyd.daemon.resources import Resources
 from safetyd.daemon.settings import Settings
@@ -45,7 +47,14 @@ log = logging.getLogger("safetyd.daemon")
 class Daemon:
     """One daemon over one data directory."""
 
-    def __init__(self, config: Config, config_path: Path | None, data_dir: Path) -> None:
+    def __init__(
+        self,
+        config: Config,
+        config_path: Path | None,
+        data_dir: Path,
+        extras: Iterable[type[Extra]] = EXTRAS,
+    ) -> None:
+        self._extras = extras
         self._settings = Settings(config, config_path, data_dir)
         self._data_dir = data_dir
         self._boot_id = secrets.token_hex(5)
@@ -142,7 +151,7 @@ class Daemon:
                 reserve=reserve,
                 bucket=bucket,
             )
-            await self._serve(App(resources, restored), url, announce)
+            await self._serve(App(resources, restored, self._extras), url, announce)
 
     def _start_server(self, server: EmbeddedServer, reload: Reload) -> None:
         errors = reload.take_on_keys("start")

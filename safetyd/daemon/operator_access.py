@@ -1,23 +1,16 @@
 """How people reach a daemon that serves: the runner of their commands, and the web around it."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
 
 import anyio.abc
 
-from safetyd.agents.emergency_stop import EmergencyStop
-from safetyd.agents.held_replies import HeldReplies
-from safetyd.daemon.disk_space import spare
-from safetyd.daemon.health import Health
+from safetyd import __version__
+from safetyd.bus.micro import Micro
 from safetyd.daemon.resources import Resources
-from safetyd.monitoring.metrics import Metrics
-from safetyd.monitoring.recent_events import RecentEvents
-from safetyd.notify.address_book import report_readers
-from safetyd.notify.notifier import Notifier
+from safetyd.daemon.serving_parts import ServingParts
 from safetyd.operators.command_runner import CommandRunner, Surroundings
 from safetyd.operators.handlers import Handlers
-from safetyd.reports.report_keeper import ReportDelivery
-from safetyd.reports.report_service import ReportService
+from safetyd.operators.operator_service import OperatorService
 from safetyd.web.control_room.entrance import Entrance
 from safetyd.web.control_room.open_room import open_room
 from safetyd.web.control_room.sign_in_links import SignInLinks
@@ -31,19 +24,6 @@ from safetyd.web.v1.event_socket import EventSocket
 from safetyd.web.v1.question_routes import QuestionRoutes
 
 
-class ServingParts(NamedTuple):
-    """What serves already; `displaced` says whether another daemon may write the journal."""
-
-    stop: EmergencyStop
-    held: HeldReplies
-    notifier: Notifier
-    metrics: Metrics
-    health: Health
-    recent: RecentEvents
-    displaced: Callable[[], bool]
-    agents: AgentRoutes
-
-
 class OperatorAccess:
     """The runner, who is signed in, the control room and the site that serves it."""
 
@@ -51,10 +31,13 @@ class OperatorAccess:
         self,
         of: Resources,
         parts: ServingParts,
-        around: Surroundings,
+        agents: AgentRoutes,
         handlers: Handlers,
+        reload: Callable[[str], Awaitable[list[str]]],
         tasks: anyio.abc.TaskGroup,
     ) -> None:
+        self._of = of
+        self._parts = parts
         links = SignInLinks(of.reload.keys_of)
         web = of.settings.config.web
         self.sessions = WebSessions(
@@ -63,22 +46,27 @@ class OperatorAccess:
             fresh_name() if web.has_names else "",
         )
         self.entrance = Entrance(self.sessions, links, lambda: self.site.web, of.clock)
-        self.reports = _reports(of)
         self.runner = CommandRunner(
             of.mailbox,
             parts.stop,
-            around,
+            Surroundings(
+                parts.report.facts,
+                reload,
+                parts.report.answer,
+                of.data_dir / "audit",
+                lambda: of.settings.policy,
+                parts.recent,
+            ),
             tasks,
             waits=parts.held.waits,
             handlers={
                 **handlers,
                 **parts.notifier.handlers,
-                **self.reports.handlers,
                 **self.entrance.handlers,
             },
             question_limits=of.settings.question_limits,
         )
-        gateway = EngineGateway(of.mailbox, parts.health.not_ready, parts.displaced)
+        gateway = EngineGateway(of.mailbox, parts.health.not_ready, parts.out.displaced_perhaps)
         commands = OperatorGateway(
             self.runner, of.settings.question_limits, gateway, of.settings.role_of
         )
@@ -102,8 +90,8 @@ class OperatorAccess:
             of.clock,
             directory=of.data_dir,
             api=(questions.routes, feed.routes),
-            room=(*self.room.routes, parts.agents.routes),
-            guest=lambda request: self.room.guest(request) or parts.agents.guest(request),
+            room=(*self.room.routes, agents.routes),
+            guest=lambda request: self.room.guest(request) or agents.guest(request),
             serves=self.sessions.serves,
             waits=parts.held.waits,
             alive=parts.health.problem,
@@ -111,17 +99,23 @@ class OperatorAccess:
             ask=commands.ask,
         )
 
-
-def _reports(of: Resources) -> ReportService:
-    def delivery() -> ReportDelivery:
-        tables = of.settings.tables
-        return ReportDelivery(tables.notifications.report_at, report_readers(tables))
-
-    return ReportService(
-        of.data_dir,
-        now=lambda: of.clock.now().at.astimezone(of.settings.policy.zone),
-        written=lambda: of.audit.seq,
-        delivery=delivery,
-        put=of.mailbox.put,
-        spare=lambda directory: spare(of.settings.config.disk, directory),
-    )
+    async def hear(self) -> None:
+        """Begin to take in what people and other programs send over the bus."""
+        of, parts = self._of, self._parts
+        client, name = of.connections.main.client, of.subjects.of
+        service = OperatorService(parts.out.main, self.runner, of.settings.question_limits)
+        micro = Micro(
+            parts.out.main,
+            of.subjects,
+            version=__version__,
+            boot_id=of.boot_id,
+            started=of.started,
+            decisions=lambda: sum(parts.metrics.counts().values()),
+        )
+        await client.handle(name("control", "*"), service.control)
+        await of.connections.questions.client.handle(name("query", "*"), service.query)
+        await client.handle(name("review", "*"), service.review)
+        await client.handle(of.subjects.writer, parts.out.send_writer)
+        for verb in ("PING", "INFO", "STATS"):
+            await client.handle(f"$SRV.{verb}", micro.answer)
+            await client.handle(f"$SRV.{verb}.safetyd", micro.answer)

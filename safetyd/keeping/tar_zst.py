@@ -3,15 +3,19 @@
 Python itself has Zstandard from 3.14 on; until then the package `zstandard` is used here only.
 """
 
+import importlib
 import os
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import IO, BinaryIO, Final, Protocol, cast
 
 LEVEL: Final = 3
 CHUNK_BYTES: Final = 1024 * 1024
+NOT_INSTALLED: Final = "zstandard is not installed"
+INSTALL: Final = "type `pip install 'safetyd[daemon]'`"
 
 
 class Readable(Protocol):
@@ -45,9 +49,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def tar_into(file: Writable) -> Iterator[tarfile.TarFile]:
     """Give a tar to fill, which is compressed into `file`."""
-    import zstandard  # noqa: PLC0415 - a daemon that takes no snapshots need not wait for it
-
-    compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
+    compressor = _zstandard().ZstdCompressor(level=LEVEL, write_checksum=True)
     with (
         compressor.stream_writer(cast("IO[bytes]", file), closefd=False) as writer,
         tarfile.open(fileobj=writer, mode="w|", bufsize=CHUNK_BYTES) as tar,
@@ -58,8 +60,7 @@ def tar_into(file: Writable) -> Iterator[tarfile.TarFile]:
 @contextmanager
 def tar_from(file: Readable) -> Iterator[tarfile.TarFile]:
     """Give the tar that is compressed in `file`, to be read once; raises `Damaged` meanwhile."""
-    import zstandard  # noqa: PLC0415 - see above
-
+    zstandard = _zstandard()
     decompressor = zstandard.ZstdDecompressor()
     reader = decompressor.stream_reader(cast("IO[bytes]", file), read_across_frames=True)
     try:
@@ -68,3 +69,11 @@ def tar_from(file: Readable) -> Iterator[tarfile.TarFile]:
     # Headers that somebody made up may raise ValueError too.
     except (tarfile.TarError, zstandard.ZstdError, ValueError) as exc:
         raise Damaged(str(exc)) from exc
+
+
+def _zstandard() -> ModuleType:
+    """Import the package when it is needed: a start need not wait for it."""
+    try:
+        return importlib.import_module("zstandard")
+    except ModuleNotFoundError as exc:
+        raise OSError(f"{NOT_INSTALLED}: {INSTALL}") from exc

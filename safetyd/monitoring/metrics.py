@@ -19,8 +19,6 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Cause, Severity
 from safetyd.monitoring.counters import Counters, Histogram
-from safetyd.monitoring.outlet_metrics import outlet_families
-from safetyd.monitoring.outlet_state import OutletState
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 DISK_LEVELS: Final[tuple[DiskLevel, ...]] = ("good", "warn", "critical")
@@ -44,7 +42,7 @@ class Sources(NamedTuple):
     ready: Callable[[], bool] = lambda: True
     bus_up: Callable[[], bool] = lambda: True
     reconnects: Callable[[], int] = int
-    outlets: Callable[[], Sequence[OutletState]] = tuple
+    more: Callable[[], Iterable[Family]] = tuple
 
 
 class GaugeText(msgspec.Struct, frozen=True):
@@ -141,7 +139,7 @@ class Metrics:
         audit.add_metric([], self._sources.audit_bytes())
         yield audit
         yield from self._disk()
-        yield from outlet_families(self._sources.outlets())
+        yield from self._sources.more()
         yield from self._counters.families()
         yield InfoMetricFamily("safetyd_build", "What runs here.", value={"version": self._version})
 

@@ -6,7 +6,8 @@ from typing import Final
 import pytest
 
 from safetyd.bus.keyring import Keyring
-from safetyd.daemon.health_report import Stored, Written, stored_in
+from safetyd.daemon.health_report import Stored, stored_in
+from safetyd.daemon.written_records import Written
 from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoints import Checkpoints
 from tests.conftest import StartDaemon

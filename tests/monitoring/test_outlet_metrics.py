@@ -1,4 +1,5 @@
 from safetyd.monitoring.metrics import Metrics, Sources
+from safetyd.monitoring.outlet_metrics import outlet_families
 from safetyd.monitoring.outlet_state import OutletState
 from tests.story import NOON
 
@@ -9,7 +10,9 @@ def test_an_outlet_is_counted_and_without_one_nothing_is_said() -> None:
     )
     never = OutletState(name="other", seq=None, behind=9, last_success=None, errors=0, problem="")
 
-    said = b"".join(Metrics("0", Sources(outlets=lambda: (behind, never))).slices()).decode()
+    said = b"".join(
+        Metrics("0", Sources(more=lambda: outlet_families((behind, never)))).slices()
+    ).decode()
 
     assert 'safetyd_outlet_lag_events{outlet="postgres"} 7.0\n' in said
     assert 'safetyd_outlet_errors_total{outlet="postgres"} 2.0\n' in said

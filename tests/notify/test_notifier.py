@@ -381,7 +381,7 @@ def test_a_preview_goes_by_the_tables_in_force(tmp_path: Path) -> None:
 
 def test_a_daemon_does_not_load_what_nobody_needs_yet() -> None:
     heavy = {"aiosmtplib", "apprise", "dbus_fast", "genai_prices", "psycopg", "twilio"}
-    code = "import sys, safetyd.daemon.app; print(*sys.modules)"
+    code = "import sys, safetyd.daemon.lifecycle; print(*sys.modules)"
 
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True)
 

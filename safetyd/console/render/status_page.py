@@ -88,6 +88,9 @@ def _wrong(view: StatusAnswer) -> Iterator[str]:
     yield from _near(view)
     yield from _outlets(view)
     yield from _missing(view)
+    for each in view.unavailable:
+        yield f"UNAVAILABLE: {plain(each.name)}: {plain(each.why)}"
+        yield f"  {plain(each.fix)}"
     if view.config_problem:
         yield f"REFUSED: the newest configuration: {plain(view.config_problem, 2000)}"
         yield "  mend it, then `safetyd reload`; until then the last good one holds"

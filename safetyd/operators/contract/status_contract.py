@@ -50,6 +50,14 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     by_urgency: tuple[UrgencyCount, ...] = ()  # the most urgent first
 
 
+class UnavailableExtra(msgspec.Struct, frozen=True, kw_only=True):
+    """A feature that the configuration wants and that lacks a program or a package."""
+
+    name: str
+    why: str
+    fix: str  # what to install
+
+
 class DaemonFacts(Done, frozen=True, kw_only=True):
     """What `status` tells of the daemon around the engine."""
 
@@ -73,6 +81,7 @@ class DaemonFacts(Done, frozen=True, kw_only=True):
     next_start: tuple[str, ...]  # sections whose change waits for the next start
     outlets: tuple[OutletState, ...] = ()  # where events go besides the journal
     missing: MissingSnapshots | None = None  # days that should have a snapshot and have none
+    unavailable: tuple[UnavailableExtra, ...] = ()
 
 
 class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):

@@ -111,6 +111,7 @@ def _checks(facts: HealthFacts) -> Iterator[HealthCheck]:
     yield _keys(facts)
     yield _channels(facts.channels)
     yield from (_outlet(facts, state) for state in facts.daemon.outlets)
+    yield from (_bad(each.name, each.why, each.fix) for each in facts.daemon.unavailable)
     versions = ", ".join(f"{name} {number}" for name, number in facts.versions.items())
     yield HealthCheck(name="versions", state="good", says=versions)
 

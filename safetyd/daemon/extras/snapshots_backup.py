@@ -1,34 +1,33 @@
-"""What is kept beside journal and audit files: transcripts, snapshots, and backups of all."""
+"""Daily snapshots with their weekly archives, and checkpoints for `safetyd backup`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
-import anyio.abc
+from msgspec.structs import replace
 
 from safetyd.core.events.event import Event
-from safetyd.core.reporting.kept_days import KeptDays, MissingSnapshots
+from safetyd.core.reporting.kept_days import KeptDays
+from safetyd.core.reporting.records import Records
 from safetyd.daemon.disk_space import spare
-from safetyd.daemon.resources import Resources
-from safetyd.journal.compaction import Compaction
-from safetyd.journal.transcript_files import TranscriptFiles
+from safetyd.daemon.extra import Extra, ExtraHost
 from safetyd.keeping.snapshot_keeper import KeeperSources, SnapshotKeeper
 from safetyd.keeping.snapshots import StateFolder
+from safetyd.keeping.tar_zst import INSTALL, NOT_INSTALLED
 from safetyd.operators.contract.backup_contract import CheckpointCommand, CheckpointDone
+from safetyd.operators.contract.status_contract import DaemonFacts, UnavailableExtra
 from safetyd.operators.handlers import Handlers, work
 from safetyd.operators.replies import CommandRefused
 
 
-class RecordKeeping:
-    """Everything that is kept; it works in other threads, after the journal has the events."""
+class SnapshotsAndBackup(Extra):
+    """It works in other threads, after the journal has the events."""
 
-    def __init__(
-        self, of: Resources, known: KeptDays, compaction: Callable[[], Compaction]
-    ) -> None:
-        self._of = of
+    def __init__(self, host: ExtraHost, known: Records) -> None:
+        self._host = host
+        of = self._of = host.of
         self._days = KeptDays()  # as the journal has them
-        self._days.load(known.save()())
-        self._compaction = compaction
-        self._transcripts = TranscriptFiles(of.data_dir)
+        self._days.load(known.kept_days.save()())
         self._snapshots = SnapshotKeeper(
             of.data_dir,
             KeeperSources(
@@ -36,7 +35,7 @@ class RecordKeeping:
                 zone=lambda: of.settings.policy.timezone,
                 settings=lambda: of.settings.path,
                 folders=self._state_folders,
-                checkpoint=lambda: compaction().save(),
+                checkpoint=host.save_checkpoint,
                 spare=lambda directory: spare(of.settings.config.disk, directory),
                 now=lambda: of.clock.now().at,
                 known=lambda: self._days,
@@ -45,32 +44,28 @@ class RecordKeeping:
         )
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take note of what is durable."""
-        self._transcripts.observe(events)
         for event in events:
             self._days.observe(event)
 
-    @property
-    def missing(self) -> MissingSnapshots | None:
-        """Return the days that should have a snapshot and have none."""
-        wanted = bool(self._of.settings.config.history.snapshot_at)
-        return self._days.missing if wanted else None
+    async def run(self) -> None:
+        await self._snapshots.run()
 
-    def run(self, tasks: anyio.abc.TaskGroup) -> None:
-        tasks.start_soon(self._transcripts.run)
-        tasks.start_soon(self._snapshots.run)
+    def extended(self, facts: DaemonFacts) -> DaemonFacts:
+        return replace(facts, missing=self._days.missing) if self._wanted else facts
+
+    def unavailable(self) -> Iterator[UnavailableExtra]:
+        if self._wanted and find_spec("zstandard") is None:
+            yield UnavailableExtra(name="archives", why=NOT_INSTALLED, fix=INSTALL)
 
     @property
     def handlers(self) -> Handlers:
-        """Return what people reach over the bus."""
         return dict([work(CheckpointCommand, lambda _by, _command: self.checkpoint())])
 
     async def checkpoint(self) -> CheckpointDone:
         """Save everything up to now, for a backup."""
-        compaction = self._compaction()
-        path = await compaction.save()
+        path = await self._host.save_checkpoint()
         if path is None:
-            why = f"no checkpoint is written: {compaction.problem}"
+            why = f"no checkpoint is written: {self._host.checkpoint_problem()}"
             raise CommandRefused("unavailable", why)
         of = self._of
         return CheckpointDone(
@@ -82,6 +77,10 @@ class RecordKeeping:
             stop_files=tuple(str(file.absolute()) for file in of.settings.stop_files),
         )
 
+    @property
+    def _wanted(self) -> bool:
+        return bool(self._of.settings.config.history.snapshot_at)
+
     def _state_folders(self) -> tuple[StateFolder, ...]:
         """Return what projects call their state."""
         return tuple(
@@ -89,3 +88,6 @@ class RecordKeeping:
             for name, project in self._of.settings.policy.projects.items()
             for path in project.state_paths or ()
         )
+
+
+EXTRA = SnapshotsAndBackup

@@ -1,34 +1,40 @@
-"""The version history of projects, joined to a daemon that serves."""
+"""The file history of projects: commits of what agents change, and rollbacks."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final
 
 import anyio
-import anyio.abc
 import anyio.to_thread
 
 from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.events.event import Moment
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.reporting.records import Records
 from safetyd.core.version_history import VersionHistory
 from safetyd.daemon.disk_space import spare
-from safetyd.daemon.resources import Resources
+from safetyd.daemon.extra import Extra, ExtraHost
 from safetyd.history.folder_changes import CommitLimits
+from safetyd.history.git_process import version_problem
 from safetyd.history.service.commit_worker import CommitWorker
 from safetyd.history.service.histories import DIRECTORY, Histories, history_problems
 from safetyd.history.service.history_service import HistoryService
+from safetyd.operators.contract.status_contract import UnavailableExtra
+from safetyd.operators.handlers import Handlers
 
 FIRST_S: Final = 10.0  # shorter than whoever reloads waits for the answer
 
 log = logging.getLogger("safetyd.history")
 
 
-class FileHistory:
-    """`commits` makes them, `service` is what people reach."""
+class FileHistory(Extra):
+    """`commits` makes them."""
 
-    def __init__(self, of: Resources, known: VersionHistory, flush: Callable[[], None]) -> None:
+    commits: CommitWorker
+
+    def __init__(self, host: ExtraHost, records: Records) -> None:
+        of, known = host.of, records.version_history
         self._changed: set[str] | None = _changed(known)  # as the start found it
         self._mailbox = of.mailbox
         self._directory = of.data_dir / DIRECTORY
@@ -37,15 +43,45 @@ class FileHistory:
         self._histories = histories = Histories(
             self._directory, of.settings.policy.projects, self._limits
         )
-        self.service = HistoryService(histories, of.mailbox, of.clock, self._retry)
+        self._service = HistoryService(histories, of.mailbox, of.clock, self._retry)
         self.commits = CommitWorker(
             histories,
             of.mailbox,
             self._now,
-            self.service.offered,
-            flush,
+            self._service.offered,
+            host.flush,
             known.due,
         )
+
+    @property
+    def handlers(self) -> Handlers:
+        return self._service.handlers
+
+    def observe(self, events: Sequence[Event]) -> None:
+        self.commits.observe(events)
+
+    async def prepare(self) -> None:
+        """Commit what is there before the rules as they are set now hold, and agents are heard.
+
+        A large folder may take longer: nobody waits for it any more then.
+        """
+        self._histories.renew(self._settings.policy.projects)
+        with anyio.move_on_after(FIRST_S):
+            changed, self._changed = self._changed, None
+            if changed is None:
+                changed = await self._mailbox.ask(_changed_now)
+            await self._histories.commit_first(self._now(), changed)
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.commits.run)
+            tasks.start_soon(self._service.run)
+            tasks.start_soon(anyio.to_thread.run_sync, self._say_problems)
+
+    def unavailable(self) -> Iterator[UnavailableExtra]:
+        if self._histories.names and (problem := version_problem()):
+            why, _, fix = problem.partition("; ")
+            yield UnavailableExtra(name="file history", why=why, fix=fix)
 
     def _limits(self) -> CommitLimits:
         config = self._settings.config
@@ -61,23 +97,6 @@ class FileHistory:
     def _now(self) -> datetime:
         return self._clock.now().at
 
-    def start(self, tasks: anyio.abc.TaskGroup) -> None:
-        tasks.start_soon(self.commits.run)
-        tasks.start_soon(self.service.run)
-        tasks.start_soon(anyio.to_thread.run_sync, self._say_problems)
-
-    async def commit_first(self) -> None:
-        """Commit what is there before the rules as they are set now hold, and agents are heard.
-
-        A large folder may take longer: nobody waits for it any more then.
-        """
-        self._histories.renew(self._settings.policy.projects)
-        with anyio.move_on_after(FIRST_S):
-            changed, self._changed = self._changed, None
-            if changed is None:
-                changed = await self._mailbox.ask(_changed_now)
-            await self._histories.commit_first(self._now(), changed)
-
     def _say_problems(self) -> None:
         """Log why a project cannot be committed, before something is to be."""
         for problem in history_problems(self._settings.policy.projects, self._directory):
@@ -91,3 +110,6 @@ def _changed(known: VersionHistory) -> set[str]:
 
 def _changed_now(state: EngineState, _moment: Moment) -> set[str]:
     return _changed(state.records.version_history)
+
+
+EXTRA = FileHistory

@@ -81,6 +81,20 @@ def test_a_denial_blocks_with_its_reason() -> None:
     assert final.reason == "denied by alice: not on a Friday"
 
 
+def test_the_first_answer_wins() -> None:
+    queue = QueueStory()
+    asked = queue.asks(0)
+    queue.answers(5, asked.request_id, "denied", by="alice")
+
+    final = queue.answers(6, asked.request_id, "approved", by="bob")
+
+    assert final is not None
+    assert final.cause == "human_denied"
+    request = queue.request(asked.request_id)
+    assert request.answer is not None
+    assert (request.state, request.answer.by) == ("denied", "alice")
+
+
 @pytest.mark.req("S3.22")
 @pytest.mark.parametrize(("wait", "minutes"), [(True, 60), (False, 10_080)])
 def test_silence_is_neither_yes_nor_no(wait: bool, minutes: int) -> None:  # noqa: FBT001

@@ -30,6 +30,8 @@ MORNING = 20 * 60  # minutes after noon
         ("normal", HOUR, [15, (50, "last_call")]),
         ("normal", 26 * MINUTE, [15]),  # a last call right after a reminder is left out
         ("normal", 20 * MINUTE, [(10, "last_call")]),  # which takes the place of a reminder
+        ("normal", 25 * MINUTE, [(15, "last_call")]),
+        ("normal", 12 * MINUTE, [(2, "last_call")]),
         ("normal", 10 * MINUTE, []),
         ("high", 6 * MINUTE, []),
         ("high", None, [5, (15, "backup"), (30, "backup"), (60, "backup"), (90, "backup")]),

@@ -18,8 +18,8 @@ STOP: Final = "details.stop > summary"
 ON_A_PHONE: Final[ViewportSize] = {"width": PHONE[0], "height": PHONE[1]}
 # Every page that the menu leads to, and the one that a stop leads to.
 PAGES: Final = (
-    *("/", "/agents", "/safe-mode", "/feed", "/history", "/money", "/breakers", "/limits"),
-    *("/anomalies", "/messages", "/health", "/stopped"),
+    *("/", "/requests", "/agents", "/safe-mode", "/feed", "/history", "/money", "/breakers"),
+    *("/limits", "/anomalies", "/messages", "/health", "/stopped"),
 )
 
 

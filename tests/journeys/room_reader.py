@@ -40,11 +40,6 @@ async def signed_in(
         yield page
 
 
-async def names(page: Page) -> list[str]:
-    """Return the agents of the table, from above."""
-    return await page.locator("tbody tr td:first-child").all_inner_texts()
-
-
 async def deafen(page: Page) -> None:
     """Let a page hear nothing more of what happens; what its reader sends goes on."""
 

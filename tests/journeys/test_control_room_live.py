@@ -88,7 +88,7 @@ async def test_safe_mode_panel_shows_every_error_and_the_change(room: Room, agen
         await expect(panel).to_contain_text("safe mode")
         await expect(panel).to_contain_text("3 of 3")
         await expect(panel).to_contain_text("weak")
-        await expect(page.locator("#bar .state strong")).to_have_text("SAFE MODE")
+        await expect(page.locator("#bar .state strong")).to_have_text("1 agent in safe mode")
         assert await page.evaluate("window.loaded") == 1
         await expect(panel).to_contain_text("cool-downover")
         await leave(page, "weak")
@@ -172,8 +172,8 @@ async def test_feed_goes_on_by_itself_and_stands_still_when_it_should(
 async def test_killed_daemon_turns_the_page_grey_and_it_comes_back_with_what_was_missed(
     daemon: RunningDaemon, room: Room
 ) -> None:
-    async with room.visit() as page:
-        await expect(page.locator("h1")).to_have_text("Nothing waits for you")
+    async with room.visit("/requests") as page:
+        await expect(page.locator("h1")).to_have_text("No pending requests")
         await expect(page.locator("#beat")).not_to_be_empty()
         daemon.kill()
         await page.wait_for_selector("body.stale", state="attached")

@@ -73,11 +73,11 @@ def first(daemon: RunningDaemon) -> str:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("name", ["requests", "feed", "agents", "money", "report"])
+@pytest.mark.parametrize("name", ["overview", "requests", "feed", "agents", "money", "report"])
 async def test_picture_of_a_page(
     daemon: RunningDaemon, browser: Browser, first: str, name: str, look: str, tmp_path: Path
 ) -> None:
-    path = f"/requests/{first}" if name == "requests" else f"/{name}"
+    path = {"requests": f"/requests/{first}", "overview": "/"}.get(name, f"/{name}")
     folder = DOCS if os.environ.get(KEPT) else tmp_path
     folder.mkdir(exist_ok=True)
     file = folder / f"{name}-{look}.png"
@@ -90,6 +90,6 @@ async def test_picture_of_a_page(
 
 
 def test_every_picture_that_documents_show_is_there() -> None:
-    wanted = {f"{name}-{look}.png" for name in ("requests", "feed") for look in LOOKS}
+    wanted = {f"{name}-{look}.png" for name in ("overview", "requests", "feed") for look in LOOKS}
 
     assert wanted <= {path.name for path in DOCS.glob("*.png")}

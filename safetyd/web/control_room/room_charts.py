@@ -121,7 +121,7 @@ def breaker_chart(breaker: Breaker) -> Chart | None:
         {"name": "went well", "y": [LOW if ok else None for ok in calls], "colour": "--good"},
     ]
     failed = f"{calls.count(False)} of the last {len(calls)} calls failed"
-    says = f"{failed}, the newest was {complete(window.ages_s[-1])} ago"
+    says = f"{failed}, the newest {complete(window.ages_s[-1])} ago"
     series: Series = {"x": list(range(len(calls))), "lines": lines}
     return Chart("Calls", says, series, "calls", "")
 

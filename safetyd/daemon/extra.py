@@ -49,7 +49,7 @@ class Extra:
         return {}
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take events that are durable. It must not block."""
+        """Take the durable events of a batch, perhaps none. It must not block."""
 
     async def prepare(self) -> None:
         """Do what comes before new rules hold: at the start, and at each reload."""

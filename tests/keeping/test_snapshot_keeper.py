@@ -1,4 +1,5 @@
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
@@ -232,6 +233,21 @@ async def test_no_archive_is_written_to_a_disk_that_is_nearly_full(rig: KeeperRi
     assert list((rig.data_dir / "archives").iterdir()) == []
     assert rig.known.unarchived == "2026-W10"
     rig.archive_room = 2.0**40
+    rig.now += AGAIN
+    await rig.keeper.look()
+    assert rig.known.unarchived == ""
+
+
+async def test_without_the_package_for_archives_the_keeper_goes_on_and_says_what_to_install(
+    rig: KeeperRig, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as hidden:
+        hidden.setitem(sys.modules, "zstandard", None)
+        await rig.look_on((0, 8))
+
+    (failed,) = (event for event in rig.events if isinstance(event, ArchiveFailed))
+    assert failed.error == "zstandard is not installed: type `pip install 'safetyd[daemon]'`"
+    assert list((rig.data_dir / "archives").iterdir()) == []
     rig.now += AGAIN
     await rig.keeper.look()
     assert rig.known.unarchived == ""

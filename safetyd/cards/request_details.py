@@ -1,8 +1,7 @@
 """Answers about requests as JSON has them: a row of the queue, all details of one, past answers."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -138,22 +137,6 @@ def _place(path: str | UnsetType, paths: int | UnsetType) -> str:
         return ""
     more = 0 if paths is UNSET else paths - 1
     return f"{path} and {more} more" if more > 0 else path
-
-
-def words_of(said: Mapping[str, Any]) -> str:
-    """Return what a row says would be done, exactly or as the agent describes it."""
-    return said.get("text") or said.get("description") or ""
-
-
-def place_of(said: Mapping[str, Any]) -> str:
-    """Return the first path that a row names, and how many more there are."""
-    path, more = said.get("path") or "", said.get("paths", 1) - 1
-    return f"{path} and {more} more" if more > 0 else path
-
-
-def placed_words_of(said: Mapping[str, Any]) -> str:
-    """Return where a row says that something would be done, and then what."""
-    return ": ".join(filter(None, (place_of(said), words_of(said))))
 
 
 def short_digest(digest: str) -> str:

@@ -61,10 +61,6 @@ class DecisionCache:
             return None
         return decision
 
-    def lookup(self, id_: str) -> tuple[Decision, ...]:
-        """Return the remembered answers to `id_`, of whichever agent."""
-        return tuple(d for (_, known), d in self._answers.items() if known == id_)
-
     def remember(self, decided: Decided) -> Decision:
         """Build the answer to a decision and, if it was the id's first, keep it."""
         decision = self.answer(decided)

@@ -61,11 +61,3 @@ def test_answer_given_anew_outlives_its_first_generation(monkeypatch: pytest.Mon
         ask(engine, propose(t, id=name))
 
     assert ask(engine, propose(2.5, id="p0", digest="sha256:d2")).cause == "conflict"
-
-
-def test_lookup_finds_an_id_of_any_agent() -> None:
-    engine = Engine(Policy())
-    ask(engine, propose(0, agent="code"))
-    ask(engine, propose(0, agent="ops"))
-
-    assert [decision.agent for decision in engine.recall.lookup("p1")] == ["code", "ops"]

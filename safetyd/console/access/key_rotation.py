@@ -26,9 +26,6 @@ LET_IN_S: Final = 5.0
 AGAIN_S: Final = 0.05
 
 
-Rotated = tuple[Rotation, StatusAnswer | None]
-
-
 class Terms(NamedTuple):
     """Whose key is rotated, and how long the old one is trusted."""
 

@@ -83,11 +83,6 @@ def day_and_clock(at: datetime) -> str:
     return f"{day(at)} {clock(at)} {at:%Z}"
 
 
-def in_full(at: datetime) -> str:
-    """Return a time for who reads it much later: Mon 2 Nov 2026, 14:05 CET."""
-    return f"{day(at)} {at:%Y}, {clock(at)} {at:%Z}"
-
-
 def to_the_second(at: datetime) -> str:
     """Return a time for lists and records: 2026-11-02 14:05:00 CET, in UTC 2026-11-02 13:05:00Z."""
     zone = f"{at:%Z}"

@@ -15,7 +15,6 @@ from safetyd.core.text.time_words import (
     day_and_clock,
     duration,
     exact,
-    in_full,
     near,
     nearest,
     to_the_second,
@@ -91,7 +90,6 @@ def test_a_time_is_written_in_the_zone_that_it_is_in() -> None:
     assert clock(NOW) == "14:05"
     assert day(NOW) == "Mon 2 Nov"
     assert day_and_clock(NOW) == "Mon 2 Nov 14:05 CET"
-    assert in_full(NOW) == "Mon 2 Nov 2026, 14:05 CET"
 
 
 def test_a_time_to_the_second_names_its_zone() -> None:

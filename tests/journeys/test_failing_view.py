@@ -6,12 +6,14 @@ from tests.conftest import StartDaemon
 
 # Python runs this at its start: one view of the daemon has a mistake then.
 BROKEN = """
-from safetyd.operators import command_runner
+from safetyd.operators.command_runner import VIEWS
+from safetyd.operators.contract.guard_contract import LimitsQuestion
+from safetyd.operators.handlers import overview
 
 def broken(_engine, _moment):
     raise ZeroDivisionError("in a view")
 
-command_runner._VIEWS["limits"] = lambda _fields: broken
+VIEWS.update([overview(LimitsQuestion, broken)])
 """
 
 

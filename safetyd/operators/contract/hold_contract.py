@@ -12,7 +12,7 @@ from safetyd.operators.contract.question import Command, Question
 from safetyd.operators.replies import Done
 
 Via = Annotated[str, Meta(max_length=64)]  # the way of a command: nothing for the bus, or "web"
-PauseSource = Literal["operator", "anomaly", "budget"]
+PauseSource = Literal["operator", "anomaly", "budget", "rollback"]
 
 
 class StopDone(Done, frozen=True, kw_only=True):

@@ -107,7 +107,7 @@ def test_an_operator_works_under_their_own_name_until_revoked(daemon):
 
     assert f"export SAFETYD_URL={daemon.endpoint.bus}\n" in shown
     assert stopped.stdout.startswith("unheard is stopped.")
-    assert "by=alice" in audit
+    assert "alice stopped unheard: drill" in audit
     assert after.returncode == 1
     assert "refuses the key" in after.stderr
 

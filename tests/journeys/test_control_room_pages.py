@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
+import anyio
 import pytest
 from playwright.async_api import Browser, Page, ViewportSize, expect
 
@@ -156,14 +157,21 @@ async def test_safe_mode_counts_down_and_is_left_after_a_question(day: Day, page
     assert query(day.daemon, "safe_mode")["agents"] == ["flaky"]
 
 
+async def legend_shows(page: Page, text: str) -> None:
+    """Point at the chart until its legend says something: an update of the page draws it again."""
+    with anyio.fail_after(20):
+        while text not in await page.locator(".u-legend").inner_text():
+            await page.locator(".chart .u-over").hover(position={"x": 100, "y": 30})
+            await page.locator(".chart .u-over").hover(position={"x": 120, "y": 40})
+
+
 async def test_money_is_drawn_with_its_projection_and_told_by_agent_model_and_session(
     page: Page,
 ) -> None:
     await page.goto("/money")
 
     await assert_painted(page)
-    await page.locator(".chart .u-over").hover()
-    await expect(page.locator(".u-legend")).to_contain_text("limit$20.00")
+    await legend_shows(page, "limit$20.00")
     facts = page.locator("main > dl")
     await expect(facts).to_contain_text("spent$5.25 of $20.00")
     await expect(facts).to_contain_text(re.compile(r"by midnight UTC\$[\d.]+ at this rate"))

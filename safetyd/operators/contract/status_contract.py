@@ -81,7 +81,7 @@ class DaemonFacts(Done, frozen=True, kw_only=True):
     next_start: tuple[str, ...]  # sections whose change waits for the next start
     outlets: tuple[OutletState, ...] = ()  # where events go besides the journal
     missing: MissingSnapshots | None = None  # days that should have a snapshot and have none
-    unavailable: tuple[UnavailableExtra, ...] = ()
+    unavailable: tuple[UnavailableExtra, ...] = ()  # what is configured and lacks a dependency
 
 
 class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):

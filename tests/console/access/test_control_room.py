@@ -6,12 +6,12 @@ import urllib.error
 import urllib.request
 import webbrowser
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from safetyd.console.access import control_room
+from safetyd.operators.contract.session_contract import SignInAnswer
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told
 
@@ -103,14 +103,14 @@ def test_the_link_is_not_among_the_arguments_of_a_browser(
 ) -> None:
     opened: list[str] = []
 
-    async def answered(*_: object) -> dict[str, Any]:
-        return {"ok": True, "operator": "ann", "url": LINK, "expires_s": 300.0}
+    def answered(*_: object) -> SignInAnswer:
+        return SignInAnswer(ok=True, operator="ann", url=LINK, expires_s=300.0)
 
     def open_browser(address: str) -> bool:
         opened.append(address)
         return True
 
-    monkeypatch.setattr(control_room, "_asked", answered)
+    monkeypatch.setattr(control_room, "ask", answered)
     monkeypatch.setattr(webbrowser, "open", open_browser)
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.delenv("SSH_CONNECTION", raising=False)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from safetyd.console.decisions import list_decisions
+from safetyd.operators.contract.decision_contract import Row
 from tests.conftest import RunningDaemon, StartDaemon, environment
 from tests.console.console_rig import told
 from tests.journeys.people import query
@@ -157,9 +158,9 @@ def test_following_shows_each_decision_once_as_it_is_made(start_daemon: StartDae
 def test_more_than_anybody_can_read_is_said_to_be_left_out(daemon, monkeypatch):
     monkeypatch.setattr(list_decisions, "MAX_NEW", 1)
     monkeypatch.setattr(list_decisions, "LOOK_S", 0.0)
-    looked: list[dict[str, Any]] = []
+    looked: list[Row] = []
 
-    def two_more_then_the_end(row: dict[str, Any]) -> str:
+    def two_more_then_the_end(row: Row) -> str:
         looked.append(row)
         if len(looked) > 1:
             raise KeyboardInterrupt
@@ -173,4 +174,4 @@ def test_more_than_anybody_can_read_is_said_to_be_left_out(daemon, monkeypatch):
     said = told(daemon, "decisions", "--follow", "--limit", "1")
 
     assert "There were more than are shown" in said.stderr
-    assert looked[-1]["id"] == "x-1"
+    assert getattr(looked[-1], "id") == "x-1"  # noqa: B009

@@ -310,7 +310,7 @@ def test_a_card_marks_the_agents_words_and_shows_what_would_hide(daemon):
     assert "risk        high, irreversible" in card
     assert "stopped by  classify.high: push cannot be undone" in card
     assert "$0.50, as the agent says" in card
-    assert "Without an answer it does not happen." in card
+    assert "Without an answer it does not happen." in " ".join(card.split())
     assert answer["digest"].removeprefix("sha256:")[:12] in card
 
 
@@ -318,7 +318,7 @@ def test_a_card_shows_previous_answers_to_the_same_kind(daemon):
     told(daemon, "deny", asked(daemon, "git push -f", "again"), "--reason", "never force")
     request = asked(daemon, "git push", "again")
 
-    card = told(daemon, "show", request).stdout
+    card = " ".join(told(daemon, "show", request).stdout.split())
 
     assert re.search(
         r"earlier answers to this kind .* denied by local via cli after \d+ s: never", card

@@ -187,3 +187,15 @@ def test_a_question_of_two_days_is_one_that_repeated() -> None:
     (found,) = report_of_numbers(days, ReportScope(FIRST, SECOND, Policy())).questions
 
     assert (found.asked, found.approved, found.denied, found.unanswered) == (3, 1, 1, 1)
+
+
+def test_limits_tell_purchases_and_budgets_that_were_used_up() -> None:
+    free = Policy(budget=BudgetConfig(day_usd=0))
+    numbers = DayNumbers(events=1, bought_nano=2_500_000_000, budgets_gone={"agent": 2})
+
+    section = report_of_numbers({FIRST: numbers}, ReportScope(FIRST, FIRST, free)).sections[0]
+
+    told = dict(section.lines)
+    assert told["Purchases"] == "$2.50"
+    assert told["Budget remaining"] == "no limit"
+    assert told["Budgets used up"] == "agent 2"

@@ -10,12 +10,12 @@ from typing import Final
 import psycopg
 
 from benchmarks.scale import Bench
+from safetyd.extras.postgres.audit_rows import row_of
+from safetyd.extras.postgres.database import Database
+from safetyd.extras.postgres.loading import COPY, Loader
+from safetyd.extras.postgres.postgres_config import PostgresConfig
 from safetyd.journal.audit_reading import lines_after
-from safetyd.outlets.postgres.audit_rows import row_of
-from safetyd.outlets.postgres.database import Database
-from safetyd.outlets.postgres.loading import COPY, Loader
-from safetyd.outlets.postgres.postgres_config import PostgresConfig
-from tests.outlets.event_mix import event_mix, write_audit
+from tests.extras.postgres.event_mix import event_mix, write_audit
 from tests.postgres_server import PostgresServer
 
 EVENTS: Final = 100_000

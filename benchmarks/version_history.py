@@ -9,8 +9,8 @@ from typing import Final
 
 from benchmarks.processes import Unmeasured, call
 from benchmarks.scale import Bench
-from safetyd.history.history_records import CommitOrder
-from safetyd.history.project_history import ProjectHistory
+from safetyd.extras.file_history.history_records import CommitOrder
+from safetyd.extras.file_history.project_history import ProjectHistory
 
 SIZE: Final = 10 * 1024
 IN_FOLDER: Final = 100

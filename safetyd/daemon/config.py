@@ -43,12 +43,12 @@ from safetyd.core.shell import programs
 from safetyd.core.shell.command_reader import ShellConfig
 from safetyd.core.version_history import share
 from safetyd.daemon.disk_space import DiskConfig
+from safetyd.extras.backup.history_config import HistoryConfig
+from safetyd.extras.postgres.postgres_config import OutletsConfig, outlet_problems
 from safetyd.journal.audit import AuditConfig
-from safetyd.keeping.history_config import HistoryConfig
 from safetyd.notify import address_book
 from safetyd.notify.address_book import Tables
 from safetyd.notify.channel_config import NotificationsConfig, RecipientConfig
-from safetyd.outlets.postgres.postgres_config import OutletsConfig, outlet_problems
 from safetyd.web.web_config import WebConfig, web_problems
 
 _SHOWN_CHARS: Final = 80

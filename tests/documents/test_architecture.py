@@ -25,9 +25,8 @@ BEGINS: Final = (
     SAFETYD / "notify",
 )
 ROOMS: Final = {
-    *("agents", "bus", "cards", "client", "console", "core", "daemon"),
-    *("history", "journal", "keeping", "monitoring", "notify", "operators", "outlets", "reports"),
-    "web",
+    *("agents", "bus", "cards", "client", "console", "core", "daemon", "extras"),
+    *("journal", "monitoring", "notify", "operators", "web"),
 }
 
 # `init` asks for settings of two channels; a helper shows messages on a person's desktop.

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from safetyd.clock import Clock
-from safetyd.outlets.postgres.loading import TABLES
+from safetyd.extras.postgres.loading import TABLES
 from tests.checkout import ROOT
-from tests.outlets.event_mix import event_mix
-from tests.outlets.postgres_store import PostgresStore
+from tests.extras.postgres.event_mix import event_mix
+from tests.extras.postgres.postgres_store import PostgresStore
 from tests.postgres_server import PostgresServer
 
 TEXT = (ROOT / "docs" / "postgres.md").read_text()

@@ -11,9 +11,9 @@ import pytest
 from safetyd.client import SyncSafety
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import told
+from tests.extras.postgres.postgres_store import PostgresStore
 from tests.journeys.agents import until
 from tests.journeys.people import query
-from tests.outlets.postgres_store import PostgresStore
 from tests.postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.journey, pytest.mark.usefixtures("measured")]

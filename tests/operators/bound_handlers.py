@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from safetyd.clock import Clock
-from safetyd.history.service.histories import Histories
-from safetyd.history.service.history_service import HistoryService
+from safetyd.extras.file_history.service.histories import Histories
+from safetyd.extras.file_history.service.history_service import HistoryService
 from safetyd.journal.mailbox import Ask, Mailbox, Plan
 from safetyd.operators.contract.backup_contract import CheckpointCommand
 from safetyd.operators.contract.question import Verb

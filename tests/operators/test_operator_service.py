@@ -20,6 +20,7 @@ from safetyd.core.events.history_events import BackupMade
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
+from safetyd.extras.reports.report_maker import ReportMaker
 from safetyd.journal.audit import Audit
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.recent_events import RecentEvents
@@ -37,7 +38,6 @@ from safetyd.operators.declarations import BY_NAME
 from safetyd.operators.handlers import work
 from safetyd.operators.operator_service import OperatorService
 from safetyd.operators.replies import CommandRefused
-from safetyd.reports.report_maker import ReportMaker
 from safetyd.web.control_room.entrance import Entrance
 from safetyd.web.control_room.sign_in_links import SignInLinks
 from safetyd.web.control_room.web_sessions import WebSessions

@@ -8,12 +8,12 @@ import pytest
 
 from safetyd.clock import Clock
 from safetyd.core.events.history_events import Committed
-from safetyd.history.service.histories import Histories
-from safetyd.history.service.history_service import HistoryService
+from safetyd.extras.file_history.service.histories import Histories
+from safetyd.extras.file_history.service.history_service import HistoryService
 from safetyd.journal.mailbox import Mailbox
 from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
-from tests.history.project_folder import ProjectFolder
-from tests.history.service.history_rig import project
+from tests.extras.file_history.project_folder import ProjectFolder
+from tests.extras.file_history.service.history_rig import project
 from tests.story import at
 from tests.web.link_site import LinkSite
 

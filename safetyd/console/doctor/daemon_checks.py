@@ -19,7 +19,7 @@ from safetyd.console.render.request_tables import telling
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import several
 from safetyd.daemon.config import ConfigError, load
-from safetyd.history.service.histories import DIRECTORY, history_problems
+from safetyd.extras.file_history.service.histories import DIRECTORY, history_problems
 from safetyd.host import NoSecret, read_secret, secret_directories
 from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
 from safetyd.operators.contract.history_contract import CommitsAnswer

@@ -30,7 +30,7 @@ from safetyd.console.doctor.file_checks import (
     wrong,
 )
 from safetyd.console.failure import BLOCKED, Failure
-from safetyd.console.history.change_diff import READ_S
+from safetyd.console.file_history.change_diff import READ_S
 from safetyd.console.locations import Location, config_file
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import config_option, json_option, reaches_daemon

@@ -15,13 +15,13 @@ from safetyd.console.reports.report_text import report_text
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
 from safetyd.core.daily_report.day_report import DailyReport
+from safetyd.extras.reports.day_reading import DayReading, policy_now
+from safetyd.extras.reports.report_days import days_of
+from safetyd.extras.reports.report_maker import report_of
+from safetyd.extras.reports.report_markdown import markdown
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.report_contract import ReportQuestion
 from safetyd.operators.replies import CommandRefused
-from safetyd.reports.day_reading import DayReading, policy_now
-from safetyd.reports.report_days import days_of
-from safetyd.reports.report_maker import report_of
-from safetyd.reports.report_markdown import markdown
 
 SEARCH_S: Final = 120.0  # a daemon reads slowly, so that agents do not wait for it
 LATE_S: Final = 1.0  # after which people are told how far it is
@@ -58,7 +58,7 @@ def report(
     if as_json:
         click.echo(document({"ok": True, "report": made}))
     elif as_html:
-        from safetyd.reports.report_page import page  # noqa: PLC0415 - it loads what makes pages
+        from safetyd.extras.reports.report_page import page  # noqa: PLC0415 - it loads what makes pages
 
         click.echo(page(made), nl=False)
     else:

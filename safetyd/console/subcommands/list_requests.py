@@ -7,7 +7,7 @@ import click
 
 from safetyd.cards.request_details import RequestDetails, RequestEnded, RequestRow
 from safetyd.clock import Clock
-from safetyd.console.history.change_diff import change_of
+from safetyd.console.file_history.change_diff import change_of
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, ask, connected
 from safetyd.console.options import json_option, reaches_daemon, sends

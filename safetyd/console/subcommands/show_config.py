@@ -24,7 +24,7 @@ from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.project_files import with_files
-from safetyd.history.service.histories import DIRECTORY, history_problems
+from safetyd.extras.file_history.service.histories import DIRECTORY, history_problems
 from safetyd.host import NoSecret, read_secret, secret_directories
 from safetyd.notify.address_book import warnings as telling_warnings
 from safetyd.notify.registry import missing_secrets

@@ -3,10 +3,10 @@
 from safetyd.core.reporting.records import Records
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.extra import Extra, ExtraHost
+from safetyd.extras.reports.report_keeper import ReportDelivery
+from safetyd.extras.reports.report_service import ReportService
 from safetyd.notify.address_book import report_readers
 from safetyd.operators.handlers import Handlers
-from safetyd.reports.report_keeper import ReportDelivery
-from safetyd.reports.report_service import ReportService
 
 
 class DailyReports(Extra):

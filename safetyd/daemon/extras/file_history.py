@@ -15,17 +15,17 @@ from safetyd.core.reporting.records import Records
 from safetyd.core.version_history import VersionHistory
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.extra import Extra, ExtraHost
-from safetyd.history.folder_changes import CommitLimits
-from safetyd.history.git_process import version_problem
-from safetyd.history.service.commit_worker import CommitWorker
-from safetyd.history.service.histories import DIRECTORY, Histories, history_problems
-from safetyd.history.service.history_service import HistoryService
+from safetyd.extras.file_history.folder_changes import CommitLimits
+from safetyd.extras.file_history.git_process import version_problem
+from safetyd.extras.file_history.service.commit_worker import CommitWorker
+from safetyd.extras.file_history.service.histories import DIRECTORY, Histories, history_problems
+from safetyd.extras.file_history.service.history_service import HistoryService
 from safetyd.operators.contract.status_contract import UnavailableExtra
 from safetyd.operators.handlers import Handlers
 
 FIRST_S: Final = 10.0  # shorter than whoever reloads waits for the answer
 
-log = logging.getLogger("safetyd.history")
+log = logging.getLogger("safetyd.file_history")
 
 
 class FileHistory(Extra):

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from safetyd.core.events.event import Event
 from safetyd.core.reporting.records import Records
 from safetyd.daemon.extra import Extra, ExtraHost
+from safetyd.extras.postgres.postgres_outlet import PostgresOutlet
 from safetyd.monitoring.metrics import Family
 from safetyd.monitoring.outlet_metrics import outlet_families
 from safetyd.operators.contract.status_contract import DaemonFacts
-from safetyd.outlets.postgres.postgres_outlet import PostgresOutlet
 
 
 class PostgresExport(Extra):

@@ -11,9 +11,9 @@ from safetyd.core.reporting.kept_days import KeptDays
 from safetyd.core.reporting.records import Records
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.extra import Extra, ExtraHost
-from safetyd.keeping.snapshot_keeper import KeeperSources, SnapshotKeeper
-from safetyd.keeping.snapshots import StateFolder
-from safetyd.keeping.tar_zst import INSTALL, NOT_INSTALLED
+from safetyd.extras.backup.snapshot_keeper import KeeperSources, SnapshotKeeper
+from safetyd.extras.backup.snapshots import StateFolder
+from safetyd.extras.backup.tar_zst import INSTALL, NOT_INSTALLED
 from safetyd.operators.contract.backup_contract import CheckpointCommand, CheckpointDone
 from safetyd.operators.contract.status_contract import DaemonFacts, UnavailableExtra
 from safetyd.operators.handlers import Handlers, work

@@ -19,13 +19,13 @@ from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.subjects import Subjects
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.event import Event
+from safetyd.extras.reports.report_maker import ReportMaker
 from safetyd.journal.audit import Audit
 from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.operators.command_runner import CommandRunner, Surroundings
 from safetyd.operators.contract.question import Role
 from safetyd.operators.contract.session_contract import SignInQuestion
 from safetyd.operators.contract.status_contract import DaemonFacts, HealthAnswer, HealthCheck
-from safetyd.reports.report_maker import ReportMaker
 from safetyd.web.control_room.entrance import Entrance
 from safetyd.web.control_room.open_room import open_room
 from safetyd.web.control_room.page_content import PAGES

@@ -16,11 +16,11 @@ from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.subjects import Subjects
 from safetyd.core.policy import Policy
+from safetyd.extras.reports.report_maker import ReportMaker
 from safetyd.journal.audit import Audit
 from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.operators.command_runner import CommandRunner, Surroundings
 from safetyd.operators.contract.status_contract import DaemonFacts, HealthAnswer
-from safetyd.reports.report_maker import ReportMaker
 from safetyd.web.api import Api
 from safetyd.web.control_room.entrance import Entrance
 from safetyd.web.control_room.sign_in_links import SignInLinks

@@ -1,0 +1,96 @@
+"""`safetyd retention`: what is kept until when, and letting go of what is due."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from safetyd.clock import Clock
+from safetyd.console.failure import Failure, packages_needed
+from safetyd.console.locations import Location, config_file
+from safetyd.console.operator_connection import ask
+from safetyd.console.options import config_option, json_option, reaches_daemon
+from safetyd.console.render.layout import some, table
+from safetyd.console.terminal_text import document, plain
+from safetyd.core.events.disk_words import size
+from safetyd.daemon.config import Config, ConfigError, load
+from safetyd.daemon.disk_space import measured
+from safetyd.extras.backup.history_config import today
+from safetyd.extras.backup.retention import KeptItem, Retention
+from safetyd.extras.backup.snapshots import Busy
+from safetyd.host import system_zone
+from safetyd.operators.contract.status_contract import StatusQuestion
+
+# What safetyd deletes of its own accord, and what it never does.
+RULES: Final = {
+    "audit": "for ever; closed files may be moved away",
+    "transcripts": "for ever; they may be moved away",
+    "journal": "as far as the older checkpoint needs it",
+    "checkpoints": "the two newest",
+}
+
+
+@click.command()
+@click.option("--now", is_flag=True, help="Delete what is due.")
+@config_option
+@json_option
+@reaches_daemon
+@packages_needed("retention")
+def retention(location: Location, config_path: Path | None, *, now: bool, as_json: bool) -> None:
+    """Show what is kept until when, and how large it is.
+
+    The daemon deletes what is due after each day's snapshot; --now does it at once. Nothing else
+    than safetyd's own snapshots and archives is ever deleted.
+    """
+    config = _config(location, config_path)
+    kept = Retention(location.data_dir, config.history.archive_dir)
+    zone, at = config.notifications.timezone or system_zone(), Clock().now().at
+    wanted, gone = bool(config.history.snapshot_at), list[KeptItem]()
+    try:
+        if now:
+            with kept.snapshots.alone():
+                gone = kept.delete_due(today(at, zone))
+        items = kept.planned()
+        missing = kept.missing_days(config.history.due_day(at, zone)) if wanted else []
+        parts = measured(location.data_dir)
+    except Busy as exc:
+        raise Failure(f"{exc}: try again in a while", "busy") from exc
+    except OSError as exc:
+        raise Failure(f"what is kept cannot be read or deleted: {exc}", "unreadable") from exc
+    if as_json:
+        told = {"ok": True, "deleted": gone, "kept": items, "missing": missing, "parts": parts}
+        click.echo(document(msgspec.to_builtins(told)))
+        return
+    for item in gone:
+        click.echo(f"Deleted the {item.kind} of {item.name}: {size(item.frees)}.")
+    if items:
+        click.echo(table([("kept", "of", "size", "frees", "goes"), *map(_row, items)]))
+    else:
+        none = 'No snapshots are taken: set history.snapshot_at, such as "03:30".'
+        click.echo("There is no snapshot yet." if wanted else none)
+    if missing:
+        click.echo(f"MISSING: no snapshot of {some([day.isoformat() for day in missing])}.")
+    rows = [(name, size(parts.get(name, 0)), rule) for name, rule in RULES.items()]
+    click.echo(table([("part", "size", "kept"), *rows]))
+
+
+def _config(location: Location, given: Path | None) -> Config:
+    path = given or _of_daemon(location) or config_file(None, location.data_dir)
+    try:
+        return load(path)
+    except ConfigError as exc:
+        raise Failure(str(exc), "config", exc.errors) from exc
+
+
+def _of_daemon(location: Location) -> Path | None:
+    """Return the file that a running daemon was started with."""
+    with suppress(Failure):
+        return Path(found) if (found := ask(location, StatusQuestion()).config) else None
+    return None
+
+
+def _row(item: KeptItem) -> tuple[str, ...]:
+    goes = item.goes.isoformat() if item.goes else f"not yet: {plain(item.stays)}"
+    return item.kind, item.name, size(item.size), size(item.frees), goes

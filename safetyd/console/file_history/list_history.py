@@ -1,0 +1,85 @@
+"""`safetyd history`: the commits of what agents changed, and what each of them changed."""
+
+import click
+
+from safetyd.clock import Clock
+from safetyd.console.file_history.change_diff import READ_S
+from safetyd.console.file_history.history_table import change, commits
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import ask
+from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.terminal_text import document
+from safetyd.console.time_input import since as read_since
+from safetyd.operators.contract.history_contract import CommitQuestion, CommitsQuestion
+
+project_option = click.option("--project", metavar="P", default="", help="Only of this project.")
+
+
+@sends(CommitsQuestion)
+@click.group(invoke_without_command=True)
+@project_option
+@click.option("--agent", metavar="A", default="", help="Only after actions of this agent.")
+@click.option("--session", metavar="S", default="", help="Only of this session.")
+@click.option("--path", metavar="P", default="", help="Only what changed this file or folder.")
+@click.option("--since", metavar="WHEN", help="Only since then: 2h, 9:00, 'yesterday 9:00'.")
+@click.option("--before", metavar="COMMIT", default="", help="Go on after this one of a list.")
+@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True)
+@json_option
+@reaches_daemon
+@click.pass_context
+def history(  # noqa: PLR0913 - each narrows down what is shown
+    context: click.Context,
+    *,
+    location: Location,
+    project: str,
+    agent: str,
+    session: str,
+    path: str,
+    since: str | None,
+    before: str,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Only projects with a history have commits: history = "shadow" under [projects.NAME].
+
+    `safetyd history show COMMIT` says what a commit is about, `safetyd history diff COMMIT` what it
+    changed, `safetyd rollback COMMIT` goes back. `safetyd history --path data/orders.csv` finds out
+    who changed or deleted a file. A path is absolute, or below the folder of the project.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    wanted = CommitsQuestion(
+        project=project,
+        agent=agent,
+        session=session,
+        limit=limit,
+        path=path,
+        since=read_since(since, Clock().now().at) if since else None,
+        before=before,
+    )
+    answer = ask(location, wanted, patience_s=READ_S)
+    click.echo(document(answer) if as_json else commits(answer, limit))
+
+
+@sends(CommitQuestion)
+@history.command()
+@click.argument("commit")
+@project_option
+@json_option
+@reaches_daemon
+def show(*, location: Location, commit: str, project: str, as_json: bool) -> None:
+    answer = ask(location, CommitQuestion(commit=commit, project=project), patience_s=READ_S)
+    click.echo(document(answer) if as_json else change(answer.message))
+
+
+@history.command()
+@click.argument("commit")
+@click.argument("other", required=False, default="")
+@project_option
+@json_option
+@reaches_daemon
+def diff(*, location: Location, commit: str, other: str, project: str, as_json: bool) -> None:
+    """Show what a commit changed or, with OTHER, what leads from it to that one."""
+    asked = CommitQuestion(commit=commit, other=other, project=project)
+    answer = ask(location, asked, patience_s=READ_S)
+    click.echo(document(answer) if as_json else change(answer.diff))

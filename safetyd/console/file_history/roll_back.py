@@ -1,0 +1,94 @@
+"""`safetyd rollback`: files of a project as they were before."""
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import click
+
+from safetyd.console.failure import Failure
+from safetyd.console.file_history.list_history import project_option
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import ask
+from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.render.layout import names
+from safetyd.console.terminal_text import document, plain, several
+from safetyd.operators.contract.history_contract import RollbackCommand, RollbackDone
+
+DONE_S: Final = 120.0
+EFFECTS: Final = ("restored", "created", "deleted")
+
+
+@sends(RollbackCommand)
+@click.command()
+@click.argument("commit")
+@click.argument("paths", nargs=-1)
+@click.option(
+    "--soft", "kind", flag_value="soft", help="To the state after COMMIT; PATHS limit it."
+)
+@click.option("--revert", "kind", flag_value="revert", help="Undo that one commit by another.")
+@project_option
+@click.option("--reason", required=True, help="Why, for the record and for the agents.")
+@json_option
+@reaches_daemon
+def rollback(  # noqa: PLR0913 - each is a part of the order
+    *,
+    location: Location,
+    commit: str,
+    paths: tuple[str, ...],
+    kind: Literal["soft", "revert"] | None,
+    project: str,
+    reason: str,
+    as_json: bool,
+) -> None:
+    """With --revert, undo that one commit and leave later changes. What is there now is committed
+    first, so that a rollback can be rolled back. Agents that work there are paused meanwhile and
+    told afterwards.
+    """
+    if kind is None:
+        raise Failure("say how: --soft (to the state after COMMIT) or --revert (undo that commit)")
+    order = RollbackCommand(commit=commit, kind=kind, reason=reason, project=project, paths=paths)
+    done = ask(location, order, patience_s=DONE_S)
+    if as_json:
+        click.echo(document(done))
+        return
+    for line in _files(done, kind, commit[:12]):
+        click.echo(line)
+    if done.still_deleted:
+        click.echo(_still_deleted(done.still_deleted, commit[:12]))
+    if not done.made:
+        return
+    click.echo(f"That is commit {done.made[:12]}.")
+    if done.agents:
+        click.echo(f"Paused meanwhile, and told: {names(done.agents)}.")
+    click.echo(f"To undo it: safetyd rollback {done.kept[:12]} --soft --reason WHY")
+
+
+def _files(done: RollbackDone, kind: str, commit: str) -> Iterator[str]:
+    """Yield what happened to each file, and what was left alone."""
+    project, went_to = plain(done.project), f"the state after {commit}"
+    if not done.made:
+        already = f"{commit} is undone already" if kind == "revert" else f"this is {went_to}"
+        yield f"Nothing to change in {project}: {already}."
+        if kind != "revert":
+            yield "To undo that commit itself, use --revert, or name the commit before it."
+    else:
+        what = f"Undid {commit} in" if kind == "revert" else "Rolled back"
+        where = "" if kind == "revert" else f" to {went_to}"
+        effects = ((effect, getattr(done, effect)) for effect in EFFECTS)
+        counts = [f"{several(count, 'file')} {effect}" for effect, count in effects if count]
+        yield f"{what} {project}{where}: {', '.join(counts) or 'no file changed'}."
+    yield from (f"  {change.what:8}  {plain(change.path)}" for change in done.changes)
+    if more := done.files - len(done.changes):
+        yield f"  and {more} more"
+    if done.left:
+        yield "Not in the history, so left as they are:"
+        yield from (f"  {plain(one.path)} {plain(one.why)}" for one in done.left)
+    if more := done.left_count - len(done.left):
+        yield f"  and {more} more"
+
+
+def _still_deleted(count: int, commit: str) -> str:
+    files, they = ("1 file", "it") if count == 1 else (f"{count} files", "them")
+    stay = "stays" if count == 1 else "stay"
+    command = f"safetyd rollback {commit} --revert --reason WHY"
+    return f"{files} that this commit deleted {stay} deleted; `{command}` brings {they} back."

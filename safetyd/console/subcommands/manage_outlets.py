@@ -1,0 +1,236 @@
+"""`safetyd outlet`: events in PostgreSQL, looked at, compared with the audit files, and loaded."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+
+from safetyd.clock import uptime
+from safetyd.console.failure import BLOCKED, Failure
+from safetyd.console.locations import Location, config_file, data_dir
+from safetyd.console.operator_connection import ask
+from safetyd.console.options import config_option, data_dir_option, json_option, reaches_daemon
+from safetyd.console.render.layout import indented, when
+from safetyd.console.subcommands.read_records import some_files
+from safetyd.console.terminal_text import document, plain, several
+from safetyd.daemon.config import ConfigError, load
+from safetyd.extras.postgres.journal_id import journal_id
+from safetyd.extras.postgres.outlet_problem import OutletProblem
+from safetyd.extras.postgres.postgres_config import PostgresConfig
+from safetyd.extras.postgres.postgres_outlet import NOT_INSTALLED, dsn_of, open_loader
+from safetyd.journal.audit_reading import Rests
+from safetyd.operators.contract.status_contract import StatusAnswer, StatusQuestion
+
+_MAX_CHARS = 1000
+
+
+class Chosen(NamedTuple):
+    """The outlet of a data directory, as its configuration has it."""
+
+    config: PostgresConfig
+    data_dir: Path
+
+    @property
+    def audit(self) -> Path:
+        return self.data_dir / "audit"
+
+    @property
+    def journal(self) -> str:
+        return journal_id(self.data_dir, make=False)
+
+
+@click.group()
+def outlet() -> None:
+    """See how far events in PostgreSQL are, compare them, load them."""
+
+
+@outlet.command("status")
+@config_option
+@json_option
+@reaches_daemon
+def status_(location: Location, config_path: Path | None, *, as_json: bool) -> int:
+    """Show how far behind PostgreSQL is, and the daemon's last error."""
+    daemon = _daemon(location)
+    chosen = _chosen(config_path or _config_of(daemon), location.data_dir)
+    told: dict[str, Any] = {"daemon": next(iter(daemon.outlets if daemon else ()), None)}
+    try:
+        with _problems_told():
+            from safetyd.extras.postgres.standing import standing  # noqa: PLC0415 - needs psycopg
+
+            with closing(_database(chosen)) as database:
+                told["postgres"] = standing(database, chosen.audit, chosen.journal)
+    except Failure as exc:
+        told["error"] = exc.message
+    wrong = list(_wrong(told))
+    if as_json:
+        click.echo(document({"ok": not wrong, **told}))
+    else:
+        click.echo(
+            "\n".join((*_shown(told), *(f"WRONG: {plain(one, _MAX_CHARS)}" for one in wrong)))
+        )
+    return BLOCKED if wrong else 0
+
+
+@outlet.command("verify")
+@click.option(
+    "--after", type=click.IntRange(min=0), default=0, help="Only events after this number."
+)
+@config_option
+@json_option
+@data_dir_option
+def verify_outlet(
+    config_path: Path | None, directory: str | None, after: int, *, as_json: bool
+) -> int:
+    """Compare PostgreSQL with the audit files, line by line, and name the first difference.
+
+    Exit code 1 says that there is one. What is not loaded yet is no difference.
+    """
+    chosen = _chosen(config_path, data_dir(directory))
+    some_files(chosen.audit)
+    with _problems_told():
+        from safetyd.extras.postgres.comparing import compare  # noqa: PLC0415 - needs psycopg
+
+        with closing(_database(chosen)) as database:
+            found = compare(database, chosen.audit, chosen.journal, after)
+    if as_json:
+        click.echo(document({"ok": not found.difference, **msgspec.to_builtins(found)}))
+    elif found.difference:
+        click.echo(f"DIFFERENT: {found.difference}. The first {found.events} are the same.")
+    else:
+        same = several(found.events, "event")
+        click.echo(f"The same: {same}, up to event {found.last_seq}, and the rows made of them.")
+        if found.missing:
+            click.echo(f"{several(found.missing, 'event')} had been left out: no file had them.")
+    return BLOCKED if found.difference else 0
+
+
+@outlet.command()
+@click.option(
+    "--from",
+    "folder",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where the audit files are, if not in the data directory.",
+)
+@click.option("--without-missing", is_flag=True, help="Go on where events are in no audit file.")
+@config_option
+@json_option
+@data_dir_option
+def backfill(
+    config_path: Path | None,
+    directory: str | None,
+    folder: Path | None,
+    *,
+    without_missing: bool,
+    as_json: bool,
+) -> None:
+    """Load what is in the audit files and not in PostgreSQL yet. A daemon may run meanwhile."""
+    chosen = _chosen(config_path, data_dir(directory))
+    audit = folder or chosen.audit
+    some_files(audit)
+    begun = uptime()
+    with _problems_told():
+        database, loader = open_loader(*chosen, Rests(0.0), audit, without_missing=without_missing)
+        with closing(database):
+            first = seq = loader.reached().seq
+            while (now := loader.load().seq) != seq:
+                seq = now
+    took_s = uptime() - begun
+    if as_json:
+        click.echo(document({"ok": True, "loaded": seq - first, "seq": seq, "took_s": took_s}))
+    else:
+        click.echo(f"Loaded {several(seq - first, 'event')} in {took_s:.1f} s, up to event {seq}.")
+
+
+@outlet.command()
+@config_option
+@json_option
+@data_dir_option
+def role(config_path: Path | None, directory: str | None, *, as_json: bool) -> None:
+    """Print the SQL that makes the role which may look at everything and change nothing.
+
+    It is for an administrator of the database, where the daemon's own user may make no roles.
+    """
+    chosen = _chosen(config_path, data_dir(directory))
+    with _problems_told():
+        from safetyd.extras.postgres.schema_migrations import reader_sql  # noqa: PLC0415 - needs psycopg
+
+        lines = [part.as_string(None) for part in reader_sql(chosen.config.schema)]
+    if as_json:
+        click.echo(document({"ok": True, "sql": lines}))
+    else:
+        click.echo("\n".join(f"{line};".replace("; ", ";\n") for line in lines))
+
+
+def _shown(told: dict[str, Any]) -> Iterator[str]:
+    found = told.get("postgres")
+    if found is None:
+        return
+    yield f"{found.server}, schema {found.schema}"
+    facts = [
+        ("events", f"{found.seq} of {found.audit_seq}: {several(found.behind, 'event')} behind"),
+        ("loaded", when(found.loaded_at) if found.loaded_at and found.seq else "nothing yet"),
+        ("readers", found.reader or "there is no role for them: see `safetyd outlet role`"),
+    ]
+    if found.missing:
+        facts.append(("missing", f"{several(found.missing, 'event')} that no audit file had"))
+    if told["daemon"] is not None:
+        said = told["daemon"]
+        success = said.last_success
+        facts.append(("daemon", f"last success {when(success)}" if success else "no success yet"))
+        facts.append(("errors", f"{said.errors} since the start"))
+    yield from indented(facts)
+
+
+def _wrong(told: dict[str, Any]) -> Iterator[str]:
+    if "error" in told:
+        yield told["error"]
+    found = told.get("postgres")
+    if found is not None and found.other_journal:
+        yield f"schema {found.schema} has the events of another journal: name another schema"
+    if told["daemon"] is not None and told["daemon"].problem:
+        yield f"the daemon's last error: {told['daemon'].problem}"
+
+
+def _daemon(location: Location) -> StatusAnswer | None:
+    """Return what a daemon says of itself, if one answers."""
+    try:
+        return ask(location, StatusQuestion())
+    except Failure:
+        return None
+
+
+def _config_of(daemon: StatusAnswer | None) -> Path | None:
+    return Path(daemon.config) if daemon and daemon.config else None
+
+
+def _chosen(path: Path | None, directory: Path) -> Chosen:
+    file = config_file(path, directory)
+    try:
+        config = load(file).outlets.postgres
+    except ConfigError as exc:
+        raise Failure(str(exc), "config", exc.errors) from exc
+    if not config.dsn_file:
+        where = file or "no file: name it with --config"
+        raise Failure(f"outlets.postgres.dsn_file is not set ({where})", "not_configured")
+    return Chosen(config, directory)
+
+
+def _database(chosen: Chosen) -> Any:
+    from safetyd.extras.postgres.database import Database  # noqa: PLC0415 - needs psycopg
+
+    return Database(lambda: dsn_of(*chosen), chosen.config.schema)
+
+
+@contextmanager
+def _problems_told() -> Iterator[None]:
+    try:
+        yield
+    except OutletProblem as exc:
+        raise Failure(str(exc), "outlet") from exc
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] not in {"psycopg", "psycopg_binary"}:
+            raise
+        raise Failure(NOT_INSTALLED, "not_installed") from exc

@@ -1,0 +1,146 @@
+"""Encrypt and decrypt files with age (https://age-encryption.org), as the program `age` does.
+
+The package `pyrage` is used here only. It encrypts with a passphrase in memory; with public keys it
+does so piece by piece, in another thread.
+"""
+
+import errno
+import io
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from safetyd.extras.backup.tar_zst import Writable
+
+MARK: Final = b"age-encryption.org/v1\n"
+MIN_CHARS: Final = 12
+MAX_BYTES: Final = 1024**3  # with a passphrase
+
+_PASSPHRASE_STANZA: Final = MARK + b"-> scrypt "
+
+
+class BadKey(Exception):
+    """A recipient or an identity is not one of age's; the text says which."""
+
+
+class NotDecrypted(Exception):
+    """A file cannot be decrypted; the text says why."""
+
+
+class _Buffer(io.BytesIO):
+    """Memory for what a passphrase is to encrypt."""
+
+    def write(self, data: Any, /) -> int:
+        if self.tell() + len(data) > MAX_BYTES:
+            raise OSError(
+                errno.EFBIG, "a passphrase encrypts 1 GiB at most: use --recipient instead"
+            )
+        return super().write(data)
+
+
+@contextmanager
+def encrypting(file: BinaryIO, passphrase: str, recipients: Sequence[str]) -> Iterator[Writable]:
+    """Give a file to write to, which is encrypted into `file`: for recipients, if there are any."""
+    import pyrage  # noqa: PLC0415 - only an encrypted backup needs it
+
+    if recipients:
+        keys = [_parsed(pyrage.x25519.Recipient, text, "recipient") for text in recipients]
+
+        def encrypt(pipe: BinaryIO) -> None:
+            try:
+                pyrage.encrypt_io(pipe, file, keys)
+            except pyrage.EncryptError as exc:  # such as a full disk
+                raise OSError(str(exc)) from exc
+
+        with _piped(encrypt, "wb") as plain:
+            yield plain
+    else:
+        buffer = _Buffer()
+        yield buffer
+        file.write(pyrage.passphrase.encrypt(buffer.getvalue(), passphrase))
+
+
+def needs_passphrase(start: bytes) -> bool:
+    """Return True if this is how a file starts that is encrypted with a passphrase."""
+    return start.startswith(_PASSPHRASE_STANZA)
+
+
+def decrypted(path: Path, passphrase: str) -> bytes:
+    """Return the content of a file that a passphrase opens; raises `NotDecrypted`."""
+    import pyrage  # noqa: PLC0415 - see above
+
+    try:
+        content: bytes = pyrage.passphrase.decrypt(path.read_bytes(), passphrase)
+    except pyrage.DecryptError as exc:
+        if str(exc) == "Decryption failed":
+            raise NotDecrypted(f"the passphrase does not open {path}") from exc
+        raise NotDecrypted(f"{path} is damaged, or cannot be opened: {exc}") from exc
+    return content
+
+
+@contextmanager
+def decrypting(path: Path, identity: Path) -> Iterator[BinaryIO]:
+    """Give the content of a file that an identity opens; raises `NotDecrypted` meanwhile."""
+    import pyrage  # noqa: PLC0415 - see above
+
+    lines = identity.read_text(encoding="utf-8", errors="replace").splitlines()
+    texts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    keys = [_parsed(pyrage.x25519.Identity, text, f"identity in {identity}") for text in texts]
+
+    def decrypt(pipe: BinaryIO) -> None:
+        try:
+            with path.open("rb") as file:
+                pyrage.decrypt_io(file, pipe, keys)
+        except (pyrage.DecryptError, OSError) as exc:
+            wrong = str(exc) == "No matching keys found"
+            raise NotDecrypted(
+                f"{identity} does not open {path}" if wrong else f"{path} is damaged: {exc}"
+            ) from exc
+
+    with _piped(decrypt, "rb") as plain:
+        yield plain
+
+
+def _parsed(kind: Any, text: str, called: str) -> object:
+    try:
+        return kind.from_str(text)
+    except Exception as exc:  # pyrage has one for each kind
+        raise BadKey(f"not an age {called}: {exc}") from exc
+
+
+@contextmanager
+def _piped(work: Callable[[BinaryIO], object], mode: str) -> Iterator[BinaryIO]:
+    """Give one end of a pipe whose other end `work` has, in another thread.
+
+    If both fail, what `work` raised is the reason.
+    """
+    ends = os.pipe()
+    ours, theirs = ends if mode == "rb" else reversed(ends)
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        pipe = os.fdopen(theirs, "wb" if mode == "rb" else "rb")
+        try:
+            work(pipe)
+        except BaseException as exc:  # noqa: BLE001 - it is raised below
+            failed.append(exc)
+        finally:
+            with suppress(BrokenPipeError):  # nobody wants the rest
+                pipe.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        with os.fdopen(ours, mode) as pipe:
+            yield cast("BinaryIO", pipe)
+    except Exception:
+        if failed:
+            raise failed[0] from None
+        raise
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]

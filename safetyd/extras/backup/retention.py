@@ -1,0 +1,133 @@
+"""How long snapshots and archives are kept, which ones go when, and how much room that makes.
+
+Audit files and commits are kept for ever. Nothing is deleted that is not known to be safetyd's by
+its name and by what is in it.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from safetyd.extras.backup.snapshots import Snapshots
+from safetyd.extras.backup.weekly_archives import Archives, last_day, week_of
+
+SNAPSHOT_DAYS: Final = 30
+ARCHIVE_DAYS: Final = 365
+
+
+class ArchiveTry(NamedTuple):
+    """What came of archiving a week: so many bytes, or why there are none."""
+
+    week: str
+    size: int = 0
+    error: str = ""
+
+
+class KeptItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot or an archive. It goes on the day `goes`; without one, `stays` says why."""
+
+    kind: Literal["snapshot", "archive"]
+    name: str
+    path: str
+    size: int  # bytes that it holds
+    frees: int  # and those that no other snapshot has
+    goes: date | None
+    stays: str = ""
+
+
+class Retention:
+    """The snapshots and archives of a data directory."""
+
+    def __init__(self, data_dir: Path, archive_dir: str = "") -> None:
+        self.archives = Archives(data_dir, archive_dir)
+        self.snapshots = Snapshots(data_dir, own=self.archives.directory)
+
+    def planned(self) -> list[KeptItem]:
+        """Return everything that goes some day, the oldest first."""
+        days, archived = self.snapshots.days(), self.archives.weeks()
+        kept = [self._kept_snapshot(day, _stays(day, days, archived)) for day in days]
+        return [*kept, *(self._kept_archive(week) for week in archived)]
+
+    def missing_days(self, due: date, *, since_last: bool = False) -> list[date]:
+        """Return the days since the first or last snapshot, up to one that is due, without one."""
+        days = self.snapshots.days()
+        if not days:
+            return []
+        first = max(days[-1 if since_last else 0], due - timedelta(days=SNAPSHOT_DAYS - 1))
+        wanted = (first + timedelta(days=number) for number in range((due - first).days + 1))
+        return [day for day in wanted if day not in days]
+
+    def archive_weeks(self, today: date, rest: Callable[[], None]) -> Iterator[ArchiveTry]:
+        """Write an archive of each week that is over and has none; yield what came of each."""
+        over = _newest_of_weeks(self.snapshots.days())
+        over.pop(week_of(today), None)
+        for week, day in over.items():
+            if self.archives.has(week):
+                continue
+            try:
+                path = self.archives.write(week, self.snapshots.path(day), rest)
+                yield ArchiveTry(week, path.stat().st_size)
+            except OSError as exc:
+                yield ArchiveTry(week, error=str(exc))
+
+    def delete_due(self, today: date) -> list[KeptItem]:
+        """Delete what is due; return what is gone."""
+        due = [item for item in self.planned() if item.goes and item.goes <= today]
+        for item in due:
+            if item.kind == "snapshot":
+                self.snapshots.drop(date.fromisoformat(item.name))
+            else:
+                Path(item.path).unlink()
+        return due
+
+    def _kept_snapshot(self, day: date, stays: str) -> KeptItem:
+        path = self.snapshots.path(day)
+        found = list(_files(path))
+        return KeptItem(
+            kind="snapshot",
+            name=day.isoformat(),
+            path=str(path),
+            size=sum(one.st_size for one in found),
+            frees=sum(one.st_size for one in found if one.st_nlink == 1),
+            goes=None if stays else day + timedelta(days=SNAPSHOT_DAYS),
+            stays=stays,
+        )
+
+    def _kept_archive(self, week: str) -> KeptItem:
+        path, sunday = self.archives.path(week), last_day(week)
+        size = path.stat().st_size
+        return KeptItem(
+            kind="archive",
+            name=week,
+            path=str(path),
+            size=size,
+            frees=size,
+            goes=sunday and sunday + timedelta(days=ARCHIVE_DAYS),
+        )
+
+
+def _stays(day: date, days: Sequence[date], archived: Sequence[str]) -> str:
+    if day == days[-1]:
+        return "it is the newest"
+    week = week_of(day)
+    if week not in archived and _newest_of_weeks(days)[week] == day and week != week_of(days[-1]):
+        return f"{week} is not archived yet"
+    return ""
+
+
+def _newest_of_weeks(days: Sequence[date]) -> dict[str, date]:
+    """Return the last of some days, oldest first, in each week."""
+    return {week_of(day): day for day in days}
+
+
+def _files(folder: Path) -> Iterator[os.stat_result]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(Path(entry.path))
+            else:
+                yield entry.stat(follow_symlinks=False)

@@ -1,0 +1,302 @@
+"""Files are put back: first everything that is in the way is looked for, then they are written.
+
+Each folder on the way is opened without following links, so nothing outside is ever written. A file
+is replaced in one step, and keeps its owner and who may read it.
+"""
+
+import contextlib
+import errno
+import io
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+from safetyd.extras.file_history.git_process import Git
+from safetyd.extras.file_history.history_records import Change, Entry, HistoryError, named, shown
+
+LINK: Final = "120000"
+PROGRAM: Final = "100755"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK: Final = 1 << 20
+_NO_FILES: Final = frozenset({b"", b".", b"..", b".git"})
+_LEFTOVER: Final = re.compile(r"\.safetyd-[0-9a-f]{16}")
+_NOTHING_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # the last below such a link
+
+Fill = Callable[[Change, IO[bytes]], None]
+
+
+class Obstacle(NamedTuple):
+    """What would be lost, since no commit has it."""
+
+    path: bytes
+    reason: str
+
+
+class FileRestore:
+    """Puts paths below a folder into the state that changes ask for: `new`, or not there."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = os.fsencode(top)
+        self.done = 0  # files that are removed or written
+
+    def check(self, changes: Sequence[Change]) -> None:
+        """Refuse if something is in the way that the commit of before does not have."""
+        if elsewhere := [change.path for change in changes if not may_write(change.path)]:
+            raise HistoryError(f"nothing was changed: {named(elsewhere)} is no path of files")
+        going = {change.path for change in changes if change.old is not None}
+        found = [
+            obstacle
+            for change in changes
+            if change.new is not None and (obstacle := self._obstacle(change, going))
+        ]
+        if found:
+            reasons = "; ".join(f"{shown(path)}: {reason}" for path, reason in found[:5])
+            raise HistoryError(f"nothing was changed, for this would be lost: {reasons}")
+        self._check_writable(changes)
+
+    def apply(self, changes: Sequence[Change], fill: Fill) -> None:
+        """Remove and write. `fill` writes what a file or a link holds."""
+        for change in changes:
+            if change.new is None:
+                self._remove(change.path)
+                self.done += 1
+        for change in changes:
+            if change.new is not None:
+                if self._is_folder(change.path):
+                    self._clear(change.path)
+                self._write(change, change.new, fill)
+                self.done += 1
+
+    def remove_leftovers(self, changes: Sequence[Change]) -> None:
+        """Remove the half-written files that a killed rollback left next to what it changed."""
+        for parent in {one.path.rpartition(b"/")[0] for one in changes if may_write(one.path)}:
+            with contextlib.suppress(OSError), self._opened(parent) as folder:
+                for name in filter(_LEFTOVER.fullmatch, os.listdir(folder)):  # noqa: PTH208 - a file descriptor
+                    os.unlink(name, dir_fd=folder)
+
+    def _obstacle(self, change: Change, going: set[bytes]) -> Obstacle | None:
+        for above in _above(change.path):
+            mode = self._mode(above)
+            if mode is None or (above in going and not stat.S_ISDIR(mode)):
+                return None
+            if not stat.S_ISDIR(mode):
+                return Obstacle(above, "is no folder, and not in the history")
+        mode = self._mode(change.path) or 0
+        if stat.S_ISDIR(mode):
+            inside = (path for path in self._inside(change.path) if path not in going)
+            found = (Obstacle(path, "is in a folder where a file must be") for path in inside)
+            return next(found, None)
+        kept = change.old is not None and (stat.S_ISREG(mode) or stat.S_ISLNK(mode))
+        return None if kept or not mode else Obstacle(change.path, "is not in the history")
+
+    def _inside(self, folder: bytes) -> Iterator[bytes]:
+        folders = [folder]
+        while folders:
+            here = folders.pop()
+            with os.scandir(self._full(here)) as entries:
+                for entry in entries:
+                    path = here + b"/" + entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(path)
+                    else:
+                        yield path
+
+    def _check_writable(self, changes: Sequence[Change]) -> None:
+        """Say which folders could not be written, before anything is."""
+        closed = dict[bytes, None]()
+        for change in changes:
+            here = next(
+                (above for above in reversed(_above(change.path)) if self._is_folder(above)), b""
+            )
+            if not os.access(self._full(here), os.W_OK | os.X_OK, effective_ids=True):
+                closed[here or self._top] = None
+        if closed:
+            raise HistoryError(f"nothing was changed: {named(list(closed))} cannot be written")
+
+    def _remove(self, path: bytes) -> None:
+        """Remove a file, and the folders that become empty with it."""
+        parent, _, name = path.rpartition(b"/")
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            self._opened(parent) as folder,
+        ):
+            os.unlink(name, dir_fd=folder)
+        while parent:
+            try:
+                above, _, name = parent.rpartition(b"/")
+                with self._opened(above) as folder:
+                    os.rmdir(name, dir_fd=folder)
+            except OSError:
+                return  # it is not empty, or gone already
+            parent = above
+
+    def _clear(self, path: bytes) -> None:
+        """Remove folders within which there are no files."""
+        folders = [path]
+        for folder in folders:  # it grows: those inside come after those around them
+            inner = os.listdir(self._full(folder))  # noqa: PTH208 - bytes
+            folders += [folder + b"/" + name for name in inner]
+        for inside in reversed(folders):
+            parent, _, name = inside.rpartition(b"/")
+            with self._opened(parent) as opened:
+                os.rmdir(name, dir_fd=opened)
+
+    def _write(self, change: Change, entry: Entry, fill: Fill) -> None:
+        parent, _, name = change.path.rpartition(b"/")
+        with self._opened(parent, make=True) as folder:
+            fresh = f".safetyd-{secrets.token_hex(8)}".encode()  # as _LEFTOVER
+            try:
+                if entry.mode == LINK:
+                    _write_link(folder, fresh, change, fill)
+                else:
+                    _write_file(folder, (fresh, name), change, entry, fill)
+                os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(fresh, dir_fd=folder)
+                raise
+
+    @contextlib.contextmanager
+    def _opened(self, path: bytes, *, make: bool = False) -> Iterator[int]:
+        """Open a folder below the top, name by name."""
+        folder = os.open(self._top, _FOLDER)
+        try:
+            for name in filter(None, path.split(b"/")):
+                if name == b"..":
+                    raise HistoryError(f"{shown(path)} leads out of the folder")
+                if make:
+                    _make_folder(folder, name)
+                inner = os.open(name, _FOLDER, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _mode(self, path: bytes) -> int | None:
+        try:
+            return os.lstat(self._full(path)).st_mode
+        except OSError as exc:
+            if exc.errno in _NOTHING_THERE:
+                return None
+            raise
+
+    def _is_folder(self, path: bytes) -> bool:
+        return stat.S_ISDIR(self._mode(path) or 0)
+
+    def _full(self, path: bytes) -> bytes:
+        return os.path.join(self._top, path)  # noqa: PTH118 - bytes
+
+
+@contextlib.contextmanager
+def stored(git: Git) -> Iterator[Fill]:
+    """Yield what fills files with the bytes of their objects."""
+    with git.talking("cat-file", "--batch") as (asked, answers):
+
+        def fill(change: Change, into: IO[bytes]) -> None:
+            name = change.new.object if change.new else ""
+            asked.write(name.encode() + b"\n")
+            asked.flush()
+            words = answers.readline().split()
+            if len(words) != 3:  # noqa: PLR2004 - its name, its type, its size
+                raise HistoryError(f"{shown(change.path)} is not in the history any more: {name}")
+            left = int(words[2])
+            while left:
+                chunk = answers.read(min(left, _CHUNK))
+                if not chunk:
+                    raise HistoryError(f"git ended while it brought back {shown(change.path)}")
+                into.write(chunk)
+                left -= len(chunk)
+            answers.read(1)
+
+        yield fill
+
+
+def may_write(path: bytes) -> bool:
+    """Return whether a path stays in the folder and out of a repository: trees may be an agent's.
+
+    Some disks ignore case, so what only looks like a repository counts as one.
+    """
+    return all(name.lower() not in _NO_FILES for name in path.split(b"/"))
+
+
+def _above(path: bytes) -> list[bytes]:
+    """Return the folders on the way to a path, the outermost first."""
+    names = path.split(b"/")
+    return [b"/".join(names[:count]) for count in range(1, len(names))]
+
+
+def _make_folder(folder: int, name: bytes) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+        like = os.fstat(folder)
+        if os.geteuid() == 0:  # whoever owns the folder shall own what comes into it
+            os.chown(name, like.st_uid, like.st_gid, dir_fd=folder, follow_symlinks=False)
+            return
+        made = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            _share(made, like, stat.S_IRWXG)
+        finally:
+            os.close(made)
+
+
+def _write_link(folder: int, fresh: bytes, change: Change, fill: Fill) -> None:
+    target = io.BytesIO()
+    fill(change, target)
+    os.symlink(target.getvalue(), fresh, dir_fd=folder)
+    if os.geteuid() == 0:
+        like = os.fstat(folder)
+        os.chown(fresh, like.st_uid, like.st_gid, dir_fd=folder, follow_symlinks=False)
+
+
+def _write_file(
+    folder: int, names: tuple[bytes, bytes], change: Change, entry: Entry, fill: Fill
+) -> None:
+    fresh, name = names
+    program = entry.mode == PROGRAM
+    file = os.open(fresh, _FRESH, 0o777 if program else 0o666, dir_fd=folder)
+    with os.fdopen(file, "wb") as into:
+        before = _plain_file(folder, name)
+        if os.geteuid() == 0:
+            like = before or os.fstat(folder)
+            os.fchown(file, like.st_uid, like.st_gid)
+        if before is not None:
+            os.fchmod(file, _permissions(before.st_mode, program=program))
+        if os.geteuid() != 0:
+            rights = stat.S_IRWXG if program else stat.S_IRGRP | stat.S_IWGRP
+            _share(file, os.fstat(folder), rights)
+        fill(change, into)
+
+
+def _share(made: int, folder: os.stat_result, rights: int) -> None:
+    """Let the group do with a new file what it may do in its folder, if that is another user's.
+
+    The new file is ours, and the owner of the folder must be able to go on with it. Where the
+    folder has an access control list, these are the rights of everybody whom that names.
+    """
+    if folder.st_uid == os.geteuid():
+        return
+    with contextlib.suppress(OSError):  # only a member of the group may give it a file
+        os.fchown(made, -1, folder.st_gid)
+    mode = stat.S_IMODE(os.fstat(made).st_mode)
+    if (shared := mode | folder.st_mode & rights) != mode:
+        os.fchmod(made, shared)
+
+
+def _plain_file(folder: int, name: bytes) -> os.stat_result | None:
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _permissions(mode: int, *, program: bool) -> int:
+    """Return the rights of a file, with those to run it for whoever may read it, or for nobody."""
+    rights = mode & 0o777
+    return rights | (rights & 0o444) >> 2 if program else rights & ~0o111

@@ -1,0 +1,221 @@
+"""The version history of a project's folder: commits, what they changed, and the way back.
+
+Everything blocks: call it in a worker thread. What goes wrong is a `HistoryError`.
+"""
+
+import contextlib
+import os
+import pwd
+import re
+import shlex
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from safetyd.clock import file_time_ns
+from safetyd.core.messages.rollback import RollbackKind
+from safetyd.extras.file_history import commit_reading
+from safetyd.extras.file_history.commit_writing import CommitWriter
+from safetyd.extras.file_history.folder_changes import CommitLimits
+from safetyd.extras.file_history.git_process import version_problem
+from safetyd.extras.file_history.history_records import CommitMade, CommitOrder, HistoryError
+from safetyd.extras.file_history.private_store import PrivateStore
+from safetyd.extras.file_history.project_rollback import ProjectRollback, below_root
+from safetyd.extras.file_history.repository_layout import is_bare
+from safetyd.operators.contract.history_contract import CommitRow, RollbackDone
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{4,64}")
+
+Limits = Callable[[], CommitLimits]
+
+
+class ProjectHistory:
+    """What is kept of a project, and where: `store` is a folder beside safetyd's data."""
+
+    def __init__(
+        self,
+        project: str,
+        root: Path,
+        state_paths: tuple[str, ...],
+        store: Path,
+        limits: Limits = CommitLimits,
+    ) -> None:
+        self.project = project
+        self._root = root
+        self._state_paths = state_paths
+        self._limits = limits
+        self._store = PrivateStore(project, root, store)
+        self._seen_ns = 0  # what was changed before that moment is in a commit
+
+    def problems(self) -> list[str]:
+        """Say what keeps the history from working, each with what to do about it."""
+        found = [version_problem(), self._folder_problem()]
+        if not any(found):
+            found = [self._repository_problem(), self._write_problem()]
+        return list(filter(None, found))
+
+    def commit(self, order: CommitOrder, until_ns: int | None = None) -> CommitMade | None:
+        """Keep the folder as it is; None if nothing changed since the last commit.
+
+        With `until_ns`, take only what was last changed before that moment of the file clock.
+        """
+        begun_ns = file_time_ns()
+        with self._working() as work:
+            select = None if until_ns is None else work.indexed.unchanged_since(until_ns)
+            made = work.commit(order, select)
+        self._seen_ns = begun_ns if until_ns is None else min(begun_ns, until_ns)
+        return made
+
+    def may_lose(self, paths: Sequence[str]) -> bool:
+        """Return whether one of the paths may hold what no commit has: it changed since the last.
+
+        A folder may always. Without any commit there is nothing to compare with.
+        """
+        seen_ns = self._seen_ns or _changed_ns(self._store.folder / "index")
+        root = f"{self._root}/"
+        for path in paths:
+            if not path.startswith(root) or not seen_ns:
+                continue
+            with contextlib.suppress(OSError):
+                found = os.lstat(path)
+                if stat.S_ISDIR(found.st_mode) or found.st_ctime_ns >= seen_ns:
+                    return True
+        return False
+
+    def rows(  # noqa: PLR0913 - each narrows down what is listed
+        self,
+        limit: int = 20,
+        *,
+        agent: str = "",
+        session: str = "",
+        path: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before: str = "",
+    ) -> list[CommitRow]:
+        """Return the newest commits: of an agent or session, of a file or folder, of a time.
+
+        With `before`, only what was committed before that commit.
+        """
+        layout = self._store.layout()
+        paths = below_root(layout.root, layout.within, (path,)) if path else []
+        end = self.find(before) if before else ""
+        note = {"agent": agent, "session": session}
+        wanted = commit_reading.Wanted(note, paths, since, until, end)
+        git = self._store.git()
+        found = commit_reading.matching(git, self._store.commits(), limit, wanted)
+        return commit_reading.rows(git, self.project, found)
+
+    def find(self, commit: str) -> str:
+        """Return the full name of a commit of this history."""
+        found = self._store.find(commit) if _COMMIT.fullmatch(commit) else ""
+        if not found:
+            raise HistoryError(
+                f"{commit!r} is no commit of this history; `safetyd history` lists them"
+            )
+        return found
+
+    def committed_at(self, commit: str) -> datetime:
+        """Return when a commit was made."""
+        return next(commit_reading.read_commits(self._store.git(), [self.find(commit)])).at
+
+    def show(self, commit: str) -> str:
+        """Return a commit's message and which files it changed."""
+        return commit_reading.shown_commit(self._store.git(), self.find(commit))
+
+    def diff(self, commit: str, other: str = "") -> str:
+        """Return what a commit changed, or what leads from it to another; it says if it is cut."""
+        ends = self.find(commit), self.find(other) if other else ""
+        return commit_reading.shown_diff(self._store.git(), *ends)
+
+    def roll_back(
+        self,
+        kind: RollbackKind,
+        commit: str,
+        paths: tuple[str, ...],
+        order: CommitOrder,
+        begin: Callable[[str], None] = lambda _kept: None,
+    ) -> RollbackDone:
+        """Bring files back as `ProjectRollback.make` does."""
+        if paths and kind != "soft":
+            raise HistoryError(f"{kind} is for whole commits; leave the paths out, or use soft")
+        target = self.find(commit)
+        with self._working() as work:
+            return ProjectRollback(work, kind, target, paths).make(self.project, order, begin)
+
+    def commit_stopped(
+        self, kind: RollbackKind, commit: str, paths: tuple[str, ...], order: CommitOrder
+    ) -> None:
+        """Commit the files that a rollback put back before it stopped halfway, and no others."""
+        target = self.find(commit)
+        with self._working() as work:
+            ProjectRollback(work, kind, target, paths).commit_stopped(order)
+
+    def finish(self) -> None:
+        """Wait for what goes on after a commit: objects are packed beside the work."""
+        self._store.finish()
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[CommitWriter]:
+        """Own the store, to commit or to bring files back."""
+        if problem := self._folder_problem():
+            raise HistoryError(problem)
+        try:
+            with self._store.locked() as git:
+                yield CommitWriter(self._store, git, self._state_paths, self._limits())
+        except OSError as exc:
+            raise HistoryError(f"the history of {self._root} cannot be kept: {exc}") from exc
+
+    def _folder_problem(self) -> str:
+        root = self._root
+        if not root.exists():
+            return f"{root} does not exist; correct root, or make the folder"
+        if not root.is_dir():
+            return f"{root} is no folder; correct root"
+        if not os.access(root, os.R_OK | os.X_OK, effective_ids=True):
+            return f"{root} cannot be read by safetyd's user"
+        if moved := self._store.moved():
+            return moved
+        store, top = self._store.folder.resolve(), root.resolve()
+        if store.is_relative_to(top) or top.is_relative_to(store):
+            return f"{root} and safetyd's own {store} lie in one another; keep them apart"
+        return ""
+
+    def _repository_problem(self) -> str:
+        layout = self._store.layout()
+        if any(is_bare(folder) for folder in (layout.root, *layout.root.parents)):
+            return f"{self._root} is in a bare repository, which has no files; correct root"
+        return ""
+
+    def _write_problem(self) -> str:
+        """Return why no rollback can write to the folder, and what to type, or nothing."""
+        root = self._root
+        if os.access(root, os.W_OK | os.X_OK, effective_ids=True):
+            return ""
+        if os.statvfs(root).f_flag & os.ST_RDONLY:
+            return (
+                f"{root} is read-only for safetyd, so nothing can be rolled back. Under systemd, "
+                f"run systemctl edit safetyd and add: [Service] ReadWritePaths={root}"
+            )
+        us, owner = _user_name(os.geteuid()), _user_name(root.stat().st_uid)
+        rights = f"u:{us}:rwX,d:u:{us}:rwX,d:u:{owner}:rwX"
+        return (
+            f"{root} cannot be written by {us}, so nothing can be rolled back. "
+            f"Run: setfacl -R -m {rights} {shlex.quote(str(root))}"
+        )
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,351 @@
+"""Makes the commits that are due, one after the other, beside everything else."""
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Final, NamedTuple
+
+import anyio
+import anyio.abc
+import msgspec
+from msgspec.structs import replace
+
+from safetyd.clock import after_changes_ns, file_time_ns
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed, RollbackOffered
+from safetyd.core.history_state import Change, FailedCommit
+from safetyd.core.policy import Configured
+from safetyd.core.version_history import CommitFirst, commit_due
+from safetyd.extras.file_history.history_records import (
+    MOST_NAMED,
+    CommitMade,
+    CommitOrder,
+    HistoryError,
+)
+from safetyd.extras.file_history.project_history import ProjectHistory
+from safetyd.extras.file_history.service.histories import Histories, beside
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
+
+log = logging.getLogger("safetyd.file_history")
+
+MAX_LOOKED: Final = 4096
+RETRY_S: Final = 1.0  # after a commit failed; then twice as long each time,
+MAX_RETRY_S: Final = 60.0  # up to this
+
+Act = Callable[[], None]
+
+
+class KeptUntil(NamedTuple):
+    """The last commit of a project, and the last event that had happened when it was made."""
+
+    commit: str
+    seq: int
+
+
+class CommitWorker:
+    """`due` are the commits that a daemon before this one did not make.
+
+    `offered` does what is to be done about errors in a row, and `flush` lets answers leave.
+    """
+
+    def __init__(
+        self,
+        histories: Histories,
+        mailbox: Mailbox,
+        now: Callable[[], datetime],
+        offered: Callable[[RollbackOffered], None],
+        flush: Act,
+        due: Iterable[CommitDue] = (),
+    ) -> None:
+        self._flush = flush
+        self._histories = histories
+        self._mailbox = mailbox
+        self._now = now
+        self._offered = offered
+        self._queue = deque(due)
+        self._before = {(one.agent, one.id): one for one in self._queue if one.why == "before"}
+        self._arrived = anyio.Event()
+        self._waiting: dict[tuple[str, str], list[Act]] = {}
+        self._seen = 0  # the number of the last event
+        self._kept: dict[str, KeptUntil] = {}  # by project
+        self._looked: dict[int, None] = {}  # decisions before whose action was looked, oldest first
+        self._retried = set[int]()  # failed commits that are made now, until that is written down
+        self._retrying = set[str]()  # projects
+        self._one_made = anyio.Event()  # replaced with each commit that is over
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Hear what was written down."""
+        for event in events:
+            self._seen = max(self._seen, event.seq)
+            match event:
+                case CommitDue():
+                    self._queue.append(event)
+                    self._arrived.set()
+                    if event.why == "before":
+                        self._before[event.agent, event.id] = event
+                case Committed() | CommitFailed() if event.due:
+                    self._over(event)
+                    self._retried.discard(event.due)
+                    if isinstance(event, CommitFailed):
+                        self._retry_later(event.project)
+                case RollbackOffered():
+                    self._offered(event)
+                case Configured():
+                    self._histories.renew(event.policy.projects)
+
+    def after(self, agent: str, id_: str, first: CommitFirst | None, act: Act) -> None:
+        """Let an action begin once the commit before it is made, has failed, or takes too long.
+
+        Before an action for good that commit is due. Before others what a human changed meanwhile
+        is looked for in parallel. An action that names a file which changed since the last commit
+        waits until that version is committed, whoever made it.
+        """
+        if self._tasks is None:
+            act()
+            return
+        waiting = self._waiting.get((agent, id_))
+        if waiting is not None:
+            waiting.append(act)
+            return
+        if first is not None and first.due is not None:
+            self._waiting[agent, id_] = waiting = [act]
+            self._tasks.start_soon(self._wait, first.due, waiting)
+            return
+        change = None if first is None else self._first_look(first.change)
+        if change is None or not change.paths:
+            act()
+        else:
+            self._waiting[agent, id_] = [act]
+        if first is None or change is None:
+            return
+        about = commit_due(Moment(self._now(), 0.0), agent, id_, change, "before")
+        if not first.behind:
+            self._tasks.start_soon(self._look, self._tasks, about, change.paths, file_time_ns())
+        elif change.paths:
+            self._tasks.start_soon(self._wait_behind, about, change.paths)
+
+    def _put(self, make: Callable[[Moment], Event]) -> None:
+        """Let what came of a commit be written down."""
+        self._mailbox.put(EventEnvelope(lambda _state, moment: make(moment), lambda: None))
+
+    def _first_look(self, change: Change | None) -> Change | None:
+        """Return an action before which to look: not one that may have begun already."""
+        if change is None or change.decision in self._looked:
+            return None
+        self._looked[change.decision] = None
+        if len(self._looked) > MAX_LOOKED:
+            del self._looked[next(iter(self._looked))]
+        return change
+
+    async def run(self) -> None:
+        """Make commits for ever."""
+        async with anyio.create_task_group() as self._tasks:
+            for project in {one.due.project for one in await self._failed()}:
+                self._retry_later(project)
+            while True:
+                if not self._queue:
+                    self._arrived = anyio.Event()
+                    await self._arrived.wait()
+                self._tasks.start_soon(self._make, self._queue.popleft())
+
+    async def _make(self, due: CommitDue) -> None:
+        """Make a commit after those before it in its project; others do not wait for it."""
+        self._put(await self._made(due))
+
+    async def retry(self, project: str) -> None:
+        """Make the commits of a project that failed, each with its own author.
+
+        The caller holds the lock of the project. If one fails again, `HistoryError` says why.
+        """
+        for one in await self._to_retry(project):
+            history = self._histories.find(project)
+            made = await beside(partial(history.commit, order_of(one.due), one.until_ns))
+            self._retried.add(one.due.seq)
+            self._put(self._result(one.due, made))
+
+    async def _to_retry(self, project: str) -> list[FailedCommit]:
+        failed = [one for one in await self._failed() if one.due.project == project]
+        return [one for one in failed if one.due.seq not in self._retried]
+
+    async def _failed(self) -> tuple[FailedCommit, ...]:
+        return await self._mailbox.ask(lambda state, _: state.records.version_history.failed)
+
+    async def _is_due(self, project: str) -> bool:
+        known = lambda state, _: state.records.version_history.is_due(project)  # noqa: E731
+        return await self._mailbox.ask(known)
+
+    def _retry_later(self, project: str) -> None:
+        if self._tasks is not None and project not in self._retrying:
+            self._retrying.add(project)
+            self._tasks.start_soon(self._retry_until_made, project)
+
+    async def _retry_until_made(self, project: str) -> None:
+        delay_s = RETRY_S
+        while project in self._histories.names and await self._to_retry(project):
+            await anyio.sleep(delay_s)
+            delay_s = min(2 * delay_s, MAX_RETRY_S)
+            with contextlib.suppress(HistoryError):
+                async with self._histories.lock(project):
+                    await self.retry(project)
+        self._retrying.discard(project)
+
+    async def _look(
+        self,
+        tasks: anyio.abc.TaskGroup,
+        about: CommitDue,
+        paths: tuple[str, ...],
+        allowed_ns: int,
+    ) -> None:
+        """Commit what a human changed before an action, which waits only if it names such a file.
+
+        If it does not wait, what changed since it was allowed may be its own work: that is left.
+        """
+        key, until_ns = (about.agent, about.id), allowed_ns if not paths else None
+        try:
+            history = self._histories.find(about.project)
+            if paths and not await self._may_lose(history, paths, about.project):
+                until_ns = file_time_ns()
+                self._go_on(key)
+            elif waiting := self._waiting.get(key):
+                tasks.start_soon(self._wait, about, waiting)
+            async with self._histories.lock(about.project):
+                await self.retry(about.project)
+                made = await beside(partial(history.commit, _found_before(about), until_ns))
+        except HistoryError as exc:
+            log.warning("project %s was not committed before %s: %s", about.project, key[1], exc)
+            if until_ns is None:
+                self._put(partial(_failed, about, str(exc), 0))
+        else:
+            if made is not None:
+                self._put(partial(_committed, about, made, ""))
+        self._go_on(key)
+
+    async def _wait_behind(self, about: CommitDue, paths: tuple[str, ...]) -> None:
+        """Let an action begin once the commits that are due have what it would overwrite."""
+        deadline_s = self._histories.deadline_s(about.project)
+        try:
+            history = self._histories.find(about.project)
+            if await self._may_lose(history, paths, about.project):
+                with anyio.move_on_after(deadline_s) as patience:
+                    made = self._one_made
+                    while await self._is_due(about.project):
+                        await made.wait()
+                        made = self._one_made
+                if patience.cancelled_caught:
+                    self._too_late(about, deadline_s)
+        except HistoryError as exc:
+            log.warning("project %s: %s begins without a look: %s", about.project, about.id, exc)
+        self._go_on((about.agent, about.id))
+
+    async def _may_lose(self, history: ProjectHistory, paths: tuple[str, ...], name: str) -> bool:
+        """Ask the disk, which may hang, whether a file holds what no commit has."""
+        with anyio.move_on_after(self._histories.deadline_s(name)):
+            return await beside(partial(history.may_lose, paths), abandon=True)
+        return False
+
+    async def _made(self, due: CommitDue) -> Callable[[Moment], Event]:
+        """Return what came of a commit."""
+        try:
+            history = self._histories.find(due.project)
+        except HistoryError as exc:
+            log.warning("project %s was not committed: %s", due.project, exc)
+            return partial(_failed, due, str(exc), due.seq)
+        async with self._histories.lock(due.project):
+            with contextlib.suppress(HistoryError):
+                await self.retry(due.project)
+            try:
+                made = await beside(partial(history.commit, order_of(due)))
+            except HistoryError as exc:
+                log.warning("project %s was not committed: %s", due.project, exc)
+                return partial(_failed, due, str(exc), due.seq, until_ns=after_changes_ns())
+        return self._result(due, made)
+
+    def _result(self, due: CommitDue, made: CommitMade | None) -> Callable[[Moment], Event]:
+        if made is not None:
+            for each in made.left_out[:MOST_NAMED]:
+                log.warning("project %s: left out of %s: %s", due.project, made.commit[:12], each)
+            self._kept[due.project] = KeptUntil(made.commit, self._seen)
+            return partial(_committed, due, made, "")
+        kept = self._kept.get(due.project)
+        # What began before that commit was made is in it, since nothing has changed after it.
+        within = kept.commit if kept and due.why == "after" and due.decision <= kept.seq else ""
+        return partial(_committed, due, None, within)
+
+    def _over(self, event: Committed | CommitFailed) -> None:
+        """Let those go on that waited for a commit which is written down, or cannot be made."""
+        self._one_made.set()
+        self._one_made = anyio.Event()
+        key = (event.agent or "", event.id)
+        due = self._before.get(key)
+        if due is not None and due.seq == event.due:
+            del self._before[key]
+            self._go_on(key)
+
+    async def _wait(self, due: CommitDue, waiting: list[Act]) -> None:
+        key, deadline_s = (due.agent, due.id), self._histories.deadline_s(due.project)
+        await anyio.sleep(deadline_s)
+        if self._waiting.get(key) is waiting:
+            self._too_late(due, deadline_s)
+            self._go_on(key)
+
+    def _too_late(self, due: CommitDue, deadline_s: float) -> None:
+        error = f"it takes longer than {deadline_s:g} s, and the action begins before it"
+        log.warning("project %s: the commit before %s: %s", due.project, due.id, error)
+        # The commit itself goes on: it is still due.
+        self._put(partial(_failed, due, error, 0))
+
+    def _go_on(self, key: tuple[str, str]) -> None:
+        for act in self._waiting.pop(key, ()):
+            act()
+        self._flush()
+
+
+def _found_before(about: CommitDue) -> CommitOrder:
+    """Return the order for changes found before an action, whose agent is not their author."""
+    words = f"changes found before {about.type} of {about.agent}"
+    return CommitOrder(why="before", at=about.at, description=words)
+
+
+def order_of(due: CommitDue) -> CommitOrder:
+    return replace(msgspec.convert(due, CommitOrder, from_attributes=True), action=due.type)
+
+
+def _committed(due: CommitDue, made: CommitMade | None, within: str, moment: Moment) -> Committed:
+    found = made or CommitMade("", 0, 0, 0)
+    return Committed(
+        at=moment.at,
+        t=moment.t,
+        project=due.project,
+        commit=found.commit,
+        due=due.seq,
+        why=due.why,
+        agent=due.agent,
+        session=due.session,
+        id=due.id,
+        decision=due.decision,
+        files=found.files,
+        added=found.added,
+        removed=found.removed,
+        left_out=tuple(map(str, found.left_out[:MOST_NAMED])),
+        left_out_files=len(found.left_out),
+        within=within,
+    )
+
+
+def _failed(
+    due: CommitDue, error: str, number: int, moment: Moment, until_ns: int = 0
+) -> CommitFailed:
+    return CommitFailed(
+        at=moment.at,
+        t=moment.t,
+        project=due.project,
+        error=error,
+        due=number,
+        agent=due.agent,
+        id=due.id,
+        until_ns=until_ns,
+    )

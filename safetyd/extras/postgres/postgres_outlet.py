@@ -1,0 +1,166 @@
+"""What loads events into PostgreSQL beside a daemon: woken by the journal, fed by the audit files.
+
+Nothing waits for it and it keeps nothing in memory: what it has not loaded is in the files.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+from safetyd.core.events.event import Event
+from safetyd.extras.postgres.journal_id import journal_id
+from safetyd.extras.postgres.outlet_problem import OutletProblem
+from safetyd.extras.postgres.postgres_config import PostgresConfig
+from safetyd.host import NoSecret, read_secret, secret_directories
+from safetyd.journal.audit_reading import Rests
+from safetyd.monitoring.outlet_state import OutletState
+
+if TYPE_CHECKING:
+    from safetyd.extras.postgres.database import Database
+    from safetyd.extras.postgres.loading import Loader
+
+NAME: Final = "postgres"
+NOT_INSTALLED: Final = (
+    "it needs psycopg, which is not installed: type `pip install 'safetyd[postgres]'`"
+)
+AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
+GATHER_S: Final = 0.2  # so that not every decision is a transaction of its own
+DEADLINE_S: Final = 180.0  # of one batch: a server that hangs is left alone after it
+
+log = logging.getLogger("safetyd.outlets")
+
+
+class PostgresOutlet:
+    """One task, one thread, one connection."""
+
+    def __init__(
+        self,
+        config: PostgresConfig,
+        data_dir: Path,
+        *,
+        written: Callable[[], int],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._config = config
+        self._data_dir = data_dir
+        self._written = written  # the number of the last event in the audit files
+        self._now = now
+        self._told = anyio.Event()
+        self._told.set()
+        self._database: Database | None = None
+        self._loader: Loader | None = None
+        self._seq: int | None = None
+        self._last_success: datetime | None = None
+        self._errors = 0
+        self._failures = 0  # in a row
+        self._problem = ""
+
+    def observe(self, _events: Sequence[Event]) -> None:
+        """Take note that there is more to load."""
+        self._told.set()
+
+    @property
+    def state(self) -> OutletState:
+        return OutletState(
+            name=NAME,
+            seq=self._seq,
+            behind=max(0, self._written() - (self._seq or 0)),
+            last_success=self._last_success,
+            errors=self._errors,
+            problem=self._problem,
+        )
+
+    async def run(self) -> None:
+        """Load for ever, and try again after whatever went wrong."""
+        limiter = anyio.CapacityLimiter(1)
+        try:
+            while True:
+                await self._told.wait()
+                self._told = anyio.Event()
+                await self._catch_up(limiter)
+        finally:
+            self._give_up()
+
+    async def _catch_up(self, limiter: anyio.CapacityLimiter) -> None:
+        try:
+            before = self._seq
+            with anyio.fail_after(DEADLINE_S):
+                self._seq = await anyio.to_thread.run_sync(
+                    self._load, abandon_on_cancel=True, limiter=limiter
+                )
+        except OutletProblem as exc:
+            await self._failed(str(exc))
+        except TimeoutError:
+            self._give_up()
+            await self._failed(f"PostgreSQL has not answered for {DEADLINE_S:.0f} s")
+        else:
+            self._succeeded()
+            if self._seq - (before or 0) >= self._config.batch:
+                self._told.set()  # there may be more
+            else:
+                await anyio.sleep(GATHER_S)
+
+    def _load(self) -> int:
+        """Load one batch; it is in another thread."""
+        try:
+            if self._loader is None:
+                self._database, self._loader = open_loader(self._config, self._data_dir, Rests())
+            return self._loader.load().seq
+        except OutletProblem:
+            raise
+        except Exception as exc:
+            # A mistake of ours must not end the daemon; where it is stands in the log.
+            log.exception("events cannot be loaded into PostgreSQL")
+            raise OutletProblem(f"safetyd made a mistake: {type(exc).__name__}") from None
+
+    def _give_up(self) -> None:
+        """Leave the connection, whatever a thread still waits for."""
+        database, self._database, self._loader = self._database, None, None
+        if database is not None:
+            database.hang_up()
+
+    def _succeeded(self) -> None:
+        if self._problem:
+            log.warning("PostgreSQL takes events again, from event %s", self._seq)
+        self._problem, self._failures = "", 0
+        self._last_success = self._now()
+
+    async def _failed(self, why: str) -> None:
+        if why != self._problem:
+            log.error("events are not loaded into PostgreSQL, and will be later: %s", why)
+        self._problem = why
+        self._errors += 1
+        wait_s = AGAIN_S[min(self._failures, len(AGAIN_S) - 1)]
+        self._failures += 1
+        await anyio.sleep(wait_s)
+        self._told.set()
+
+
+def open_loader(
+    config: PostgresConfig, data_dir: Path, rests: Rests, audit: Path | None = None, **options: bool
+) -> "tuple[Database, Loader]":
+    """Return what loads the events of a data directory, or say what is missing for it."""
+    try:
+        from safetyd.extras.postgres.database import Database  # noqa: PLC0415 - only where it is configured
+        from safetyd.extras.postgres.loading import Loader  # noqa: PLC0415 - see above
+    except ImportError as exc:
+        raise OutletProblem(NOT_INSTALLED) from exc
+    database = Database(lambda: dsn_of(config, data_dir), config.schema)
+    where = audit or data_dir / "audit"
+    loader = Loader(
+        database, where, journal_id(data_dir), batch=config.batch, rests=rests, **options
+    )
+    return database, loader
+
+
+def dsn_of(config: PostgresConfig, data_dir: Path) -> str:
+    """Return the address of the database."""
+    try:
+        return read_secret(config.dsn_file, secret_directories(data_dir))
+    except NoSecret as exc:
+        raise OutletProblem(f"outlets.postgres.dsn_file: {exc}") from None

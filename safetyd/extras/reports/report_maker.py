@@ -1,0 +1,88 @@
+"""Makes the reports that are asked for. What is over never changes, so it is read once."""
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from threading import Lock
+from typing import Final, TypeVar
+
+from safetyd.core.daily_report.day_report import DailyReport, ReportScope, report_of_numbers
+from safetyd.core.policy import Policy
+from safetyd.extras.reports.day_reading import DayReading, Progress, no_progress
+from safetyd.extras.reports.report_days import ReportDays, days_of
+from safetyd.journal.audit_reading import Rests
+from safetyd.operators.contract.report_contract import ReportAnswer, ReportQuestion
+from safetyd.operators.handlers import Handlers, found
+
+KEPT: Final = 32  # reports of days that are over
+GOING_ON: Final = 4  # readings of days to which more may come
+
+Value = TypeVar("Value")
+
+
+class ReportMaker:
+    """`today` says which day it is in the zone that is configured; `written` the last event."""
+
+    def __init__(self, audit: Path, today: Callable[[], date], written: Callable[[], int]) -> None:
+        self._audit = audit
+        self._today = today
+        self._written = written
+        self._reading = Lock()  # one at a time: those who ask, and who keeps the files
+        self._over: dict[ReportDays, DailyReport] = {}
+        self._readings: dict[ReportDays, DayReading] = {}  # that go on where they stopped
+        self._newest: tuple[ReportDays, int, DailyReport] | None = None
+        self.handlers: Handlers = dict([found(ReportQuestion, self.find, self.make)])
+
+    def find(self, asked: ReportQuestion) -> ReportAnswer | None:
+        """Return a report that is known to be true now."""
+        days = days_of(asked, self._today())
+        known = self._over.get(_lasting(days))
+        if known is None and self._newest is not None:
+            of, seq, newest = self._newest
+            known = newest if (of, seq) == (days, self._written()) else None
+        return None if known is None else ReportAnswer(ok=True, report=known)
+
+    def make(self, asked: ReportQuestion, rests: Rests) -> ReportAnswer:
+        """Read the audit files, in a worker thread."""
+        return ReportAnswer(ok=True, report=self.of(days_of(asked, self._today()), rests))
+
+    def of(self, days: ReportDays, rests: Rests) -> DailyReport:
+        with self._reading:
+            seq, reading = self._written(), self._place(days)
+            made = report_of(reading, days, rests)
+            self._newest = days, seq, made
+            if reading.over and not days.so_far:
+                _put(self._over, _lasting(days), made, KEPT)
+                self._readings.pop(_lasting(days), None)
+            return made
+
+    def _place(self, days: ReportDays) -> DayReading:
+        """Return what reads these days; it goes on where it stopped."""
+        key = _lasting(days)
+        reading = self._readings.pop(key, None) or DayReading(self._audit, days.since, days.until)
+        _put(self._readings, key, reading, GOING_ON)
+        return reading
+
+
+def report_of(
+    reading: DayReading, days: ReportDays, rests: Rests, progress: Progress = no_progress
+) -> DailyReport:
+    """Read what is to be read, and return the report of these days."""
+    reading.read(rests, progress)
+    fold = reading.fold
+    known = [day for day in sorted(fold.policies) if day <= days.until]
+    policy = fold.policies[known[-1]] if known else Policy()
+    scope = ReportScope(days.since, days.until, policy, days.so_far, reading.broken)
+    return report_of_numbers(fold.days, scope)
+
+
+def _lasting(days: ReportDays) -> ReportDays:
+    """Return the days by which a report is kept, whichever day it is now."""
+    return days._replace(today=date.max)
+
+
+def _put(table: dict[ReportDays, Value], key: ReportDays, value: Value, most: int) -> None:
+    """Put something last into a table, which forgets its first if there are too many."""
+    table[key] = value
+    if len(table) > most:
+        del table[next(iter(table))]

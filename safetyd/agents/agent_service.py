@@ -197,8 +197,8 @@ class AgentService:
     def _own_requests(
         self, agent: str, ask: PermissionAsk, reply: bytes
     ) -> QuestionEnvelope[object]:
-        def answer(engine: EngineState, _moment: Moment) -> object:
-            return asked_about(engine, agent, ask)
+        def answer(state: EngineState, _moment: Moment) -> object:
+            return asked_about(state, agent, ask)
 
         told = partial(self._publisher.answer, reply)
         return QuestionEnvelope(
@@ -320,24 +320,24 @@ class AgentService:
     def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventEnvelope:
         keyless = self._keyless
 
-        def made(engine: EngineState, moment: Moment) -> Reported:
+        def made(state: EngineState, moment: Moment) -> Reported:
             return Reported(
                 at=moment.at,
                 t=moment.t,
                 agent=agent,
                 telemetry=telemetry,
                 keyless=keyless,
-                priced_nano=self._priced(agent, telemetry, engine, moment),
+                priced_nano=self._priced(agent, telemetry, state, moment),
             )
 
         return EventEnvelope(made, lambda: self._publisher.answer(reply, Noted(ok=True)))
 
     def _priced(
-        self, agent: str, telemetry: AnyTelemetry, engine: EngineState, moment: Moment
+        self, agent: str, telemetry: AnyTelemetry, state: EngineState, moment: Moment
     ) -> int | None:
         if not isinstance(telemetry, Outcome):
             return None
-        begun = engine.actions.find(agent, telemetry.id)
+        begun = state.actions.find(agent, telemetry.id)
         return self._settings.prices.of_outcome(telemetry, begun, moment.at)
 
     def _too_fast(self, agent: str, reply: bytes, payload: bytes, wait: float, limit: str) -> None:
@@ -399,7 +399,7 @@ class AgentService:
         envelope.publisher.decide(envelope.reply, decision)
         self._metrics.refused(cause)
 
-        def made(_engine: EngineState, moment: Moment) -> Withheld:
+        def made(_state: EngineState, moment: Moment) -> Withheld:
             return Withheld(at=moment.at, t=moment.t, agent=agent, id=id_, why=why)
 
         self._mailbox.put(EventEnvelope(made, lambda: None))

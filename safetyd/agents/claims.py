@@ -47,14 +47,14 @@ def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Pl
     """Grant an approved action once. A claim without a claimant is one of its own, `nonce`."""
     claimant = wanted.claimant or nonce
 
-    def plan(engine: EngineState, moment: Moment) -> Carried[ClaimResult]:
-        request = engine.approvals.of_proposal(agent, wanted.id)
+    def plan(state: EngineState, moment: Moment) -> Carried[ClaimResult]:
+        request = state.approvals.of_proposal(agent, wanted.id)
         if request is not None and keyless and not request.asked.keyless:
             request = None  # it was of whoever had a key to this name
         refusal = _refusal(request, wanted, claimant, moment)
         if refusal is not None or request is None:
             return _refused(*(refusal or ("not_approved", "nothing is known of this")))
-        held = engine.holds_back(request.asked, moment)
+        held = state.holds_back(request.asked, moment)
         if held is not ALLOWED:
             return _refused(held.cause, held.reason)
         if request.claimant == claimant:

@@ -133,7 +133,7 @@ class EmergencyStop:
         if self._reserve is not None and not _lasts(source):
             self._reserve.add(stop, written)
 
-        def made(_engine: EngineState, moment: Moment) -> Stopped:
+        def made(_state: EngineState, moment: Moment) -> Stopped:
             return Stopped(
                 at=moment.at,
                 t=moment.t,
@@ -168,7 +168,7 @@ class EmergencyStop:
         cleared = tuple(sources)
         epoch = self.stop_flag.next_epoch()
 
-        def made(_engine: EngineState, moment: Moment) -> Resumed:
+        def made(_state: EngineState, moment: Moment) -> Resumed:
             return Resumed(
                 at=moment.at,
                 t=moment.t,
@@ -251,15 +251,15 @@ class EmergencyStop:
         why = "the stop file was removed"
         self.resume((source,), "file", why, written=lambda: self._leaving.discard(epoch))
 
-    def take_over(self, engine: EngineState, paths: Iterable[Path]) -> None:
+    def take_over(self, state: EngineState, paths: Iterable[Path]) -> None:
         """At start: hold what the journal, the reserve, the files and the environment hold."""
-        self.stop_flag.epoch = max(self.stop_flag.epoch, engine.stop.epoch)
-        for stop in engine.stop.stops:
+        self.stop_flag.epoch = max(self.stop_flag.epoch, state.stop.epoch)
+        for stop in state.stop.stops:
             self.stop_flag.set(stop)
         for stop in self._reserve.found() if self._reserve is not None else ():
-            if stop.epoch > engine.stop.epoch:  # else the journal took it in time
+            if stop.epoch > state.stop.epoch:  # else the journal took it in time
                 self.stop(stop.source, stop.by, stop.reason, stop.agent)
-        self.look(dict.fromkeys((*paths, *_stop_files(engine.stop.stops))))
+        self.look(dict.fromkeys((*paths, *_stop_files(state.stop.stops))))
         off = switched_off()
         if off and not self.stop_flag.has(ENVIRONMENT):
             self.stop(ENVIRONMENT, "environment", off)

@@ -158,20 +158,20 @@ def own(request: Request) -> OwnRequest:
     )
 
 
-def asked_about(engine: EngineState, agent: str, ask: PermissionAsk) -> PermissionResult:
+def asked_about(state: EngineState, agent: str, ask: PermissionAsk) -> PermissionResult:
     """Answer an agent's question about what is its own; of others it is told nothing."""
     if ask.rollbacks:
-        return PermissionResult(rollbacks=engine.records.version_history.rollbacks(agent))
+        return PermissionResult(rollbacks=state.records.version_history.rollbacks(agent))
     if ask.open:
-        mine = [*engine.approvals.pending(agent), *engine.approvals.unused(agent)]
+        mine = [*state.approvals.pending(agent), *state.approvals.unused(agent)]
         return PermissionResult(requests=tuple(map(own, mine[:MAX_OPEN])))
-    request = engine.approvals.find(ask.request_id or "")
+    request = state.approvals.find(ask.request_id or "")
     if request is None or request.agent != agent:
         error = f"no request {ask.request_id} of {agent} is known"
         return not_permitted("malformed", error)
     if request.pending:
-        return result(engine.recall.answer(request.asked), request)
-    last = engine.recall.last(agent, request.asked.id)
+        return result(state.recall.answer(request.asked), request)
+    last = state.recall.last(agent, request.asked.id)
     if last is None or last.request_id != request.id:
         return _ended(request)
     return result(last, request)

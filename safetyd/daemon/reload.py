@@ -157,7 +157,7 @@ class Reload:
     def configured(self, why: Literal["start", "reload"]) -> Callable[[EngineState, Moment], Event]:
         policy = self._settings.policy
         digest = policy.digest()
-        return lambda _engine, moment: Configured(
+        return lambda _state, moment: Configured(
             at=moment.at, t=moment.t, policy=policy, digest=digest, version=__version__, why=why
         )
 

@@ -54,7 +54,7 @@ class Ticker:
 
     def put(self, make: Callable[[Moment], Event]) -> None:
         """Let the engine take note of an event that nobody waits for."""
-        self._mailbox.put(EventEnvelope(lambda _engine, moment: make(moment), lambda: None))
+        self._mailbox.put(EventEnvelope(lambda _state, moment: make(moment), lambda: None))
 
 
 async def repeat_state(

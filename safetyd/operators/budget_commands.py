@@ -15,8 +15,8 @@ RAISED: Final[dict[str, RaisedScope]] = {scope: scope for scope in get_args(Rais
 
 
 def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]:
-    def plan(engine: EngineState, moment: Moment) -> Carried[BudgetLifted | Refusal]:
-        if problem := _problem(engine, moment, command):
+    def plan(state: EngineState, moment: Moment) -> Carried[BudgetLifted | Refusal]:
+        if problem := _problem(state, moment, command):
             return Carried((), refused("invalid", problem))
         raised = BudgetRaised(
             at=moment.at,
@@ -27,7 +27,7 @@ def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]
             reason=command.reason.strip(),
             id=command.name,
         )
-        found = engine.guards.budget.raisable(command.scope, command.name, moment.at)
+        found = state.guards.budget.raisable(command.scope, command.name, moment.at)
         limit = usd(max(standing.limit for standing in found) + nano(command.usd))
         used = usd(max(standing.account.used for standing in found))
         lifted = BudgetLifted(ok=True, limit=limit, used=used, until=_midnight(moment.at))
@@ -36,14 +36,14 @@ def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]
     return plan
 
 
-def _problem(engine: EngineState, moment: Moment, command: RaiseCommand) -> str:
+def _problem(state: EngineState, moment: Moment, command: RaiseCommand) -> str:
     """Return why there is nothing to raise."""
     named = command.scope in {"agent", "model"}
     if not command.reason.strip():
         return "a budget is raised for a reason, which is recorded"
     if named != bool(command.name):
         return f"{command.scope} needs a name" if named else f"{command.scope} has no name"
-    if not engine.guards.budget.raisable(command.scope, command.name, moment.at):
+    if not state.guards.budget.raisable(command.scope, command.name, moment.at):
         whose = f"{command.scope} {command.name}".rstrip()
         return f"there is no limit for {whose} to raise; `safetyd budgets` shows those there are"
     return ""

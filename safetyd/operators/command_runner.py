@@ -235,7 +235,7 @@ class CommandRunner:
     def _reset(self, asker: Asker, command: ResetCommand) -> None:
         check_agent(command.agent)
 
-        def made(_engine: EngineState, moment: Moment) -> Forgotten:
+        def made(_state: EngineState, moment: Moment) -> Forgotten:
             return Forgotten(
                 at=moment.at,
                 t=moment.t,
@@ -274,11 +274,11 @@ class CommandRunner:
         if problem := self._around.facts().problem:
             # The engine's state is not durable now, and who asks should not wait.
             raise CommandRefused("unavailable", f"nothing is allowed: {problem}")
-        self.inquire(asker, lambda engine, moment: status(engine, moment, self._around.facts))
+        self.inquire(asker, lambda state, moment: status(state, moment, self._around.facts))
 
     def _safe_mode(self, asker: Asker, asked: SafeModeQuestion) -> None:
         check_kernel(asked.agent)
-        self.inquire(asker, lambda engine, moment: safe_mode(engine, moment, asked.agent))
+        self.inquire(asker, lambda state, moment: safe_mode(state, moment, asked.agent))
 
     def _recent_decisions(self, asked: DecisionsQuestion) -> DecisionsAnswer | None:
         recent = self._around.recent
@@ -327,9 +327,9 @@ class CommandRunner:
 
 
 def _pending(
-    engine: EngineState, moment: Moment, asked: PendingQuestion
+    state: EngineState, moment: Moment, asked: PendingQuestion
 ) -> PendingAnswer | Generator[None, Moment, PendingAnswer]:
-    return (pending if asked.sort == "asked" else reviewed)(engine, moment, asked)
+    return (pending if asked.sort == "asked" else reviewed)(state, moment, asked)
 
 
 VIEWS: Final[Handlers] = dict(

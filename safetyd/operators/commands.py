@@ -51,7 +51,7 @@ INTERNAL_ERROR: Final = refused("internal", FAILED)
 def pause(by: str, command: PauseCommand) -> Plan[Done]:
     check_agent(command.agent)
 
-    def plan(_engine: EngineState, moment: Moment) -> Carried[Done]:
+    def plan(_state: EngineState, moment: Moment) -> Carried[Done]:
         paused = Paused(
             at=moment.at,
             t=moment.t,
@@ -69,8 +69,8 @@ def pause(by: str, command: PauseCommand) -> Plan[Done]:
 def unpause(by: str, command: UnpauseCommand) -> Plan[UnpauseDone]:
     check_agent(command.agent)
 
-    def plan(engine: EngineState, moment: Moment) -> Carried[UnpauseDone]:
-        sources = tuple(pause.source for pause in engine.guards.pause.pauses(command.agent))
+    def plan(state: EngineState, moment: Moment) -> Carried[UnpauseDone]:
+        sources = tuple(pause.source for pause in state.guards.pause.pauses(command.agent))
         unpaused = Unpaused(
             at=moment.at,
             t=moment.t,
@@ -88,7 +88,7 @@ def unpause(by: str, command: UnpauseCommand) -> Plan[UnpauseDone]:
 def safe_mode_enter(by: str, command: EnterCommand) -> Plan[Done]:
     check_kernel(command.agent)
 
-    def plan(_engine: EngineState, moment: Moment) -> Carried[Done]:
+    def plan(_state: EngineState, moment: Moment) -> Carried[Done]:
         entered = SafeModeEntered(
             at=moment.at,
             t=moment.t,
@@ -107,8 +107,8 @@ def safe_mode_exit(by: str, command: ExitCommand) -> Plan[SafeModeLeft | Refusal
     if command.force and not command.reason.strip():
         raise CommandRefused("invalid", "force needs a reason")
 
-    def plan(engine: EngineState, moment: Moment) -> Carried[SafeModeLeft | Refusal]:
-        found = engine.guards.safe_mode.plan_exit(
+    def plan(state: EngineState, moment: Moment) -> Carried[SafeModeLeft | Refusal]:
+        found = state.guards.safe_mode.plan_exit(
             command.agent, moment.t, all_=command.all, force=command.force
         )
         if found.error:
@@ -128,22 +128,22 @@ def safe_mode_exit(by: str, command: ExitCommand) -> Plan[SafeModeLeft | Refusal
         ]
         more = len(found.agents) - len(left)
         several = command.agent in {EVERYBODY, KEYLESS}
-        still = _still(engine, moment, None if several else command.agent, left)
+        still = _still(state, moment, None if several else command.agent, left)
         return Carried(exits, SafeModeLeft(ok=True, left=left, more=more, still=still))
 
     return plan
 
 
 def ack(by: str, _command: AckCommand) -> Plan[Done]:
-    def plan(_engine: EngineState, moment: Moment) -> Carried[Done]:
+    def plan(_state: EngineState, moment: Moment) -> Carried[Done]:
         return Carried((PersonSeen(at=moment.at, t=moment.t, by=by, how="ack"),), DONE)
 
     return plan
 
 
 def backup_made(by: str, command: BackupMadeCommand) -> Plan[Done | Refusal]:
-    def plan(engine: EngineState, moment: Moment) -> Carried[Done | Refusal]:
-        if command.seq > engine.seq:
+    def plan(state: EngineState, moment: Moment) -> Carried[Done | Refusal]:
+        if command.seq > state.seq:
             return Carried((), refused("invalid", f"there is no event {command.seq} yet"))
         made = BackupMade(
             at=moment.at,
@@ -187,10 +187,10 @@ def _held(found: Exit) -> Refusal:
 
 
 def _still(
-    engine: EngineState, moment: Moment, agent: str | None, left: tuple[str, ...]
+    state: EngineState, moment: Moment, agent: str | None, left: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return who holds one agent or, if None, anybody, once those in `left` do no more."""
-    held = engine.guards.safe_mode.status(agent, moment.t).agents
+    held = state.guards.safe_mode.status(agent, moment.t).agents
     gone = set(left)
     return tuple(kernel for kernel in held if kernel not in gone)[:NAMED]
 

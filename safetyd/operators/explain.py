@@ -59,8 +59,8 @@ def explain(found: Searched, today: Today, max_bytes: int = PAGE_BYTES) -> Expla
     )
 
 
-def today_of(engine: EngineState, moment: Moment) -> Today:
-    return lambda event: {guard.name: guard.now(event, moment) for guard in engine.guards}
+def today_of(state: EngineState, moment: Moment) -> Today:
+    return lambda event: {guard.name: guard.now(event, moment) for guard in state.guards}
 
 
 def untold(_event: Decided) -> Mapping[str, str]:

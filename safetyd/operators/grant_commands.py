@@ -39,12 +39,12 @@ AT_A_SCREEN: Final = frozenset({"cli", "tui", "web"})  # never from a link, a me
 
 
 def grant_add(by: str, command: GrantCommand) -> Plan[GrantMade | Refusal]:
-    def plan(engine: EngineState, moment: Moment) -> Carried[GrantMade | Refusal]:
-        kind = None if command.type is None else _kinds(engine).named(command.type)
+    def plan(state: EngineState, moment: Moment) -> Carried[GrantMade | Refusal]:
+        kind = None if command.type is None else _kinds(state).named(command.type)
         granted = Granted(
             at=moment.at,
             t=moment.t,
-            id=_new_id(engine, command.agent),
+            id=_new_id(state, command.agent),
             agent=command.agent,
             by=by,
             via=command.via,
@@ -56,9 +56,9 @@ def grant_add(by: str, command: GrantCommand) -> Plan[GrantMade | Refusal]:
             text=command.text,
             paths=command.paths,
             max_usd=command.max_usd,
-            keyed=not engine.keys.keyless(command.agent),
+            keyed=not state.keys.keyless(command.agent),
         )
-        for problem in (*_of_type(engine, command.type, kind), *_problems(engine, granted, kind)):
+        for problem in (*_of_type(state, command.type, kind), *_problems(state, granted, kind)):
             return Carried((), refused("not_grantable", problem))
         return Carried((granted,), GrantMade(ok=True, id=granted.id, until=granted.until))
 
@@ -66,8 +66,8 @@ def grant_add(by: str, command: GrantCommand) -> Plan[GrantMade | Refusal]:
 
 
 def grant_revoke(by: str, command: RevokeCommand) -> Plan[GrantOver | Refusal]:
-    def plan(engine: EngineState, moment: Moment) -> Carried[GrantOver | Refusal]:
-        grant = engine.grants.find(command.id)
+    def plan(state: EngineState, moment: Moment) -> Carried[GrantOver | Refusal]:
+        grant = state.grants.find(command.id)
         if grant is None:
             error = f"no grant {command.id!r} is in force; `safetyd grants` lists those that are"
             return Carried((), refused("not_found", error))
@@ -85,7 +85,7 @@ def grant_revoke(by: str, command: RevokeCommand) -> Plan[GrantOver | Refusal]:
 
 
 def from_request(
-    engine: EngineState,
+    state: EngineState,
     moment: Moment,
     request: Request,
     terms: RequestGrantTerms,
@@ -97,7 +97,7 @@ def from_request(
     It lifts the rules that the person was shown and no others, for exactly what was shown. Who
     gives a pattern widens it to whatever text matches; a rule about paths holds for those shown.
     """
-    asked, kind = request.asked, _kinds(engine).of(request.asked.proposal)
+    asked, kind = request.asked, _kinds(state).of(request.asked.proposal)
     shown = [v for v in asked.verdicts if v.guard in LIFTABLE]
     rules = tuple(dict.fromkeys(rule for v in shown for rule in (v.rule, *v.also)))
     program = unknown_program(request.asked) if terms.program else ""
@@ -106,7 +106,7 @@ def from_request(
     granted = Granted(
         at=moment.at,
         t=moment.t,
-        id=_new_id(engine, request.agent),
+        id=_new_id(state, request.agent),
         agent=request.agent,
         by=by,
         via=via,
@@ -121,11 +121,11 @@ def from_request(
         paths=_touched(asked, kind) if PLACED & set(rules) else (),
         max_usd=terms.max_usd,
         keyed=not asked.keyless,
-        seen=_seen(engine, request, kind) if terms.text is None and not program else None,
+        seen=_seen(state, request, kind) if terms.text is None and not program else None,
         program=program,
         session=asked.proposal.session if terms.session else None,
     )
-    return next(_problems(engine, granted, kind), "") or granted
+    return next(_problems(state, granted, kind), "") or granted
 
 
 def _touched(asked: Decided, kind: Kind) -> tuple[str, ...]:
@@ -135,10 +135,10 @@ def _touched(asked: Decided, kind: Kind) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*shown, *asked.resolved, *patched)))
 
 
-def _seen(engine: EngineState, request: Request, kind: Kind) -> Seen:
+def _seen(state: EngineState, request: Request, kind: Kind) -> Seen:
     """Return what a grant covers: the shape of what was shown."""
     asked, proposal = request.asked, request.shown
-    shaped = engine.reader.shaped(proposal)
+    shaped = state.reader.shaped(proposal)
     action = request.action
     if asked.permission or shaped is not proposal:
         action = binding(asked.agent, kind.type, shaped, asked.resolved)
@@ -153,7 +153,7 @@ def _seen(engine: EngineState, request: Request, kind: Kind) -> Seen:
     )
 
 
-def _problems(engine: EngineState, granted: Granted, kind: Kind | None) -> Iterator[str]:
+def _problems(state: EngineState, granted: Granted, kind: Kind | None) -> Iterator[str]:
     """Yield why this cannot be granted."""
     if not is_token(granted.agent):
         yield f"{granted.agent!r} is not a name of an agent"
@@ -161,7 +161,7 @@ def _problems(engine: EngineState, granted: Granted, kind: Kind | None) -> Itera
         yield "a grant needs a reason, which is recorded"
     if granted.via not in AT_A_SCREEN:
         yield "a grant is made at the command line or on the web, and nowhere else"
-    if engine.grants.full:
+    if state.grants.full:
         yield f"{MAX_GRANTS} grants are in force, and there can be no more: revoke some"
     yield from _of_kind(granted, kind)
     yield from _of_rules(granted)
@@ -169,11 +169,11 @@ def _problems(engine: EngineState, granted: Granted, kind: Kind | None) -> Itera
     yield from _of_patterns(granted)
 
 
-def _of_type(engine: EngineState, named: str | None, kind: Kind | None) -> Iterator[str]:
+def _of_type(state: EngineState, named: str | None, kind: Kind | None) -> Iterator[str]:
     """Refuse a type that nobody knows, with the nearest names: the grant would cover nothing."""
     if kind is None or kind.known:
         return
-    near = difflib.get_close_matches(kind.type, sorted(_kinds(engine).known), n=3, cutoff=0.5)
+    near = difflib.get_close_matches(kind.type, sorted(_kinds(state).known), n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(near)}?" if near else "`safetyd types` lists them."
     yield f'Unknown action type "{named}". {hint}'
 
@@ -228,10 +228,10 @@ def _of_patterns(granted: Granted) -> Iterator[str]:
         yield str(exc)
 
 
-def _kinds(engine: EngineState) -> Kinds:
-    return Kinds(engine.policy.types, engine.policy.profile)
+def _kinds(state: EngineState) -> Kinds:
+    return Kinds(state.policy.types, state.policy.profile)
 
 
-def _new_id(engine: EngineState, agent: str) -> str:
-    name = f"{agent}\0{engine.seq + 1}".encode()
+def _new_id(state: EngineState, agent: str) -> str:
+    name = f"{agent}\0{state.seq + 1}".encode()
     return f"grt_{hashlib.sha256(name).hexdigest()[:12]}"

@@ -74,14 +74,14 @@ def view(kind: type[Sent], answer: Callable[[EngineState, Moment, Sent], Reply |
     """Answer a question with the engine's state."""
 
     def handle(runner: Runner, asker: Asker, question: Sent) -> None:
-        runner.inquire(asker, lambda engine, moment: answer(engine, moment, question))
+        runner.inquire(asker, lambda state, moment: answer(state, moment, question))
 
     return kind, handle
 
 
 def overview(kind: type[Sent], answer: Callable[[EngineState, Moment], Reply | Slices]) -> Bound:
     """Do the same for a question that has no fields."""
-    return view(kind, lambda engine, moment, _question: answer(engine, moment))
+    return view(kind, lambda state, moment, _question: answer(state, moment))
 
 
 def plan(kind: type[Sent], make: Callable[[str, Sent], Plan[Reply]]) -> Bound:

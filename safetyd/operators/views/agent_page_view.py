@@ -33,55 +33,55 @@ MEASURES_BYTES: Final = 3 * PART_BYTES
 
 
 def agent(
-    engine: EngineState, moment: Moment, wanted: AgentQuestion
+    state: EngineState, moment: Moment, wanted: AgentQuestion
 ) -> Generator[None, Moment, AgentAnswer | Refusal]:
     """Return all that is known of one agent."""
     name = wanted.agent
-    measures = fitting(engine.guards.anomaly.measures(name, moment.t), MEASURES_BYTES)
+    measures = fitting(state.guards.anomaly.measures(name, moment.t), MEASURES_BYTES)
     moment = yield
-    found = fitting((finding(engine, one) for one in findings(engine, name)), PART_BYTES)
-    budgets = fitting(_budgets(engine, moment, name), PART_BYTES)
+    found = fitting((finding(state, one) for one in findings(state, name)), PART_BYTES)
+    budgets = fitting(_budgets(state, moment, name), PART_BYTES)
     moment = yield
-    if name not in engine.keys.agents:
+    if name not in state.keys.agents:
         return refused("not_found", f"no agent {name!r} has been heard")
     return AgentAnswer(
         ok=True,
-        agent=row_of(engine, moment, name, due_by(engine.stop.stops)),
-        stops=tuple(stop for stop in engine.stop.stops if stop.agent in {None, name}),
-        pauses=pauses_of(engine, name),
-        safe_mode=shown_safe_mode(engine, moment, name),
-        sessions=fitting(_sessions(engine, moment, name), PART_BYTES),
-        open_actions=fitting(_actions(engine, moment, name), PART_BYTES),
-        pending=fitting(map(_request, _oldest(engine, name)), PART_BYTES),
-        pending_count=engine.approvals.pending_count(name),
+        agent=row_of(state, moment, name, due_by(state.stop.stops)),
+        stops=tuple(stop for stop in state.stop.stops if stop.agent in {None, name}),
+        pauses=pauses_of(state, name),
+        safe_mode=shown_safe_mode(state, moment, name),
+        sessions=fitting(_sessions(state, moment, name), PART_BYTES),
+        open_actions=fitting(_actions(state, moment, name), PART_BYTES),
+        pending=fitting(map(_request, _oldest(state, name)), PART_BYTES),
+        pending_count=state.approvals.pending_count(name),
         budgets=budgets,
         findings=found,
         measures=measures,
     )
 
 
-def _budgets(engine: EngineState, moment: Moment, name: str) -> Iterator[Budget]:
+def _budgets(state: EngineState, moment: Moment, name: str) -> Iterator[Budget]:
     """Yield the day's budgets of an agent, then those of its chains and sessions."""
-    guard = engine.guards.budget
+    guard = state.guards.budget
     day, *others = guard.of_agent(name, moment.at)
     pending = guard.pending(name)
     yield budget(day, pending)
-    raisable = () if engine.keys.keyless(name) else guard.raisable("agent", name, moment.at)
+    raisable = () if state.keys.keyless(name) else guard.raisable("agent", name, moment.at)
     yield from (budget(one, pending) for one in raisable if one.scope == "share")
     others.sort(key=lambda one: one.account.used, reverse=True)
     yield from (budget(one, pending) for one in others)
 
 
-def _sessions(engine: EngineState, moment: Moment, name: str) -> Iterator[LiveSession]:
-    records = engine.records.transcripts.live(name)
-    standings = engine.guards.budget.of_agent(name, moment.at)
+def _sessions(state: EngineState, moment: Moment, name: str) -> Iterator[LiveSession]:
+    records = state.records.transcripts.live(name)
+    standings = state.guards.budget.of_agent(name, moment.at)
     accounts = {one.id: one.account for one in standings if one.scope == "session"}
-    for session in engine.sessions.live(name):
+    for session in state.sessions.live(name):
         account = accounts.get(session, NOTHING)
         yield LiveSession(
             session=session,
             so_far=_so_far(records.get(session)),
-            rounds=engine.guards.iterations.count(name, session),
+            rounds=state.guards.iterations.count(name, session),
             spent=usd(account.spent),
             reserved=usd(account.reserved),
         )
@@ -101,11 +101,11 @@ def _so_far(record: Record | None) -> SessionSoFar | None:
     )
 
 
-def _actions(engine: EngineState, moment: Moment, name: str) -> Iterator[OpenAction]:
+def _actions(state: EngineState, moment: Moment, name: str) -> Iterator[OpenAction]:
     """Yield what has no outcome yet, newest first."""
-    records = engine.records.transcripts.live(name)
-    for id_ in reversed(engine.actions.under_way(name)[-SHOWN:]):
-        if action := engine.actions.find(name, id_):
+    records = state.records.transcripts.live(name)
+    for id_ in reversed(state.actions.under_way(name)[-SHOWN:]):
+        if action := state.actions.find(name, id_):
             yield OpenAction(
                 id=id_,
                 type=action.type,
@@ -122,8 +122,8 @@ def _text(record: Record | None, id_: str) -> str:
     return entry.description[:ROW_CHARS] if entry else ""
 
 
-def _oldest(engine: EngineState, name: str) -> Iterator[Request]:
-    return islice(engine.approvals.pending(name), MAX_PENDING)
+def _oldest(state: EngineState, name: str) -> Iterator[Request]:
+    return islice(state.approvals.pending(name), MAX_PENDING)
 
 
 def _request(known: Request) -> PendingRequest:

@@ -1,6 +1,7 @@
 """Who is there, what each agent did, and how near it is to its limits."""
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Final, cast, get_args
 
@@ -22,12 +23,11 @@ from safetyd.operators.contract.agent_contract import (
 )
 from safetyd.operators.contract.hold_contract import PauseSource
 from safetyd.operators.views.guard_view import budget
-from safetyd.operators.views.paging import PAGE_BYTES, size_of
+from safetyd.operators.views.paging import PAGE_BYTES, SLICE, in_slices, size_of
 
 FOREMOST: Final = 10  # a screenful, with all else that `status` says
 NEAR: Final = 0.8  # of tokens and iterations; of money it is budget.warn_ratio
 RECENT_S: Final = 3600.0
-SLICE: Final = 50  # agents, in about a millisecond
 SHOWN: Final = 64  # of the actions without an outcome; of more, only the number
 
 Due = Callable[[str], int]
@@ -35,20 +35,20 @@ Rank = Callable[[str], tuple[object, ...]]
 
 
 def agents(
-    engine: EngineState, moment: Moment, wanted: AgentsQuestion
+    state: EngineState, moment: Moment, wanted: AgentsQuestion
 ) -> Generator[None, Moment, AgentsAnswer]:
     """Return the agents that are wanted: at most `limit`, and no more than an answer can carry."""
-    names = yield from _wanted(engine, moment, wanted)
+    names = yield from _wanted(state, moment, wanted)
     total = len(names)
     names = [name for name in names if name > wanted.after] if wanted.after else names
-    due, page, room = due_by(engine.stop.stops), list[AgentSeen](), PAGE_BYTES
+    due, page, room = due_by(state.stop.stops), list[AgentSeen](), PAGE_BYTES
     more = len(names) > wanted.offset + wanted.limit
     for number, name in enumerate(names[wanted.offset :][: wanted.limit], 1):
         if number % SLICE == 0:
             moment = yield
-        if name not in engine.keys.agents:
+        if name not in state.keys.agents:
             continue  # forgotten meanwhile
-        seen = _seen(engine, moment, name, due)
+        seen = _seen(state, moment, name, due)
         room -= size_of(seen)
         if room < 0:
             more = True
@@ -58,10 +58,10 @@ def agents(
 
 
 def _wanted(
-    engine: EngineState, moment: Moment, wanted: AgentsQuestion
+    state: EngineState, moment: Moment, wanted: AgentsQuestion
 ) -> Generator[None, Moment, list[str]]:
     """Return the names of the agents that are wanted, in their order."""
-    known, text = engine.keys.agents, wanted.text.casefold()
+    known, text = state.keys.agents, wanted.text.casefold()
     chosen = (
         name
         for name, agent in known.items()
@@ -70,53 +70,53 @@ def _wanted(
     )
     names = sorted(chosen, reverse=wanted.descending and wanted.sort == "name")
     if wanted.state is not None or wanted.sort != "name":
-        names = yield from _ordered(engine, moment, wanted, names)
+        names = yield from _ordered(state, moment, wanted, names)
     return names
 
 
 def _ordered(
-    engine: EngineState, moment: Moment, wanted: AgentsQuestion, names: Sequence[str]
+    state: EngineState, moment: Moment, wanted: AgentsQuestion, names: Sequence[str]
 ) -> Generator[None, Moment, list[str]]:
     """Look at each of these agents; equals stay in the order of names."""
-    due, rank = due_by(engine.stop.stops), _RANKS[wanted.sort]
-    ranks: dict[str, float] = {}
-    for number, name in enumerate(names, 1):
-        if number % SLICE == 0:
-            moment = yield
-        if name not in engine.keys.agents:
-            continue  # forgotten meanwhile
-        if wanted.state in {None, _state(engine, moment, name, due)}:
-            ranks[name] = rank(engine, moment, name, due)
+    due, rank = due_by(state.stop.stops), _RANKS[wanted.sort]
+
+    def ranked(name: str, moment: Moment) -> Iterator[tuple[str, float]]:
+        known = name in state.keys.agents  # it may be forgotten meanwhile
+        if known and wanted.state in {None, _state(state, moment, name, due)}:
+            yield name, rank(state, moment, name, due)
+
+    ranks = dict((yield from in_slices(names, ranked, moment)))
     return sorted(ranks, key=ranks.__getitem__, reverse=wanted.descending)
 
 
-def foremost(engine: EngineState, moment: Moment) -> Generator[None, Moment, tuple[AgentRow, ...]]:
+def foremost(state: EngineState, moment: Moment) -> Generator[None, Moment, tuple[AgentRow, ...]]:
     """Return those that matter most: stopped, paused, in safe mode, near a limit, unusual of late.
 
     Of equals those come first that were heard last.
     """
-    known, rank = engine.keys.agents, _rank(engine, moment)
-    ranks: dict[str, tuple[object, ...]] = {}
-    for number, name in enumerate(tuple(known), 1):
-        if number % SLICE == 0:
-            moment = yield
+    known, rank = state.keys.agents, _rank(state, moment)
+
+    def ranked(name: str, _moment: Moment) -> Iterator[tuple[str, tuple[object, ...]]]:
         if name in known:
-            ranks[name] = rank(name)
+            yield name, rank(name)
+
+    ranks = dict((yield from in_slices(tuple(known), ranked, moment)))
+    moment = yield
     names = heapq.nlargest(FOREMOST, ranks, key=ranks.__getitem__)
-    due = due_by(engine.stop.stops)
-    return tuple(row_of(engine, moment, name, due) for name in names if name in known)
+    due = due_by(state.stop.stops)
+    return tuple(row_of(state, moment, name, due) for name in names if name in known)
 
 
-def states(engine: EngineState, moment: Moment) -> Generator[None, Moment, dict[AgentState, int]]:
+def states(state: EngineState, moment: Moment) -> Generator[None, Moment, dict[AgentState, int]]:
     """Return how many agents are in each state; what holds an agent back most comes first."""
-    known, due = engine.keys.agents, due_by(engine.stop.stops)
-    counts = dict.fromkeys(_STATES, 0)
-    for number, name in enumerate(tuple(known), 1):
-        if number % SLICE == 0:
-            moment = yield
+    known, due = state.keys.agents, due_by(state.stop.stops)
+
+    def looked(name: str, moment: Moment) -> Iterator[AgentState]:
         if name in known:
-            counts[_state(engine, moment, name, due)] += 1
-    return {state: count for state, count in counts.items() if count}
+            yield _state(state, moment, name, due)
+
+    counts = Counter((yield from in_slices(tuple(known), looked, moment)))
+    return {each: counts[each] for each in _STATES if counts[each]}
 
 
 def due_by(stops: Sequence[Stop]) -> Due:
@@ -128,18 +128,18 @@ def due_by(stops: Sequence[Stop]) -> Due:
     return lambda agent: max(common, own.get(agent, 0))
 
 
-def _seen(engine: EngineState, moment: Moment, name: str, due: Due) -> AgentSeen:
+def _seen(state: EngineState, moment: Moment, name: str, due: Due) -> AgentSeen:
     """Return an agent with the newest of its actions that have no outcome yet."""
-    row, newest = row_of(engine, moment, name, due), engine.actions.under_way(name)[-SHOWN:]
+    row, newest = row_of(state, moment, name, due), state.actions.under_way(name)[-SHOWN:]
     return AgentSeen(**msgspec.structs.asdict(row), open_actions=newest)
 
 
-def row_of(engine: EngineState, moment: Moment, name: str, due: Due) -> AgentRow:
+def row_of(state: EngineState, moment: Moment, name: str, due: Due) -> AgentRow:
     """Return an agent that is known, as it stands."""
-    guards, t, agent = engine.guards, moment.t, engine.keys.agents[name]
-    kernel, standings = guards.safe_mode.status(name, t), _standings(engine, moment, name)
+    guards, t, agent = state.guards, moment.t, state.keys.agents[name]
+    kernel, standings = guards.safe_mode.status(name, t), _standings(state, moment, name)
     sources = tuple(pause.source for pause in guards.pause.pauses(name))
-    near = dict(_near(engine, name, t, standings))
+    near = dict(_near(state, name, t, standings))
     return AgentRow(
         agent=name,
         key=not agent.keyless,
@@ -148,10 +148,10 @@ def row_of(engine: EngineState, moment: Moment, name: str, due: Due) -> AgentRow
         asked=agent.asked,
         blocked=agent.blocked,
         failed=agent.failed,
-        unreported=max(len(engine.actions.under_way(name)) - SHOWN, 0),
+        unreported=max(len(state.actions.under_way(name)) - SHOWN, 0),
         stopped=due(name) > 0,
         pauses=cast("tuple[PauseSource, ...]", sources),
-        state=_state(engine, moment, name, due),
+        state=_state(state, moment, name, due),
         kernel=kernel.state,
         consecutive_errors=kernel.consecutive_errors,
         max_consecutive_errors=kernel.threshold,
@@ -163,55 +163,55 @@ def row_of(engine: EngineState, moment: Moment, name: str, due: Due) -> AgentRow
         anomalies=guards.anomaly.holding(name, t),
         near=tuple(near),
         reached=tuple(limit for limit in near if near[limit]),
-        action=_action(engine, moment, name),
-        last=engine.records.last_decisions.of(name),
+        action=_action(state, moment, name),
+        last=state.records.last_decisions.of(name),
     )
 
 
-def _state(engine: EngineState, moment: Moment, name: str, due: Due) -> AgentState:
+def _state(state: EngineState, moment: Moment, name: str, due: Due) -> AgentState:
     if due(name) > 0:
         return "stopped"
-    if engine.guards.pause.pauses(name):
+    if state.guards.pause.pauses(name):
         return "paused"
-    return cast("AgentState", engine.guards.safe_mode.status(name, moment.t).state)
+    return cast("AgentState", state.guards.safe_mode.status(name, moment.t).state)
 
 
-def _action(engine: EngineState, moment: Moment, name: str) -> CurrentAction | None:
-    newest = engine.actions.newest(name)
+def _action(state: EngineState, moment: Moment, name: str) -> CurrentAction | None:
+    newest = state.actions.newest(name)
     if newest is None:
         return None
     id_, action = newest
     return CurrentAction(id=id_, type=action.type, since_s=round(moment.t - action.t, 3))
 
 
-def _used_today(engine: EngineState, moment: Moment, name: str) -> int:
-    return engine.guards.budget.day_of(name, moment.at).account.used
+def _used_today(state: EngineState, moment: Moment, name: str) -> int:
+    return state.guards.budget.day_of(name, moment.at).account.used
 
 
 _STATES: Final[tuple[AgentState, ...]] = get_args(AgentState)
 _RANKS: Final[Mapping[AgentOrder, Callable[[EngineState, Moment, str, Due], float]]] = {
-    "name": lambda _engine, _moment, _name, _due: 0,  # they are in this order already
-    "state": lambda engine, moment, name, due: _STATES.index(_state(engine, moment, name, due)),
-    "errors": lambda engine, _moment, name, _due: engine.guards.safe_mode.errors(name),
-    "rate": lambda engine, moment, name, _due: engine.guards.rate.agent_level(name, moment.t),
-    "money": lambda engine, moment, name, _due: _used_today(engine, moment, name),
-    "heard": lambda engine, _moment, name, _due: -engine.keys.agents[name].heard_t,
-    "blocked": lambda engine, _moment, name, _due: engine.keys.agents[name].blocked,
+    "name": lambda _state, _moment, _name, _due: 0,  # they are in this order already
+    "state": lambda state, moment, name, due: _STATES.index(_state(state, moment, name, due)),
+    "errors": lambda state, _moment, name, _due: state.guards.safe_mode.errors(name),
+    "rate": lambda state, moment, name, _due: state.guards.rate.agent_level(name, moment.t),
+    "money": lambda state, moment, name, _due: _used_today(state, moment, name),
+    "heard": lambda state, _moment, name, _due: -state.keys.agents[name].heard_t,
+    "blocked": lambda state, _moment, name, _due: state.keys.agents[name].blocked,
 }
 
 
-def _standings(engine: EngineState, moment: Moment, name: str) -> Sequence[Standing]:
+def _standings(state: EngineState, moment: Moment, name: str) -> Sequence[Standing]:
     """Return the fullest chain, the fullest session, and the agent's part of the day."""
-    guard = engine.guards.budget
+    guard = state.guards.budget
     return (*guard.fullest(name, moment.t), guard.day_of(name, moment.at))
 
 
 def _near(
-    engine: EngineState, name: str, t: float, standings: Sequence[Standing]
+    state: EngineState, name: str, t: float, standings: Sequence[Standing]
 ) -> Iterator[tuple[Near, bool]]:
     """Yield the limits that an agent is near, and whether it has reached them."""
-    guards = engine.guards
-    if _nearly_held(engine, name, t):
+    guards = state.guards
+    if _nearly_held(state, name, t):
         yield "errors", False
     level = guards.rate.agent_level(name, t)
     if level <= guards.rate.agent_burst(name) * (1.0 - NEAR):
@@ -219,22 +219,22 @@ def _near(
     rounds, most = guards.iterations.most(name), guards.iterations.limit(name)
     if rounds and rounds >= most * NEAR:
         yield "iterations", rounds >= most
-    warn_ratio = engine.policy.budget.warn_ratio
+    warn_ratio = state.policy.budget.warn_ratio
     for standing in standings:
         if standing.base and standing.account.used >= standing.limit * warn_ratio:
             yield standing.scope, standing.refuses(0)
 
 
-def _nearly_held(engine: EngineState, name: str, t: float) -> bool:
+def _nearly_held(state: EngineState, name: str, t: float) -> bool:
     """Say whether one more error puts an agent in safe mode; in it, errors are not counted."""
-    guard, most = engine.guards.safe_mode, engine.policy.safe_mode.max_consecutive_errors
+    guard, most = state.guards.safe_mode, state.policy.safe_mode.max_consecutive_errors
     errors = guard.errors(name)
     return 0 < errors >= most - 1 and not any(guard.holds(name, t))
 
 
-def _rank(engine: EngineState, moment: Moment) -> Rank:
-    guards = engine.guards
-    stopped = {stop.agent for stop in engine.stop.stops}
+def _rank(state: EngineState, moment: Moment) -> Rank:
+    guards = state.guards
+    stopped = {stop.agent for stop in state.stop.stops}
     held = set(guards.safe_mode.status(None, moment.t).agents)
     unusual = {found.agent for found in guards.anomaly.findings if moment.t - found.t < RECENT_S}
 
@@ -243,9 +243,9 @@ def _rank(engine: EngineState, moment: Moment) -> Rank:
             name in stopped,
             bool(guards.pause.pauses(name)),
             name in held,
-            any(_near(engine, name, moment.t, _standings(engine, moment, name))),
+            any(_near(state, name, moment.t, _standings(state, moment, name))),
             name in unusual or bool(guards.anomaly.holding(name, moment.t)),
-            engine.keys.agents[name].heard_t,
+            state.keys.agents[name].heard_t,
         )
 
     return rank

@@ -9,8 +9,7 @@ from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.guards.anomaly.findings import RANK
 from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.operators.contract.guard_contract import AnomaliesAnswer, AnomaliesQuestion, Finding
-from safetyd.operators.views.agent_view import SLICE
-from safetyd.operators.views.paging import PAGE_BYTES, fitting
+from safetyd.operators.views.paging import PAGE_BYTES, fitting, in_slices
 
 MAX_HOLDING: Final = 500  # agents of which something unusual holds
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
@@ -18,16 +17,16 @@ MEASURES_BYTES: Final = PAGE_BYTES // 2
 
 
 def anomalies(
-    engine: EngineState, moment: Moment, wanted: AnomaliesQuestion
+    state: EngineState, moment: Moment, wanted: AnomaliesQuestion
 ) -> Generator[None, Moment, AnomaliesAnswer]:
     """Return the last findings, what holds now, and the numbers behind them."""
-    guard = engine.guards.anomaly
-    found = findings(engine, wanted.agent)
+    guard = state.guards.anomaly
+    found = findings(state, wanted.agent)
     if wanted.sort == "severity":
         found.sort(key=lambda one: RANK[one.severity], reverse=True)
-    rows = fitting((finding(engine, one) for one in found), FINDINGS_BYTES)
-    holding = yield from _holding(engine, moment, wanted.agent)
-    measures = yield from _measures(engine, found)
+    rows = fitting((finding(state, one) for one in found), FINDINGS_BYTES)
+    holding = yield from _holding(state, moment, wanted.agent)
+    measures = yield from _measures(state, found)
     moment = yield
     held = dict(list(holding.items())[:MAX_HOLDING])
     shown = fitting(measures, MEASURES_BYTES)
@@ -41,13 +40,13 @@ def anomalies(
     )
 
 
-def findings(engine: EngineState, agent: str | None = None) -> list[AnomalyFound]:
+def findings(state: EngineState, agent: str | None = None) -> list[AnomalyFound]:
     """Return the last findings, of all or of one agent, newest first."""
-    newest = reversed(engine.guards.anomaly.findings)
+    newest = reversed(state.guards.anomaly.findings)
     return [found for found in newest if agent in {None, found.agent}]
 
 
-def finding(engine: EngineState, found: AnomalyFound) -> Finding:
+def finding(state: EngineState, found: AnomalyFound) -> Finding:
     return Finding(
         at=found.at,
         rule=found.rule,
@@ -55,36 +54,37 @@ def finding(engine: EngineState, found: AnomalyFound) -> Finding:
         message=found.message,
         agent=found.agent,
         breaker=found.breaker,
-        seen=engine.guards.anomaly.seen(found),
+        seen=state.guards.anomaly.seen(found),
     )
 
 
 def _holding(
-    engine: EngineState, moment: Moment, agent: str | None
+    state: EngineState, moment: Moment, agent: str | None
 ) -> Generator[None, Moment, dict[str, dict[str, int]]]:
     """Return what holds now, by agent and detector."""
-    guard, holding = engine.guards.anomaly, dict[str, dict[str, int]]()
-    for number, name in enumerate(guard.agents if agent is None else (agent,), 1):
-        if number % SLICE == 0:
-            moment = yield
-        if held := guard.holding(name, moment.t):
-            holding[name] = held
-    return holding
+    guard = state.guards.anomaly
+
+    def held(name: str, moment: Moment) -> Iterator[tuple[str, dict[str, int]]]:
+        if found := guard.holding(name, moment.t):
+            yield name, found
+
+    names = guard.agents if agent is None else (agent,)
+    return dict((yield from in_slices(names, held, moment)))
 
 
 def _measures(
-    engine: EngineState, found: Sequence[AnomalyFound]
+    state: EngineState, found: Sequence[AnomalyFound]
 ) -> Generator[None, Moment, list[Measure]]:
     """Return the numbers of each detector that found something, once, in the order of findings."""
     measures: list[Measure] = []
     for about in {(one.agent, one.breaker, one.rule): one for one in found}.values():
         moment = yield
-        measures += _measures_of(engine, about, moment.t)
+        measures += _measures_of(state, about, moment.t)
     return measures
 
 
-def _measures_of(engine: EngineState, found: AnomalyFound, t: float) -> Iterator[Measure]:
-    guard, detector = engine.guards.anomaly, found.rule.removeprefix("anomaly.")
+def _measures_of(state: EngineState, found: AnomalyFound, t: float) -> Iterator[Measure]:
+    guard, detector = state.guards.anomaly, found.rule.removeprefix("anomaly.")
     if found.breaker is not None:
         if trips := guard.trips(found, t):
             yield trips

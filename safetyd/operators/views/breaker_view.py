@@ -17,24 +17,24 @@ from safetyd.operators.views.paging import fitting
 DRAWN: Final = 100  # breakers whose calls are shown one by one
 
 
-def breakers(engine: EngineState, moment: Moment) -> BreakersAnswer:
+def breakers(state: EngineState, moment: Moment) -> BreakersAnswer:
     """Return the breakers."""
-    guard = engine.guards.breaker
+    guard = state.guards.breaker
     tripped = guard.tripped
     found = (*tripped, *reversed(guard.breakers[len(tripped) :]))
     rows = fitting(
-        _drawn(engine, one, moment) if number < DRAWN else breaker(engine, one, moment)
+        _drawn(state, one, moment) if number < DRAWN else breaker(state, one, moment)
         for number, one in enumerate(found)
     )
     return BreakersAnswer(
         ok=True,
         breakers=rows,
         left_out=len(found) - len(rows),
-        limits=engine.policy.breaker,
+        limits=state.policy.breaker,
     )
 
 
-def breaker(engine: EngineState, found: BreakerStatus, moment: Moment) -> Breaker:
+def breaker(state: EngineState, found: BreakerStatus, moment: Moment) -> Breaker:
     """Return a breaker as it stands, without its calls."""
     open_s = None if found.open_t is None else round(moment.t - found.open_t, 3)
     return Breaker(
@@ -47,21 +47,21 @@ def breaker(engine: EngineState, found: BreakerStatus, moment: Moment) -> Breake
         probes_out=found.probes_out,
         keyless=found.keyless,
         open_s=open_s,
-        wait_s=_wait_s(engine, found, open_s),
+        wait_s=_wait_s(state, found, open_s),
         probes_started=found.probes_started,
         probes_succeeded=found.probes_succeeded,
     )
 
 
-def _drawn(engine: EngineState, found: BreakerStatus, moment: Moment) -> Breaker:
-    window_s = engine.policy.breaker.window_s
+def _drawn(state: EngineState, found: BreakerStatus, moment: Moment) -> Breaker:
+    window_s = state.policy.breaker.window_s
     if found.state == "closed":
-        calls = engine.guards.breaker.calls(found.key)
+        calls = state.guards.breaker.calls(found.key)
         window = _window(calls, moment.t, moment.t - window_s)
     else:
-        calls = engine.records.failure_windows.calls(found.key)
+        calls = state.records.failure_windows.calls(found.key)
         window = _window(calls, moment.t, calls[-1].t - window_s if calls else 0.0)
-    return msgspec.structs.replace(breaker(engine, found, moment), window=window)
+    return msgspec.structs.replace(breaker(state, found, moment), window=window)
 
 
 def _window(calls: Sequence[Call], t: float, begun_t: float) -> CallWindow:
@@ -76,7 +76,7 @@ def _window(calls: Sequence[Call], t: float, begun_t: float) -> CallWindow:
     )
 
 
-def _wait_s(engine: EngineState, found: BreakerStatus, open_s: float | None) -> float | None:
+def _wait_s(state: EngineState, found: BreakerStatus, open_s: float | None) -> float | None:
     if open_s is None or found.state != "open":
         return None
-    return max(round(engine.policy.breaker.open_s - open_s, 3), 0.0)
+    return max(round(state.policy.breaker.open_s - open_s, 3), 0.0)

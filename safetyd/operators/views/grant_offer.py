@@ -22,14 +22,14 @@ WORDS_CHARS: Final = 200
 class OfferedGrants:
     """What may be granted with approvals; the last answers are looked up once for all requests."""
 
-    def __init__(self, engine: EngineState) -> None:
-        self._engine = engine
-        self._answered = engine.approvals.answered()[:MOST_LOOKED_AT]
+    def __init__(self, state: EngineState) -> None:
+        self._state = state
+        self._answered = state.approvals.answered()[:MOST_LOOKED_AT]
 
     def __call__(self, known: Request) -> GrantOffer | None:
         """Return what a grant would cover, if the request is about a command that is read."""
         proposal = known.shown
-        shaped = self._engine.reader.shaped(proposal)
+        shaped = self._state.reader.shaped(proposal)
         if shaped is proposal:
             return None
         covered = self._covered(known)
@@ -42,7 +42,7 @@ class OfferedGrants:
 
     def _covered(self, known: Request) -> GrantCoverage:
         """Return what the grant would have covered of what people answered in the last week."""
-        granted = offered(self._engine, known)
+        granted = offered(self._state, known)
         if granted is None:
             return GrantCoverage()
         since = known.asked.at - LOOKED_BACK
@@ -51,12 +51,12 @@ class OfferedGrants:
             for other in self._answered
             if other.agent == known.agent and other.answer is not None and other.answer.at >= since
         )
-        return counted(GrantTrial(self._engine, granted).covered(past))
+        return counted(GrantTrial(self._state, granted).covered(past))
 
 
-def offered(engine: EngineState, known: Request) -> Granted | None:
+def offered(state: EngineState, known: Request) -> Granted | None:
     """Return the grant that an approval of a request would come with, if there can be one."""
     asked = known.asked
     terms = RequestGrantTerms(uses=1, until=asked.at + LOOKED_BACK)
-    granted = from_request(engine, Moment(asked.at, asked.t), known, terms, "safetyd", "cli")
+    granted = from_request(state, Moment(asked.at, asked.t), known, terms, "safetyd", "cli")
     return None if isinstance(granted, str) else granted

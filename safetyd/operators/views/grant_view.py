@@ -17,17 +17,17 @@ from safetyd.operators.contract.grant_contract import (
 from safetyd.operators.views.paging import fitting
 
 
-def grants(engine: EngineState, moment: Moment) -> GrantsAnswer:
+def grants(state: EngineState, moment: Moment) -> GrantsAnswer:
     """Return the grants in force."""
-    live = [grant for grant in engine.grants.live() if not grant.over(moment.at, moment.t)]
+    live = [grant for grant in state.grants.live() if not grant.over(moment.at, moment.t)]
     rows = fitting(map(_grant, live))
     return GrantsAnswer(ok=True, grants=rows, left_out=len(live) - len(rows))
 
 
-def suggestions(engine: EngineState, _moment: Moment) -> SuggestionsAnswer:
+def suggestions(state: EngineState, _moment: Moment) -> SuggestionsAnswer:
     """Return the rules that people might want, with what speaks for each."""
-    taken = [rule.name for rule in engine.policy.rules.custom]
-    found = engine.history.suggestions(taken)
+    taken = [rule.name for rule in state.policy.rules.custom]
+    found = state.history.suggestions(taken)
     rows = fitting(map(_suggestion, found))
     return SuggestionsAnswer(ok=True, suggestions=rows, left_out=len(found) - len(rows))
 

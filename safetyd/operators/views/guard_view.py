@@ -33,11 +33,11 @@ MAX_COMPARED: Final = 32  # unknown types, since to find one like it takes long
 _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 
 
-def budgets(engine: EngineState, moment: Moment) -> BudgetsAnswer:
+def budgets(state: EngineState, moment: Moment) -> BudgetsAnswer:
     """Return what is spent and set aside, and on what it was spent."""
-    standings = list(engine.guards.budget.standings(moment.at))
-    pending = engine.guards.budget.pending()
-    spending = list(engine.guards.budget.spending())
+    standings = list(state.guards.budget.standings(moment.at))
+    pending = state.guards.budget.pending()
+    spending = list(state.guards.budget.spending())
     most_used = heapq.nlargest(MAX_ROWS, standings, key=lambda s: s.account.used)
     dearest = heapq.nlargest(MAX_ROWS, spending, key=lambda spend: spend.spent)
     half = PAGE_BYTES // 2
@@ -60,17 +60,23 @@ def budget(standing: Standing, pending: PendingSums) -> Budget:
     )
 
 
+def keyless_budget(state: EngineState, moment: Moment, pending: PendingSums) -> Budget | None:
+    """Return the share of the day that agents without a key have, if they have one."""
+    found = state.guards.budget.raisable("keyless", "", moment.at)
+    return budget(found[0], pending) if found else None
+
+
 def _spending(spend: Spend) -> Spending:
     return Spending(
         agent=spend.agent, session=spend.session, model=spend.model, spent=usd(spend.spent)
     )
 
 
-def types(engine: EngineState, _moment: Moment) -> TypesAnswer:
+def types(state: EngineState, _moment: Moment) -> TypesAnswer:
     """Return the known types, other names for them, and what agents proposed and nobody knows."""
-    kinds = Kinds(engine.policy.types, engine.policy.profile)
+    kinds = Kinds(state.policy.types, state.policy.profile)
     known, aliases = kinds.known, kinds.aliases()
-    unknown = engine.guards.classify.unknown_types()
+    unknown = state.guards.classify.unknown_types()
     often = sorted(unknown, key=unknown.__getitem__, reverse=True)
     tables = [
         _toml(name, known if number < MAX_COMPARED else {}) for number, name in enumerate(often)
@@ -78,7 +84,7 @@ def types(engine: EngineState, _moment: Moment) -> TypesAnswer:
     return TypesAnswer(
         ok=True,
         types=tuple(_type(known[name], aliases.get(name, ())) for name in sorted(known)),
-        same_as={n: t.same_as for n, t in sorted(engine.policy.types.items()) if t.same_as},
+        same_as={n: t.same_as for n, t in sorted(state.policy.types.items()) if t.same_as},
         unknown=tuple(
             TypeUnknown(type=name, count=unknown[name], toml=toml)
             for name, toml in zip(often, tables, strict=True)

@@ -11,9 +11,8 @@ from safetyd.core.guards.budget.limits import PendingSums, Standing
 from safetyd.core.messages.money import usd
 from safetyd.core.reporting.day_spending import QUARTER_S
 from safetyd.operators.contract.guard_contract import Budget, MoneyAnswer, Projection
-from safetyd.operators.views.agent_view import SLICE
-from safetyd.operators.views.guard_view import budget
-from safetyd.operators.views.paging import PAGE_BYTES, fitting
+from safetyd.operators.views.guard_view import budget, keyless_budget
+from safetyd.operators.views.paging import PAGE_BYTES, SLICE, fitting
 
 DAY_S: Final = 86_400
 RECENT: Final = 4  # whole quarters of an hour, and the one that has begun
@@ -22,9 +21,9 @@ ROWS_BYTES: Final = PAGE_BYTES // 4
 NONE_PENDING: Final = PendingSums(())
 
 
-def money(engine: EngineState, moment: Moment) -> Generator[None, Moment, MoneyAnswer]:
+def money(state: EngineState, moment: Moment) -> Generator[None, Moment, MoneyAnswer]:
     """Return how today's money is spent, and by whom."""
-    guard = engine.guards.budget
+    guard = state.guards.budget
     agents, sessions = list[Standing](), list[Standing]()
     for number, name in enumerate(guard.agents, 1):
         if number % SLICE == 0:
@@ -40,13 +39,13 @@ def money(engine: EngineState, moment: Moment) -> Generator[None, Moment, MoneyA
         moment = yield
         rows.append(_most_used(found, pending))
     today = next(guard.standings(moment.at))
-    series = engine.records.spending.series(moment.at)
+    series = state.records.spending.series(moment.at)
     return MoneyAnswer(
         ok=True,
         at=moment.at,
         today=budget(today, pending),
         purchases=budget(guard.bought_today(moment.at), NONE_PENDING),
-        keyless=_keyless(engine, moment, pending),
+        keyless=keyless_budget(state, moment, pending),
         bucket_s=QUARTER_S,
         series=tuple(map(usd, series)),
         projection=_projection(series, today, moment.at),
@@ -64,11 +63,6 @@ def _used(standings: Iterable[Standing], pending: PendingSums) -> list[Standing]
 def _most_used(standings: Sequence[Standing], pending: PendingSums) -> tuple[Budget, ...]:
     most = heapq.nlargest(MAX_ROWS, standings, key=lambda one: (one.account.used, pending.of(one)))
     return fitting((budget(one, pending) for one in most), ROWS_BYTES)
-
-
-def _keyless(engine: EngineState, moment: Moment, pending: PendingSums) -> Budget | None:
-    found = engine.guards.budget.raisable("keyless", "", moment.at)
-    return budget(found[0], pending) if found else None
 
 
 def _projection(series: Sequence[int], today: Standing, at: datetime) -> Projection:

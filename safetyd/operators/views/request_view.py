@@ -48,35 +48,35 @@ _RISKS: Final = get_args(Risk)
 Offer = Callable[[Request], GrantOffer | None]
 
 
-def pending(engine: EngineState, moment: Moment, wanted: PendingQuestion) -> PendingAnswer:
+def pending(state: EngineState, moment: Moment, wanted: PendingQuestion) -> PendingAnswer:
     """Return what waits for a person, after the request `after`.
 
     That one may have been answered since it was shown.
     """
-    waiting = engine.approvals.pending(wanted.agent)
-    last = engine.approvals.find(wanted.after)
+    waiting = state.approvals.pending(wanted.agent)
+    last = state.approvals.find(wanted.after)
     if last is not None:
         waiting = (known for known in waiting if known.asked.seq > last.asked.seq)
     first = list(islice(waiting, wanted.limit + 1))
-    offer = OfferedGrants(engine) if wanted.grants else _no_offer
-    page = fitting(_row(engine, known, moment, offer) for known in first[: wanted.limit])
+    offer = OfferedGrants(state) if wanted.grants else _no_offer
+    page = fitting(_row(state, known, moment, offer) for known in first[: wanted.limit])
     return PendingAnswer(
         ok=True,
         requests=page,
-        pending=engine.approvals.pending_count(wanted.agent),
-        channels=tuple(engine.policy.telling.channels),
+        pending=state.approvals.pending_count(wanted.agent),
+        channels=tuple(state.policy.telling.channels),
         more=len(page) < len(first),
     )
 
 
 def reviewed(
-    engine: EngineState, moment: Moment, wanted: PendingQuestion
+    state: EngineState, moment: Moment, wanted: PendingQuestion
 ) -> Generator[None, Moment, PendingAnswer]:
     """Return a page of pending requests in the order in which people review them."""
-    waiting = list(engine.approvals.pending())
+    waiting = list(state.approvals.pending())
     agents = Counter(one.agent for one in waiting)
     types = Counter(one.asked.type for one in waiting)
-    around = engine.approvals.find(wanted.around)
+    around = state.approvals.find(wanted.around)
     if around is not None and not around.pending:
         insort(waiting, around, key=lambda one: one.asked.seq)  # where it was
     moment = yield
@@ -87,15 +87,15 @@ def reviewed(
     offset = wanted.offset if place is None else place // wanted.limit * wanted.limit
     offset = min(offset, max(len(ordered) - 1, 0) // wanted.limit * wanted.limit)
     moment = yield
-    offer = OfferedGrants(engine) if wanted.grants else _no_offer
+    offer = OfferedGrants(state) if wanted.grants else _no_offer
     shown = ordered[offset : offset + wanted.limit]
-    page = fitting(_row(engine, known, moment, offer) for known in shown)
+    page = fitting(_row(state, known, moment, offer) for known in shown)
     end = offset + len(page)
     return PendingAnswer(
         ok=True,
         requests=page,
         pending=len(ordered),
-        channels=tuple(engine.policy.telling.channels),
+        channels=tuple(state.policy.telling.channels),
         more=end < len(ordered),
         offset=offset,
         place=place,
@@ -127,19 +127,19 @@ def _by_urgency(
     return [one for rank in sorted(kinds) for alike in kinds[rank].values() for one in alike]
 
 
-def request(engine: EngineState, moment: Moment, named: str) -> RequestAnswer | Refusal:
+def request(state: EngineState, moment: Moment, named: str) -> RequestAnswer | Refusal:
     """Return the card of one request; its id may be cut short as far as it names one."""
-    found = engine.approvals.named(named)
+    found = state.approvals.named(named)
     if len(found) != 1:
         error = "no request has this id" if not found else f"{len(found)} requests begin so"
         return refused("not_found", f"{named}: {error}")
     (known,) = found
-    return RequestAnswer(ok=True, request=details(engine, moment, known))
+    return RequestAnswer(ok=True, request=details(state, moment, known))
 
 
-def history(engine: EngineState, _moment: Moment, page: HistoryQuestion) -> HistoryAnswer:
+def history(state: EngineState, _moment: Moment, page: HistoryQuestion) -> HistoryAnswer:
     """Return how requests ended, after the request `after`."""
-    ended = engine.approvals.answered()
+    ended = state.approvals.answered()
     if page.after:
         ended = list(dropwhile(lambda known: known.id != page.after, ended))[1:]
     rows = fitting(_ended(known) for known in ended[: page.limit])
@@ -147,13 +147,13 @@ def history(engine: EngineState, _moment: Moment, page: HistoryQuestion) -> Hist
 
 
 def details(
-    engine: EngineState, moment: Moment, known: Request, *, grants: bool = True
+    state: EngineState, moment: Moment, known: Request, *, grants: bool = True
 ) -> RequestDetails:
     """Return all that is known of a request; without `grants`, not what may be granted with it."""
     asked = known.asked
-    offer = OfferedGrants(engine) if grants else _no_offer
+    offer = OfferedGrants(state) if grants else _no_offer
     return RequestDetails(
-        **msgspec.structs.asdict(_row(engine, known, moment, offer)),
+        **msgspec.structs.asdict(_row(state, known, moment, offer)),
         state=known.state,
         proposal=asked.proposal,
         verdicts=asked.verdicts,
@@ -166,18 +166,18 @@ def details(
         denied_until=known.denied_until,
         used=known.used,
         claimant=known.claimant,
-        before=tuple(map(_ended, _same_kind(engine, known))),
-        told=tuple(map(_told, engine.outbox.told(known.id))),
-        not_by_web=refusal(known, "web", engine.approve_via(known)) if known.pending else "",
-        not_granted=_not_granted(engine, moment, known) if known.pending and grants else "",
+        before=tuple(map(_ended, _same_kind(state, known))),
+        told=tuple(map(_told, state.outbox.told(known.id))),
+        not_by_web=refusal(known, "web", state.approve_via(known)) if known.pending else "",
+        not_granted=_not_granted(state, moment, known) if known.pending and grants else "",
         change=known.change or UNSET,
     )
 
 
-def _not_granted(engine: EngineState, moment: Moment, known: Request) -> str:
+def _not_granted(state: EngineState, moment: Moment, known: Request) -> str:
     """Return why no grant can be made of a request, by trying to make one."""
     terms = RequestGrantTerms(uses=1, until=moment.at + timedelta(hours=1))
-    made = from_request(engine, moment, known, terms, by="", via="web")
+    made = from_request(state, moment, known, terms, by="", via="web")
     return made if isinstance(made, str) else ""
 
 
@@ -185,7 +185,7 @@ def _no_offer(_known: Request) -> None:
     return None
 
 
-def _row(engine: EngineState, known: Request, moment: Moment, offer: Offer) -> RequestRow:
+def _row(state: EngineState, known: Request, moment: Moment, offer: Offer) -> RequestRow:
     asked, proposal = known.asked, known.asked.proposal
     left_s = None if known.deadline is None else (known.deadline - moment.at).total_seconds()
     headline = strictest(asked.verdicts)
@@ -212,7 +212,7 @@ def _row(engine: EngineState, known: Request, moment: Moment, offer: Offer) -> R
         repeats=known.repeats,
         digest=asked.digest,
         permission=asked.permission,
-        undeliverable=engine.outbox.undeliverable(known.id),
+        undeliverable=state.outbox.undeliverable(known.id),
     )
 
 
@@ -230,10 +230,10 @@ def _told(delivery: Delivery) -> Telling:
     )
 
 
-def _same_kind(engine: EngineState, known: Request, most: int = 5) -> Iterator[Request]:
+def _same_kind(state: EngineState, known: Request, most: int = 5) -> Iterator[Request]:
     """Yield the last answers to the same kind: agent, type and project."""
     wanted = _kind(known)
-    alike = (r for r in engine.approvals.answered() if r is not known and _kind(r) == wanted)
+    alike = (r for r in state.approvals.answered() if r is not known and _kind(r) == wanted)
     return islice(alike, most)
 
 

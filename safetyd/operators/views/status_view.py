@@ -11,7 +11,6 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import LEVELS, Moment
 from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.messages.proposal import Urgency
-from safetyd.operators.contract.guard_contract import Budget
 from safetyd.operators.contract.hold_contract import (
     PauseSource,
     Pausing,
@@ -28,7 +27,7 @@ from safetyd.operators.contract.status_contract import (
 from safetyd.operators.views.agent_view import RECENT_S, due_by, foremost, states
 from safetyd.operators.views.anomaly_view import finding
 from safetyd.operators.views.breaker_view import breaker
-from safetyd.operators.views.guard_view import budget
+from safetyd.operators.views.guard_view import budget, keyless_budget
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 HEARD_S: Final = 60.0
@@ -41,77 +40,66 @@ _URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
 
 
 def status(
-    engine: EngineState, moment: Moment, facts: Callable[[], DaemonFacts]
+    state: EngineState, moment: Moment, facts: Callable[[], DaemonFacts]
 ) -> Generator[None, Moment, StatusAnswer]:
     """Return what is stopped, who has acknowledged it, who is there, and what guards hold back."""
-    most = yield from foremost(engine, moment)
-    counted = yield from states(engine, moment)
-    urgencies = yield from _by_urgency(engine)
+    most = yield from foremost(state, moment)
+    counted = yield from states(state, moment)
+    urgencies = yield from _by_urgency(state)
     moment = yield
-    tripped, recent = engine.guards.breaker.tripped, _recent(engine, moment)
+    tripped, recent = state.guards.breaker.tripped, _recent(state, moment)
+    spending, pending = state.guards.budget, state.guards.budget.pending()
     return StatusAnswer(
         **msgspec.structs.asdict(facts()),
         at=moment.at,
-        mode=engine.policy.mode,
-        profile=engine.policy.profile,
-        policy=engine.policy_digest,
-        seq=engine.seq,
-        stop=standstill(engine, moment),
-        safe_mode=shown_safe_mode(engine, moment, None),
-        paused=engine.guards.pause.agents,
-        pauses=_pauses(engine),
-        today=_today(engine, moment),
-        keyless_today=_keyless(engine, moment),
-        warn_ratio=engine.policy.budget.warn_ratio,
-        breakers=tuple(breaker(engine, one, moment) for one in tripped[:MAX_SHOWN]),
+        mode=state.policy.mode,
+        profile=state.policy.profile,
+        policy=state.policy_digest,
+        seq=state.seq,
+        stop=standstill(state, moment),
+        safe_mode=shown_safe_mode(state, moment, None),
+        paused=state.guards.pause.agents,
+        pauses=_pauses(state),
+        today=budget(next(spending.standings(moment.at)), pending),
+        keyless_today=keyless_budget(state, moment, pending),
+        warn_ratio=state.policy.budget.warn_ratio,
+        breakers=tuple(breaker(state, one, moment) for one in tripped[:MAX_SHOWN]),
         tripped=len(tripped),
-        findings=fitting((finding(engine, one) for one in recent), FINDINGS_BYTES),
+        findings=fitting((finding(state, one) for one in recent), FINDINGS_BYTES),
         found=len(recent),
-        requests=_requests(engine, moment, urgencies),
-        wide_grants=tuple(engine.grants.wide),
-        histories=engine.records.version_history.trouble,
-        agents=len(engine.keys.agents),
+        requests=_requests(state, moment, urgencies),
+        wide_grants=tuple(state.grants.wide),
+        histories=state.records.version_history.trouble,
+        agents=len(state.keys.agents),
         foremost=most,
         agent_states=counted,
     )
 
 
-def safe_mode(engine: EngineState, moment: Moment, agent: str | None) -> SafeModeAnswer:
+def safe_mode(state: EngineState, moment: Moment, agent: str | None) -> SafeModeAnswer:
     """Return how one agent's kernel is or, if None, the most restricted of all."""
-    shown = shown_safe_mode(engine, moment, agent, MAX_HOLDS)
+    shown = shown_safe_mode(state, moment, agent, MAX_HOLDS)
     return SafeModeAnswer(ok=True, **msgspec.structs.asdict(shown))
 
 
 def shown_safe_mode(
-    engine: EngineState, moment: Moment, agent: str | None, most: int = MAX_SHOWN
+    state: EngineState, moment: Moment, agent: str | None, most: int = MAX_SHOWN
 ) -> SafeModeShown:
     """Return the same as a part of other answers."""
-    guard = engine.guards.safe_mode
+    guard = state.guards.safe_mode
     return SafeModeShown(
         **msgspec.structs.asdict(guard.status(agent, moment.t)),
         holds=tuple(islice(guard.holds(agent, moment.t), most)),
     )
 
 
-def _today(engine: EngineState, moment: Moment) -> Budget:
-    guard = engine.guards.budget
-    return budget(next(guard.standings(moment.at)), guard.pending())
-
-
-def _keyless(engine: EngineState, moment: Moment) -> Budget | None:
-    """Return the share of the day that agents without a key have, if they have one."""
-    guard = engine.guards.budget
-    found = guard.raisable("keyless", "", moment.at)
-    return budget(found[0], guard.pending()) if found else None
-
-
-def _pauses(engine: EngineState) -> tuple[Pausing, ...]:
+def _pauses(state: EngineState) -> tuple[Pausing, ...]:
     """Return what pauses the agents that are paused longest."""
-    guard = engine.guards.pause
-    return tuple(one for agent in guard.agents[:MAX_SHOWN] for one in pauses_of(engine, agent))
+    guard = state.guards.pause
+    return tuple(one for agent in guard.agents[:MAX_SHOWN] for one in pauses_of(state, agent))
 
 
-def pauses_of(engine: EngineState, agent: str) -> tuple[Pausing, ...]:
+def pauses_of(state: EngineState, agent: str) -> tuple[Pausing, ...]:
     """Return what pauses one agent, oldest first."""
     return tuple(
         Pausing(
@@ -120,21 +108,21 @@ def pauses_of(engine: EngineState, agent: str) -> tuple[Pausing, ...]:
             by=pause.by,
             reason=pause.reason,
             since=pause.since,
-            request=_ending(engine, agent, pause.source),
+            request=_ending(state, agent, pause.source),
         )
-        for pause in engine.guards.pause.pauses(agent)
+        for pause in state.guards.pause.pauses(agent)
     )
 
 
-def _ending(engine: EngineState, agent: str, source: str) -> str | None:
+def _ending(state: EngineState, agent: str, source: str) -> str | None:
     """Return the pending request whose approval ends a pause, if there is one."""
-    return next((one.id for one in engine.approvals.pending(agent) if one.pauses == source), None)
+    return next((one.id for one in state.approvals.pending(agent) if one.pauses == source), None)
 
 
-def _by_urgency(engine: EngineState) -> Generator[None, Moment, tuple[UrgencyCount, ...]]:
+def _by_urgency(state: EngineState) -> Generator[None, Moment, tuple[UrgencyCount, ...]]:
     """Count pending requests by urgency, the most urgent first."""
     found: dict[Urgency, tuple[int, datetime]] = {}
-    for number, one in enumerate(list(engine.approvals.pending()), 1):
+    for number, one in enumerate(list(state.approvals.pending()), 1):
         if number % SLICE == 0:
             yield
         count, oldest = found.get(one.urgency, (0, one.asked.at))
@@ -146,43 +134,43 @@ def _by_urgency(engine: EngineState) -> Generator[None, Moment, tuple[UrgencyCou
     )
 
 
-def _requests(engine: EngineState, moment: Moment, urgencies: tuple[UrgencyCount, ...]) -> Waiting:
+def _requests(state: EngineState, moment: Moment, urgencies: tuple[UrgencyCount, ...]) -> Waiting:
     """Return how many requests wait for a person, who asks most, and how long the oldest waits."""
-    most, most_pending = engine.approvals.most_insistent()
-    oldest = next(engine.approvals.pending(), None)
+    most, most_pending = state.approvals.most_insistent()
+    oldest = next(state.approvals.pending(), None)
     waited_s = 0.0 if oldest is None else (moment.at - oldest.asked.at).total_seconds()
     return Waiting(
-        pending=engine.approvals.pending_count(),
+        pending=state.approvals.pending_count(),
         oldest_s=round(max(waited_s, 0.0), 1),
         most=most,
         most_pending=most_pending,
-        channels=tuple(engine.policy.telling.channels),
-        down=engine.outbox.down,
-        unnotified=engine.outbox.unnotified(moment.at),
+        channels=tuple(state.policy.telling.channels),
+        down=state.outbox.down,
+        unnotified=state.outbox.unnotified(moment.at),
         by_urgency=urgencies,
     )
 
 
-def _recent(engine: EngineState, moment: Moment) -> list[AnomalyFound]:
+def _recent(state: EngineState, moment: Moment) -> list[AnomalyFound]:
     """Return the anomalies of the last hour, the worst and newest first."""
-    newest = reversed(engine.guards.anomaly.findings)
+    newest = reversed(state.guards.anomaly.findings)
     recent = [found for found in newest if moment.t - found.t < RECENT_S]
     recent.sort(key=lambda found: LEVELS.index(found.severity), reverse=True)
     return recent
 
 
-def standstill(engine: EngineState, moment: Moment) -> Standstill:
+def standstill(state: EngineState, moment: Moment) -> Standstill:
     """Return what is stopped, and which of the agents heard lately know it."""
-    stops = engine.stop.stops
-    agents = engine.keys.agents if stops else {}
+    stops = state.stop.stops
+    agents = state.keys.agents if stops else {}
     heard = {n: agent for n, agent in agents.items() if moment.t - agent.heard_t <= HEARD_S}
     due_of = due_by(stops)
     due = {name: due_of(name) for name in heard}
     return Standstill(
         active=bool(stops),
-        epoch=engine.stop.epoch,
+        epoch=state.stop.epoch,
         stops=tuple(stops),
         acknowledged=tuple(n for n, a in heard.items() if 0 < due[n] <= a.stop_epoch),
         silent=tuple(n for n, a in heard.items() if a.stop_epoch < due[n]),
-        open_actions=engine.actions.total,
+        open_actions=state.actions.total,
     )

@@ -1,12 +1,15 @@
 """What stands at the top of every page: how everything is in one word, and what waits."""
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.kernel import EVERYBODY
+from safetyd.core.guards.pause import Pause
+from safetyd.core.guards.safe_mode import Hold
 from safetyd.core.guards.stop import Stop
-from safetyd.operators.contract.status_contract import TopBarAnswer, TopBarHold
+from safetyd.operators.contract.status_contract import Level, TopBarAnswer, TopBarHold
 from safetyd.operators.views.status_view import standstill
 
 NAMED: Final = 3  # of those who are held
@@ -15,74 +18,60 @@ NAMED: Final = 3  # of those who are held
 NOTHING_HOLDS: Final = TopBarHold(level="NORMAL")
 
 
-def top_bar(engine: EngineState, moment: Moment) -> TopBarAnswer:
-    oldest = next(engine.approvals.pending(), None)
-    hold, *others = (*_holds(engine, moment), NOTHING_HOLDS)
+def top_bar(state: EngineState, moment: Moment) -> TopBarAnswer:
+    oldest = next(state.approvals.pending(), None)
+    hold, *others = (*_holds(state, moment), NOTHING_HOLDS)
     return TopBarAnswer(
         ok=True,
         at=moment.at,
-        seq=engine.seq,
+        seq=state.seq,
         hold=hold,
         others=tuple(others[:-1]),
-        pending=engine.approvals.pending_count(),
+        pending=state.approvals.pending_count(),
         oldest_at=None if oldest is None else oldest.asked.at,
-        agents=len(engine.keys.agents),
-        standstill=standstill(engine, moment),
+        agents=len(state.keys.agents),
+        standstill=standstill(state, moment),
     )
 
 
 def stopped(stops: tuple[Stop, ...]) -> TopBarHold | None:
     """Return what the stops hold, None if there are none; everybody's count most."""
-    if not stops:
-        return None
     common = [stop for stop in stops if stop.agent is None]
-    first = (common or list(stops))[0]
-    names = () if common else tuple(dict.fromkeys(stop.agent or "" for stop in stops))
-    return TopBarHold(
-        level="STOPPED",
-        agents=names[:NAMED],
-        more=max(len(names) - NAMED, 0),
-        since=first.since,
-        by=first.by,
-        why=first.reason,
-    )
+    names = () if common else tuple(stop.agent or "" for stop in stops)
+    return _hold("STOPPED", names, common or stops)
 
 
-def _holds(engine: EngineState, moment: Moment) -> list[TopBarHold]:
+def _holds(state: EngineState, moment: Moment) -> list[TopBarHold]:
     """Return what holds, the strictest first: a stop of one agent holds less than safe mode."""
-    common = tuple(stop for stop in engine.stop.stops if stop.agent is None)
-    single = tuple(stop for stop in engine.stop.stops if stop.agent is not None)
-    found = (stopped(common), _safe_mode(engine, moment), stopped(single), _paused(engine))
+    common = tuple(stop for stop in state.stop.stops if stop.agent is None)
+    single = tuple(stop for stop in state.stop.stops if stop.agent is not None)
+    found = (stopped(common), _safe_mode(state, moment), stopped(single), _paused(state))
     return [hold for hold in found if hold is not None]
 
 
-def _safe_mode(engine: EngineState, moment: Moment) -> TopBarHold | None:
-    holds = list(engine.guards.safe_mode.holds(None, moment.t))
-    if not holds:
-        return None
-    first = holds[0]
-    held = tuple(dict.fromkeys(hold.agent for hold in holds))
-    names = () if EVERYBODY in held else held
-    return TopBarHold(
-        level="SAFE MODE",
-        agents=names[:NAMED],
-        more=max(len(names) - NAMED, 0),
-        since=first.since,
-        by=first.by,
-        why=first.reason,
-    )
+def _safe_mode(state: EngineState, moment: Moment) -> TopBarHold | None:
+    holds = list(state.guards.safe_mode.holds(None, moment.t))
+    held = tuple(hold.agent for hold in holds)
+    return _hold("SAFE MODE", () if EVERYBODY in held else held, holds)
 
 
-def _paused(engine: EngineState) -> TopBarHold | None:
-    guard = engine.guards.pause
-    if not guard.agents:
+def _paused(state: EngineState) -> TopBarHold | None:
+    guard = state.guards.pause
+    return _hold("PAUSED", guard.agents, guard.pauses(guard.agents[0]) if guard.agents else ())
+
+
+def _hold(
+    level: Level, names: Iterable[str], causes: Sequence[Stop | Hold | Pause]
+) -> TopBarHold | None:
+    """Return a hold with the first of its causes, None if there is no cause."""
+    if not causes:
         return None
-    first = guard.pauses(guard.agents[0])[0]
+    agents = tuple(dict.fromkeys(names))
     return TopBarHold(
-        level="PAUSED",
-        agents=guard.agents[:NAMED],
-        more=max(len(guard.agents) - NAMED, 0),
-        since=first.since,
-        by=first.by,
-        why=first.reason,
+        level=level,
+        agents=agents[:NAMED],
+        more=max(len(agents) - NAMED, 0),
+        since=causes[0].since,
+        by=causes[0].by,
+        why=causes[0].reason,
     )

@@ -8,8 +8,8 @@ from safetyd.core.events.guard_events import AnomalyFound, BreakerMoved
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
 from safetyd.operators.contract.guard_contract import AnomaliesQuestion
-from safetyd.operators.views.agent_view import SLICE
 from safetyd.operators.views.anomaly_view import anomalies
+from safetyd.operators.views.paging import SLICE
 from tests.operators.views.view_reader import encoded, plain, played, whole
 from tests.story import at, play, propose, report, tick
 

@@ -5,8 +5,8 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.telemetry import Iteration
 from safetyd.core.policy import Policy
-from safetyd.operators.views.agent_view import SLICE
 from safetyd.operators.views.limit_view import limits
+from safetyd.operators.views.paging import SLICE
 from tests.operators.views.view_reader import encoded, plain, played, whole
 from tests.story import play, propose, report
 

@@ -8,8 +8,8 @@ from safetyd.core.events.decision_events import Reported
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
-from safetyd.operators.views.agent_view import SLICE
 from safetyd.operators.views.money_view import MAX_ROWS, money
+from safetyd.operators.views.paging import SLICE
 from tests.operators.views.view_reader import encoded, plain, played, whole
 from tests.story import play, propose, report
 

@@ -17,8 +17,12 @@ from msgspec.structs import replace
 
 from safetyd.core.recipients import ChannelKind, QuietHours, Recipient, TellingConfig
 from safetyd.notify.channel import ChannelTable, PersonalTable, Problems
-from safetyd.notify.channel_config import PERSONAL, NotificationsConfig, RecipientConfig
-from safetyd.notify.registry import CHANNELS
+from safetyd.notify.channel_config import (
+    CHANNELS,
+    PERSONAL,
+    NotificationsConfig,
+    RecipientConfig,
+)
 
 EVERYONE: Final = "everyone"
 OPERATOR: Final = "operator"

@@ -6,6 +6,8 @@ is the name of the table. An opened `Channel` renders and sends; its worker retr
 deadlines and limits.
 """
 
+import logging
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -39,6 +41,8 @@ Hints = tuple[tuple[str, str], ...]
 To = str | tuple[str, ...]
 Problems = Iterator[tuple[str, str]]  # a key, and what is wrong with it
 Answer = TypeVar("Answer")
+
+log = logging.getLogger("safetyd.notify")
 
 
 class Unavailable(Exception):
@@ -89,31 +93,44 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ambiguous_tries: int | None = None  # retries after a try that may have arrived
 
 
-class Channel:
+class Channel(ABC):
     """An open channel. Only `send` is needed; the rest is for channels that people answer on."""
 
     name: str
     limits: Limits
     refused = 0  # answers of people who may not give them
 
+    @abstractmethod
     async def send(self, notice: Notice) -> Receipt:
         """Hand a message over; raise one of the three errors above if that fails.
 
         A try may be cancelled at any moment; the next one must find the channel usable.
         """
-        raise NotImplementedError
 
-    async def run(self) -> None:
+    async def run(self) -> None:  # noqa: B027 - optional
         """Do the channel's own work while it is open, such as polling for answers."""
 
-    def observe(self, events: Sequence[Event]) -> None:
+    def observe(self, events: Sequence[Event]) -> None:  # noqa: B027 - optional
         """See durable events; must not wait."""
 
-    def shown(self, delivery: str) -> None:
+    def shown(self, delivery: str) -> None:  # noqa: B027 - optional
         """Record that a helper shows a message."""
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027 - optional
         """Release connections."""
+
+
+class BrokenChannel(Channel):
+    """A channel that cannot be opened; each message to it fails with the reason."""
+
+    limits = Limits(deadline_s=1.0)
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name = name
+        self.why = why
+
+    async def send(self, notice: Notice) -> Receipt:  # noqa: ARG002 - it goes nowhere
+        raise Misconfigured(self.why)
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +172,13 @@ class Hook(NamedTuple):
     handle: "Callable[[web.Request], Awaitable[web.StreamResponse]]"
 
 
-class ChannelTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AbstractStruct(msgspec.StructMeta, ABCMeta):
+    """Let a struct have abstract methods."""
+
+
+class ChannelTable(
+    msgspec.Struct, metaclass=AbstractStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
     """One `[notifications.<channel>]` table. Secrets are in files that it names."""
 
     enabled: bool = False
@@ -186,13 +209,13 @@ class ChannelTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Yield a key and what is wrong with it, for each mistake that has the right shape."""
         yield from ()
 
+    @abstractmethod
     async def open(self, name: str, context: ChannelContext) -> Channel:
         """Read secrets, load libraries and return the channel, or raise `Misconfigured`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def preview(self, notice: Notice) -> Preview:
         """Return what a message looks like on this channel."""
-        raise NotImplementedError
 
     async def check(self, read: Callable[[str], str]) -> str:  # noqa: ARG002
         """Ask the provider whether these settings work; `read` returns the secret in a file.
@@ -218,9 +241,18 @@ class PersonalTable(ChannelTable, frozen=True, kw_only=True):
         return ((self.to,) if self.to else ()) if isinstance(self.to, str) else self.to
 
     @classmethod
+    @abstractmethod
     def wrong_address(cls, address: str) -> str:
         """Return what is wrong with an address, nothing if it may be one."""
-        raise NotImplementedError
+
+
+async def opened(name: str, table: ChannelTable, context: ChannelContext) -> Channel:
+    """Return a channel, or a broken one if it cannot be opened."""
+    try:
+        return await table.open(name, context)
+    except Misconfigured as exc:
+        log.warning("channel %s cannot be used: %s", name, exc)
+        return BrokenChannel(name, str(exc))
 
 
 def secret(file: str, directories: Iterable[Path]) -> str:

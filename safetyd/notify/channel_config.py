@@ -1,11 +1,20 @@
-"""Settings of notifications: what all channels share, a table for each channel, and recipients."""
+"""Settings of notifications: what all channels share, a table for each channel, and recipients.
 
-from collections.abc import Iterator, Mapping
+A folder of `notify` with a `channel.py` is a channel; another distribution adds one with an entry
+point.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+import safetyd.notify
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.recipients import (
     BatchMode,
@@ -16,9 +25,9 @@ from safetyd.core.recipients import (
     TellingConfig,
     TimeOfDay,
 )
-from safetyd.notify.channel import ChannelTable, PersonalTable
-from safetyd.notify.registry import CHANNELS
+from safetyd.notify.channel import ChannelTable, Misconfigured, PersonalTable, Problems, secret
 
+PLUGINS: Final = "safetyd.channels"  # entry points of other distributions
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 AnyTable = TypeVar("AnyTable", bound=ChannelTable)
 
@@ -26,6 +35,22 @@ AnyTable = TypeVar("AnyTable", bound=ChannelTable)
 _USUAL: Final = TellingConfig()
 _NIGHT: Final = QuietHours()
 
+
+def _found() -> Iterator[tuple[str, type[ChannelTable]]]:
+    """Yield the folders here that are channels, and the channels that other packages bring."""
+    for folder in pkgutil.iter_modules(safetyd.notify.__path__):
+        if folder.ispkg:
+            package = importlib.import_module(f"safetyd.notify.{folder.name}")
+            if any(module.name == "channel" for module in pkgutil.iter_modules(package.__path__)):
+                yield folder.name, importlib.import_module(f"{package.__name__}.channel").CHANNEL
+    for plugin in entry_points(group=PLUGINS):
+        yield plugin.name, plugin.load()
+
+
+# Every channel by the name of its table, in the order of preference.
+CHANNELS: Final[Mapping[str, type[ChannelTable]]] = dict(
+    sorted(_found(), key=lambda found: (found[1].rank, found[0]))
+)
 RANKED: Final = 50  # channels below this rank are in the default order
 PERSONAL: Final[Mapping[str, type[PersonalTable]]] = {
     name: table for name, table in CHANNELS.items() if issubclass(table, PersonalTable)
@@ -63,6 +88,17 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     def of(self, kind: type[AnyTable]) -> AnyTable:
         """Return the table of one channel."""
         return next(table for _, table in self.channels() if isinstance(table, kind))
+
+    def missing_secrets(self, directories: Iterable[Path]) -> Problems:
+        """Yield the setting and the reason, for each file that a channel needs and cannot use."""
+        looked_in = tuple(directories)
+        for key, table in self.tables():
+            for setting in table.secret_files if table.enabled else ():
+                if file := getattr(table, setting):
+                    try:
+                        secret(file, looked_in)
+                    except Misconfigured as exc:
+                        yield f"notifications.{key}.{setting}", str(exc)
 
 
 class RecipientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -17,14 +17,14 @@ from safetyd.core.events.notification_events import Announced, Note, Unparked
 from safetyd.host import secret_directories
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.notify.address_book import Tables, address_of
-from safetyd.notify.channel import CarryOut, Channel, ChannelContext, Hook
+from safetyd.notify.channel import CarryOut, Channel, ChannelContext, Hook, opened
+from safetyd.notify.channel_config import CHANNELS
 from safetyd.notify.channel_templates import TEMPLATES, ChannelTemplates
 from safetyd.notify.compose import Composer, Destination
 from safetyd.notify.delivery.dispatch import Dispatch
 from safetyd.notify.links.link_issuer import LinkIssuer
 from safetyd.notify.outbox_control import OutboxControl
 from safetyd.notify.preview import Previews
-from safetyd.notify.registry import CHANNELS, open_channels
 from safetyd.operators.contract.notification_contract import (
     ChannelsQuestion,
     DropCommand,
@@ -163,9 +163,9 @@ class Notifier:
 
     async def _open_channels(self, only: Iterable[str] | None) -> Mapping[str, Channel]:
         """Open these channels, or all that are configured."""
-        settings = self._settings
-        names = settings.channels if only is None else only
-        return await open_channels(names, settings.tables.notifications, self._context)
+        names = self._settings.channels if only is None else only
+        tables = dict(self._settings.tables.notifications.channels())
+        return {name: await opened(name, tables[name], self._context) for name in names}
 
     def _destination(self, recipient: str, channel: str) -> Destination:
         tables = self._settings.tables

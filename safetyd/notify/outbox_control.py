@@ -6,20 +6,16 @@ Each is checked when it is read and planned when its turn comes, as all commands
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
-from safetyd.core.events.notification_events import (
-    Announced,
-    Note,
-    NotTold,
-    Unparked,
-)
+from safetyd.core.events.notification_events import Announced, Note, NotTold, Unparked
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, Plan
+from safetyd.notify.delivery.dispatch import Dispatch
 from safetyd.operators.contract.notification_contract import (
     ChannelRow,
     ChannelsAnswer,
@@ -46,28 +42,12 @@ from safetyd.operators.views.paging import fitting
 TEST: Final = "This is a test: nothing is waiting for you. Open the link to see that it leads back."
 
 
-class ChannelWorkers(Protocol):
-    """What the control needs of who delivers."""
-
-    def states(self) -> list[ChannelState]: ...
-
-    def retry(self, deliveries: list[Delivery]) -> None: ...
-
-    def mend(self, channels: set[str]) -> None: ...
-
-    def tried(self, delivery: Delivery) -> tuple[int, str]: ...
-
-    def drop(self, delivery: Delivery) -> None: ...
-
-    def shown(self, delivery: str) -> None: ...
-
-
 class OutboxControl:
     """The commands and questions about messages, by their names."""
 
     def __init__(
         self,
-        workers: ChannelWorkers,
+        workers: Dispatch,
         opened: Callable[[str], datetime | None],
         link: Callable[[str, str, str], str],
     ) -> None:
@@ -113,8 +93,7 @@ class OutboxControl:
                 and (delivery.id == command.id or delivery.channel == command.channel)
             ]
             if command.id and not found:
-                error = f"{command.id}: no such message waits; see `safetyd notify outbox`"
-                return Carried((), refused("not_found", error))
+                return Carried((), _not_waiting(command.id))
             if not found:
                 self._workers.mend({command.channel})
             self._workers.retry(found)
@@ -128,8 +107,7 @@ class OutboxControl:
         def plan(engine: EngineState, moment: Moment) -> Carried[Dropped | Refusal]:
             found = engine.outbox.find(command.id)
             if found is None or found.state not in {"open", "parked"}:
-                error = f"{command.id}: no such message waits; see `safetyd notify outbox`"
-                return Carried((), refused("not_found", error))
+                return Carried((), _not_waiting(command.id))
             self._workers.drop(found)
             dropped = NotTold(
                 at=moment.at,
@@ -232,6 +210,10 @@ def _stuck(state: ChannelState) -> bool:
     """Say whether what waits for a channel does so because the last try failed."""
     waits = state.waiting_high + state.waiting_normal and not state.under_way
     return bool(waits) and (state.next_try_s is None or state.next_try_s > 0)
+
+
+def _not_waiting(id_: str) -> Refusal:
+    return refused("not_found", f"{id_}: no such message waits; see `safetyd notify outbox`")
 
 
 def _lanes(engine: EngineState, command: TestCommand) -> Iterator[LaneRow]:

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from safetyd.notify.registry import CHANNELS
+from safetyd.notify.channel_config import CHANNELS
 from tests.checkout import ROOT
 
 SAFETYD: Final = ROOT / "safetyd"

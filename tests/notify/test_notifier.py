@@ -239,7 +239,7 @@ async def test_an_sms_says_where_to_report_if_that_is_public_and_is_asked_about_
         async with rig.at_work():
             rig.wired.asks()
             (delivery,) = rig.wired.passes()
-            await rig.wired.rest()
+            await until(lambda: delivery.provider_id)
             phones.statuses[delivery.provider_id] = "delivered"
             rig.wired.clock.t += 60
             await until(lambda: delivery.state == "delivered")

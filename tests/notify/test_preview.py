@@ -74,7 +74,7 @@ def test_other_channels_are_shown_with_their_title(channel: str) -> None:
 def test_every_channel_previews_without_the_library_that_sends() -> None:
     script = """
 import sys
-from safetyd.notify.registry import CHANNELS
+from safetyd.notify.channel_config import CHANNELS
 from tests.notify.message_samples import notice, whole_topic
 given = {"apprise": {"name": "team", "url_file": "f"}}
 for name, table in CHANNELS.items():

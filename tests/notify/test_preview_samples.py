@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from safetyd.core.recipients import QuietHours
-from safetyd.notify.channel_config import NotificationsConfig
+from safetyd.notify.channel_config import CHANNELS, NotificationsConfig
 from safetyd.notify.preview import Previews
-from safetyd.notify.registry import CHANNELS
 from safetyd.operators.contract.notification_contract import PreviewQuestion
 from safetyd.operators.replies import Refusal
 from safetyd.operators.views.paging import PAGE_BYTES

@@ -7,7 +7,7 @@ from safetyd.console.render.layout import indented, table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
 from safetyd.core.text.visible_text import visible
-from safetyd.notify.registry import CHANNELS
+from safetyd.notify.channel_config import CHANNELS
 from safetyd.operators.contract.notification_contract import (
     ChannelRow,
     ChannelsAnswer,

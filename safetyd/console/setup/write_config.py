@@ -22,7 +22,6 @@ from safetyd.daemon.config import Config, ConfigError, parse
 from safetyd.host import CONFIG, own_config, secret_directories, write_whole
 from safetyd.notify.desktop.channel import DesktopConfig
 from safetyd.notify.email.channel import EmailConfig
-from safetyd.notify.registry import missing_secrets
 
 MAX_PATH_CHARS: Final = 4096
 _TOLD: Final = {
@@ -115,7 +114,7 @@ def _write(place: ConfigPlace, text: str, *, force: bool) -> Config:
 def _steps(place: ConfigPlace, config: Config) -> Iterator[str]:
     """Yield what to type next."""
     telling = config.notifications
-    if any(missing_secrets(telling, secret_directories(place.data_dir))):
+    if any(telling.missing_secrets(secret_directories(place.data_dir))):
         secret = place.data_dir / telling.of(EmailConfig).password_file
         yield f"{_FROM_KEYBOARD} {shlex.quote(str(secret))}"
     if _reloads(place):

@@ -27,7 +27,6 @@ from safetyd.daemon.project_files import with_files
 from safetyd.extras.file_history.service.histories import DIRECTORY, history_problems
 from safetyd.host import NoSecret, read_secret, secret_directories
 from safetyd.notify.address_book import warnings as telling_warnings
-from safetyd.notify.registry import missing_secrets
 
 Table = Mapping[str, object]
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -146,7 +145,7 @@ def check(file: Path | None, directory: str | None, *, as_json: bool) -> None:
 
 
 def _missing_secrets(loaded: Config, directories: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    yield from missing_secrets(loaded.notifications, directories)
+    yield from loaded.notifications.missing_secrets(directories)
     if file := loaded.outlets.postgres.dsn_file:
         try:
             read_secret(file, directories)

@@ -20,6 +20,7 @@ import msgspec
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.text.visible_text import printable_line
 from safetyd.notify.channel import Channel, Misconfigured, Receipt, Unavailable, Undeliverable
+from safetyd.notify.compose import NotNow
 from safetyd.notify.delivery.channel_breaker import ChannelBreaker
 from safetyd.notify.delivery.retry_queue import QueuedDelivery, SendTurns, delay_s, spent
 from safetyd.notify.message import Notice
@@ -33,7 +34,6 @@ _after_host = re.compile(r"(\b\w[\w+.-]{0,19}://)(?:[^\s/?#]*@)?([^\s/?#@]*)\S*"
 daemon_log = logging.getLogger("safetyd")
 log = logging.getLogger("safetyd.notify")
 SLEEP_S: Final = 30.0  # at most, so that a machine that was suspended notices
-Unsent = Literal["cancelled", "expired", "quiet"]
 End = Literal["dead", "parked", "cancelled", "expired", "quiet"]
 
 
@@ -72,7 +72,7 @@ def one_line(error: object) -> str:
 class Dispatcher(Protocol):
     """Whom workers ask for messages and report to. Only `compose` waits."""
 
-    async def compose(self, delivery: str, *, again: bool) -> Notice | Unsent | None:
+    async def compose(self, delivery: str, *, again: bool) -> Notice | NotNow | None:
         """Return the message as it is now, or why it is not to be sent; None: it is gone.
 
         Everything that it mentions is in the journal. Raises `Undeliverable` if it has no words.

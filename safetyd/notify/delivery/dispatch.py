@@ -6,7 +6,7 @@ restart, and after a reload, everything that nobody has reported on is handed ov
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import anyio
 
@@ -14,7 +14,6 @@ from safetyd.clock import Clock
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, Told
-from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import (
     Carried,
@@ -24,11 +23,10 @@ from safetyd.journal.mailbox import (
     Make,
     Unanswered,
 )
-from safetyd.notify.channel import Channel, Receipt, Undeliverable
+from safetyd.notify.channel import BrokenChannel, Channel, Receipt, Undeliverable
 from safetyd.notify.compose import Composer, NotNow
-from safetyd.notify.delivery.channel_worker import ChannelWorker
+from safetyd.notify.delivery.channel_worker import ChannelWorker, End
 from safetyd.notify.message import Notice
-from safetyd.notify.registry import BrokenChannel
 from safetyd.operators.contract.notification_contract import ChannelState
 
 CLOSE_S: Final = 2.0
@@ -39,30 +37,15 @@ log = logging.getLogger("safetyd.notify")
 OpenChannels = Callable[[Iterable[str] | None], Awaitable[Mapping[str, Channel]]]
 
 
-class Handover(NamedTuple):
-    """A message that a channel is to send."""
-
-    delivery: str
-    channel: str
-    recipient: str
-    urgency: Urgency
-
-
 class _Unreported(NamedTuple):
     """What nobody has reported on, and the channels that were last reported as down."""
 
-    down: frozenset[str]
-    deliveries: tuple[Handover, ...]
-
-
-def handover(delivery: Delivery) -> Handover:
-    return Handover(delivery.id, delivery.channel, delivery.recipient, delivery.urgency)
+    down: tuple[str, ...]
+    deliveries: tuple[Delivery, ...]
 
 
 def _unreported(state: EngineState, _moment: Moment) -> Carried[_Unreported]:
-    outbox = state.outbox
-    found = _Unreported(frozenset(outbox.down), tuple(map(handover, outbox.open())))
-    return Carried((), found)
+    return Carried((), _Unreported(state.outbox.down, tuple(state.outbox.open())))
 
 
 class Dispatch:
@@ -106,7 +89,7 @@ class Dispatch:
                 for name, channel in self._channels.items()
             }
             for delivery in found.deliveries:
-                self._hand_over(delivery, again=True)
+                self._hand_over(delivery.id, delivery, again=True)
             begun.set()
 
         # What becomes due after this question is handed over to the workers that its answer makes.
@@ -116,7 +99,8 @@ class Dispatch:
             for name, worker in self._workers.items():
                 tasks.start_soon(worker.run)
                 tasks.start_soon(self._serve, name)
-                _park_broken(worker, self._channels[name])
+                if isinstance(channel := self._channels[name], BrokenChannel):
+                    worker.park(channel.why)
             tasks.start_soon(self._mend_channels)
             await self._changed.wait()
             tasks.cancel_scope.cancel()
@@ -155,9 +139,7 @@ class Dispatch:
         """Hand over what is due; an outlet of the journal."""
         for event in events:
             if type(event) is Due:
-                self._hand_over(
-                    Handover(event.delivery, event.channel, event.recipient, event.urgency)
-                )
+                self._hand_over(event.delivery, event)
         for name, channel in self._channels.items():
             try:
                 channel.observe(events)
@@ -173,7 +155,7 @@ class Dispatch:
         """Try again what an error of its channel had stopped."""
         self.mend({delivery.channel for delivery in deliveries})
         for delivery in deliveries:
-            self._hand_over(handover(delivery))
+            self._hand_over(delivery.id, delivery)
 
     def mend(self, channels: set[str]) -> None:
         """Let channels try without further delay what waits for them.
@@ -233,14 +215,7 @@ class Dispatch:
 
         self._report(made)
 
-    def not_told(
-        self,
-        delivery: str,
-        channel: str,
-        state: Literal["dead", "parked", "cancelled", "expired", "quiet"],
-        error: str,
-        attempts: int,
-    ) -> None:
+    def not_told(self, delivery: str, channel: str, state: End, error: str, attempts: int) -> None:
         def made(engine: EngineState, moment: Moment) -> NotTold | None:
             found = engine.outbox.find(delivery)
             if found is None or not found.under_way:
@@ -266,10 +241,10 @@ class Dispatch:
     def _t(self) -> float:
         return self._clock.now().t
 
-    def _hand_over(self, due: Handover, *, again: bool = False) -> None:
+    def _hand_over(self, delivery: str, due: Due | Delivery, *, again: bool = False) -> None:
         # What has no worker yet is handed over when its channel is open.
         if worker := self._workers.get(due.channel):
-            worker.put(due.delivery, due.urgency, due.recipient, again=again)
+            worker.put(delivery, due.urgency, due.recipient, again=again)
 
     def _report(self, make: Make) -> None:
         self._mailbox.put(EventEnvelope(make, _nothing))
@@ -279,12 +254,6 @@ async def _close(channels: Iterable[Channel]) -> None:
     for channel in channels:
         with anyio.move_on_after(CLOSE_S, shield=True):
             await channel.close()
-
-
-def _park_broken(worker: ChannelWorker, channel: Channel) -> None:
-    """Let it be known at once that a channel cannot work."""
-    if isinstance(channel, BrokenChannel):
-        worker.park(channel.why)
 
 
 def _nothing() -> None:

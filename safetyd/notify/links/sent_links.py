@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from safetyd.core.outbox.deliveries import Delivery
+from safetyd.core.outbox.outbox import Outbox
 from safetyd.notify.links.signing_keys import LINK_TIME
 from safetyd.notify.links.tokens import MESSAGE_BYTES, Signer
 
@@ -12,14 +13,6 @@ LIST_TIME: Final = timedelta(days=1)
 MAX_NOTED: Final = 20_000  # as many messages as the outbox keeps, under two keys
 
 _OPENED: Final = frozenset({"request", "reminder", "last_call", "expired", "test"})
-
-
-class SentMessages(Protocol):
-    """What is asked of the outbox."""
-
-    def find(self, delivery: str) -> Delivery | None: ...
-
-    def revoked(self, delivery: str, request_id: str) -> bool: ...
 
 
 class SentLink(NamedTuple):
@@ -66,7 +59,7 @@ class SentLinks:
         for message in reversed(list(messages)):
             self.note(message.id, message.recipient)
 
-    def find(self, outbox: SentMessages, token_id: bytes, does: str = "") -> SentLink | None:
+    def find(self, outbox: Outbox, token_id: bytes, does: str = "") -> SentLink | None:
         """Return what a token opens, None if it was revoked or nobody remembers its message.
 
         The token of a button was made for what it `does` before the request's id.
@@ -83,7 +76,7 @@ class SentLinks:
 
 
 def _live(
-    outbox: SentMessages, message: Delivery, ref: str, opened: Mapping[str, bool]
+    outbox: Outbox, message: Delivery, ref: str, opened: Mapping[str, bool]
 ) -> SentLink | None:
     if outbox.revoked(message.id, ref):
         return None

@@ -1,7 +1,7 @@
 """Whether messages arrived that a provider had only accepted: asked a few times, then let be."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final, Literal
 
 import anyio
 
@@ -17,22 +17,14 @@ LOOK_S: Final = 15.0
 LET_BE_S: Final = 86_400.0  # after which nobody asks, also not after a restart
 
 
-class Traceable(Protocol):
-    """A channel that can be asked later."""
-
-    async def state_of(self, sid: str) -> Arrival | None: ...
-
-
 class DeliveryReports:
-    """Asks a channel about its messages that nobody has reported on."""
+    """Asks about messages that nobody has reported on; `state_of` returns that of a provider id."""
 
     def __init__(
-        self,
-        mailbox: Mailbox,
-        channel: Traceable,
+        self, mailbox: Mailbox, state_of: Callable[[str], Awaitable[Arrival | None]]
     ) -> None:
         self._mailbox = mailbox
-        self._channel = channel
+        self._state_of = state_of
         self._asked: dict[str, int] = {}  # how often, by delivery
 
     async def run(self) -> None:
@@ -44,7 +36,7 @@ class DeliveryReports:
         """Ask about every message whose time to be asked about has come."""
         for id_, provider_id in await self._mailbox.ask(self._due):
             self._asked[id_] = self._asked.get(id_, 0) + 1
-            state = await self._channel.state_of(provider_id)
+            state = await self._state_of(provider_id)
             if state is not None:
                 plan = arrived(provider_id, state)
                 self._mailbox.put(CommandEnvelope(plan, lambda _answer: None, lambda: None))

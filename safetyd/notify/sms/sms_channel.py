@@ -85,7 +85,7 @@ class Sms(Channel):
     ) -> None:
         self._config = config
         self._messages = messages
-        self._reports = DeliveryReports(context.mailbox, self)
+        self._reports = DeliveryReports(context.mailbox, self.state_of)
         url = context.public_url
         self._callback = {"status_callback": url + STATUS_PATH} if url.startswith("https") else {}
 

@@ -45,22 +45,15 @@ class SmsAnswer(msgspec.Struct, frozen=True):
     code: str
 
 
-class SmsStop(msgspec.Struct, frozen=True):
-    """The recipient wants no messages any more, and their carrier lets none through."""
-
-
-class SmsUnclear(msgspec.Struct, frozen=True):
-    pass
-
-
-Reply = SmsAnswer | SmsStop | SmsUnclear
+# After "stop" the recipient wants no messages, and their carrier lets none through.
+Reply = SmsAnswer | Literal["stop", "unclear"]
 
 
 def parse(body: str) -> Reply:
     """Return what a message means; only a letter and a code, and nothing else, is an answer."""
     if found := _answer(body):
         return SmsAnswer(approve=found[1] in "Aa", code=found[2])
-    return SmsStop() if body.strip().upper() in STOP_WORDS else SmsUnclear()
+    return "stop" if body.strip().upper() in STOP_WORDS else "unclear"
 
 
 class Patience:

@@ -29,9 +29,8 @@ from safetyd.notify.sms.sms_replies import (
     HELP,
     SAID,
     Patience,
+    Reply,
     SmsAnswer,
-    SmsStop,
-    SmsUnclear,
     parse,
     signed,
     twiml,
@@ -109,22 +108,22 @@ class TwilioHooks:
             raise web.HTTPForbidden
         return fields
 
-    async def _reply(self, sender: Sender, said: SmsAnswer | SmsStop | SmsUnclear) -> str:
+    async def _reply(self, sender: Sender, said: Reply) -> str:
         """Return what somebody is answered, nothing if they are not to be heard."""
-        plan = self._stopped(sender) if isinstance(said, SmsStop) else self._taken(sender, said)
+        plan = self._stopped(sender) if said == "stop" else self._taken(sender, said)
         try:
             return await self._carry_out(plan)
         except Unanswered:
             return SAID["not_recorded"]
 
-    def _taken(self, sender: Sender, said: SmsAnswer | SmsUnclear) -> Plan[str]:
+    def _taken(self, sender: Sender, said: Reply) -> Plan[str]:
         patience, number = self._patience, sender.number
 
         def plan(engine: EngineState, moment: Moment) -> Carried[str]:
             ignored = patience.ignores(number, moment.at)
             if ignored and not (isinstance(said, SmsAnswer) and not said.approve):
                 return Carried((), "")
-            if isinstance(said, SmsUnclear):
+            if not isinstance(said, SmsAnswer):
                 return Carried((), HELP if patience.may_reply(number) else "")
             asked = _asked_by_sms(engine, sender.recipient, alone=said.approve)
             found = [request for request in asked if self._is(request, sender, said)]

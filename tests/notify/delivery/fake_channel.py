@@ -19,7 +19,8 @@ from safetyd.notify.channel import (
     Unavailable,
     Undeliverable,
 )
-from safetyd.notify.delivery.channel_worker import ChannelWorker, End, Unsent
+from safetyd.notify.compose import NotNow
+from safetyd.notify.delivery.channel_worker import ChannelWorker, End
 from safetyd.notify.message import Notice
 from tests.servers import until
 
@@ -102,11 +103,11 @@ class FakeDispatcher:
 
     def __init__(self) -> None:
         self.urgencies: dict[str, Urgency] = {}
-        self.answers: dict[str, Unsent | None] = {}
+        self.answers: dict[str, NotNow | None] = {}
         self.reports: list[Report] = []
         self.moves: list[tuple[bool, str]] = []
 
-    async def compose(self, delivery: str, *, again: bool) -> Notice | Unsent | None:
+    async def compose(self, delivery: str, *, again: bool) -> Notice | NotNow | None:
         await anyio.lowlevel.checkpoint()
         if delivery in self.answers:
             return self.answers[delivery]

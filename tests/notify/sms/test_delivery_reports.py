@@ -26,7 +26,7 @@ class Post:
         self.server = server
         self.wired = ComposeRig(telling("sms"))
         self.sms = sms
-        self.arrivals = DeliveryReports(self.wired.mailbox, sms)
+        self.arrivals = DeliveryReports(self.wired.mailbox, sms.state_of)
 
     async def sends(self) -> Delivery:
         delivery = self.wired.due()

@@ -9,16 +9,13 @@ import msgspec
 import pytest
 
 from safetyd.host import MAX_SECRET_BYTES
+from safetyd.notify import channel as channels
 from safetyd.notify.apprise.apprise_channel import Chat
-from safetyd.notify.channel import Channel, Misconfigured, secret
+from safetyd.notify.channel import BrokenChannel, Channel, Misconfigured, secret
 from safetyd.notify.channel_config import NotificationsConfig
 from safetyd.notify.desktop.desktop_channel import Desktop, DesktopHelpers
 from safetyd.notify.email.mail_channel import Mail
 from safetyd.notify.ntfy.ntfy_channel import Ntfy
-from safetyd.notify.registry import (
-    BrokenChannel,
-    open_channels,
-)
 from safetyd.notify.sms.sms_channel import Sms
 from safetyd.notify.webhook.webhook_channel import Webhook
 from tests.notify.channel_context import context
@@ -38,7 +35,8 @@ def settings(**tables: Any) -> NotificationsConfig:
 async def opened(
     name: str, config: NotificationsConfig, *directories: Path, **around: Any
 ) -> Channel:
-    return (await open_channels([name], config, context(*directories, **around)))[name]
+    table = dict(config.channels())[name]
+    return await channels.opened(name, table, context(*directories, **around))
 
 
 @pytest.mark.req("S3.31")

@@ -1,6 +1,6 @@
 """The queue: requests that wait for a person, and approvals that may still be used."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -47,17 +47,14 @@ from safetyd.core.messages.verdict import ALLOW, Verdict
 MAX_PER_TICK: Final = 64
 
 
-class Approvals(Actor):
-    """Nothing is asked twice: a repeat of an action that is pending joins its request.
-
-    What was asked is looked up in its index.
-    """
+class Approvals(RequestIndex, Actor):
+    """Nothing is asked twice: a repeat of an action that is pending joins its request."""
 
     name = "approvals"
 
     def __init__(self, config: ApprovalsConfig) -> None:
+        super().__init__()
         self._config = config
-        self._index = RequestIndex()
         self._valid = timedelta(minutes=config.approved_valid_minutes)
         self.hears = hearing(
             on(Decided, self._decided),
@@ -77,67 +74,31 @@ class Approvals(Actor):
             on(Ticked, self._due),
         )
 
-    def find(self, request_id: str) -> Request | None:
-        return self._index.find(request_id)
-
-    def named(self, prefix: str) -> list[Request]:
-        """Return the requests whose ids begin so, with eight letters or more."""
-        return self._index.named(prefix)
-
-    def of_proposal(self, agent: str, id_: str) -> Request | None:
-        """Return the request that a proposal is part of, if it is known."""
-        return self._index.of_proposal(agent, id_)
-
-    def pending(self, agent: str | None = None) -> Iterator[Request]:
-        """Yield what waits for a person, oldest first."""
-        return self._index.pending(agent)
-
-    def pending_count(self, agent: str | None = None) -> int:
-        return self._index.waiting(agent).count
-
-    def most_insistent(self) -> tuple[str | None, int]:
-        """Return the agent that waits for most answers, and for how many; of equals, the first."""
-        return self._index.most_insistent()
-
-    def answered(self) -> list[Request]:
-        """Return what has ended or was approved, used or not, the newest answer first."""
-        return self._index.answered()
-
-    def unused(self, agent: str) -> list[Request]:
-        """Return an agent's approvals that may still be used, the oldest first."""
-        return self._index.unused(agent)
-
     def full(self, proposed: Proposed) -> Verdict | None:
         """Return what keeps a proposal from being asked about: as much waits as may."""
-        return passed(proposed, self._index, self._config)
+        return passed(proposed, self, self._config)
 
     def usable(self, proposed: Proposed, kind: Kind, action: bytes) -> Request | None:
         """Return an approval that a proposal may use: the one it names, or its action's."""
         named = proposed.proposal.request_id
         if named is None:
-            found = self._index.same_action(proposed.agent, action)
+            found = self.same_action(proposed.agent, action)
         else:
             found = self._of_type(named, proposed.agent, kind)
         return next((one for one in found if _may_use(proposed, action, one)), None)
 
     def joinable(self, proposed: Proposed, action: bytes) -> Request | None:
         """Return the open request that asks for all that a proposal would do."""
-        found = self._index.same_action(proposed.agent, action)
+        found = self.same_action(proposed.agent, action)
         return next((r for r in found if r.pending and r.covers(action, proposed)), None)
 
     def denied(self, proposed: Proposed, action: bytes) -> Request | None:
         """Return the denial that answers a proposal, if a person denied the same within a day."""
-        last = self._index.last_answers.get((proposed.agent, action))
+        last = self.last_answers.get((proposed.agent, action))
         return last if last is not None and _denies(last, proposed) else None
 
-    def save(self) -> Callable[[], bytes]:
-        return self._index.save()
-
-    def load(self, saved: bytes) -> None:
-        self._index.load(saved)
-
     def _of_type(self, request_id: str, agent: str, kind: Kind) -> Iterator[Request]:
-        request = self._index.find(request_id)
+        request = self.find(request_id)
         if request is not None and (request.agent, request.asked.type) == (agent, kind.type):
             yield request
 
@@ -148,7 +109,7 @@ class Approvals(Actor):
             self._use(event.uses.request_id, event)
 
     def _ask(self, event: Decided, asks: Asking) -> None:
-        known = self._index.find(asks.request_id)
+        known = self.find(asks.request_id)
         if known is not None:
             self._join(event, asks, known)
             return
@@ -160,13 +121,13 @@ class Approvals(Actor):
             deadline=asks.deadline,
             ends_t=None if asks.deadline is None else steady(asks.deadline, event),
         )
-        self._index.name_proposal(request, event.id)
-        self._index.put(request)
+        self.name_proposal(request, event.id)
+        self.put(request)
 
     def _join(self, event: Decided, asks: Asking, known: Request) -> None:
         joined = known.joined
         if len(joined) < MAX_JOINED:
-            known = self._index.name_proposal(known, event.id)
+            known = self.name_proposal(known, event.id)
             id_, known = _taken_over(known, event.id) if asks.takes_over else (event.id, known)
             joined = (*joined, id_)
         known = self._change(known, repeats=known.repeats + 1, joined=joined)
@@ -174,18 +135,18 @@ class Approvals(Actor):
             self._change(known, deadline=asks.deadline, ends_t=steady(asks.deadline, event))
 
     def _use(self, request_id: str, event: Decided) -> None:
-        request = self._index.find(request_id)
+        request = self.find(request_id)
         if request is not None and request.unused:
-            request = self._index.name_proposal(request, event.id)
+            request = self.name_proposal(request, event.id)
             self._change(request, used=event.id, used_digest=event.digest)
 
     def _change(self, request: Request, **fields: object) -> Request:
         changed = msgspec.structs.replace(request, **fields)
-        self._index.put(changed)
+        self.put(changed)
         return changed
 
     def _answered(self, event: Answered) -> Sequence[Event]:
-        request = self._index.find(event.request_id)
+        request = self.find(event.request_id)
         if request is None or not request.pending:
             return ()
         answer = Answer(by=event.by, via=event.via, at=event.at, words=event.words)
@@ -213,15 +174,15 @@ class Approvals(Actor):
         if event.source != "anomaly":
             return
         request = unpause(event)
-        known = next(self._index.same_action(event.agent, request.action), None)
+        known = next(self.same_action(event.agent, request.action), None)
         if known is not None:
             self._change(known, repeats=known.repeats + 1)
             return
-        self._index.put(request)
+        self.put(request)
 
     def _unpaused(self, event: Unpaused) -> Sequence[Event]:
         """Ask no longer once the pause is over."""
-        request = next(self._index.same_action(event.agent, UNPAUSE.encode()), None)
+        request = next(self.same_action(event.agent, UNPAUSE.encode()), None)
         if request is None or "anomaly" not in event.sources:
             return ()
         return (
@@ -237,7 +198,7 @@ class Approvals(Actor):
 
     def _released(self, event: Released) -> Sequence[Event]:
         """Let the agent that waits have the approval, or keep it for who proposes the action."""
-        request = self._index.find(event.request_id)
+        request = self.find(event.request_id)
         if request is None or not request.unused:
             return ()
         # A permission is for a proposal that names it, so whoever waits has not used it yet.
@@ -247,7 +208,7 @@ class Approvals(Actor):
         return (_dropped(event, request), _allowed(event, request))
 
     def _deferred(self, event: Deferred) -> None:
-        request = self._index.find(event.request_id)
+        request = self.find(event.request_id)
         if request is None or not request.pending:
             return
         before = request.until or event.at
@@ -259,7 +220,7 @@ class Approvals(Actor):
         self._change(request, deadline=deadline, ends_t=ends_t, until=event.until)
 
     def _lifted(self, event: DenialLifted) -> None:
-        request = self._index.find(event.request_id)
+        request = self.find(event.request_id)
         if request is not None and request.state == "denied":
             self._change(request, once=True)
 
@@ -277,7 +238,7 @@ class Approvals(Actor):
         return self._end(event, event.request_id, "superseded", answer)
 
     def _claimed(self, event: Claimed) -> Sequence[Event]:
-        request = self._index.find(event.request_id)
+        request = self.find(event.request_id)
         if request is None or request.claimant is not None:
             return ()
         request = self._change(request, claimant=event.claimant)
@@ -288,7 +249,7 @@ class Approvals(Actor):
 
     def _lapsed(self, event: Lapsed) -> None:
         for id_ in event.request_ids:
-            request = self._index.find(id_)
+            request = self.find(id_)
             if request is not None and request.unused:
                 self._change(request, lapsed=True)
 
@@ -296,20 +257,20 @@ class Approvals(Actor):
         """Remember what an approved action changed."""
         if event.why != "after" or not event.commit:
             return
-        request = self._index.of_proposal(event.agent, event.id)
+        request = self.of_proposal(event.agent, event.id)
         if request is not None and request.used == event.id:
             self._change(request, change=KeptChange(event.project, event.commit))
 
     def _stepped(self, event: ClockStepped) -> None:
         """Give nobody more time because the wall clock was put back."""
-        for request in self._index.ending():
+        for request in self.ending():
             before, ends_t = request.ends, request.ends_t
             if before is not None and ends_t is not None and wall(ends_t, event) < before:
                 field = "deadline" if request.pending else "valid_until"
                 self._change(request, **{field: wall(ends_t, event)})
 
     def _end(self, cause: Event, id_: str, state: State, answer: Answer) -> Sequence[Event]:
-        request = self._index.find(id_)
+        request = self.find(id_)
         if request is None or not request.pending:
             return ()
         request = self._change(request, state=state, answer=answer)
@@ -317,7 +278,7 @@ class Approvals(Actor):
 
     def _due(self, tick: Ticked) -> Sequence[Event]:
         """Say whose time is over, the earliest first."""
-        expired, lapsed = self._index.due(tick.at, MAX_PER_TICK)
+        expired, lapsed = self.due(tick.at, MAX_PER_TICK)
         events: list[Event] = []
         if expired:
             events.append(Expired(at=tick.at, t=tick.t, request_ids=tuple(expired)))

@@ -80,6 +80,9 @@ class RequestIndex:
         """Yield what waits for a person, oldest first."""
         return (self._requests[id_] for id_ in self.waiting(agent).sizes)
 
+    def pending_count(self, agent: str | None = None) -> int:
+        return self.waiting(agent).count
+
     def most_insistent(self) -> tuple[str | None, int]:
         """Return the agent that waits for most answers, and for how many; of equals, the first."""
         counts = {agent: waiting.count for agent, waiting in self._pending_of.items()}

@@ -16,8 +16,8 @@ from safetyd.core.events.guard_events import BudgetMarked, BudgetRaised
 from safetyd.core.guards.budget.accounts import Payer
 from safetyd.core.guards.budget.balances import NO_SHARES, Shares
 from safetyd.core.guards.budget.budget import BudgetConfig
-from safetyd.core.guards.budget.costs import costs, estimates
 from safetyd.core.guards.budget.ledger import Ledger
+from safetyd.core.guards.budget.purchases import costs, estimates
 from safetyd.core.messages.money import nano
 
 KEPT_FOR: Final = timedelta(days=1)  # an outcome that comes later is one of an unknown action

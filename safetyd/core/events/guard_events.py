@@ -4,6 +4,8 @@ from typing import Literal
 
 from safetyd.core.events.event import Event, Level
 
+PauseSource = Literal["operator", "anomaly", "budget", "rollback"]
+
 
 class NameForgotten(Event, kw_only=True, tag="name_forgotten"):
     """A name without a key made room for another one: whatever is known of it goes.
@@ -50,7 +52,7 @@ class Paused(Event, kw_only=True, omit_defaults=True, tag="paused"):
     """One agent may not act until every source is cleared."""
 
     agent: str
-    source: Literal["operator", "anomaly", "budget", "rollback"]
+    source: PauseSource
     by: str
     reason: str = ""
     via: str = ""

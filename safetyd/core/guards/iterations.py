@@ -45,6 +45,10 @@ class Rounds(msgspec.Struct, gc=False):
     dispatched: int = 0
     reported: int = 0
 
+    @property
+    def count(self) -> int:
+        return max(self.dispatched, self.reported)
+
 
 class IterationsState(msgspec.Struct):
     agents: dict[str, dict[str, Rounds]] = {}  # by agent and session
@@ -90,19 +94,17 @@ class Iterations(Guard):
 
     def rounds(self, agent: str) -> dict[str, int]:
         """Return the rounds of each live session that has had some."""
-        return {
-            session: self.count(agent, session) for session in self._state.agents.get(agent, ())
-        }
+        mine = self._state.agents.get(agent, {})
+        return {session: rounds.count for session, rounds in mine.items()}
 
     def count(self, agent: str, session: str = "") -> int:
         """Return the rounds of a live session; the implicit one is called ""."""
         rounds = self._state.agents.get(agent, {}).get(session)
-        return max(rounds.dispatched, rounds.reported) if rounds else 0
+        return rounds.count if rounds else 0
 
     def most(self, agent: str) -> int:
         """Return the rounds of the live session that has had most."""
-        sessions = self._state.agents.get(agent, {}).values()
-        return max((max(one.dispatched, one.reported) for one in sessions), default=0)
+        return max(self.rounds(agent).values(), default=0)
 
     def limit(self, agent: str) -> int:
         limit = self._overrides.get(agent)

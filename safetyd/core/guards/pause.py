@@ -12,14 +12,14 @@ from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
-from safetyd.core.events.guard_events import Paused, Unpaused
+from safetyd.core.events.guard_events import Paused, PauseSource, Unpaused
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One reason why an agent stands still."""
 
-    source: str
+    source: PauseSource
     by: str
     reason: str
     since: datetime
@@ -55,25 +55,17 @@ class PauseGuard(Guard):
         return "; ".join(describe(agent, pause) for pause in self.pauses(agent)) or "none"
 
     def _paused(self, event: Paused) -> None:
-        others = self._others(event.agent, (event.source,))
-        self._state.pauses[event.agent] = [*others, _pause(event)]
+        pause = Pause(source=event.source, by=event.by, reason=event.reason, since=event.at)
+        self._state.pauses[event.agent] = [*self._others(event.agent, (event.source,)), pause]
 
     def _unpaused(self, event: Unpaused) -> None:
-        self._keep(event.agent, self._others(event.agent, event.sources))
+        if left := self._others(event.agent, event.sources):
+            self._state.pauses[event.agent] = left
+        else:
+            self._state.pauses.pop(event.agent, None)
 
     def _others(self, agent: str, sources: Sequence[str]) -> list[Pause]:
-        known = self._state.pauses.get(agent, ())
-        return [pause for pause in known if pause.source not in sources]
-
-    def _keep(self, agent: str, pauses: list[Pause]) -> None:
-        if pauses:
-            self._state.pauses[agent] = pauses
-        else:
-            self._state.pauses.pop(agent, None)
-
-
-def _pause(event: Paused) -> Pause:
-    return Pause(source=event.source, by=event.by, reason=event.reason, since=event.at)
+        return [pause for pause in self.pauses(agent) if pause.source not in sources]
 
 
 def _verdict(agent: str, pauses: Sequence[Pause]) -> Verdict:

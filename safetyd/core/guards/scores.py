@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,16 @@ from safetyd.core.messages.proposal import Risk, Score, Scores
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of
 
 _AUTONOMY: Final = "autonomy_appropriateness"
+_BEST: Final = msgspec.convert(dict.fromkeys(Scores.__struct_fields__, 5), Scores)
+
+
+class Mark(NamedTuple):
+    """A mark that scores must reach."""
+
+    rule: str
+    missed: bool
+    reason: str
+    remedy: str
 
 
 class ScoresConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,12 +47,12 @@ class ScoresGuard(Guard):
         scores = proposed.proposal.scores
         if scores is None:
             return self._missing(kind)
-        found = tuple(self._low(scores))
-        if not found:
+        missed = [mark for mark in self._marks(scores) if mark.missed]
+        if not missed:
             return ALLOWED
-        (rule, why, _), *others = found
-        remedy = all_of(remedy for _, _, remedy in found)
-        return _verdict(rule, why, remedy, *(other for other, _, _ in others))
+        first, *others = missed
+        remedy = all_of(mark.remedy for mark in missed)
+        return _verdict(first.rule, first.reason, remedy, *(mark.rule for mark in others))
 
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
         scores = decided.proposal.scores
@@ -54,54 +64,32 @@ class ScoresGuard(Guard):
         if kind.risk not in self._config.required_for:
             return ALLOWED
         reason = f"{kind.risk} risk needs scores, and none are given"
-        return _verdict("scores.missing", reason, f"with scores; and {self._good()}")
+        remedy = all_of(("with scores", *(mark.remedy for mark in self._marks(_BEST))))
+        return _verdict("scores.missing", reason, remedy)
 
-    def _low(self, scores: Scores) -> Iterator[tuple[str, str, str]]:
-        """Yield the rules that match, why, and what would be good enough."""
+    def _marks(self, scores: Scores) -> Iterator[Mark]:
+        """Yield what scores are held to, in the order in which a person reads it."""
+        config, average = self._config, _average(scores)
         given: dict[str, float] = msgspec.structs.asdict(scores)
-        average, lowest = _average(scores), min(given, key=given.__getitem__)
-        config = self._config
-        if average < config.average:
-            below = f"average score {average:.10g} is below {config.average:g}"
-            yield "scores.average", below, _average_of(config.average)
-        if given[lowest] <= config.critical:
-            why = _compared(lowest, given[lowest], config.critical)
-            yield "scores.critical", why, _each_above(config.critical)
-        autonomy = scores.autonomy_appropriateness
-        if autonomy <= config.autonomy:
-            why = _compared(_AUTONOMY, autonomy, config.autonomy)
-            yield "scores.autonomy", why, _autonomy_above(config.autonomy)
-
-    def _good(self) -> str:
-        config = self._config
-        return all_of(
-            (
-                _average_of(config.average),
-                _each_above(config.critical),
-                _autonomy_above(config.autonomy),
-            )
+        lowest = min(given, key=given.__getitem__)
+        yield Mark(
+            "scores.average",
+            average < config.average,
+            f"average score {average:.10g} is below {config.average:g}",
+            f"with an average score of {config.average} or more",
         )
+        for rule, name, limit, whose in (
+            ("scores.critical", lowest, config.critical, "every score"),
+            ("scores.autonomy", _AUTONOMY, config.autonomy, _AUTONOMY),
+        ):
+            score = given[name]
+            reason = f"{name} is {score:g}, and a person is asked at {limit:g} or less"
+            yield Mark(rule, score <= limit, reason, f"with {whose} above {limit}")
 
 
 def _average(scores: Scores) -> float:
-    given: dict[str, float] = msgspec.structs.asdict(scores)
-    return math.fsum(given.values()) / len(given)
-
-
-def _average_of(least: float) -> str:
-    return f"with an average score of {least} or more"
-
-
-def _each_above(limit: float) -> str:
-    return f"with every score above {limit}"
-
-
-def _autonomy_above(limit: float) -> str:
-    return f"with {_AUTONOMY} above {limit}"
-
-
-def _compared(name: str, score: float, limit: float) -> str:
-    return f"{name} is {score:g}, and a person is asked at {limit:g} or less"
+    given: tuple[float, ...] = msgspec.structs.astuple(scores)
+    return math.fsum(given) / len(given)
 
 
 def _verdict(rule: str, reason: str, remedy: str, *also: str) -> Verdict:

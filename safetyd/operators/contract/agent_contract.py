@@ -6,13 +6,14 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.events.guard_events import PauseSource
 from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.core.guards.budget.limits import Scope
 from safetyd.core.guards.kernel import State
 from safetyd.core.guards.stop import Stop
 from safetyd.core.reporting.last_decisions import LastDecision
 from safetyd.operators.contract.guard_contract import Budget, Finding
-from safetyd.operators.contract.hold_contract import PauseSource, Pausing, SafeModeShown
+from safetyd.operators.contract.hold_contract import Pausing, SafeModeShown
 from safetyd.operators.contract.question import Question
 from safetyd.operators.replies import Done
 

@@ -1,18 +1,18 @@
 """Holding agents back and letting them go: stops, pauses, safe mode, resets, and presence."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.events.guard_events import PauseSource
 from safetyd.core.guards.kernel import State
 from safetyd.core.guards.safe_mode import Hold, SafeModeStatus
 from safetyd.operators.contract.question import Command, Question
 from safetyd.operators.replies import Done
 
 Via = Annotated[str, Meta(max_length=64)]  # the way of a command: nothing for the bus, or "web"
-PauseSource = Literal["operator", "anomaly", "budget", "rollback"]
 
 
 class StopDone(Done, frozen=True, kw_only=True):

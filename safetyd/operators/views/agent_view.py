@@ -21,7 +21,6 @@ from safetyd.operators.contract.agent_contract import (
     CurrentAction,
     Near,
 )
-from safetyd.operators.contract.hold_contract import PauseSource
 from safetyd.operators.views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, SLICE, in_slices, size_of
 
@@ -138,8 +137,7 @@ def row_of(state: EngineState, moment: Moment, name: str, due: Due) -> AgentRow:
     """Return an agent that is known, as it stands."""
     guards, t, agent = state.guards, moment.t, state.keys.agents[name]
     kernel, standings = guards.safe_mode.status(name, t), _standings(state, moment, name)
-    sources = tuple(pause.source for pause in guards.pause.pauses(name))
-    near = dict(_near(state, name, t, standings))
+    near, bucket = dict(_near(state, name, t, standings)), guards.rate.agent_bucket(name, t)
     return AgentRow(
         agent=name,
         key=not agent.keyless,
@@ -150,13 +148,13 @@ def row_of(state: EngineState, moment: Moment, name: str, due: Due) -> AgentRow:
         failed=agent.failed,
         unreported=max(len(state.actions.under_way(name)) - SHOWN, 0),
         stopped=due(name) > 0,
-        pauses=cast("tuple[PauseSource, ...]", sources),
+        pauses=tuple(pause.source for pause in guards.pause.pauses(name)),
         state=_state(state, moment, name, due),
         kernel=kernel.state,
         consecutive_errors=kernel.consecutive_errors,
         max_consecutive_errors=kernel.threshold,
-        tokens=round(guards.rate.agent_level(name, t), 1),
-        burst=guards.rate.agent_burst(name),
+        tokens=round(bucket.tokens, 1),
+        burst=bucket.burst,
         iterations=guards.iterations.most(name),
         max_iterations=guards.iterations.limit(name),
         budgets=tuple(budget(one, guards.budget.pending(name)) for one in standings),
@@ -193,7 +191,7 @@ _RANKS: Final[Mapping[AgentOrder, Callable[[EngineState, Moment, str, Due], floa
     "name": lambda _state, _moment, _name, _due: 0,  # they are in this order already
     "state": lambda state, moment, name, due: _STATES.index(_state(state, moment, name, due)),
     "errors": lambda state, _moment, name, _due: state.guards.safe_mode.errors(name),
-    "rate": lambda state, moment, name, _due: state.guards.rate.agent_level(name, moment.t),
+    "rate": lambda state, moment, name, _due: state.guards.rate.agent_bucket(name, moment.t).tokens,
     "money": lambda state, moment, name, _due: _used_today(state, moment, name),
     "heard": lambda state, _moment, name, _due: -state.keys.agents[name].heard_t,
     "blocked": lambda state, _moment, name, _due: state.keys.agents[name].blocked,
@@ -213,9 +211,9 @@ def _near(
     guards = state.guards
     if _nearly_held(state, name, t):
         yield "errors", False
-    level = guards.rate.agent_level(name, t)
-    if level <= guards.rate.agent_burst(name) * (1.0 - NEAR):
-        yield "tokens", level < 1.0
+    bucket = guards.rate.agent_bucket(name, t)
+    if bucket.tokens <= bucket.burst * (1.0 - NEAR):
+        yield "tokens", bucket.tokens < 1.0
     rounds, most = guards.iterations.most(name), guards.iterations.limit(name)
     if rounds and rounds >= most * NEAR:
         yield "iterations", rounds >= most

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator
 from datetime import datetime
 from itertools import islice
-from typing import Final, cast, get_args
+from typing import Final, get_args
 
 import msgspec
 
@@ -12,7 +12,6 @@ from safetyd.core.events.event import LEVELS, Moment
 from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.messages.proposal import Urgency
 from safetyd.operators.contract.hold_contract import (
-    PauseSource,
     Pausing,
     SafeModeAnswer,
     SafeModeShown,
@@ -104,7 +103,7 @@ def pauses_of(state: EngineState, agent: str) -> tuple[Pausing, ...]:
     return tuple(
         Pausing(
             agent=agent,
-            source=cast("PauseSource", pause.source),
+            source=pause.source,
             by=pause.by,
             reason=pause.reason,
             since=pause.since,

@@ -235,7 +235,7 @@ def test_buckets_that_are_full_again_make_room_for_models() -> None:
     play(engine, propose(999, "ops", "q", model="m998"), propose(FORGET_S, "ops", model="new"))
 
     assert len(msgspec.msgpack.decode(guard.save()())["models"]) == 1
-    assert guard.model_level("new", FORGET_S) < guard.model_level("m0", FORGET_S)
+    assert guard.model_bucket("new", FORGET_S).tokens < guard.model_bucket("m0", FORGET_S).tokens
 
 
 def test_of_open_breakers_those_for_one_agent_make_room_first() -> None:

@@ -82,8 +82,8 @@ def test_sums_are_the_same_after_a_replay_and_a_checkpoint() -> None:
 
     restored = Engine.restore(queue.engine.save()()).approvals
 
-    sums = _sums(queue.engine.approvals._index)
-    assert sums == _sums(restored._index) == _sums(queue.replayed().approvals._index)
+    sums = _sums(queue.engine.approvals)
+    assert sums == _sums(restored) == _sums(queue.replayed().approvals)
     assert sums["keyless"][0] == 3
     assert sums["code"] == (1, size_of(queue.request(joined.request_id).asked.proposal))
 

@@ -235,7 +235,7 @@ def found(engine: Engine) -> list[object]:
     """Return what can be found, every way."""
     approvals = engine.approvals
     known = [approvals.of_proposal(agent, f"p{n}") for agent in ("code", "ops") for n in range(5)]
-    same = approvals._index.same_action
+    same = approvals.same_action
     actions = [[*same(r.agent, r.action)] for r in known if r is not None]
     unused = [approvals.unused("code"), approvals.unused("ops")]
     return [known, actions, unused, list(approvals.pending()), approvals.answered()]

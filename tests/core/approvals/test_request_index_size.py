@@ -53,7 +53,7 @@ def engine() -> Engine:
     (template,) = engine.approvals.pending()
     with untraced():
         for number in range(1, MANY):
-            engine.approvals._index.put(alike(template, number))
+            engine.approvals.put(alike(template, number))
     assert engine.approvals.pending_count() == MANY
     return engine
 

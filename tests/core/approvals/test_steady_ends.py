@@ -116,7 +116,7 @@ def test_what_is_put_off_is_longer_by_both_clocks() -> None:
 def test_a_request_of_an_older_checkpoint_ends_by_the_wall_clock() -> None:
     queue = QueueStory()
     asked = queue.asks(0, timeout_s=600.0)
-    queue.engine.approvals._index.put(
+    queue.engine.approvals.put(
         msgspec.structs.replace(queue.request(asked.request_id), ends_t=None)
     )
     engine = Engine.restore(queue.engine.save()())

@@ -125,7 +125,7 @@ def test_nothing_is_left_of_a_name_that_was_forgotten() -> None:
     # Answers are remembered for a while, and what people are told.
     left = {name for name, state in saved.items() if b"gone" in state}
     assert left <= {"recall", "reporter", "approvals"}
-    assert engine.guards.rate.agent_level("gone", 6) == engine.guards.rate.agent_burst("gone")
+    assert engine.guards.rate.agent_bucket("gone", 6).full_s == 0
 
 
 def test_an_agent_whose_key_was_taken_away_is_a_name_like_others() -> None:

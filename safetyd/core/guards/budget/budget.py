@@ -26,7 +26,6 @@ from safetyd.core.events.guard_events import BudgetRaised, NameForgotten, Paused
 from safetyd.core.events.request_events import Dropped
 from safetyd.core.guards.budget.accounts import NOTHING, Account, Payer
 from safetyd.core.guards.budget.balances import NO_SHARES, Limits, Shares
-from safetyd.core.guards.budget.costs import MODEL_TYPES, costs, estimates
 from safetyd.core.guards.budget.ledger import Ledger
 from safetyd.core.guards.budget.limits import (
     SCOPES,
@@ -36,7 +35,13 @@ from safetyd.core.guards.budget.limits import (
     Spend,
     Standing,
 )
-from safetyd.core.guards.budget.purchases import PURCHASE_RULE, Purchases
+from safetyd.core.guards.budget.purchases import (
+    MODEL_TYPES,
+    PURCHASE_RULE,
+    Purchases,
+    costs,
+    estimates,
+)
 from safetyd.core.guards.projects import ProjectConfig, Usd
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal
@@ -170,10 +175,8 @@ class Budget(Guard):
 
     def fullest(self, agent: str, t: float) -> Iterator[Standing]:
         """Yield the chain and the session that an agent has the least left in, as far as it has."""
-        fullest, limits = (
-            self._ledger.balances.fullest(agent, t),
-            self._own.get(agent, self._limits),
-        )
+        limits = self._own.get(agent, self._limits)
+        fullest = self._ledger.balances.fullest(agent, t)
         for scope, found, limit in zip(SCOPES, fullest, limits, strict=False):
             if found is not None:
                 yield Standing(scope, found[0], agent, found[1], limit)
@@ -303,11 +306,8 @@ class Budget(Guard):
     def _warnings(
         self, payer: Payer, event: Decided | Settled, need: int, shares: Shares
     ) -> Sequence[Event]:
-        number, limits, balances = (
-            event.at.toordinal(),
-            self._limits_of(event),
-            self._ledger.balances,
-        )
+        number, balances = event.at.toordinal(), self._ledger.balances
+        limits = self._limits_of(event)
         warns = any(map(self._warns, balances.find(payer, number, event.t), limits))
         if not warns and shares is not NO_SHARES:
             warns = any(map(self._warns, balances.part(payer, number), shares))

@@ -77,6 +77,9 @@ class BucketLevel(NamedTuple):
         """Return in how many seconds it is full if nobody takes any more."""
         return (self.burst - self.tokens) / self.per_s
 
+    def __str__(self) -> str:
+        return f"{int(self.tokens)} of {self.burst:g}"
+
 
 class RateReserve(NamedTuple):
     """The tokens that must stay in the common bucket and in a model's."""
@@ -96,6 +99,9 @@ class Limit(Refill):
     def __init__(self, config: BucketConfig) -> None:
         super().__init__(config.tokens_per_minute / 60.0, float(config.burst))
         self.tokens_per_minute = config.tokens_per_minute
+
+    def now(self, bucket: TokenBucket, t: float) -> BucketLevel:
+        return BucketLevel(self.level(bucket, t), self.burst, self.per_s)
 
     def take(self, bucket: TokenBucket, t: float) -> None:
         """Take a token of what there is at `t`, or the rest of one."""
@@ -139,7 +145,7 @@ class RateLimiter(Guard):
         return tuple(self._state.models)
 
     def common_bucket(self, t: float) -> BucketLevel:
-        return BucketLevel(self.common_level(t), self._common.burst, self._common.per_s)
+        return self._common.now(self._state.common, t)
 
     def keyless_bucket(self, t: float) -> BucketLevel | None:
         """Return what agents without a key may take of everybody's, if they must leave a part."""
@@ -150,24 +156,10 @@ class RateLimiter(Guard):
 
     def agent_bucket(self, agent: str, t: float) -> BucketLevel:
         limit = self._overrides.get(agent, self._agent)
-        return BucketLevel(self.agent_level(agent, t), limit.burst, limit.per_s)
+        return limit.now(self._state.agents.get(agent, _FULL), t)
 
     def model_bucket(self, model: str, t: float) -> BucketLevel:
-        return BucketLevel(self.model_level(model, t), self._model.burst, self._model.per_s)
-
-    def common_level(self, t: float) -> float:
-        """Return the tokens that are left for everybody."""
-        return self._common.level(self._state.common, t)
-
-    def agent_level(self, agent: str, t: float) -> float:
-        bucket = self._state.agents.get(agent, _FULL)
-        return self._overrides.get(agent, self._agent).level(bucket, t)
-
-    def agent_burst(self, agent: str) -> float:
-        return self._overrides.get(agent, self._agent).burst
-
-    def model_level(self, model: str, t: float) -> float:
-        return self._model.level(self._state.models.get(model, _FULL), t)
+        return self._model.now(self._state.models.get(model, _FULL), t)
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
         agent, model, t = proposed.agent, proposed.proposal.model, proposed.t
@@ -181,7 +173,10 @@ class RateLimiter(Guard):
         if (
             common.tokens + (t - common.t) * self._common.per_s > low
             and own.tokens + (t - own.t) * limit.per_s >= 1.0
-            and (not model or self.model_level(model, t) >= kept.model + 1.0)
+            and (
+                not model
+                or self._model.level(self._state.models.get(model, _FULL), t) >= kept.model + 1.0
+            )
         ):
             return ALLOWED
         missing = [*self._empty(proposed, kept), *self._unfair(proposed, kept)]
@@ -192,11 +187,10 @@ class RateLimiter(Guard):
 
     def now(self, decided: Decided, moment: Moment) -> str:
         agent, model, t = decided.agent, decided.proposal.model, moment.t
-        said = [f"agent {_left(self.agent_level(agent, t), self.agent_burst(agent))} tokens"]
+        said = [f"agent {self.agent_bucket(agent, t)} tokens"]
         if model:
-            said.append(f"model {_left(self.model_level(model, t), self._model.burst)}")
-        said.append(f"all {_left(self.common_level(t), self._common.burst)}")
-        return ", ".join(said)
+            said.append(f"model {self.model_bucket(model, t)}")
+        return ", ".join((*said, f"all {self.common_bucket(t)}"))
 
     def _decided(self, event: Decided) -> None:
         if event.verdicts and event.stranger:
@@ -258,12 +252,12 @@ class RateLimiter(Guard):
         agent, model, t = proposed.agent, proposed.proposal.model, proposed.t
         own = self._overrides.get(agent, self._agent)
         part = ", half of the burst for those with a key" if kept is not NO_RESERVE else ""
-        if (level := self.common_level(t) - kept.common) < 1.0:
+        if (level := self.common_bucket(t).tokens - kept.common) < 1.0:
             who = f"all agents together{part}"
             yield _refusal("rate.global", "", self._common, level, who)
-        if (level := self.agent_level(agent, t)) < 1.0:
+        if (level := self.agent_bucket(agent, t).tokens) < 1.0:
             yield _refusal("rate.agent", agent, own, level, agent)
-        if model and (level := self.model_level(model, t) - kept.model) < 1.0:
+        if model and (level := self.model_bucket(model, t).tokens - kept.model) < 1.0:
             yield _refusal("rate.model", model, self._model, level, f"model {model}{part}")
 
     def _unfair(self, proposed: Proposed, kept: RateReserve) -> Iterator[Missing]:
@@ -273,7 +267,7 @@ class RateLimiter(Guard):
         """
         agent, t, low = proposed.agent, proposed.t, self._low_above(kept)
         taker, slot = self._state.agents.get(agent), sliding_window.slot_at(t)
-        if taker is None or self.common_level(t) > low:
+        if taker is None or self.common_bucket(t).tokens > low:
             return
         taken = sliding_window.total(taker.taken, sliding_window.slot_at(taker.t), slot)
         last = sliding_window.slot_at(self._state.common.t)
@@ -281,14 +275,10 @@ class RateLimiter(Guard):
         if taken * agents >= self._common.tokens_per_minute:
             share = f"{agent} took {taken} in a minute, and {agents} agents share what is left"
             verdict = _verdict("rate.fairness", "rate.global", share, UNFAIR_WAIT_S)
-            yield self._common.wait_s(self.common_level(t), low) + MORE_S, verdict
+            yield self._common.wait_s(self.common_bucket(t).tokens, low) + MORE_S, verdict
 
 
 _FULL: Final = TokenBucket()
-
-
-def _left(level: float, burst: float) -> str:
-    return f"{int(level)} of {burst:g}"
 
 
 def _refusal(rule: str, whose: str, limit: Limit, level: float, who: str) -> Missing:

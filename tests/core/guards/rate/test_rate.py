@@ -115,17 +115,17 @@ def test_a_proposal_takes_all_its_tokens_or_none() -> None:
     for _ in range(9):
         assert asks(guard, 0, model="m").rule == "rate.model"
 
-    assert guard.agent_level("code", 0) == 4
-    assert guard.model_level("m", 0) == 0
+    assert guard.agent_bucket("code", 0).tokens == 4
+    assert guard.model_bucket("m", 0).tokens == 0
 
 
 def test_a_blocked_proposal_costs_nothing_and_one_that_is_asked_about_a_token() -> None:
     guard = limiter(agent=rate(60, 5))
 
     guard.observe(ruled(propose(0, model="m"), OTHER_BLOCKS))
-    assert guard.agent_level("code", 0) == 5
+    assert guard.agent_bucket("code", 0).tokens == 5
     guard.observe(ruled(propose(0, model="m"), OTHER_ASKS))
-    assert guard.agent_level("code", 0) == 4
+    assert guard.agent_bucket("code", 0).tokens == 4
 
 
 def test_a_dry_run_or_a_repeated_id_costs_nothing() -> None:
@@ -152,15 +152,15 @@ def test_an_allow_of_other_rules_leaves_no_debt() -> None:
     for _ in range(3):
         guard.observe(ruled(propose(0), ALLOWED))
 
-    assert guard.agent_level("code", 0) == 0
+    assert guard.agent_bucket("code", 0).tokens == 0
 
 
 def test_an_agent_can_have_a_bucket_of_its_own() -> None:
     own = {"nightly": BucketConfig(tokens_per_minute=600, burst=200)}
     guard = RateLimiter(RateConfig(), "production", own, nobody)
 
-    assert guard.agent_level("nightly", 0) == 200
-    assert guard.agent_level("Nightly", 0) == 120
+    assert guard.agent_bucket("nightly", 0).tokens == 200
+    assert guard.agent_bucket("Nightly", 0).tokens == 120
     spend(guard, 0, "nightly", 200)
     verdict = asks(guard, 0, "nightly")
     assert verdict.retry_after_s == pytest.approx(0.1)
@@ -220,7 +220,7 @@ def test_above_a_fifth_nobody_is_held_back() -> None:
 
     spend(guard, 0, "noisy", 39)
 
-    assert guard.common_level(0) == 10
+    assert guard.common_bucket(0).tokens == 10
     assert asks(guard, 0, "noisy").rule == "rate.fairness"
 
 
@@ -359,7 +359,11 @@ def test_buckets_never_exceed_their_rate_in_any_window_and_never_go_negative(sto
             mine = (60, 8, agent) if agent == "own" else (20, 4, agent)
             for bucket in ((40, 10, ""), mine, *([(30, 6, model)] if model else [])):
                 taken.setdefault(bucket, []).append(t)
-        levels = (guard.common_level(t), guard.agent_level(agent, t), guard.model_level("m", t))
+        levels = (
+            guard.common_bucket(t).tokens,
+            guard.agent_bucket(agent, t).tokens,
+            guard.model_bucket("m", t).tokens,
+        )
         assert min(levels) >= 0
 
     for (per_minute, burst, _), times in taken.items():
@@ -398,10 +402,3 @@ def test_a_ring_has_what_was_counted_in_its_slots_and_nothing_older(story) -> No
     for later, total in enumerate(totals):
         assert total == sum(slot > newest + later - minute.SLOTS for slot in counted)
     assert all(before >= after for before, after in pairwise(totals))
-
-
-def test_an_agents_own_burst_is_shown_as_its_burst() -> None:
-    own = BucketConfig(tokens_per_minute=6, burst=2)
-    guard = RateLimiter(RateConfig(), "production", {"code": own}, nobody)
-
-    assert (guard.agent_burst("code"), guard.agent_burst("ops")) == (2, 120)

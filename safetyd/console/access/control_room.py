@@ -5,6 +5,7 @@ import webbrowser
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import Final
 
 import anyio
 import click
@@ -13,8 +14,8 @@ from safetyd.console.access.browser_names import browser_name
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask, connected
 from safetyd.console.options import json_option, reaches_daemon, sends
-from safetyd.console.render.layout import table, when
-from safetyd.console.terminal_text import document, echo, plain
+from safetyd.console.render.layout import Columns, table
+from safetyd.console.terminal_text import document, echo
 from safetyd.host import write_whole
 from safetyd.operators.contract.session_contract import (
     SessionEndCommand,
@@ -85,13 +86,16 @@ def sessions(
 def _listed(answer: SessionsAnswer) -> str:
     if not answer.sessions:
         return "No browser is signed in. `safetyd open` signs one in."
-    heads = ("session", "operator", "opened", "last used", "browser")
-    return table([heads, *map(_session, answer.sessions)])
+    return table(answer.sessions, _SESSIONS)
 
 
-def _session(row: SessionRow) -> tuple[str, ...]:
-    times = (when(row.opened_at), when(row.used_at))
-    return (plain(row.id), plain(row.operator), *times, browser_name(row.browser))
+_SESSIONS: Final[Columns[SessionRow]] = {
+    "session": lambda row: row.id,
+    "operator": lambda row: row.operator,
+    "opened": lambda row: row.opened_at,
+    "last used": lambda row: row.used_at,
+    "browser": lambda row: browser_name(row.browser),
+}
 
 
 def _leading_to(link: str) -> str:

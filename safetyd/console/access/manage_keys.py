@@ -27,7 +27,7 @@ from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location, endpoint, look_into, make_private
 from safetyd.console.operator_connection import connected
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.render.layout import table, when
+from safetyd.console.render.layout import aligned, when
 from safetyd.console.render.status_page import pending
 from safetyd.console.subcommands.hold_agents import RELOAD_S
 from safetyd.console.terminal_text import document
@@ -377,7 +377,7 @@ def _show(what: str, rows: list[Row], *, as_json: bool) -> None:
     if not any(row["old_keys"] for row in rows):
         rows = [{name: row[name] for name in row if name != "old_keys"} for row in rows]
     shown = [tuple(map(_cell, row.values())) for row in rows]
-    click.echo(table([tuple(name.replace("_", " ") for name in rows[0]), *shown]))
+    click.echo(aligned([tuple(name.replace("_", " ") for name in rows[0]), *shown]))
 
 
 def _cell(value: object) -> str:

@@ -12,8 +12,8 @@ from safetyd.console.failure import Failure, packages_needed
 from safetyd.console.locations import Location, config_file
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import config_option, json_option, reaches_daemon
-from safetyd.console.render.layout import some, table
-from safetyd.console.terminal_text import document, plain
+from safetyd.console.render.layout import Columns, aligned, some, table
+from safetyd.console.terminal_text import document
 from safetyd.core.events.disk_words import size
 from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.disk_space import measured
@@ -66,14 +66,14 @@ def retention(location: Location, config_path: Path | None, *, now: bool, as_jso
     for item in gone:
         click.echo(f"Deleted the {item.kind} of {item.name}: {size(item.frees)}.")
     if items:
-        click.echo(table([("kept", "of", "size", "frees", "goes"), *map(_row, items)]))
+        click.echo(table(items, _KEPT))
     else:
         none = 'No snapshots are taken: set history.snapshot_at, such as "03:30".'
         click.echo("There is no snapshot yet." if wanted else none)
     if missing:
         click.echo(f"MISSING: no snapshot of {some([day.isoformat() for day in missing])}.")
     rows = [(name, size(parts.get(name, 0)), rule) for name, rule in RULES.items()]
-    click.echo(table([("part", "size", "kept"), *rows]))
+    click.echo(aligned([("part", "size", "kept"), *rows]))
 
 
 def _config(location: Location, given: Path | None) -> Config:
@@ -91,6 +91,10 @@ def _of_daemon(location: Location) -> Path | None:
     return None
 
 
-def _row(item: KeptItem) -> tuple[str, ...]:
-    goes = item.goes.isoformat() if item.goes else f"not yet: {plain(item.stays)}"
-    return item.kind, item.name, size(item.size), size(item.frees), goes
+_KEPT: Final[Columns[KeptItem]] = {
+    "kept": lambda item: item.kind,
+    "of": lambda item: item.name,
+    "size": lambda item: size(item.size),
+    "frees": lambda item: size(item.frees),
+    "goes": lambda item: item.goes or f"not yet: {item.stays}",
+}

@@ -20,10 +20,10 @@ from safetyd.console.failure import Failure
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, connected
 from safetyd.console.render import (
-    guard_tables as render_guards,
+    decision_table as render,
 )
 from safetyd.console.render import (
-    layout as render,
+    guard_tables as render_guards,
 )
 from safetyd.console.render import (
     request_tables as render_requests,

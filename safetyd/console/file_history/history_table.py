@@ -6,10 +6,10 @@ from typing import Final
 
 import click
 
-from safetyd.console.render.layout import names, table, when
+from safetyd.console.render.layout import Columns, names, table
 from safetyd.console.terminal_text import plain
 from safetyd.core.text.diff_lines import DiffKind, diff_lines
-from safetyd.operators.contract.history_contract import CommitRow, CommitsAnswer
+from safetyd.operators.contract.history_contract import SHORT, CommitRow, CommitsAnswer
 
 NO_PROJECT: Final = (
     'No project has a history. Set history = "shadow" and root under [projects.NAME].'
@@ -21,7 +21,6 @@ HINT: Final = (
     "to undo COMMIT itself, use --revert."
 )
 
-_HEADING: Final = ("time", "commit", "project", "author", "action", "files", "lines", "what")
 _COLOURS: Final[Mapping[DiffKind, str]] = {
     "added": "green",
     "removed": "red",
@@ -37,16 +36,15 @@ def commits(answer: CommitsAnswer, limit: int) -> str:
         return "\n".join((*problems, NO_PROJECT))
     if not answer.commits:
         return "\n".join((*problems, f"{NONE} Projects with a history: {names(answer.projects)}"))
-    rows = [_cells(row) for row in answer.commits]
-    older = f"The list may go on: add `--before {rows[-1][1]}`."
+    older = f"The list may go on: add `--before {answer.commits[-1].commit[:SHORT]}`."
     return "\n".join(
         (
             *problems,
-            table([_HEADING, *rows]),
+            table(answer.commits, _COMMITS),
             "",
             *_left_out(answer.commits),
             HINT,
-            *((older,) if len(rows) >= limit else ()),
+            *((older,) if len(answer.commits) >= limit else ()),
         )
     )
 
@@ -71,21 +69,20 @@ def author(row: CommitRow) -> str:
     return row.agent or row.approver or "-"
 
 
-def _cells(row: CommitRow) -> tuple[str, ...]:
-    return (
-        when(row.at),
-        row.commit[:12],
-        plain(row.project),
-        plain(author(row)),
-        plain(row.action or "-"),
-        str(row.files),
-        f"+{row.added} -{row.removed}",
-        plain(row.subject),
-    )
+_COMMITS: Final[Columns[CommitRow]] = {
+    "time": lambda row: row.at,
+    "commit": lambda row: row.commit[:SHORT],
+    "project": lambda row: row.project,
+    "author": author,
+    "action": lambda row: row.action,
+    "files": lambda row: row.files,
+    "lines": lambda row: f"+{row.added} -{row.removed}",
+    "what": lambda row: row.subject,
+}
 
 
 def _left_out(rows: Sequence[CommitRow]) -> Iterator[str]:
     """Yield a line for each commit that lacks files."""
     for row in rows:
         if row.left_out:
-            yield f"{row.commit[:12]} does not have {plain(row.left_out)}"
+            yield f"{row.commit[:SHORT]} does not have {plain(row.left_out)}"

@@ -1,10 +1,13 @@
-"""Decisions and events as people read them, a line each. Words of agents go through `plain`."""
+"""Decisions and events as people read them. Words of agents go through `plain`."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from safetyd.console.render.layout import table, when
+from safetyd.console.render.layout import aligned, because, indented, names, when
 from safetyd.console.terminal_text import columns, plain
+from safetyd.core.catalogue.catalogue import sentence, severity
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import Severity, seconds
 from safetyd.operators.contract.decision_contract import DecisionRow, EventRow, Row
 
 NONE: Final = "Nothing was decided that fits."
@@ -18,6 +21,51 @@ _AGENT: Final = 12
 _VERDICT: Final = 8
 
 
+def decision(answer: Decision, kind: str, *, dry_run: bool = False) -> str:
+    """Return the verdict in one line, then what it means, rules, retry time and id, indented."""
+    facts: list[tuple[str, str]] = []
+    if answer.triggered_rules:
+        label = "rule" if len(answer.triggered_rules) == 1 else "rules"
+        facts.append((label, names(answer.triggered_rules)))
+    if answer.retry_after_s is not None:
+        facts.append(("retry", f"in {seconds(answer.retry_after_s)}"))
+    facts.append(("id", plain(answer.id)))
+    notes = [f"  {note}" for note in _notes(answer, dry_run=dry_run)]
+    return "\n".join((_headline(answer, kind), *notes, *indented(facts)))
+
+
+def _notes(answer: Decision, *, dry_run: bool) -> Iterator[str]:
+    if dry_run:
+        yield "a dry run: nothing was consumed"
+    if answer.decision is not Severity.ASK:
+        return
+    if answer.request_id is None:
+        yield "a person would be asked"
+    else:
+        yield f"`safetyd show {plain(answer.request_id)}` has all of it, and how to answer"
+
+
+def _headline(answer: Decision, kind: str) -> str:
+    if answer.decision is Severity.ALLOW:
+        return f"PASSED: All safety checks passed for {plain(answer.agent)}:{plain(kind)}"
+    reason = plain(answer.reason or answer.cause, 2000)
+    if answer.decision is Severity.BLOCK:
+        return f"BLOCKED: {reason}"
+    request = f" ({plain(answer.request_id)})" if answer.request_id else ""
+    return f"WAITING: needs a person{request}: {reason}"
+
+
+def event(view: Mapping[str, Any]) -> str:
+    """Return one SafetyEvent as one line."""
+    kind, facts = view["event_type"], view.get("metadata") or {}
+    said = sentence(
+        kind, view.get("agent_id"), view.get("breaker_id"), view.get("reason", ""), facts
+    )
+    times = f" ({facts['count']} times)" if facts.get("count", 1) != 1 else ""
+    begins = f"{when(view['timestamp'])} {severity(kind, facts):<8} {plain(kind)}"
+    return f"{begins}: {plain(said)}{times}"
+
+
 def decisions(rows: Sequence[Row], *, more: bool = False) -> str:
     """Return a table, and below it how to see why."""
     if not rows:
@@ -26,7 +74,7 @@ def decisions(rows: Sequence[Row], *, more: bool = False) -> str:
     cells = [_cells(row) for row in rows]
     others = sum(max(len(cell[n]) for cell in (_HEADING, *cells)) + 2 for n in (0, 1, 2, 4, 5))
     chars = max(LEAST_CHARS, width - others)
-    heading, *lines = table(
+    heading, *lines = aligned(
         [_HEADING, *((*c[:3], _cut(c[3], chars), *c[4:]) for c in cells)]
     ).splitlines()
     begin = heading.index(_HEADING[3].upper())
@@ -63,7 +111,7 @@ def _happened(row: EventRow) -> str:
     message, by = row.message, row.by or ""
     who = f" by {plain(by)}" if by and by not in message else ""
     rule = f" [{plain(row.rule)}]" if row.rule and row.rule not in message else ""
-    return f"{plain(row.type)}{who}{rule}{f': {plain(message, 200)}' if message else ''}"
+    return f"{plain(row.type)}{who}{rule}{because(message, 200)}"
 
 
 def _action(row: DecisionRow) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from safetyd.console.render.layout import indented, table, when
+from safetyd.console.render.layout import Columns, indented, names, table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
 from safetyd.core.text.visible_text import visible
@@ -93,58 +93,14 @@ def _hints(row: DeliveryRow) -> Iterator[str]:
     yield from [hint for words, hint in known if words in lowered][:1]
 
 
-def outbox(view: OutboxAnswer) -> str:
-    """Return messages and what waits, or that there is nothing."""
-    parts = []
-    if view.deliveries:
-        messages = ("id", "state", "channel", "to", "tells of", "when", "tries", "error")
-        parts.append(table((messages, *map(_message, view.deliveries))))
-    if view.waiting:
-        lanes = ("waiting for", "on", "items", "due")
-        parts.append(table((lanes, *map(_waiting, view.waiting))))
-    if view.unnotified:
-        parts.append(f"NOBODY WAS TOLD of {several(view.unnotified, 'request')} that should be.")
-    return "\n\n".join(parts) or "No messages."
+def _items(row: DeliveryRow) -> str:
+    kinds = "/".join(row.kinds)
+    return f"{kinds} {row.refs[0]}" if row.items == 1 else f"{row.items} x {kinds}"
 
 
-def _message(row: DeliveryRow) -> tuple[str, ...]:
-    kinds = "/".join(map(plain, row.kinds))
-    what = f"{kinds} {row.refs[0]}" if row.items == 1 else f"{row.items} x {kinds}"
-    return (
-        plain(row.id),
-        plain(row.state),
-        plain(row.channel),
-        plain(row.recipient),
-        what,
-        when(row.at),
-        str(row.attempts),
-        plain(row.error, 160),
-    )
-
-
-def _waiting(row: LaneWaiting) -> tuple[str, ...]:
-    return plain(row.recipient), plain(row.channel), str(row.items), when(row.due)
-
-
-def channels(view: ChannelsAnswer) -> str:
-    if not view.channels:
-        return "No channel is configured, so nobody is told: see `safetyd docs notifications`."
-    heading = ("channel", "kind", "state", "waiting", "last success", "last error")
-    rows = table((heading, *map(_channel, view.channels)))
-    people = [line for person in view.recipients for line in _person(person)]
-    return "\n".join((rows, "", *people))
-
-
-def _channel(row: ChannelRow) -> tuple[str, ...]:
+def _success(row: ChannelRow) -> str:
     ago = row.last_success_s_ago
-    return (
-        plain(row.name),
-        plain(row.kind),
-        _state(row),
-        str(row.waiting_high + row.waiting_normal),
-        "never" if ago is None else f"{duration(ago)} ago",
-        plain(row.last_error, 160),
-    )
+    return "never" if ago is None else f"{duration(ago)} ago"
 
 
 def _state(row: ChannelRow) -> str:
@@ -153,13 +109,58 @@ def _state(row: ChannelRow) -> str:
     return "failing" if row.failing else "up"
 
 
+_MESSAGES: Final[Columns[DeliveryRow]] = {
+    "id": lambda row: row.id,
+    "state": lambda row: row.state,
+    "channel": lambda row: row.channel,
+    "to": lambda row: row.recipient,
+    "tells of": _items,
+    "when": lambda row: row.at,
+    "tries": lambda row: row.attempts,
+    "error": lambda row: plain(row.error, 160),
+}
+_LANES: Final[Columns[LaneWaiting]] = {
+    "waiting for": lambda row: row.recipient,
+    "on": lambda row: row.channel,
+    "items": lambda row: row.items,
+    "due": lambda row: row.due,
+}
+_CHANNELS: Final[Columns[ChannelRow]] = {
+    "channel": lambda row: row.name,
+    "kind": lambda row: row.kind,
+    "state": _state,
+    "waiting": lambda row: row.waiting_high + row.waiting_normal,
+    "last success": _success,
+    "last error": lambda row: plain(row.last_error, 160),
+}
+
+
+def outbox(view: OutboxAnswer) -> str:
+    """Return messages and what waits, or that there is nothing."""
+    parts = []
+    if view.deliveries:
+        parts.append(table(view.deliveries, _MESSAGES))
+    if view.waiting:
+        parts.append(table(view.waiting, _LANES))
+    if view.unnotified:
+        parts.append(f"NOBODY WAS TOLD of {several(view.unnotified, 'request')} that should be.")
+    return "\n\n".join(parts) or "No messages."
+
+
+def channels(view: ChannelsAnswer) -> str:
+    if not view.channels:
+        return "No channel is configured, so nobody is told: see `safetyd docs notifications`."
+    people = [line for person in view.recipients for line in _person(person)]
+    return "\n".join((table(view.channels, _CHANNELS), "", *people))
+
+
 def _person(person: RecipientRow) -> Iterator[str]:
-    yield f"{plain(person.name)} on {', '.join(map(plain, person.channels))}"
+    yield f"{plain(person.name)} on {names(person.channels)}"
     facts = [("quiet hours", f"{plain(person.quiet)} {plain(person.timezone)}")]
     if person.quiet_until:
         facts.append(("quiet now", f"until {when(person.quiet_until)}"))
     if list(person.agents) != ["*"]:
-        facts.append(("agents", ", ".join(map(plain, person.agents))))
+        facts.append(("agents", names(person.agents)))
     if person.backup:
         facts.append(("backup", plain(person.backup)))
     yield from indented(facts)
@@ -176,5 +177,5 @@ def _preview(shown: PreviewRow) -> Iterator[str]:
     yield f"== {_lane(shown)}: {plain(shown.size)}"
     yield f"   {plain(shown.when)}"
     if shown.ladder:
-        yield f"   then {', '.join(map(plain, shown.ladder))}"
+        yield f"   then {names(shown.ladder)}"
     yield from (f"   | {visible(line)}" for line in shown.text.splitlines())

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from safetyd.cards.request_details import GrantOffer
-from safetyd.console.render.layout import indented, when
+from safetyd.console.render.layout import indented, left_out, names, usd, when
 from safetyd.console.terminal_text import plain, several
-from safetyd.core.messages.money import dollars, nano
 from safetyd.operators.contract.grant_contract import (
     GrantRow,
     GrantsAnswer,
@@ -18,9 +17,7 @@ def grants(view: GrantsAnswer) -> str:
     if not view.grants:
         return "No grant is in force."
     parts = ["\n".join(_grant(row)) for row in view.grants]
-    if view.left_out:
-        parts.append(f"{several(view.left_out, 'grant')} left out.")
-    return "\n\n".join(parts)
+    return "\n\n".join((*parts, *left_out(view.left_out, "grant")))
 
 
 def _grant(row: GrantRow) -> Iterator[str]:
@@ -34,7 +31,7 @@ def _facts(row: GrantRow) -> Iterator[tuple[str, str]]:
     if row.project:
         yield "project", plain(row.project)
     if row.rules:
-        yield "lifts", ", ".join(map(plain, row.rules))
+        yield "lifts", names(row.rules)
     if row.wide:
         yield "WIDE", "whatever the agent says passes: revoke it, or make one with --text"
     if row.seen is not None:
@@ -43,9 +40,9 @@ def _facts(row: GrantRow) -> Iterator[tuple[str, str]]:
     if row.text is not None:
         yield "text", plain(row.text, 2000)
     if row.paths:
-        yield "paths", ", ".join(map(plain, row.paths))
+        yield "paths", names(row.paths)
     if row.max_usd is not None:
-        yield "cost", f"{_usd(row.spent_usd)} of {_usd(row.max_usd)}"
+        yield "cost", f"{usd(row.spent_usd)} of {usd(row.max_usd)}"
     yield "by", f"{plain(row.by)}, {when(row.at)}: {plain(row.reason, 2000)}"
 
 
@@ -55,9 +52,7 @@ def suggestions(view: SuggestionsAnswer) -> str:
         return "Nothing to suggest: no kind was answered the same way five times."
     parts = ["Nothing of this applies by itself. What you agree with, put into the configuration:"]
     parts += ["\n".join(_suggestion(row)) for row in view.suggestions]
-    if view.left_out:
-        parts.append(f"{several(view.left_out, 'suggestion')} left out.")
-    return "\n\n".join(parts)
+    return "\n\n".join((*parts, *left_out(view.left_out, "suggestion")))
 
 
 def _suggestion(row: SuggestionRow) -> Iterator[str]:
@@ -65,10 +60,6 @@ def _suggestion(row: SuggestionRow) -> Iterator[str]:
     since = f"from {when(row.first_at)} to {when(row.last_at)}"
     yield f"# {plain(row.agent)}: {plain(row.type)}{project}, {plain(row.reason)}, {since}"
     yield from (plain(line, 2000) for line in row.toml.split("\n"))
-
-
-def _usd(amount: float) -> str:
-    return dollars(nano(amount))
 
 
 def grant_offer(offer: GrantOffer) -> Iterator[str]:

@@ -4,23 +4,31 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from safetyd.console.render.layout import names, some, table, when
+from safetyd.console.render.layout import (
+    Columns,
+    aligned,
+    because,
+    left_out,
+    names,
+    some,
+    table,
+    when,
+)
 from safetyd.console.terminal_text import plain, several
+from safetyd.core.guards.anomaly.measures import Measure
+from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import Hold
-from safetyd.core.messages.money import dollars, nano
 from safetyd.core.party import KEYLESS
 from safetyd.core.text.time_words import duration
 from safetyd.operators.contract.guard_contract import (
+    AnomaliesAnswer,
     Breaker,
     BreakersAnswer,
     Bucket,
-    Budget,
-    BudgetLifted,
-    BudgetsAnswer,
     CoolingDown,
+    Finding,
     LimitsAnswer,
     RoundsReached,
-    Spending,
     TypeKnown,
     TypesAnswer,
     TypeUnknown,
@@ -32,8 +40,6 @@ from safetyd.operators.contract.hold_contract import (
     UnpauseDone,
 )
 
-EVERYBODY: Final = "*"  # the kernel that holds all agents
-
 TIERS: Final = (
     "auto_allowed may run, requires_permission needs a person, prohibited is blocked;\n"
     "[rules] and the other guards may restrict each of them further."
@@ -41,14 +47,14 @@ TIERS: Final = (
 
 ONE_WORD: Final = "These names also hold as one word: WebFetch is web_fetch."
 
-_BUCKETS: Final = {"global": "everybody", "keyless": "agents without a key"}
+_SHARED: Final = {"global": "everybody", "keyless": "agents without a key"}  # buckets
 _ALIAS_COLUMNS: Final = 76  # of the names of one type, which may take several lines
 
 
 def unpaused(agent: str, reply: UnpauseDone) -> str:
     if not reply.cleared:
         return f"{plain(agent)} was not paused."
-    return f"{plain(agent)} may go on; it was paused by: {', '.join(map(plain, reply.cleared))}."
+    return f"{plain(agent)} may go on; it was paused by: {names(reply.cleared)}."
 
 
 def safe_mode(view: SafeModeShown | SafeModeAnswer) -> str:
@@ -64,11 +70,10 @@ def safe_mode(view: SafeModeShown | SafeModeAnswer) -> str:
 
 def _hold(hold: Hold) -> Iterator[str]:
     who, left_ms = kernel_name(hold.agent), hold.cooldown_remaining_ms
-    why = f": {plain(hold.reason)}" if hold.reason else ""
     by = f"by {plain(hold.by)} since {when(hold.since)}"
     leave = f"in {duration(left_ms / 1000)}" if left_ms else "now"
     early = ", before that with --force --reason" if left_ms else ""
-    yield f"SAFE MODE: {who} may only read, {by}{why}"
+    yield f"SAFE MODE: {who} may only read, {by}{because(hold.reason)}"
     yield f"  {leave} {_way_out(hold.agent)} ends it{early}"
 
 
@@ -118,56 +123,6 @@ def kernel_name(name: object) -> str:
     return "everybody" if name == EVERYBODY else plain(name)
 
 
-def budgets(view: BudgetsAnswer) -> str:
-    """Return a line for each budget, then what was spent by agent, session and model."""
-    head = ("budget", "name", "agent", "spent", "reserved", "pending", "limit")
-    parts = [table((head, *map(_budget, view.budgets)))]
-    if view.spending:
-        columns = ("agent", "session", "model", "spent")
-        parts.append(table((columns, *map(_spend, view.spending))))
-    if view.left_out:
-        parts.append(f"{several(view.left_out, 'line')} with less in them left out.")
-    return "\n\n".join(parts)
-
-
-def raised(scope: str, reply: BudgetLifted) -> str:
-    may = f"{plain(scope)} may use {_usd(reply.limit)} until {when(reply.until)}"
-    if reply.used >= reply.limit:
-        return f"{may}, and it is STILL USED UP: {_usd(reply.used)} is spent or set aside."
-    return f"{may}; {_usd(reply.used)} of it is spent or set aside."
-
-
-def _budget(row: Budget) -> tuple[str, ...]:
-    limit = "none" if row.limit is None else _usd(row.limit)
-    if row.limit is not None and row.raised:
-        limit += f" ({_usd(row.raised)} of it added)"
-    amounts = (_usd(row.spent), _usd(row.reserved), _usd(row.pending), limit)
-    return (plain(row.scope), _or_dash(row.id), _or_dash(row.agent), *amounts)
-
-
-def _spend(row: Spending) -> tuple[str, ...]:
-    names = (row.agent, row.session, row.model)
-    return (*map(_or_dash, names), _usd(row.spent))
-
-
-def breakers(answer: BreakersAnswer) -> str:
-    """Return a line for each breaker, those that are not closed first."""
-    if not answer.breakers:
-        return "No dependency has been called yet."
-    head = ("breaker", "state", "for", "calls", "failed", "why")
-    shown = table((head, *map(_breaker, answer.breakers)))
-    return f"{shown}\n\n{several(answer.left_out, 'line')} left out." if answer.left_out else shown
-
-
-def _breaker(row: Breaker) -> tuple[str, ...]:
-    since = "" if row.open_s is None else f", {duration(row.open_s)} ago"
-    why = f"{plain(row.reason)}{since}" if row.reason else "-"
-    counted = row.state == "closed"  # of what is not, only probes count
-    counts = (str(row.calls), str(row.failures)) if counted else ("-", "-")
-    state = plain(row.state).replace("_", " ")
-    return (plain(row.breaker), state, whom(row), *counts, why)
-
-
 def whom(row: Breaker) -> str:
     """Say for whom a breaker is."""
     if row.agent:
@@ -175,54 +130,134 @@ def whom(row: Breaker) -> str:
     return "agents without a key" if row.keyless else "agents with keys"
 
 
+def _why_open(row: Breaker) -> str:
+    since = "" if row.open_s is None else f", {duration(row.open_s)} ago"
+    return f"{plain(row.reason)}{since}" if row.reason else ""
+
+
+def _if_closed(row: Breaker, count: int) -> int | None:
+    """Return a count of calls; of a breaker that is not closed only probes count."""
+    return count if row.state == "closed" else None
+
+
+_BREAKERS: Final[Columns[Breaker]] = {
+    "breaker": lambda row: row.breaker,
+    "state": lambda row: row.state.replace("_", " "),
+    "for": whom,
+    "calls": lambda row: _if_closed(row, row.calls),
+    "failed": lambda row: _if_closed(row, row.failures),
+    "why": _why_open,
+}
+_BUCKETS: Final[Columns[Bucket]] = {
+    "rate of": lambda row: _SHARED.get(row.kind, row.kind),
+    "name": lambda row: row.id,
+    "left": lambda row: f"{int(row.tokens)} of {int(row.burst)}",
+    "a minute": lambda row: f"{row.per_s * 60:g}",
+    "full": lambda row: f"in {duration(row.full_s)}" if row.full_s >= 1 else "now",
+}
+_ROUNDS: Final[Columns[RoundsReached]] = {
+    "agent": lambda row: row.agent,
+    "session": lambda row: row.session,
+    "rounds": lambda row: f"{row.rounds} of {row.limit}",
+}
+_COOLDOWNS: Final[Columns[CoolingDown]] = {
+    "agent": lambda row: row.agent,
+    "dispatches to": lambda row: row.target,
+    "again in": lambda row: duration(row.left_s),
+}
+
+
+def breakers(answer: BreakersAnswer) -> str:
+    """Return a line for each breaker, those that are not closed first."""
+    if not answer.breakers:
+        return "No dependency has been called yet."
+    return "\n\n".join((table(answer.breakers, _BREAKERS), *left_out(answer.left_out)))
+
+
 def limits(view: LimitsAnswer) -> str:
     """Return a line for each bucket, then for what may begin no more rounds or waits."""
-    head = ("rate of", "name", "left", "a minute", "full")
-    parts = [table((head, *map(_bucket, view.buckets)))]
+    parts = [table(view.buckets, _BUCKETS)]
     if view.iterations:
-        columns = ("agent", "session", "rounds")
-        parts.append(table((columns, *map(_rounds, view.iterations))))
+        parts.append(table(view.iterations, _ROUNDS))
     if view.cooldowns:
-        columns = ("agent", "dispatches to", "again in")
-        parts.append(table((columns, *map(_cooldown, view.cooldowns))))
-    if view.left_out:
-        parts.append(f"{several(view.left_out, 'line')} left out.")
+        parts.append(table(view.cooldowns, _COOLDOWNS))
+    return "\n\n".join((*parts, *left_out(view.left_out)))
+
+
+def anomalies(view: AnomaliesAnswer) -> str:
+    """Return the findings, what holds now, and the numbers behind them."""
+    parts = [findings(view.findings)]
+    if view.holding:
+        parts.append("\n".join(("Holds now:", *_holding(view.holding))))
+    if view.measures:
+        parts.append(measures(view.measures))
+    parts += left_out(view.left_out)
+    parts.append(f"A person was last seen {duration(view.since_human_s)} ago.")
     return "\n\n".join(parts)
 
 
-def _bucket(row: Bucket) -> tuple[str, ...]:
-    whose = _BUCKETS.get(row.kind, plain(row.kind))
-    left = f"{int(row.tokens)} of {int(row.burst)}"
-    full = f"in {duration(row.full_s)}" if row.full_s >= 1 else "now"
-    return (whose, _or_dash(row.id), left, f"{row.per_s * 60:g}", full)
+def _holding(holding: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    for agent, held in holding.items():
+        told = ", ".join(f"{plain(name)} {several(count, 'time')}" for name, count in held.items())
+        yield f"  {plain(agent)}: {told}"
 
 
-def _rounds(row: RoundsReached) -> tuple[str, ...]:
-    rounds = f"{row.rounds} of {row.limit}"
-    return (plain(row.agent), _or_dash(row.session), rounds)
+def _rounded(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3g}"
 
 
-def _cooldown(row: CoolingDown) -> tuple[str, ...]:
-    return (plain(row.agent), plain(row.target), duration(row.left_s))
+def _measured(row: Measure) -> str:
+    model = f", {row.model}" if row.model else ""
+    return f"{row.agent or row.breaker or 'everybody'}{model}"
+
+
+_FINDINGS: Final[Columns[Finding]] = {
+    "severity": lambda row: row.severity,
+    "time": lambda row: row.at,
+    "of": lambda row: row.agent or row.breaker or "everybody",
+    "what": lambda row: row.message if row.seen else f"new: {row.message}",
+    "rule": lambda row: row.rule,
+}
+_MEASURES: Final[Columns[Measure]] = {
+    "detector": lambda row: row.detector,
+    "of": _measured,
+    "now": lambda row: _rounded(row.now),
+    "usual": lambda row: _rounded(row.usual),
+    "at least": lambda row: _rounded(row.least),
+    "at most": lambda row: _rounded(row.most),
+    "counted in": lambda row: row.unit,
+}
+
+
+def findings(rows: Sequence[Finding]) -> str:
+    """Return a line for each finding; what nobody has seen since is new."""
+    return table(rows, _FINDINGS) if rows else "Nothing unusual was found."
+
+
+def measures(rows: Sequence[Measure]) -> str:
+    """Return a line for each number that a detector compares."""
+    return table(rows, _MEASURES)
+
+
+_TYPES: Final[Columns[TypeKnown]] = {
+    "type": lambda row: row.type,
+    "tier": lambda row: row.tier,
+    "risk": lambda row: row.risk,
+    "reversibility": lambda row: row.reversibility,
+    "speaks to a person": lambda row: "yes" if row.human else None,
+}
 
 
 def types(view: TypesAnswer) -> str:
     """Return the table of known types, then what to write to make the others known."""
-    head = ("type", "tier", "risk", "reversibility", "speaks to a person")
-    known = table((head, *map(_type, view.types)))
     other = (*_aliases(view.types), *_same(view.same_as))
-    return "\n".join((known, *other, "", TIERS, *_unknown(view.unknown)))
-
-
-def _type(row: TypeKnown) -> tuple[str, ...]:
-    words = (row.type, row.tier, row.risk, row.reversibility)
-    return (*map(plain, words), "yes" if row.human else "-")
+    return "\n".join((table(view.types, _TYPES), *other, "", TIERS, *_unknown(view.unknown)))
 
 
 def _aliases(rows: Sequence[TypeKnown]) -> Iterator[str]:
     if named := [line for row in rows for line in _also(row.type, row.aliases)]:
         yield ""
-        yield table((("type", "also known as"), *named))
+        yield aligned((("type", "also known as"), *named))
         yield ONE_WORD
 
 
@@ -236,7 +271,7 @@ def _also(kind: str, aliases: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _same(names: Mapping[str, str]) -> Iterator[str]:
     if names:
         yield ""
-        yield table((("name", "same as"), *((plain(n), plain(names[n])) for n in names)))
+        yield aligned((("name", "same as"), *((plain(n), plain(names[n])) for n in names)))
 
 
 def _unknown(rows: Sequence[TypeUnknown]) -> Iterator[str]:
@@ -247,11 +282,3 @@ def _unknown(rows: Sequence[TypeUnknown]) -> Iterator[str]:
         yield ""
         yield f"# {plain(row.type)}: proposed {several(row.count, 'time')}"
         yield from map(plain, row.toml.split("\n"))
-
-
-def _or_dash(name: str | None) -> str:
-    return plain(name) if name else "-"
-
-
-def _usd(amount: float) -> str:
-    return dollars(nano(amount))

@@ -1,65 +1,26 @@
-"""What people read: pure functions from answers to text. Words of agents go through `plain`."""
+"""Tables, lists and times as a terminal shows them. Words of agents go through `plain`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TypeVar
 
-from safetyd.console.terminal_text import plain
-from safetyd.core.catalogue.catalogue import sentence, severity
-from safetyd.core.messages.decision import Decision
-from safetyd.core.messages.verdict import Severity, seconds
+from safetyd.console.terminal_text import plain, several
+from safetyd.core.messages.money import dollars, nano
 from safetyd.core.text.time_words import to_the_second
 
-View = Mapping[str, Any]
+R = TypeVar("R")
+
+Columns = Mapping[str, Callable[[R], object]]  # the name of each column, and its cell in a row
 
 
-def decision(answer: Decision, kind: str, *, dry_run: bool = False) -> str:
-    """Return the verdict in one line, then what it means, rules, retry time and id, indented."""
-    facts: list[tuple[str, str]] = []
-    if answer.triggered_rules:
-        label = "rule" if len(answer.triggered_rules) == 1 else "rules"
-        facts.append((label, ", ".join(map(plain, answer.triggered_rules))))
-    if answer.retry_after_s is not None:
-        facts.append(("retry", f"in {seconds(answer.retry_after_s)}"))
-    facts.append(("id", plain(answer.id)))
-    notes = [f"  {note}" for note in _notes(answer, dry_run=dry_run)]
-    return "\n".join((_headline(answer, kind), *notes, *indented(facts)))
+def table(rows: Iterable[R], columns: Columns[R]) -> str:
+    """Return a line for each row, below the names of the columns."""
+    cells = ([_cell(cell(row)) for cell in columns.values()] for row in rows)
+    return aligned([list(columns), *cells])
 
 
-def _notes(answer: Decision, *, dry_run: bool) -> Iterator[str]:
-    if dry_run:
-        yield "a dry run: nothing was consumed"
-    if answer.decision is not Severity.ASK:
-        return
-    if answer.request_id is None:
-        yield "a person would be asked"
-    else:
-        yield f"`safetyd show {plain(answer.request_id)}` has all of it, and how to answer"
-
-
-def _headline(answer: Decision, kind: str) -> str:
-    if answer.decision is Severity.ALLOW:
-        return f"PASSED: All safety checks passed for {plain(answer.agent)}:{plain(kind)}"
-    reason = plain(answer.reason or answer.cause, 2000)
-    if answer.decision is Severity.BLOCK:
-        return f"BLOCKED: {reason}"
-    request = f" ({plain(answer.request_id)})" if answer.request_id else ""
-    return f"WAITING: needs a person{request}: {reason}"
-
-
-def event(view: View) -> str:
-    """Return one SafetyEvent as one line."""
-    kind, facts = view["event_type"], view.get("metadata") or {}
-    said = sentence(
-        kind, view.get("agent_id"), view.get("breaker_id"), view.get("reason", ""), facts
-    )
-    times = f" ({facts['count']} times)" if facts.get("count", 1) != 1 else ""
-    begins = f"{when(view['timestamp'])} {severity(kind, facts):<8} {plain(kind)}"
-    return f"{begins}: {plain(said)}{times}"
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Line up columns; the first row is the heading, which stands in capitals."""
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Line up cells that are text already; the first row is the heading."""
     rows = [[cell.upper() for cell in rows[0]], *rows[1:]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lined = (
@@ -69,6 +30,20 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lined)
 
 
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return when(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None or value == "" else plain(value)
+
+
+def left_out(count: int, noun: str = "line") -> Iterator[str]:
+    """Say how many rows had no room in an answer, if any."""
+    if count:
+        yield f"{several(count, noun)} left out."
+
+
 def indented(facts: Iterable[tuple[str, str]]) -> list[str]:
     """Return a line each, names lined up."""
     facts = list(facts)
@@ -76,14 +51,23 @@ def indented(facts: Iterable[tuple[str, str]]) -> list[str]:
     return [f"  {name:<{width}}  {value}" for name, value in facts]
 
 
-def names(found: Sequence[str]) -> str:
-    return ", ".join(map(plain, found)) or "nobody"
+def names(found: Iterable[str], nobody: str = "nobody") -> str:
+    return ", ".join(map(plain, found)) or nobody
 
 
 def some(found: Sequence[str], most: int = 10) -> str:
     """Return the first names, and how many more there are."""
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return f"{', '.join(map(plain, found[:most]))}{more}"
+
+
+def because(reason: str, chars: int = 500) -> str:
+    """Return a reason as it ends a sentence, or nothing."""
+    return f": {plain(reason, chars)}" if reason else ""
+
+
+def usd(amount: float) -> str:
+    return dollars(nano(amount))
 
 
 def when(moment: object) -> str:

@@ -1,10 +1,10 @@
 """Requests as people read them in lists. Words of agents go through `plain`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from safetyd.cards.request_details import RequestEnded, RequestRow
-from safetyd.console.render.layout import table, when
+from safetyd.console.render.layout import Columns, because, table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
 
@@ -12,6 +12,8 @@ UNTOLD: Final = (
     "Nobody is told of requests: no channel is configured (see `safetyd docs notifications`)."
 )
 WHAT_CHARS: Final = 60
+
+Group = Sequence[RequestRow]  # of one agent and one type that nobody knows, or a single request
 
 _URGENCIES: Final = ("high", "normal", "low")
 
@@ -28,18 +30,16 @@ def queue(rows: Sequence[RequestRow], channels: Sequence[str], *, all_: bool = F
     """Return open requests, the most urgent first and of equals the oldest."""
     if not rows:
         return "Nothing waits for a person."
-    groups = [[row] for row in rows] if all_ else list(_groups(rows))
-    groups.sort(key=lambda group: min(_URGENCIES.index(row.urgency) for row in group))
-    heading = ("id", "urgency", "left", "agent", "what")
-    shown = table([heading, *(_line(group) for group in groups)])
+    groups: list[Group] = [[row] for row in rows] if all_ else list(_groups(rows))
+    groups.sort(key=_urgency)
     notes = [f"{several(len(rows), 'request')}; `safetyd show ID` has one in full."]
     notes.append(telling(channels))
     if len(groups) < len(rows):
         notes.append("Types that nobody knows stand together; --all has a line for each.")
-    return "\n".join((shown, "", *notes))
+    return "\n".join((table(groups, _QUEUE), "", *notes))
 
 
-def _groups(rows: Sequence[RequestRow]) -> Iterable[list[RequestRow]]:
+def _groups(rows: Sequence[RequestRow]) -> Iterable[Group]:
     """Put together what one agent asks of one type that is not known."""
     groups: dict[tuple[str, ...], list[RequestRow]] = {}
     for row in rows:
@@ -48,19 +48,14 @@ def _groups(rows: Sequence[RequestRow]) -> Iterable[list[RequestRow]]:
     return groups.values()
 
 
-def _line(group: Sequence[RequestRow]) -> tuple[str, ...]:
-    """Return the line of a request, or of several by their first and the earliest end."""
-    first = group[0]
-    more = f" +{len(group) - 1}" if len(group) > 1 else ""
-    urgency = min((row.urgency for row in group), key=_URGENCIES.index)
+def _urgency(group: Group) -> int:
+    return min(_URGENCIES.index(row.urgency) for row in group)
+
+
+def _left(group: Group) -> str:
+    """Return the time until the earliest end of a group."""
     ends = [row.left_s for row in group if row.left_s is not None]
-    return (
-        f"{plain(first.id)}{more}",
-        plain(urgency),
-        duration(max(min(ends), 0.0)) if ends else "no end",
-        plain(first.agent),
-        f"{what(first)}{_notes(first)}",
-    )
+    return duration(max(min(ends), 0.0)) if ends else "no end"
 
 
 def what(row: RequestRow | RequestEnded) -> str:
@@ -81,32 +76,25 @@ def _notes(row: RequestRow) -> str:
     return f" ({said})" if said else ""
 
 
+_QUEUE: Final[Columns[Group]] = {
+    "id": lambda group: f"{group[0].id} +{len(group) - 1}" if group[1:] else group[0].id,
+    "urgency": lambda group: _URGENCIES[_urgency(group)],
+    "left": _left,
+    "agent": lambda group: group[0].agent,
+    "what": lambda group: f"{what(group[0])}{_notes(group[0])}",
+}
+_ENDED: Final[Columns[RequestEnded]] = {
+    "id": lambda row: row.request_id,
+    "ended": lambda row: row.decided_at,
+    "how": lambda row: row.decision,
+    "by": lambda row: row.decided_by,
+    "via": lambda row: row.decided_via,
+    "took": lambda row: duration(row.response_time_seconds or 0.0),
+    "agent": lambda row: row.agent,
+    "what": lambda row: f"{what(row)}{because(row.words)}",
+}
+
+
 def history(rows: Sequence[RequestEnded]) -> str:
     """Return how requests ended."""
-    if not rows:
-        return "No request has ended yet."
-    heading = ("id", "ended", "how", "by", "via", "took", "agent", "what")
-    return table([heading, *map(_past, rows)])
-
-
-def _past(row: RequestEnded) -> tuple[str, ...]:
-    words = f": {plain(row.words)}" if row.words else ""
-    return (
-        plain(row.request_id),
-        when(row.decided_at),
-        plain(row.decision),
-        plain(row.decided_by),
-        plain(row.decided_via),
-        duration(row.response_time_seconds or 0.0),
-        plain(row.agent),
-        f"{what(row)}{words}",
-    )
-
-
-def before(rows: Sequence[RequestEnded]) -> Iterator[str]:
-    """Yield a sentence for each earlier answer to the same kind of request."""
-    for row in rows:
-        words = f": {plain(row.words)}" if row.words else ""
-        by = f"by {plain(row.decided_by)} via {plain(row.decided_via)}"
-        took = duration(row.response_time_seconds or 0.0)
-        yield f"{when(row.decided_at)} {plain(row.decision)} {by} after {took}{words}"
+    return table(rows, _ENDED) if rows else "No request has ended yet."

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from safetyd.console.render.layout import indented, table
+from safetyd.console.render.layout import aligned, indented
 from safetyd.console.shell.command_trial import CommandRead, PartRead
 from safetyd.console.shell.corpus import Measured, Share
 from safetyd.console.terminal_text import plain
@@ -36,7 +36,7 @@ def measured(found: Measured, *, verbose: bool) -> str:
         *([_share("not as expected", found.unlike_expected)] if found.unlike_expected.of else ()),
     )
     took = f"{found.median_us:g} µs a command (median), {found.p99_us:g} µs at the 99th percentile"
-    parts = [table((head, *rows)), "", took]
+    parts = [aligned((head, *rows)), "", took]
     if verbose and found.otherwise:
         told = (
             (f"{each.expected}, said {each.said}", plain(each.command, _PART_CHARS))

@@ -3,16 +3,17 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from safetyd.console.render.agent_table import brief, limits, spent
+from safetyd.console.render.agent_tables import brief, limits
 from safetyd.console.render.guard_tables import safe_mode, whom
-from safetyd.console.render.layout import day_end, indented, some, when
+from safetyd.console.render.layout import because, day_end, indented, some, usd, when
+from safetyd.console.render.money_tables import spent
 from safetyd.console.render.request_tables import telling
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.disk_words import MAKE_ROOM, filling, fullness, percent, size
 from safetyd.core.events.history_events import day_words
-from safetyd.core.messages.money import dollars, nano
+from safetyd.core.messages.money import nano
 from safetyd.core.messages.rollback import rollback_command
 from safetyd.core.text.time_words import duration
 from safetyd.operators.contract.guard_contract import Budget, Finding
@@ -118,10 +119,9 @@ def _stops(view: Standstill) -> Iterator[str]:
 
 def _pauses(view: StatusAnswer) -> Iterator[str]:
     for pause in view.pauses:
-        reason = f": {plain(pause.reason)}" if pause.reason else ""
         by = f"by {plain(pause.by)} since {when(pause.since)}"
         agent = plain(pause.agent)
-        yield f"PAUSED: {agent} {by}{reason}"
+        yield f"PAUSED: {agent} {by}{because(pause.reason)}"
         if pause.source == "budget" and pause.request:
             yield f"  approve its request to give it as much again: `safetyd list --agent {agent}`"
         else:
@@ -209,8 +209,7 @@ def _budget(budget: Budget, whose: str, end: str) -> Iterator[str]:
     blocks = ": what needs money is blocked" if used_up else ""
     yield f"BUDGET: {spent(budget)} is used today, {whose}{blocks}"
     if budget.reserved:
-        aside = dollars(nano(budget.reserved))
-        yield f"  {aside} of it is only reserved, for actions without an outcome"
+        yield f"  {usd(budget.reserved)} of it is only reserved, for actions without an outcome"
     more = f"safetyd budgets raise {budget.scope} AMOUNT --reason WHY"
     yield f"  `{more}` adds to it until {end}"
 

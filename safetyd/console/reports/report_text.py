@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from safetyd.console.render.layout import indented, table
+from safetyd.console.render.layout import aligned, indented
 from safetyd.console.terminal_text import plain
 from safetyd.core.daily_report.day_report import DailyReport
 
@@ -31,4 +31,4 @@ def _lines(report: DailyReport) -> Iterator[str]:
     for heading, rows in report.tables:
         yield from ("", heading)
         cells = [[plain(cell, 60) for cell in row] for row in rows]
-        yield from (f"  {line}" for line in table(cells).splitlines())
+        yield from (f"  {line}" for line in aligned(cells).splitlines())

@@ -15,11 +15,12 @@ from safetyd.cards.request_card import request_card
 from safetyd.cards.request_details import RequestDetails, RequestEnded, RequestRow, short_digest
 from safetyd.console.line_folding import fitted, quoted
 from safetyd.console.render.grant_list import grant_offer
-from safetyd.console.render.guard_tables import EVERYBODY, kernel_name
+from safetyd.console.render.guard_tables import kernel_name
 from safetyd.console.render.layout import some, when
 from safetyd.console.render.terminal_card import CardRow, Change, card_rows, change_rows, is_cut
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import plain
+from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import Hold
 from safetyd.core.reporting.session_summary import summary
 from safetyd.core.text.time_words import complete, countdown

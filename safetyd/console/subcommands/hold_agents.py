@@ -10,10 +10,10 @@ from safetyd.console.failure import BLOCKED, WrongUsage
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask, connected
 from safetyd.console.options import json_option, reaches_daemon, says_why, sends
-from safetyd.console.render import guard_tables
-from safetyd.console.render.guard_tables import EVERYBODY
+from safetyd.console.render import guard_tables, money_tables
 from safetyd.console.render.status_page import pending
 from safetyd.console.terminal_text import document, echo, plain
+from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.messages.money import MAX_USD
 from safetyd.core.party import KEYLESS
 from safetyd.operators.budget_commands import RAISED
@@ -151,7 +151,7 @@ def ack(location: Location, *, as_json: bool) -> None:
 @reaches_daemon
 def budgets(location: Location, *, as_json: bool) -> None:
     if click.get_current_context().invoked_subcommand is None:
-        echo(ask(location, BudgetsQuestion()), guard_tables.budgets, as_json=as_json)
+        echo(ask(location, BudgetsQuestion()), money_tables.budgets, as_json=as_json)
 
 
 @sends(RaiseCommand)
@@ -173,7 +173,7 @@ def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as
         raise WrongUsage(f"AMOUNT is more than 0 and at most {MAX_USD:,.0f} US dollars")
     command = RaiseCommand(scope=RAISED[kind], name=name, usd=usd, reason=reason)
     reply = ask(location, command)
-    click.echo(document(reply) if as_json else guard_tables.raised(scope, reply))
+    click.echo(document(reply) if as_json else money_tables.raised(scope, reply))
     return BLOCKED if reply.used >= reply.limit else 0
 
 

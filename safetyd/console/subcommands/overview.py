@@ -16,9 +16,7 @@ from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask, connected
 from safetyd.console.options import json_option, reaches_daemon, sends
-from safetyd.console.render import layout
-from safetyd.console.render.agent_table import agents as listed
-from safetyd.console.render.pages import agent_page
+from safetyd.console.render import agent_tables, decision_table
 from safetyd.console.render.status_page import status as shown
 from safetyd.console.terminal_text import document, echo, plain
 from safetyd.operators.contract.agent_contract import (
@@ -55,10 +53,10 @@ def agents(location: Location, name: str, *, as_json: bool) -> None:
     if name:
         known, timeline = anyio.run(_one, location, name)
         facts = {**msgspec.to_builtins(known), "timeline": timeline}
-        click.echo(document(facts) if as_json else agent_page.agent(known, timeline))
+        click.echo(document(facts) if as_json else agent_tables.agent(known, timeline))
         return
     rows = anyio.run(_everybody, location)
-    click.echo(document({"ok": True, "agents": rows}) if as_json else listed(rows))
+    click.echo(document({"ok": True, "agents": rows}) if as_json else agent_tables.agents(rows))
 
 
 async def _one(location: Location, name: str) -> tuple[AgentAnswer, tuple[Row, ...]]:
@@ -119,7 +117,7 @@ def watch(location: Location, *, as_json: bool) -> None:
 async def _watch(location: Location, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
     def heard(payload: bytes) -> None:
         event: dict[str, Any] = msgspec.json.decode(payload)
-        click.echo(document(event) if as_json else layout.event(event))
+        click.echo(document(event) if as_json else decision_table.event(event))
 
     async with connected(location) as operator:
         await operator.listen(heard)

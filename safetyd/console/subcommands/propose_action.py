@@ -33,7 +33,7 @@ from safetyd.console.failure import (
 from safetyd.console.locations import KEY_VARIABLE, Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.render import layout
+from safetyd.console.render import decision_table
 from safetyd.console.render.explanation import way_out
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.messages.proposal import (
@@ -111,7 +111,7 @@ def check(  # noqa: PLR0913 - the options of a command
     if as_json:
         click.echo(document(_told(answer)))
     else:
-        shown = layout.decision(answer, kind, dry_run=dry_run)
+        shown = decision_table.decision(answer, kind, dry_run=dry_run)
         click.echo("\n".join((shown, *_way_out(location, answer))))
     return _exit_code(answer)
 

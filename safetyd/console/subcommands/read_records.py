@@ -14,7 +14,7 @@ from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location, data_dir, look_into
 from safetyd.console.options import data_dir_option, json_option
 from safetyd.console.render.audit_lines import agent_of, record, tells_something
-from safetyd.console.render.layout import table, when
+from safetyd.console.render.layout import aligned, when
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.console.time_input import since as read_since
 from safetyd.core.reporting.session_summary import summary, took
@@ -282,7 +282,7 @@ def _read(where: Path, name: str) -> Filed:
 
 def _table(found: list[tuple[str, Filed]]) -> str:
     heading = ("name", "agent", "session", "took", "ended", "actions", "to review")
-    return table([heading, *(_row(name, filed) for name, filed in found)])
+    return aligned([heading, *(_row(name, filed) for name, filed in found)])
 
 
 def _row(name: str, filed: Filed) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import click
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon, sends
-from safetyd.console.render.pages import anomaly_page, money_page
+from safetyd.console.render import guard_tables, money_tables
 from safetyd.console.terminal_text import echo
 from safetyd.operators.contract.guard_contract import AnomaliesQuestion, MoneyQuestion
 
@@ -19,7 +19,7 @@ Order = Literal["severity", "at"]
 @json_option
 @reaches_daemon
 def money(location: Location, *, as_json: bool) -> None:
-    echo(ask(location, MoneyQuestion()), money_page.money, as_json=as_json)
+    echo(ask(location, MoneyQuestion()), money_tables.money, as_json=as_json)
 
 
 @sends(AnomaliesQuestion)
@@ -36,4 +36,4 @@ def money(location: Location, *, as_json: bool) -> None:
 @reaches_daemon
 def anomalies(location: Location, agent: str | None, sort: Order, *, as_json: bool) -> None:
     question = AnomaliesQuestion(agent=agent, sort=sort)
-    echo(ask(location, question), anomaly_page.anomalies, as_json=as_json)
+    echo(ask(location, question), guard_tables.anomalies, as_json=as_json)

@@ -5,8 +5,8 @@ import msgspec
 import pytest
 
 from safetyd.console import agent_list, stop_file
-from safetyd.console.render import layout as render
-from safetyd.console.render import request_tables
+from safetyd.console.render import decision_table as render
+from safetyd.console.render import layout, request_tables
 from safetyd.console.render.audit_lines import record
 from safetyd.console.subcommands.propose_action import unknown_fields
 from safetyd.core.messages.decision import Decision
@@ -198,14 +198,14 @@ def test_times_are_in_the_zone_of_whoever_reads_them(
 ):
     live_in(zone)
 
-    assert render.when("2026-02-08T22:30:22.5Z") == shown
+    assert layout.when("2026-02-08T22:30:22.5Z") == shown
 
 
 @pytest.mark.parametrize("odd", ["", "soon", "0001-01-01T00:00:00+00:00"])
 def test_what_is_no_time_here_is_shown_as_it_came(live_in: Callable[[str], None], odd: str):
     live_in("America/New_York")
 
-    assert render.when(odd) == odd
+    assert layout.when(odd) == odd
 
 
 def test_rows_before_and_after_a_change_of_the_clocks_are_told_apart(
@@ -233,4 +233,4 @@ def test_the_day_of_budgets_ends_with_that_of_utc(live_in: Callable[[str], None]
     live_in("America/New_York")
 
     # It is the 8th there still, and the 9th in UTC.
-    assert render.day_end(datetime(2026, 2, 9, 2, tzinfo=UTC)) == "2026-02-09 19:00:00 EST"
+    assert layout.day_end(datetime(2026, 2, 9, 2, tzinfo=UTC)) == "2026-02-09 19:00:00 EST"

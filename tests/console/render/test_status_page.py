@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from safetyd.console.render import agent_table, status_page
+from safetyd.console.render import agent_tables, status_page
 from safetyd.console.render.status_page import MAX_FINDINGS, SETTINGS, WELL
 from safetyd.core.events.disk_words import MAKE_ROOM
 from tests.filled import reading
@@ -30,7 +30,7 @@ CALM = {
 
 
 status = reading(status_page.status)
-agents = reading(agent_table.agents)
+agents = reading(agent_tables.agents)
 
 
 def stop(source: str) -> dict[str, object]:

@@ -4,12 +4,13 @@ from typing import Any
 import pytest
 
 from safetyd.client import SyncSafety
-from safetyd.console.render import guard_tables
+from safetyd.console.render import guard_tables, money_tables
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told
 from tests.filled import Reading
 
 render_guards = Reading(guard_tables)
+render_money = Reading(money_tables)
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 
@@ -284,7 +285,7 @@ def test_budgets_are_dollars_and_no_limit_is_none():
         "left_out": 2,
     }
 
-    assert render_guards.budgets(view).splitlines() == [
+    assert render_money.budgets(view).splitlines() == [
         "BUDGET  NAME        AGENT  SPENT  RESERVED  PENDING  LIMIT",
         "day     2026-03-01  -      $1.50  $0.25     $8.00    $50.00",
         "agent   code        code   $1.50  $0.25     $8.00    none",
@@ -292,14 +293,14 @@ def test_budgets_are_dollars_and_no_limit_is_none():
         "AGENT  SESSION  MODEL  SPENT",
         "code   -        m      $0.0015",
         "",
-        "2 lines with less in them left out.",
+        "2 lines left out.",
     ]
 
 
 def test_budgets_without_spending_are_one_table():
     view = {"budgets": [budget()], "spending": [], "left_out": 0}
 
-    assert len(render_guards.budgets(view).splitlines()) == 2
+    assert len(render_money.budgets(view).splitlines()) == 2
 
 
 def breaker(**fields: object) -> dict[str, object]:
@@ -418,7 +419,7 @@ def test_words_of_agents_are_harmless():
         + render_guards.breakers(
             {"breakers": [breaker(breaker=HOSTILE, reason=HOSTILE, agent=HOSTILE)]}
         )
-        + render_guards.budgets({"budgets": [hostile], "spending": [spend], "left_out": 0})
+        + render_money.budgets({"budgets": [hostile], "spending": [spend], "left_out": 0})
         + render_guards.limits(
             {
                 "buckets": [bucket(id=HOSTILE)],

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from safetyd.console.render.pages import agent_page, anomaly_page, money_page
+from safetyd.console.render import agent_tables, guard_tables, money_tables
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.policy import Policy
@@ -20,9 +20,9 @@ from tests.core.guards.budget.budget_rig import cost
 from tests.filled import reading
 from tests.story import ask, at, play, propose, stop
 
-agent = reading(agent_page.agent)
-anomalies = reading(anomaly_page.anomalies)
-money = reading(money_page.money)
+agent = reading(agent_tables.agent)
+anomalies = reading(guard_tables.anomalies)
+money = reading(money_tables.money)
 
 HOSTILE = "\x1b]0;owned\x07"
 NOW = Moment(at(60), 60.0)
@@ -87,8 +87,8 @@ def test_money_that_nobody_spent_is_one_sentence():
     told = money({**view, "left_out": 2, "keyless": {**view["today"], "raised": 5, "limit": 9}})
 
     assert "Nothing was spent. Agents report" in told
-    assert "\n  keyless     $0.00 of $9.00, $5.00 of it added, by all agents without a key" in told
-    assert told.endswith("\n\n2 lines with less in them left out.")
+    assert "\n  keyless     $0.00 of $9.00 ($5.00 of it added), by all agents without a key" in told
+    assert told.endswith("\n\n2 lines left out.")
     assert "$0.00, without a limit" in money({**view, "today": {**view["today"], "limit": None}})
 
 

@@ -1,0 +1,117 @@
+"""Money as people read it: today's spending, budgets, and what was raised."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from safetyd.console.render.layout import Columns, day_end, indented, left_out, table, usd, when
+from safetyd.console.terminal_text import plain
+from safetyd.core.messages.money import dollars, nano
+from safetyd.core.text.time_words import duration
+from safetyd.operators.contract.guard_contract import (
+    Budget,
+    BudgetLifted,
+    BudgetsAnswer,
+    MoneyAnswer,
+    Spending,
+)
+
+
+def _limit(row: Budget) -> str:
+    if row.limit is None:
+        return "none"
+    added = f" ({usd(row.raised)} of it added)" if row.raised else ""
+    return f"{usd(row.limit)}{added}"
+
+
+def _share(row: Budget) -> str:
+    return f"{100 * (row.spent + row.reserved) / row.limit:.0f} %" if row.limit else ""
+
+
+_AMOUNTS: Final[Columns[Budget]] = {
+    "spent": lambda row: usd(row.spent),
+    "reserved": lambda row: usd(row.reserved),
+    "pending": lambda row: usd(row.pending),
+    "limit": _limit,
+}
+_BUDGETS: Final[Columns[Budget]] = {
+    "budget": lambda row: row.scope,
+    "name": lambda row: row.id,
+    "agent": lambda row: row.agent,
+    **_AMOUNTS,
+}
+_SPENDING: Final[Columns[Spending]] = {
+    "agent": lambda row: row.agent,
+    "session": lambda row: row.session,
+    "model": lambda row: row.model,
+    "spent": lambda row: usd(row.spent),
+}
+_TODAY: Final[Columns[Budget]] = {
+    **_AMOUNTS,
+    "used": lambda row: (
+        f"{100 * (row.spent + row.reserved) / row.limit:.0f} %" if row.limit else ""
+    ),
+}
+
+
+def money(view: MoneyAnswer) -> str:
+    """Return what is spent today and by midnight, then by agent, model and session."""
+    parts = ["\n".join(("Money today, which is a day of UTC:", *indented(_today(view))))]
+    for name, rows in (("agent", view.agents), ("model", view.models)):
+        if rows:
+            parts.append(table(rows, {name: lambda row: row.id, **_TODAY}))
+    if view.sessions:
+        named: Columns[Budget] = {"agent": lambda row: row.agent, "session": lambda row: row.id}
+        parts.append(table(view.sessions, {**named, **_TODAY}))
+    if not (view.agents or view.models or view.sessions):
+        parts.append("Nothing was spent. Agents report what calls cost with their outcomes.")
+    return "\n\n".join((*parts, *left_out(view.left_out)))
+
+
+def _today(view: MoneyAnswer) -> Iterator[tuple[str, str]]:
+    today, projection = view.today, view.projection
+    yield "spent", _of_limit(today)
+    yield "reserved", f"{usd(today.reserved)} for actions under way"
+    yield "pending", f"{usd(today.pending)} for actions that need approval; counts nowhere yet"
+    if bought := view.purchases.spent + view.purchases.reserved:
+        yield "purchases", f"{usd(bought)}, apart from model spending"
+    lately = f"in the last {duration(projection.over_s)}"
+    yield "rate", f"{usd(projection.per_hour)} an hour, {lately}"
+    yield "by the end", f"{usd(projection.at_midnight)} at this rate, at {day_end(view.at)}"
+    if projection.used_up_at:
+        more = "`safetyd budgets raise day AMOUNT --reason WHY` adds to it"
+        yield "USED UP", f"{when(projection.used_up_at)} at this rate; {more}"
+    if view.keyless:
+        yield "keyless", f"{_of_limit(view.keyless)}, by all agents without a key"
+
+
+def _of_limit(budget: Budget) -> str:
+    if budget.limit is None:
+        return f"{usd(budget.spent)}, without a limit"
+    return f"{usd(budget.spent)} of {_limit(budget)}"
+
+
+def budgets(view: BudgetsAnswer) -> str:
+    """Return a line for each budget, then what was spent by agent, session and model."""
+    parts = [table(view.budgets, _BUDGETS)]
+    if view.spending:
+        parts.append(table(view.spending, _SPENDING))
+    return "\n\n".join((*parts, *left_out(view.left_out)))
+
+
+def raised(scope: str, reply: BudgetLifted) -> str:
+    may = f"{plain(scope)} may use {usd(reply.limit)} until {when(reply.until)}"
+    if reply.used >= reply.limit:
+        return f"{may}, and it is STILL USED UP: {usd(reply.used)} is spent or set aside."
+    return f"{may}; {usd(reply.used)} of it is spent or set aside."
+
+
+def spent(budget: Budget, *, near: bool = False) -> str:
+    """Return how much of a budget is spent or reserved, and apart from it how much is pending."""
+    used = dollars(nano(budget.spent) + nano(budget.reserved))
+    said = used if budget.limit is None else of(used, usd(budget.limit), near=near)
+    return f"{said}, {usd(budget.pending)} pending" if budget.pending else said
+
+
+def of(part: object, whole: object, *, near: bool) -> str:
+    """Return a share of a limit, with a mark if it is nearly used up."""
+    return f"{part} of {whole}{' !' if near else ''}"

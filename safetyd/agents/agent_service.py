@@ -399,10 +399,9 @@ class AgentService:
         envelope.publisher.decide(envelope.reply, decision)
         self._metrics.refused(cause)
 
-        def made(_state: EngineState, moment: Moment) -> Withheld:
-            return Withheld(at=moment.at, t=moment.t, agent=agent, id=id_, why=why)
-
-        self._mailbox.put(EventEnvelope(made, lambda: None))
+        self._mailbox.record(
+            lambda moment: Withheld(at=moment.at, t=moment.t, agent=agent, id=id_, why=why)
+        )
 
     def _new_id(self) -> str:
         self._made += 1

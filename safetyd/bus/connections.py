@@ -118,10 +118,6 @@ class Connection:
             self._send_canary()
             await anyio.sleep(CANARY_S)
 
-    def hang_up(self) -> None:
-        """Drop what waits in this connection; it is made anew."""
-        self.client.hang_up()
-
     async def close(self) -> None:
         """Hang up, without waiting long for a server that does not listen."""
         self._ended = _expected

@@ -14,23 +14,19 @@ import anyio.abc
 from safetyd import __version__, host
 from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
 from safetyd.agents.held_replies import HeldReplies
-from safetyd.agents.rollback_notices import RollbackNotices
 from safetyd.bus.keyring import LOCAL_OPERATOR
-from safetyd.daemon.agent_access import AgentAccess
+from safetyd.daemon.access import AgentAccess, OperatorAccess, ServingParts
+from safetyd.daemon.background_tasks import feed_watchdog, repeat_state, tell_trouble, watch
+from safetyd.daemon.bus_output import BusOutput
 from safetyd.daemon.extra import Extra, ExtraHost, Extras
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.measuring import measuring
-from safetyd.daemon.operator_access import OperatorAccess
-from safetyd.daemon.publishers import Publishers
 from safetyd.daemon.resources import Resources
-from safetyd.daemon.serving_parts import ServingParts
-from safetyd.daemon.ticker import feed_watchdog, repeat_state, tell_trouble
-from safetyd.daemon.watches import watch
 from safetyd.daemon.written_records import WrittenRecords
 from safetyd.journal.recovery import Restored
 from safetyd.monitoring.event_log import EventLog
-from safetyd.monitoring.safety_events import SafetyEvents
+from safetyd.monitoring.published_events import PublishedEvents
 from safetyd.notify.notifier import Notifier
 from safetyd.operators.contract.session_contract import SignInQuestion
 
@@ -42,7 +38,7 @@ class App:
 
     def __init__(self, of: Resources, restored: Restored, extras: Iterable[type[Extra]]) -> None:
         self._of, state = of, restored.engine
-        self._out = Publishers(of)
+        self._out = BusOutput(of)
         self._stop = EmergencyStop(
             StopFlag(), of.mailbox, self._out.main, of.subjects, of.clock, reserve=of.reserve
         )
@@ -86,8 +82,7 @@ class App:
                 self._stop.follow,
                 self._measuring.metrics.observe,
                 EventLog().observe,
-                SafetyEvents(self._out.main, of.subjects).observe,
-                RollbackNotices(self._out.main, of.subjects).observe,
+                PublishedEvents(self._out.main, of.subjects).observe,
                 self._notifier.observe,
                 self._extras.observe,
                 lambda events: self._access.room.observe(events),  # noqa: PLW0108 - made later

@@ -5,6 +5,7 @@ configuration wants, the log, `status` and the health checks say so, with what t
 """
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +33,7 @@ class ExtraHost(NamedTuple):
     checkpoint_problem: Callable[[], str]  # why the last was not saved, or nothing
 
 
-class Extra:
+class Extra(ABC):
     """One extra, made with the daemon. It overrides what it needs.
 
     `known` is from the start; an extra copies what it needs of it.
@@ -40,21 +41,21 @@ class Extra:
 
     commits: CommitsBefore = NO_COMMITS  # holds allowed actions until a commit is made
 
-    def __init__(self, host: ExtraHost, known: Records) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def __init__(self, host: ExtraHost, known: Records) -> None: ...
 
     @property
     def handlers(self) -> Handlers:
         """Return what answers its questions and commands, which `operators/` declares."""
         return {}
 
-    def observe(self, events: Sequence[Event]) -> None:
+    def observe(self, events: Sequence[Event]) -> None:  # noqa: B027 - few need to
         """Take the durable events of a batch, perhaps none. It must not block."""
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> None:  # noqa: B027
         """Do what comes before new rules hold: at the start, and at each reload."""
 
-    async def run(self) -> None:
+    async def run(self) -> None:  # noqa: B027
         """Work until the daemon ends; return if there is nothing to do."""
 
     def extended(self, facts: DaemonFacts) -> DaemonFacts:

@@ -7,14 +7,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 
 from safetyd import __version__
-from safetyd.bus.keyring import LOCAL_OPERATOR
+from safetyd.bus.keyring import LOCAL_OPERATOR, ROLES, Role
 from safetyd.clock import uptime
 from safetyd.daemon.extra import Extras
 from safetyd.daemon.health import Health
@@ -25,29 +25,14 @@ from safetyd.journal.audit import files
 from safetyd.operators.contract.notification_contract import ChannelState
 from safetyd.operators.contract.status_contract import DaemonFacts, HealthAnswer
 from safetyd.operators.views.health_view import (
-    AuditFacts,
     BusFacts,
-    ChannelFacts,
-    CheckpointFacts,
     HealthFacts,
     JournalFacts,
-    KeyFacts,
+    StoredFacts,
     health,
 )
 
 FRESH_S: Final = 1.0
-_ROLES: Final = ("agents", "operators", "observers")
-
-
-class Stored(NamedTuple):
-    """What the files of the data directory say."""
-
-    audit_file: str = "no file"
-    audit_files: int = 0
-    audit_bytes: int = 0
-    checkpoint_seq: int | None = None
-    saved_at: datetime | None = None
-    keys: KeyFacts = KeyFacts({}, {})
 
 
 class HealthReport:
@@ -76,7 +61,7 @@ class HealthReport:
         self._web = web
         self._looking = anyio.Lock()
         self._looked_at: float | None = None
-        self._seen = Stored()
+        self._seen = StoredFacts()
 
     async def answer(self) -> HealthAnswer:
         """Return how each part is now."""
@@ -109,7 +94,7 @@ class HealthReport:
         )
         return self._extras.extended(facts)
 
-    async def _stored(self) -> Stored:
+    async def _stored(self) -> StoredFacts:
         async with self._looking:
             if self._looked_at is None or uptime() - self._looked_at >= FRESH_S:
                 await self._disk.look(measure=True)
@@ -119,31 +104,18 @@ class HealthReport:
                 self._looked_at = uptime()
             return self._seen
 
-    def _gathered(self, stored: Stored) -> HealthFacts:
+    def _gathered(self, stored: StoredFacts) -> HealthFacts:
         return HealthFacts(
             at=self._of.clock.now().at,
             daemon=self.facts(),
             bus=self._bus(),
             journal=self._journal(),
-            audit=AuditFacts(
-                file=stored.audit_file,
-                seq=self._of.audit.seq,
-                head=self._of.audit.head,
-                bytes=stored.audit_bytes,
-                files=stored.audit_files,
-                problem=self._loop.audit_problem,
-            ),
-            checkpoint=CheckpointFacts(
-                seq=stored.checkpoint_seq,
-                saved_at=stored.saved_at,
-                problem=self._compaction.problem,
-            ),
-            disk=self._disk.use,
-            keys=stored.keys,
-            channels=tuple(
-                ChannelFacts(state.name, state.up, state.failing, state.last_error)
-                for state in self._channels()
-            ),
+            stored=stored,
+            audit_seq=self._of.audit.seq,
+            audit_head=self._of.audit.head,
+            audit_problem=self._loop.audit_problem,
+            checkpoint_problem=self._compaction.problem,
+            channels=self._channels(),
             versions=self._versions(),
             port_taken=self._port_taken(),
         )
@@ -182,29 +154,27 @@ class HealthReport:
         }
 
 
-def stored_in(data_dir: Path) -> Stored:
+def stored_in(data_dir: Path) -> StoredFacts:
     """Look at the files of a data directory."""
     audit = files(data_dir / "audit")
     checkpoints = (data_dir / "checkpoints").glob("*.msgpack")
     saved = sorted(path for path in checkpoints if path.stem.isdecimal())
-    made = dict(_keys(data_dir / "keys"))
-    counts = {role: sum(role == of for of, _ in made) for role in _ROLES}
-    return Stored(
-        audit_file=audit[-1].name if audit else Stored().audit_file,
+    return StoredFacts(
+        audit_file=audit[-1].name if audit else StoredFacts().audit_file,
         audit_files=len(audit),
         audit_bytes=sum(path.stat().st_size for path in audit),
         checkpoint_seq=int(saved[-1].stem) if saved else None,
-        saved_at=_time_of(saved[-1]) if saved else None,
-        keys=KeyFacts(counts, made),
+        checkpoint_at=_time_of(saved[-1]) if saved else None,
+        keys=dict(_keys(data_dir / "keys")),
     )
 
 
-def _keys(directory: Path) -> Iterator[tuple[tuple[str, str], datetime]]:
+def _keys(directory: Path) -> Iterator[tuple[tuple[Role, str], datetime]]:
     """Yield role, name and age of each key that is there."""
     own = directory / "operator.pub"
     if own.exists():
         yield ("operators", LOCAL_OPERATOR), _time_of(own)
-    for role in _ROLES:
+    for role in ROLES:
         for path in (directory / role).glob("*.pub"):
             yield (role, path.stem), _time_of(path)
 

@@ -122,7 +122,7 @@ class Daemon:
                     stack.callback(server.stop)
                 stack.callback(self._audit.close)
                 stack.callback(host.remove_endpoint, self._data_dir)
-                reload = Reload(self._settings, server, self._ticker, self._mailbox)
+                reload = Reload(self._settings, server, self._mailbox)
                 if server is not None:
                     self._start_server(server, reload)
             url = server.url if server is not None else bus.url
@@ -190,10 +190,10 @@ class Daemon:
             restored = await restore(policy, self._checkpoints, journal, self._audit)
         self._clock.resume_after(restored.t)
         log.info("replayed %d events, now at %d", restored.replayed, restored.engine.seq)
-        self._mailbox.put(EventEnvelope(reload.configured("start"), lambda: None))
+        self._mailbox.put(EventEnvelope(reload.configured("start")))
         if torn is not None:
             log.error("a torn line of %d bytes was cut off %s", torn.size, torn.file)
-            self._ticker.put(lambda moment: _recovered(torn, moment))
+            self._mailbox.record(lambda moment: _recovered(torn, moment))
         return restored
 
     async def _serve(self, app: App, url: str, announce: Callable[[host.Endpoint], None]) -> None:

@@ -35,7 +35,7 @@ def measuring(
             of.data_dir,
             lambda: of.settings.config.disk,
             lambda: of.audit.written,
-            of.ticker.put,
+            of.mailbox.record,
             known=state.outbox.disk_level,
         )
     gauges = Gauges(lambda: of.settings.policy, lambda: of.settings.keyed, channels)

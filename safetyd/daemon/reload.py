@@ -23,7 +23,6 @@ from safetyd.core.text.time_words import in_utc
 from safetyd.daemon.config import ConfigError
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.settings import Settings
-from safetyd.daemon.ticker import Ticker
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
 WRITTEN_S: Final = 5.0
@@ -45,12 +44,10 @@ class Reload:
         self,
         settings: Settings,
         server: EmbeddedServer | None,
-        ticker: Ticker,
         mailbox: Mailbox,
     ) -> None:
         self._settings = settings
         self._server = server  # ours, if the bus is
-        self._ticker = ticker
         self._mailbox = mailbox
         self._users: Users | None = None
         self._clock = Clock()
@@ -69,7 +66,7 @@ class Reload:
         self.problem = "; ".join(errors)
         if errors:
             log.warning("the reload is refused and the last good state stays: %s", self.problem)
-            self._ticker.put(
+            self._mailbox.record(
                 lambda moment: ConfigRejected(at=moment.at, t=moment.t, errors=_some(errors))
             )
             return errors
@@ -180,7 +177,7 @@ class Reload:
         added = [is_[key] + _after(users, key) for key in sorted(is_.keys() - was.keys())]
         removed = [was[key] for key in sorted(was.keys() - is_.keys())]
         if added or removed:
-            self._ticker.put(
+            self._mailbox.record(
                 lambda moment: KeysChanged(
                     at=moment.at, t=moment.t, added=_some(added), removed=_some(removed), by=by
                 )

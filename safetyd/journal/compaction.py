@@ -113,7 +113,7 @@ class Compaction:
             done.set()
 
         self._loop.freeze_next(take)
-        self._mailbox.put(EventEnvelope(lambda _state, _moment: None, lambda: None))
+        self._mailbox.put(EventEnvelope(lambda _state, _moment: None))
         await done.wait()
         return taken[0]
 

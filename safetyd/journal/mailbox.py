@@ -102,6 +102,10 @@ class Mailbox:
         self._bytes += envelope.size
         self._arrived.set()
 
+    def record(self, make: Callable[[Moment], Event]) -> None:
+        """Put an event that nobody waits for."""
+        self.put(EventEnvelope(lambda _state, moment: make(moment)))
+
     def put_first(self, envelope: Envelope) -> None:
         """Put a stop before everything that already waits."""
         self._envelopes.appendleft(envelope)
@@ -172,7 +176,7 @@ Plan = Callable[[EngineState, Moment], Carried[Answer_co]]
 class EventEnvelope(Envelope):
     """Something that happened outside; `told` hears of it once it is durable."""
 
-    def __init__(self, make: Make, told: Callable[[], None]) -> None:
+    def __init__(self, make: Make, told: Callable[[], None] = lambda: None) -> None:
         self.received = uptime()
         self._make = make
         self._told = told

@@ -6,10 +6,11 @@ from typing import Final
 import pytest
 
 from safetyd.bus.keyring import Keyring
-from safetyd.daemon.health_report import Stored, stored_in
+from safetyd.daemon.health_report import stored_in
 from safetyd.daemon.written_records import Written
 from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoints import Checkpoints
+from safetyd.operators.views.health_view import StoredFacts
 from tests.conftest import StartDaemon
 from tests.journeys.agents import until
 from tests.journeys.people import query
@@ -21,10 +22,7 @@ SAVED: Final = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def test_nothing_is_said_of_an_empty_directory(tmp_path: Path) -> None:
-    found = stored_in(tmp_path)
-
-    assert found == Stored(keys=found.keys)
-    assert found.keys == ({"agents": 0, "operators": 0, "observers": 0}, {})
+    assert stored_in(tmp_path) == StoredFacts()
 
 
 def test_files_of_a_data_directory_are_counted(tmp_path: Path) -> None:
@@ -45,13 +43,8 @@ def test_files_of_a_data_directory_are_counted(tmp_path: Path) -> None:
 
     assert (found.audit_file, found.audit_files) == ("audit-00000001.jsonl", 1)
     assert found.audit_bytes == (tmp_path / "audit" / found.audit_file).stat().st_size
-    assert (found.checkpoint_seq, found.saved_at) == (11, SAVED)
-    assert found.keys.counts == {"agents": 1, "operators": 1, "observers": 1}
-    assert set(found.keys.made) == {
-        ("agents", "code"),
-        ("operators", "local"),
-        ("observers", "wall"),
-    }
+    assert (found.checkpoint_seq, found.checkpoint_at) == (11, SAVED)
+    assert set(found.keys) == {("agents", "code"), ("operators", "local"), ("observers", "wall")}
 
 
 def test_what_was_written_last_is_remembered() -> None:

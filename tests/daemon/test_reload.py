@@ -5,7 +5,6 @@ import anyio
 import pytest
 
 from safetyd.agents import intake
-from safetyd.agents.refusals import Refusals
 from safetyd.bus import question_limits
 from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.bus.keyring import public_key
@@ -18,7 +17,6 @@ from safetyd.core.policy import Configured, Policy
 from safetyd.daemon.config import load
 from safetyd.daemon.reload import SHOWN_CHARS, SHOWN_ERRORS, Reload
 from safetyd.daemon.settings import Settings
-from safetyd.daemon.ticker import Ticker
 from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import Mailbox
 from tests.servers import until
@@ -43,10 +41,8 @@ class ReloadRig:
         self.settings = Settings(load(self.path), self.path, directory)
         self.settings.keyring.make_own()
         self.mailbox = Mailbox()
-        clock = Clock()
-        ticker = Ticker(self.mailbox, clock, Refusals())
         self.server = EmbeddedServer(directory / "nats", Subjects()) if embedded else None
-        self.reload = Reload(self.settings, self.server, ticker, self.mailbox)
+        self.reload = Reload(self.settings, self.server, self.mailbox)
         self.reload.take_on_keys("start")
 
     def journalled(self) -> list[Event]:

@@ -23,7 +23,7 @@ from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
-from safetyd.monitoring.safety_events import told
+from safetyd.monitoring.published_events import published
 from safetyd.notify.webhook.webhook_channel import document, signed, signing_keys
 from tests.event_samples import event_fields, one_of_each
 from tests.notify.message_samples import notice
@@ -156,10 +156,10 @@ def test_the_audit_schema_knows_every_event_of_the_journal():
 def test_a_published_safety_event_has_exactly_the_fields_of_the_contract():
     event = SafetyEvent(seq=9, at=at(1), t=1.0, **event_fields())
 
-    published = json.loads(msgspec.json.encode(told(event)))
+    fields = json.loads(msgspec.json.encode(published(event)))
 
-    assert set(published) == set(schema_of("safety_event")["properties"]) == EVENT_FIELDS
-    validator("safety_event").validate(published)
+    assert set(fields) == set(schema_of("safety_event")["properties"]) == EVENT_FIELDS
+    validator("safety_event").validate(fields)
 
 
 # -- what the document shows of webhooks -----------------------------------------------------------

@@ -43,7 +43,7 @@ from safetyd.journal.mailbox import CommandEnvelope, EventEnvelope, InquiryEnvel
 from safetyd.journal.recovery import restore
 from safetyd.journal.stream import JetStreamJournal
 from safetyd.monitoring.metrics import Metrics
-from safetyd.monitoring.safety_events import SafetyEvents
+from safetyd.monitoring.published_events import PublishedEvents
 from safetyd.notify.channel import Channel, Limits, Receipt
 from safetyd.notify.compose import Composer
 from safetyd.notify.delivery.dispatch import Dispatch
@@ -152,7 +152,7 @@ class Life:
             clock,
             conclude=self._held.conclude,
             outlets=(
-                SafetyEvents(self._wire.publisher, Subjects()).observe,
+                PublishedEvents(self._wire.publisher, Subjects()).observe,
                 self._dispatch.observe,
                 self._watch_events,
             ),

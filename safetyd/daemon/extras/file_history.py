@@ -43,7 +43,12 @@ class FileHistory(Extra):
         self._histories = histories = Histories(
             self._directory, of.settings.policy.projects, self._limits
         )
-        self._service = HistoryService(histories, of.mailbox, of.clock, self._retry)
+        self._service = HistoryService(
+            histories,
+            of.mailbox,
+            of.clock,
+            lambda project: self.commits.retry(project),  # noqa: PLW0108 - made later
+        )
         self.commits = CommitWorker(
             histories,
             of.mailbox,
@@ -90,9 +95,6 @@ class FileHistory(Extra):
             config.history.max_commit_bytes,
             partial(spare, config.disk),
         )
-
-    async def _retry(self, project: str) -> None:
-        await self.commits.retry(project)
 
     def _now(self) -> datetime:
         return self._clock.now().at

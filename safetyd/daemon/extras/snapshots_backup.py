@@ -40,7 +40,7 @@ class SnapshotsAndBackup(Extra):
                 now=lambda: of.clock.now().at,
                 known=lambda: self._days,
             ),
-            of.ticker.put,
+            of.mailbox.record,
         )
 
     def observe(self, events: Sequence[Event]) -> None:

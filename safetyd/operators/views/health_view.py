@@ -3,15 +3,19 @@
 It is made of facts around the engine, so that it can be told while nothing can be written down.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from safetyd.bus.keyring import ROLES, Role
 from safetyd.core.events.daemon_events import DiskLevel, DiskUse
 from safetyd.core.events.disk_words import MAKE_ROOM, filling, fullness, size
 from safetyd.core.text.time_words import complete
 from safetyd.monitoring.outlet_state import OutletState
+from safetyd.operators.contract.notification_contract import ChannelState
 from safetyd.operators.contract.status_contract import (
     DaemonFacts,
     HealthAnswer,
@@ -46,33 +50,15 @@ class JournalFacts(NamedTuple):
     problem: str
 
 
-class AuditFacts(NamedTuple):
-    file: str
-    seq: int
-    head: str  # the hash of the last line
-    bytes: int  # of all files
-    files: int
-    problem: str
+class StoredFacts(NamedTuple):
+    """What the files of the data directory say."""
 
-
-class CheckpointFacts(NamedTuple):
-    seq: int | None  # of the newest; None: there is none yet
-    saved_at: datetime | None
-    problem: str
-
-
-class KeyFacts(NamedTuple):
-    """`made` has when each key was, by its role and name."""
-
-    counts: Mapping[str, int]
-    made: Mapping[tuple[str, str], datetime]
-
-
-class ChannelFacts(NamedTuple):
-    name: str
-    up: bool
-    failing: bool  # the last try did not succeed
-    error: str
+    audit_file: str = "no file"  # the newest
+    audit_files: int = 0
+    audit_bytes: int = 0
+    checkpoint_seq: int | None = None  # of the newest; None: there is none yet
+    checkpoint_at: datetime | None = None
+    keys: Mapping[tuple[Role, str], datetime] = MappingProxyType({})  # when each was made
 
 
 class HealthFacts(NamedTuple):
@@ -82,11 +68,12 @@ class HealthFacts(NamedTuple):
     daemon: DaemonFacts
     bus: BusFacts
     journal: JournalFacts
-    audit: AuditFacts
-    checkpoint: CheckpointFacts
-    disk: DiskUse
-    keys: KeyFacts
-    channels: tuple[ChannelFacts, ...]
+    stored: StoredFacts
+    audit_seq: int
+    audit_head: str  # the hash of the last line
+    audit_problem: str
+    checkpoint_problem: str
+    channels: Sequence[ChannelState]
     versions: Mapping[str, str]
     port_taken: int | None = None  # that the web would have had
 
@@ -102,9 +89,9 @@ def _checks(facts: HealthFacts) -> Iterator[HealthCheck]:
     yield _daemon(facts)
     yield _bus(facts)
     yield _journal(facts)
-    yield _audit(facts.audit)
+    yield _audit(facts)
     yield _checkpoints(facts)
-    yield _disk(facts.disk)
+    yield _disk(facts.daemon.disk)
     yield _configuration(facts.daemon)
     if facts.port_taken is not None:
         yield _moved(facts.daemon, facts.port_taken)
@@ -145,28 +132,29 @@ def _journal(facts: HealthFacts) -> HealthCheck:
     said = f"event {found.seq}, {ago}"
     if found.problem:
         waiting = f"{_several(found.unwritten, 'event')} not written for {found.unwritten_s:.1f} s"
-        full = facts.disk.level == "critical"
+        full = facts.daemon.disk.level == "critical"
         fix = MAKE_ROOM if full else f"{LOG}, and that of nats-server in nats/"
         return _bad("journal", f"{said}; {waiting}: {found.problem}", fix)
     return _good("journal", said)
 
 
-def _audit(found: AuditFacts) -> HealthCheck:
-    head = f"event {found.seq}, hash {found.head[:HASH_CHARS]}…"
-    said = f"{found.file} ends with {head}; {_several(found.files, 'file')}, {size(found.bytes)}"
-    if found.problem:
-        return _bad("audit", f"{said}; {found.problem}", "make room for it, or put it back")
+def _audit(facts: HealthFacts) -> HealthCheck:
+    found, head = facts.stored, f"event {facts.audit_seq}, hash {facts.audit_head[:HASH_CHARS]}…"
+    files = f"{_several(found.audit_files, 'file')}, {size(found.audit_bytes)}"
+    said = f"{found.audit_file} ends with {head}; {files}"
+    if problem := facts.audit_problem:
+        return _bad("audit", f"{said}; {problem}", "make room for it, or put it back")
     return _good("audit", said)
 
 
 def _checkpoints(facts: HealthFacts) -> HealthCheck:
-    found = facts.checkpoint
+    seq, saved_at = facts.stored.checkpoint_seq, facts.stored.checkpoint_at
     said = "none yet: a start reads the whole journal"
-    if found.saved_at is not None:
-        said = f"the newest knows event {found.seq} and is {_since(facts, found.saved_at)} old"
-    if found.problem:
+    if saved_at is not None:
+        said = f"the newest knows event {seq} and is {_since(facts, saved_at)} old"
+    if problem := facts.checkpoint_problem:
         fix = "make room for it and see that checkpoints/ can be written; it is tried again"
-        return _bad("checkpoints", f"{said}; the last was not written: {found.problem}", fix)
+        return _bad("checkpoints", f"{said}; the last was not written: {problem}", fix)
     return _good("checkpoints", said)
 
 
@@ -198,9 +186,9 @@ def _moved(daemon: DaemonFacts, taken: int) -> HealthCheck:
 
 
 def _keys(facts: HealthFacts) -> HealthCheck:
-    each = facts.keys.counts.items()
-    counts = ", ".join(_several(count, role.removesuffix("s")) for role, count in each)
-    made = facts.keys.made
+    made = facts.stored.keys
+    count = Counter(role for role, _ in made)
+    counts = ", ".join(_several(count[role], role.removesuffix("s")) for role in ROLES)
     old = [who for who in sorted(made, key=made.__getitem__) if facts.at - made[who] > OLD_KEY]
     if not old:
         return _good("keys", counts)
@@ -211,7 +199,7 @@ def _keys(facts: HealthFacts) -> HealthCheck:
     return HealthCheck(name="keys", state="warn", says=said, fix=fix)
 
 
-def _channels(found: tuple[ChannelFacts, ...]) -> HealthCheck:
+def _channels(found: Sequence[ChannelState]) -> HealthCheck:
     down = [channel for channel in found if not channel.up]
     failing = [channel for channel in found if channel.up and channel.failing]
     if not found:
@@ -220,15 +208,17 @@ def _channels(found: tuple[ChannelFacts, ...]) -> HealthCheck:
         names = ", ".join(channel.name for channel in found)
         return _good("channels", f"messages are taken by {names}")
     troubles = [f"{channel.name} takes no messages{_why(channel)}" for channel in down]
-    troubles += [f"the last try by {channel.name} failed: {channel.error}" for channel in failing]
+    troubles += [
+        f"the last try by {channel.name} failed: {channel.last_error}" for channel in failing
+    ]
     fix = "`safetyd notify channels` says more, `safetyd notify test` tries them"
     state: HealthState = "bad" if down else "warn"
     return HealthCheck(name="channels", state=state, says="; ".join(troubles), fix=fix)
 
 
-def _why(channel: ChannelFacts) -> str:
+def _why(channel: ChannelState) -> str:
     """Return what a channel last said, or that it said nothing since the start or its mending."""
-    return f": {channel.error}" if channel.error else ", and was not tried again yet"
+    return f": {channel.last_error}" if channel.last_error else ", and was not tried again yet"
 
 
 def _outlet(facts: HealthFacts, state: OutletState) -> HealthCheck:

@@ -18,8 +18,8 @@ from msgspec import Meta
 from safetyd.clock import uptime
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.journal.audit_reading import RESTS
+from safetyd.monitoring.published_events import published
 from safetyd.monitoring.recent_events import RecentEvents, Subscription
-from safetyd.monitoring.safety_events import told
 from safetyd.web.http_server import keep_open
 from safetyd.web.v1.event_replay import EventReplay
 from safetyd.web.v1.http_refusals import (
@@ -204,4 +204,4 @@ class Feed:
 
 def frame(event: SafetyEvent) -> str:
     """Return a SafetyEvent with exactly the fields of the contract, and its number."""
-    return _encode({"seq": event.seq, **told(event)}).decode()
+    return _encode({"seq": event.seq, **published(event)}).decode()

@@ -18,7 +18,7 @@ from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
 from safetyd.core.simulation.recorded_lines import read_line
 from safetyd.monitoring.event_log import EventLog
 from safetyd.monitoring.metrics import Metrics
-from safetyd.monitoring.safety_events import told
+from safetyd.monitoring.published_events import published
 from safetyd.operators.contract.decision_contract import EventRow
 from safetyd.operators.views.decision_view import row_of
 from tests.core.catalogue.new_entry import KettleBoiled
@@ -46,7 +46,7 @@ def main() -> None:
         "feed": [row.type, row.severity, row.message],
         "alert": note.title,
         "log": written.getvalue().strip(),
-        "watch": watched(msgspec.json.decode(msgspec.json.encode(told(notice)))),
+        "watch": watched(msgspec.json.decode(msgspec.json.encode(published(notice)))),
         "audit": record(lines[0]),
         "metrics": next(
             line for line in b"".join(metrics.slices()).decode().splitlines() if "KETTLE" in line

@@ -44,7 +44,7 @@ from safetyd.core.reporting.reporter import Reporter
 from safetyd.core.simulation.recorded_lines import Consequence, follows, read_line
 from safetyd.monitoring.event_log import EventLog
 from safetyd.monitoring.metrics import Metrics
-from safetyd.monitoring.safety_events import told
+from safetyd.monitoring.published_events import published
 from safetyd.operators.contract.decision_contract import EventRow
 from safetyd.operators.views.decision_view import row_of
 from tests.checkout import ROOT
@@ -160,7 +160,7 @@ def test_log_feed_watch_audit_and_metrics_agree_on_severity_and_words(
         assert isinstance(row, EventRow)
         assert (row.type, row.severity, row.message) == (kind, level, words)
         assert f" {level:<8} {kind}: {plain(words)}" in watched(
-            msgspec.json.decode(msgspec.json.encode(told(notice)))
+            msgspec.json.decode(msgspec.json.encode(published(notice)))
         )
         assert record(encode(notice)).endswith(f"{kind}: {plain(words, 200)}")
         counted = f'safetyd_events_total{{severity="{level}",type="{kind}"}} 1.0'

@@ -1,22 +1,21 @@
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import pytest
 from msgspec.structs import replace
 
+from safetyd.bus.keyring import Role
 from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.disk_words import MAKE_ROOM
 from safetyd.monitoring.outlet_state import OutletState
+from safetyd.operators.contract.notification_contract import ChannelState
 from safetyd.operators.contract.status_contract import HealthCheck
 from safetyd.operators.views.health_view import (
     LOG,
-    AuditFacts,
     BusFacts,
-    ChannelFacts,
-    CheckpointFacts,
     HealthFacts,
     JournalFacts,
-    KeyFacts,
+    StoredFacts,
     health,
 )
 from tests.operators.views.view_reader import FACTS
@@ -25,16 +24,42 @@ from tests.story import at
 GIB: Final = 1024**3
 NOW: Final = 7200.0
 DISK: Final = DiskUse(level="good", disk="/var", free_bytes=30 * GIB, total_bytes=40 * GIB)
+
+
+def channel(name: str, *, up: bool = True, failing: bool = False, error: str = "") -> ChannelState:
+    return ChannelState(
+        name=name,
+        up=up,
+        waiting_high=0,
+        waiting_normal=0,
+        under_way=0,
+        oldest_s=None,
+        last_success_s_ago=None,
+        last_error=error,
+        failing=failing,
+        fuse="closed",
+        next_try_s=None,
+    )
+
+
 WELL: Final = HealthFacts(
     at=at(NOW),
-    daemon=replace(FACTS, config="/etc/safetyd.toml", next_start=()),
+    daemon=replace(FACTS, config="/etc/safetyd.toml", next_start=(), disk=DISK),
     bus=BusFacts(connections=4, heard=4, reconnects=2, problem=""),
     journal=JournalFacts(seq=9, written_at=at(NOW - 3), unwritten=0, unwritten_s=0.0, problem=""),
-    audit=AuditFacts("audit-00000002.jsonl", 9, "ab" * 32, 3 * 1024**2, 2, ""),
-    checkpoint=CheckpointFacts(seq=5, saved_at=at(NOW - 600), problem=""),
-    disk=DISK,
-    keys=KeyFacts({"agents": 1, "operators": 1, "observers": 0}, {("agents", "code"): at(0)}),
-    channels=(ChannelFacts("email", up=True, failing=False, error=""),),
+    stored=StoredFacts(
+        audit_file="audit-00000002.jsonl",
+        audit_files=2,
+        audit_bytes=3 * 1024**2,
+        checkpoint_seq=5,
+        checkpoint_at=at(NOW - 600),
+        keys={("agents", "code"): at(0), ("operators", "local"): at(0)},
+    ),
+    audit_seq=9,
+    audit_head="ab" * 32,
+    audit_problem="",
+    checkpoint_problem="",
+    channels=(channel("email"),),
     versions={"safetyd": "1.2.3", "Python": "3.11.2"},
 )
 
@@ -80,11 +105,10 @@ def test_of_a_daemon_that_is_well_each_part_says_what_it_is_and_nothing_is_to_be
 def test_a_daemon_that_has_just_begun_is_well():
     fresh = WELL._replace(
         journal=JournalFacts(0, None, 0, 0.0, ""),
-        audit=WELL.audit._replace(files=1),
-        checkpoint=CheckpointFacts(None, None, ""),
-        daemon=FACTS,
+        stored=StoredFacts(audit_files=1),
+        daemon=replace(FACTS, next_start=()),
         channels=(),
-    )._replace(daemon=replace(FACTS, next_start=()))
+    )
 
     assert health(fresh).state == "good"
     assert check(fresh, "journal").says == "event 0, nothing since the start"
@@ -98,7 +122,7 @@ def test_the_answer_is_as_bad_as_its_worst_check():
     waits = WELL._replace(daemon=replace(WELL.daemon, next_start=("web",)))
 
     assert health(waits).state == "warn"
-    assert health(waits._replace(audit=WELL.audit._replace(problem="no"))).state == "bad"
+    assert health(waits._replace(audit_problem="no")).state == "bad"
 
 
 def test_a_journal_that_cannot_be_written_is_bad_and_a_full_disk_is_its_cause():
@@ -112,7 +136,8 @@ def test_a_journal_that_cannot_be_written_is_bad_and_a_full_disk_is_its_cause():
     )
     assert check(stuck, "journal").says.endswith("4 events not written for 3.0 s: no answer")
     assert check(stuck, "journal").fix.startswith(LOG)
-    full = stuck._replace(disk=replace(DISK, level="critical", free_bytes=0))
+    disk = replace(DISK, level="critical", free_bytes=0)
+    full = stuck._replace(daemon=replace(stuck.daemon, disk=disk))
     assert check(full, "journal").fix == MAKE_ROOM
     assert (check(full, "disk").state, check(full, "disk").fix) == ("bad", MAKE_ROOM)
     assert check(full, "disk").says.startswith("the disk at /var is 100 % full")
@@ -137,8 +162,8 @@ def test_a_connection_that_is_not_vital_and_not_heard_is_worth_a_look():
 
 
 def test_files_that_cannot_be_written_are_bad():
-    audit = WELL._replace(audit=WELL.audit._replace(problem="the audit file cannot be written: x"))
-    saved = WELL._replace(checkpoint=WELL.checkpoint._replace(problem="No space left"))
+    audit = WELL._replace(audit_problem="the audit file cannot be written: x")
+    saved = WELL._replace(checkpoint_problem="No space left")
 
     assert check(audit, "audit").says.endswith("the audit file cannot be written: x")
     assert check(saved, "checkpoints").says.endswith("the last was not written: No space left")
@@ -157,15 +182,15 @@ def test_a_configuration_that_is_refused_is_bad_and_one_that_waits_is_noted():
 
 def test_keys_that_are_more_than_a_year_old_are_named_the_oldest_first():
     year = timedelta(days=366)
-    made = {("agents", f"a{n}"): at(n) - year for n in range(6)}
-    old = WELL._replace(keys=KeyFacts({"agents": 7}, {**made, ("agents", "new"): at(0)}))
+    made: dict[tuple[Role, str], datetime] = {("agents", f"a{n}"): at(n) - year for n in range(6)}
+    old = WELL._replace(stored=StoredFacts(keys={**made, ("agents", "new"): at(0)}))
 
     found = check(old, "keys")
 
     assert found.state == "warn"
     assert found.says == (
-        "7 agents; more than a year old: agent a0, agent a1, agent a2, agent a3, agent a4"
-        " and 1 more"
+        "7 agents, 0 operators, 0 observers; more than a year old: agent a0, agent a1, agent a2, "
+        "agent a3, agent a4 and 1 more"
     )
     assert "rotate" in found.fix
 
@@ -188,7 +213,7 @@ def test_an_outlet_may_be_behind_and_must_not_be_broken():
 
 @pytest.mark.parametrize(("up", "state"), [(True, "warn"), (False, "bad")])
 def test_a_channel_that_fails_is_named_with_its_error(up, state):
-    failing = ChannelFacts("sms", up=up, failing=True, error="refused")
+    failing = channel("sms", up=up, failing=True, error="refused")
 
     found = check(WELL._replace(channels=(*WELL.channels, failing)), "channels")
 
@@ -199,7 +224,7 @@ def test_a_channel_that_fails_is_named_with_its_error(up, state):
 
 
 def test_a_channel_that_was_down_before_the_start_is_said_to_be_untried():
-    down = ChannelFacts("sms", up=False, failing=False, error="")
+    down = channel("sms", up=False)
     found = check(WELL._replace(channels=(down,)), "channels")
 
     assert (found.state, found.says) == (

@@ -27,7 +27,7 @@ from safetyd.extras.file_history.history_records import (
 )
 from safetyd.extras.file_history.project_history import ProjectHistory
 from safetyd.extras.file_history.service.histories import Histories, beside
-from safetyd.journal.mailbox import EventEnvelope, Mailbox
+from safetyd.journal.mailbox import Mailbox
 
 log = logging.getLogger("safetyd.file_history")
 
@@ -128,10 +128,6 @@ class CommitWorker:
         elif change.paths:
             self._tasks.start_soon(self._wait_behind, about, change.paths)
 
-    def _put(self, make: Callable[[Moment], Event]) -> None:
-        """Let what came of a commit be written down."""
-        self._mailbox.put(EventEnvelope(lambda _state, moment: make(moment), lambda: None))
-
     def _first_look(self, change: Change | None) -> Change | None:
         """Return an action before which to look: not one that may have begun already."""
         if change is None or change.decision in self._looked:
@@ -154,7 +150,7 @@ class CommitWorker:
 
     async def _make(self, due: CommitDue) -> None:
         """Make a commit after those before it in its project; others do not wait for it."""
-        self._put(await self._made(due))
+        self._mailbox.record(await self._made(due))
 
     async def retry(self, project: str) -> None:
         """Make the commits of a project that failed, each with its own author.
@@ -165,7 +161,7 @@ class CommitWorker:
             history = self._histories.find(project)
             made = await beside(partial(history.commit, order_of(one.due), one.until_ns))
             self._retried.add(one.due.seq)
-            self._put(self._result(one.due, made))
+            self._mailbox.record(self._result(one.due, made))
 
     async def _to_retry(self, project: str) -> list[FailedCommit]:
         failed = [one for one in await self._failed() if one.due.project == project]
@@ -218,10 +214,10 @@ class CommitWorker:
         except HistoryError as exc:
             log.warning("project %s was not committed before %s: %s", about.project, key[1], exc)
             if until_ns is None:
-                self._put(partial(_failed, about, str(exc), 0))
+                self._mailbox.record(partial(_failed, about, str(exc), 0))
         else:
             if made is not None:
-                self._put(partial(_committed, about, made, ""))
+                self._mailbox.record(partial(_committed, about, made, ""))
         self._go_on(key)
 
     async def _wait_behind(self, about: CommitDue, paths: tuple[str, ...]) -> None:
@@ -296,7 +292,7 @@ class CommitWorker:
         error = f"it takes longer than {deadline_s:g} s, and the action begins before it"
         log.warning("project %s: the commit before %s: %s", due.project, due.id, error)
         # The commit itself goes on: it is still due.
-        self._put(partial(_failed, due, error, 0))
+        self._mailbox.record(partial(_failed, due, error, 0))
 
     def _go_on(self, key: tuple[str, str]) -> None:
         for act in self._waiting.pop(key, ()):

@@ -1,13 +1,25 @@
-"""How people reach a daemon that serves: the runner of their commands, and the web around it."""
+"""How agents and operators reach a daemon that serves: over the bus and over HTTP."""
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import anyio.abc
 
 from safetyd import __version__
+from safetyd.agents.agent_service import AgentService
+from safetyd.agents.commits_before import CommitsBefore
+from safetyd.agents.emergency_stop import EmergencyStop
+from safetyd.agents.held_replies import HeldReplies
+from safetyd.bus.connections import Connection
 from safetyd.bus.micro import Micro
+from safetyd.bus.publisher import Replies
+from safetyd.daemon.bus_output import BusOutput
+from safetyd.daemon.health import Health
+from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
-from safetyd.daemon.serving_parts import ServingParts
+from safetyd.monitoring.metrics import Metrics
+from safetyd.monitoring.recent_events import RecentEvents
+from safetyd.notify.notifier import Notifier
 from safetyd.operators.command_runner import CommandRunner, Surroundings
 from safetyd.operators.handlers import Handlers
 from safetyd.operators.operator_service import OperatorService
@@ -19,9 +31,71 @@ from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.loopback import fresh_name
 from safetyd.web.operator_gateway import OperatorGateway
 from safetyd.web.site import Site
+from safetyd.web.v1.agent_replies import HttpReplies
 from safetyd.web.v1.agent_routes import AgentRoutes
 from safetyd.web.v1.event_socket import EventSocket
 from safetyd.web.v1.question_routes import QuestionRoutes
+from safetyd.web.v1.request_waits import RequestWaits
+
+
+class ServingParts(NamedTuple):
+    """The parts of a daemon that agents and operators reach."""
+
+    out: BusOutput
+    stop: EmergencyStop
+    held: HeldReplies
+    commits: CommitsBefore
+    notifier: Notifier
+    metrics: Metrics
+    recent: RecentEvents
+    health: Health
+    report: HealthReport
+
+
+class AgentAccess:
+    def __init__(self, of: Resources, parts: ServingParts) -> None:
+        self._of = of
+        self._parts = parts
+        replies = HttpReplies(parts.out.agents[False])
+        service = self._service(replies, f"{of.boot_id}h", keyless=False)
+        self.web = AgentRoutes(
+            service,
+            replies,
+            RequestWaits(replies, of.mailbox, service),
+            parts.held,
+            agent_of=lambda token: of.settings.tokens.agent_of(token, of.clock.now().at),
+            shut=lambda: of.settings.flood_gate.shut,
+            problem=parts.health.not_ready,
+            muted=parts.out.displaced_perhaps,
+        )
+
+    async def hear(self, connection: Connection, *, keyless: bool) -> None:
+        """Begin to take in what agents send on one connection."""
+        of = self._of
+        name = of.subjects.keyless if keyless else of.subjects.of
+        service = self._service(self._parts.out.agents[keyless], of.boot_id, keyless=keyless)
+        client = connection.client
+        await client.handle(name("propose", "*"), service.propose)
+        await client.handle(name("telemetry", "*"), service.telemetry)
+        await client.handle(name("permission", "*"), service.permission)
+        await client.handle(name("claim", "*"), service.claim)
+
+    def _service(self, replies: Replies, id_prefix: str, *, keyless: bool) -> AgentService:
+        of, parts = self._of, self._parts
+        return AgentService(
+            replies,
+            of.mailbox,
+            of.settings,
+            parts.stop.stop_flag,
+            of.refusals,
+            parts.metrics,
+            answers=parts.held,
+            commits=parts.commits,
+            clock=of.clock,
+            keyless=keyless,
+            problem=parts.health.not_ready,
+            boot_id=id_prefix,
+        )
 
 
 class OperatorAccess:

@@ -1,4 +1,4 @@
-"""The ways out of a daemon: one publisher for each connection.
+"""What a daemon sends over the bus: one publisher for each connection.
 
 They are muted while another daemon may write the journal.
 """
@@ -14,7 +14,7 @@ from safetyd.daemon.resources import Resources
 TENURE_S: Final = 2.0
 
 
-class Publishers:
+class BusOutput:
     """`agents` are by whether an agent is keyless, `main` is for everybody else."""
 
     def __init__(self, of: Resources) -> None:

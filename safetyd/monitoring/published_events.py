@@ -1,4 +1,4 @@
-"""SafetyEvents on the bus, for people, logs and dashboards."""
+"""What the daemon publishes of its own accord: SafetyEvents, and that files were rolled back."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,12 @@ from safetyd.bus.publisher import Publisher
 from safetyd.bus.subjects import Subjects
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.event import Event
+from safetyd.core.events.history_events import RolledBack
+from safetyd.core.version_history import notice
 
 
-class SafetyEvents:
-    """An outlet of the journal: what is told was written down before."""
+class PublishedEvents:
+    """Publishes durable events."""
 
     def __init__(self, publisher: Publisher, subjects: Subjects) -> None:
         self._publisher = publisher
@@ -20,10 +22,14 @@ class SafetyEvents:
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:
             if type(event) is SafetyEvent:
-                self._publisher.tell(self._subjects.of("event", event.event_type), told(event))
+                subject = self._subjects.of("event", event.event_type)
+                self._publisher.tell(subject, published(event))
+            elif type(event) is RolledBack:
+                # Agents hear what is below `state`, and no events.
+                self._publisher.tell(self._subjects.of("state", "rollback"), notice(event))
 
 
-def told(event: SafetyEvent) -> dict[str, object]:
+def published(event: SafetyEvent) -> dict[str, object]:
     """Return a SafetyEvent with exactly the fields of the contract."""
     fields = msgspec.structs.asdict(event)
     return {key: value for key, value in fields.items() if key not in {"seq", "at", "t"}}

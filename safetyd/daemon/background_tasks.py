@@ -1,0 +1,83 @@
+"""What a daemon does beside serving: it watches its parts, repeats its state, tells of trouble."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import anyio
+import anyio.abc
+
+from safetyd import host
+from safetyd.agents.emergency_stop import EmergencyStop
+from safetyd.bus.connection_limits import ConnectionLimits
+from safetyd.bus.publisher import Publisher
+from safetyd.bus.subjects import Subjects
+from safetyd.bus.supervisor import Supervisor
+from safetyd.clock import uptime
+from safetyd.daemon.resources import Resources
+from safetyd.daemon.settings import Settings
+
+LOOK_S: Final = 1.0
+STATE_S: Final = 10.0
+TROUBLE_S: Final = 60.0
+
+log = logging.getLogger("safetyd")
+
+
+def watch(of: Resources, tasks: anyio.abc.TaskGroup, server_owes_s: Callable[[], float]) -> None:
+    """Begin to watch; `server_owes_s` is for how long the journal's server has not answered."""
+    settings, reload = of.settings, of.reload
+    for connection in of.connections.all:
+        tasks.start_soon(connection.send_canaries)
+    tasks.start_soon(reload.end_old_keys)
+    # What a flood of questions left in the connection is dropped: others would wait behind it.
+    hang_up = of.connections.questions.client.hang_up
+    flooding_questions = settings.question_limits.flood_gate
+    tasks.start_soon(flooding_questions.watch, reload.shut_out, hang_up)
+    tasks.start_soon(settings.flood_gate.watch, reload.shut_out)
+    if of.connections.open is not None:
+        tasks.start_soon(settings.keyless_gate.watch, partial(reload.take_on_keys, "door"))
+    if of.reserve is not None:
+        tasks.start_soon(of.reserve.keep)
+    if of.server is None:
+        tasks.start_soon(of.journal.watch)
+        return
+    supervisor = Supervisor(of.server, of.connections.main, of.data_dir, server_owes_s)
+    tasks.start_soon(supervisor.restart)
+    tasks.start_soon(supervisor.watch)
+    tasks.start_soon(ConnectionLimits(of.server, settings.name_of).watch)
+
+
+async def repeat_state(
+    emergency_stop: EmergencyStop, publisher: Publisher, subjects: Subjects, settings: Settings
+) -> None:
+    """Publish the stop and the mode every ten seconds, for those who came late."""
+    while True:
+        emergency_stop.tell()
+        mode = {"mode": settings.config.mode, "profile": settings.config.profile}
+        publisher.tell(subjects.of("state", "mode"), mode)
+        await anyio.sleep(STATE_S)
+
+
+async def tell_trouble(problem: Callable[[], str]) -> None:
+    """Log when something begins to be wrong, every minute while it is, and when it is over."""
+    told_at = 0.0
+    while True:
+        await anyio.sleep(LOOK_S)
+        trouble = problem()
+        if trouble and (not told_at or uptime() - told_at >= TROUBLE_S):
+            told_at = uptime()
+            log.error("nothing is allowed: %s", trouble)
+        elif not trouble and told_at:
+            told_at = 0.0
+            log.info("all is well again")
+
+
+async def feed_watchdog(problem: Callable[[], str]) -> None:
+    """Tell systemd that all is well, only while it is."""
+    every = host.watchdog_s() / 4  # so that one feed may be left out
+    while every:
+        if not problem():
+            host.notify("WATCHDOG=1")
+        await anyio.sleep(every)

@@ -14,7 +14,7 @@ def test_documents_are_listed_with_a_line_each_and_large_folders_in_one():
     lines = said.stdout.splitlines()
     assert said.returncode == 0
     assert [line.split()[0] for line in lines[:3]] == [
-        *("README.md", "CHANGELOG.md", "docs/architecture.md"),
+        *("README.md", "CHANGELOG.md", "docs/README.md"),
     ]
     assert any(line.endswith("listed by `safetyd docs schemas`.") for line in lines)
     assert not any("docs/schemas/" in line for line in lines)

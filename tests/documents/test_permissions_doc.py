@@ -9,9 +9,9 @@ import pytest
 from tests.checkout import ROOT
 
 HERE: Final = ROOT / "tests"
-DOCUMENT: Final = HERE.parent / "docs" / "operations.md"
+DOCUMENT: Final = HERE.parent / "docs" / "permissions.md"
 WHO: Final = (
-    *("agent without a key", "agent with a key", "observer", "operator", "web page"),
+    *("anonymous agent", "agent with a key", "observer", "operator", "web page"),
     *("holder of a link", "other Unix user", "malicious project file"),
 )
 MAY: Final = ("speak", "read", "block others", "fill up", "approve")
@@ -28,8 +28,9 @@ class Cell(NamedTuple):
 
 
 def cells() -> list[Cell]:
-    table = DOCUMENT.read_text().partition("## Who can do what\n")[2].partition("\n## ")[0]
-    rows = [row for line in table.splitlines() if (row := _row(line)) and row[2] in MAY]
+    rows = [
+        row for line in DOCUMENT.read_text().splitlines() if (row := _row(line)) and row[2] in MAY
+    ]
     found: list[Cell] = []
     for row in rows:
         who = row[1] or found[-1].who

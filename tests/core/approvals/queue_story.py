@@ -1,6 +1,6 @@
 """Requests and answers, for stories about people."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,7 +11,9 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.decision import Decision
 from safetyd.core.policy import Policy
-from tests.story import ask, at, propose
+from tests.story import at, propose
+
+Answer = Literal["approved", "denied"]
 
 
 def push(t: float, id: str = "p1", agent: str = "code", **fields: object) -> Proposed:  # noqa: A002
@@ -42,19 +44,18 @@ class QueueStory:
         self.journal += caused
         return caused
 
-    def answers(  # noqa: PLR0913 - what a person may say
-        self,
-        t: float,
-        request_id: str | None,
-        answer: Literal["approved", "denied"] = "approved",
-        *,
-        by: str = "alice",
-        words: str = "",
-        waits: bool = False,
-        once: bool = False,
-    ) -> Decision | None:
+    def answers(
+        self, t: float, request_id: str | None, answer: Answer = "approved", **fields: Any
+    ) -> Decision:
         """Return what the first proposal is told in the end."""
         request = self.request(request_id)
+        self.person_answers(t, request, answer, **fields)
+        return self.final(request.asked.id, request.agent)
+
+    def person_answers(
+        self, t: float, request: Request, answer: Answer = "approved", **fields: Any
+    ) -> None:
+        said = {"by": "alice", "via": "cli", **fields}
         self.happens(
             Answered(
                 at=at(t),
@@ -63,27 +64,21 @@ class QueueStory:
                 agent=request.agent,
                 id=request.asked.id,
                 answer=answer,
-                by=by,
-                via="cli",
-                words=words,
-                waits=waits,
-                once=once,
+                **said,
             )
         )
-        return self.final(request.asked.id, request.agent)
 
     def request(self, request_id: str | None) -> Request:
         request = self.engine.approvals.find(request_id or "")
         assert request is not None
         return request
 
-    def final(self, id: str, agent: str = "code") -> Decision | None:  # noqa: A002
-        return self.engine.recall.last(agent, id)
+    def final(self, id: str, agent: str = "code") -> Decision:  # noqa: A002
+        decision = self.engine.recall.last(agent, id)
+        assert decision is not None
+        return decision
 
     def replayed(self) -> Engine:
         engine = Engine(self.engine.policy)
         engine.replay(self.journal)
         return engine
-
-
-__all__ = ["QueueStory", "ask", "push"]

@@ -292,9 +292,7 @@ def test_no_grant_lifts_a_loop() -> None:
     allowed = [queue.proposes(resets(n, f"p{n}", observation=home)).allowed for n in range(3)]
 
     assert allowed == [True, True, False]
-    final = queue.final("p2")
-    assert final is not None
-    assert final.cause == "loop"
+    assert queue.final("p2").cause == "loop"
 
 
 def test_a_lifted_block_of_a_command_leaves_the_question() -> None:
@@ -307,7 +305,6 @@ def test_a_lifted_block_of_a_command_leaves_the_question() -> None:
     assert queue.engine.grants.live()[0].used == 0
 
     final = queue.answers(2, asked.request_id, waits=True)
-    assert final is not None
     assert final.allowed
     assert queue.engine.grants.live() == [], "the allow used it"
 
@@ -320,7 +317,6 @@ def test_an_approval_does_not_outlive_the_grant_that_it_needs() -> None:
 
     final = queue.answers(61, asked.request_id)
 
-    assert final is not None
     assert final.decision is Severity.BLOCK
 
 

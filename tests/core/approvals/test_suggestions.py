@@ -148,7 +148,7 @@ def test_only_the_first_answer_counts_and_pauses_do_not() -> None:
     for n in range(ENOUGH):
         queue.happens(paused(100.0 + n, "anomaly"))
         request = next(queue.engine.approvals.pending())
-        queue.answers(100 + n, request.id)
+        queue.person_answers(100 + n, request)
 
     kind, exact = queue.engine.history._state.kinds.values()
     assert (kind.type, kind.text, kind.approved) == ("push", None, 1)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from safetyd.core.events.guard_events import BreakerMoved
 from safetyd.core.guards.breaker import BreakerGuard
 from safetyd.core.guards.circuit import BreakerConfig
-from tests.core.guards.guard_rig import KINDS, GuardRig, decided, settled
+from tests.core.guards.guard_rig import GuardRig, decided, settled
 from tests.examples import examples
 from tests.story import propose, tick
 
@@ -83,8 +83,4 @@ def test_replayed_breakers_are_the_same(story, last) -> None:
 
     agent, name, task, later_s = last
     said = {"dependency": name, "task": task, "keyless": agent == KEYLESS}
-    proposed = propose(t + later_s, agent, **said)
-    kind = KINDS.of(proposed.proposal)
-    guards = (breakers.guard, breakers.replayed(), breakers.restored())
-    assert len({guard.save()() for guard in guards}) == 1
-    assert len({guard.check(proposed, kind) for guard in guards}) == 1
+    breakers.assert_rebuilt(propose(t + later_s, agent, **said))

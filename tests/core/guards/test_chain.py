@@ -158,6 +158,12 @@ def test_the_same_story_gives_the_same_journal_and_every_refusal_says_why() -> N
     assert all(verdict.rule and verdict.reason for event in refused for verdict in event.verdicts)
 
 
+def test_mode_and_scores_remember_nothing() -> None:
+    deaf = [guard.name for guard in Engine(Policy()).guards if not guard.hears]
+
+    assert deaf == ["mode", "scores"]
+
+
 @pytest.mark.req("S1.46")
 def test_statistics_only_tell_and_rules_decide() -> None:
     config = AnomalyConfig()

@@ -6,13 +6,13 @@ from safetyd.core.events.guard_events import Forgotten
 from safetyd.core.guards.cooldown import MAX_TARGETS, Cooldown, CooldownConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.guard_replay import (
+from tests.core.guards.guard_rig import (
     OTHER_ASKS,
     OTHER_BLOCKS,
     assert_retold,
+    decided,
     look,
     propose_to,
-    ruled,
     stories,
 )
 from tests.story import at, propose, tick
@@ -50,10 +50,10 @@ def test_only_a_dispatch_that_was_allowed_is_stamped() -> None:
     guard = cooldown()
     proposed = propose(0, type="dispatch")
 
-    guard.observe(ruled(proposed, OTHER_ASKS))
-    guard.observe(ruled(proposed, OTHER_BLOCKS))
-    guard.observe(ruled(proposed, ALLOWED, first=False))
-    guard.observe(ruled(propose(0), ALLOWED))
+    guard.observe(decided(proposed, OTHER_ASKS))
+    guard.observe(decided(proposed, OTHER_BLOCKS))
+    guard.observe(decided(proposed, ALLOWED, first=False))
+    guard.observe(decided(propose(0), ALLOWED))
     guard.observe(tick(0))
 
     assert guard.save()() == cooldown().save()()
@@ -152,7 +152,7 @@ def test_even_a_journal_of_other_rules_cannot_fill_it() -> None:
 
     for number in range(MAX_TARGETS + 1):
         target = Target(name=f"t{number}")
-        guard.observe(ruled(propose(0, type="dispatch", target=target), ALLOWED))
+        guard.observe(decided(propose(0, type="dispatch", target=target), ALLOWED))
 
     assert len(guard.cooling("code", 0)) == MAX_TARGETS
 

@@ -8,13 +8,13 @@ from safetyd.core.guards.iterations import Iterations, IterationsConfig
 from safetyd.core.messages.telemetry import Heartbeat, Iteration
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.sessions import MAX_SESSIONS, Sessions, SessionsConfig
-from tests.core.guards.guard_replay import (
+from tests.core.guards.guard_rig import (
     OTHER_ASKS,
     OTHER_BLOCKS,
     assert_retold,
+    decided,
     look,
     propose_to,
-    ruled,
     stories,
 )
 from tests.story import at, propose, report, tick
@@ -181,10 +181,10 @@ def test_only_dispatches_that_were_allowed_count() -> None:
     guard = limits()
     proposed = propose(0, "writer", type="dispatch")
 
-    guard.observe(ruled(proposed, OTHER_ASKS))
-    guard.observe(ruled(proposed, OTHER_BLOCKS))
-    guard.observe(ruled(proposed, ALLOWED, first=False))
-    guard.observe(ruled(propose(0, "writer"), ALLOWED))
+    guard.observe(decided(proposed, OTHER_ASKS))
+    guard.observe(decided(proposed, OTHER_BLOCKS))
+    guard.observe(decided(proposed, ALLOWED, first=False))
+    guard.observe(decided(propose(0, "writer"), ALLOWED))
     guard.observe(report(0, Heartbeat(), "writer"))
     guard.observe(tick(0))
 
@@ -200,7 +200,7 @@ def test_names_that_only_talk_and_have_no_key_are_not_remembered() -> None:
     guard.observe(talk)
     assert guard.save()() == limits().save()()
 
-    sessions.observe(ruled(propose(0, "writer"), ALLOWED))
+    sessions.observe(decided(propose(0, "writer"), ALLOWED))
     guard.observe(talk)
     assert guard.count("writer") == 1
 

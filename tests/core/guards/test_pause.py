@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from safetyd.core.events.guard_events import Paused, Unpaused
 from safetyd.core.guards.pause import PauseGuard
 from safetyd.core.messages.verdict import ALLOWED, Severity
-from tests.core.guards.gate.gate_rig import rules
-from tests.core.guards.guard_replay import assert_retold, look, moved, stories
+from tests.core.guards.guard_rig import assert_retold, look, moved, rules, stories
 from tests.story import at, propose
 
 SOURCES = ("operator", "anomaly", "budget")

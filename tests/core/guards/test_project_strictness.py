@@ -25,7 +25,7 @@ from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.policy import AgentConfig, Policy
 from tests.core.guards.budget.budget_rig import unpause
 from tests.core.guards.classify.classify_rig import rule
-from tests.core.guards.gate.gate_rig import decided
+from tests.core.guards.guard_rig import decided
 from tests.story import propose
 
 TYPES = ("read_file", "push", "change_auth", "send_email", "type", "click", "run_shell", "dance")
@@ -116,7 +116,6 @@ class Pair:
     """The guards that heed projects, with a project and without it, hearing the same story."""
 
     def __init__(self, policy: Policy, project: ProjectConfig) -> None:
-        self.profile = policy.profile
         self.kinds = Kinds({}, policy.profile)
         tight = msgspec.structs.replace(policy, projects={"web": project})
         self.within, self.without = self._guards(tight), self._guards(policy)
@@ -147,6 +146,6 @@ def test_an_agent_that_is_not_listed_gains_nothing_by_naming_a_project(policy, p
             assert tight.decision.rank >= usual.decision.rank, (tight, usual)
             assert tight.masks_text >= usual.masks_text
         strict = max((tight for tight, _ in verdicts), key=lambda verdict: verdict.decision.rank)
-        pair.hear(decided(proposed, strict if number % 3 else ALLOWED, policy.profile))
+        pair.hear(decided(proposed, strict if number % 3 else ALLOWED, kinds=pair.kinds))
         if approved:
             pair.hear(unpause(number, agent="ops"))

@@ -161,9 +161,5 @@ def test_a_replayed_guard_is_the_same_guard(story, agent, type_, later_s) -> Non
         t += gap
         held.hears(happening(held, t, step))
 
-    proposed = propose(t + later_s, agent, type=type_)
-    kind = KINDS.of(proposed.proposal)
-    guards = (held.guard, held.replayed(), held.restored())
-    assert len({guard.save()() for guard in guards}) == 1
-    assert len({guard.check(proposed, kind) for guard in guards}) == 1
+    guards = held.assert_rebuilt(propose(t + later_s, agent, type=type_))
     assert len({guard.status(agent, t + later_s) for guard in guards}) == 1

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from safetyd.core.guards.scores import ScoresConfig, ScoresGuard
 from safetyd.core.messages.proposal import Proposal, Scores
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.gate.gate_rig import rules
-from tests.core.guards.guard_replay import assert_retold, look, stories
-from tests.story import propose, tick
+from tests.core.guards.guard_rig import look, rules
+from tests.story import propose
 
 
 def scored(
@@ -91,10 +90,6 @@ def test_fewer_than_five_or_out_of_range_is_malformed(scores: dict[str, float]) 
 
 
 marks = st.floats(1, 5)
-scorings = st.none() | st.builds(scored, marks, marks, marks, marks, marks)
-proposals = st.builds(
-    propose, st.just(0), type=st.sampled_from(["push", "read_file"]), scores=scorings
-)
 
 
 @given(st.builds(scored, marks, marks, marks, marks, marks))
@@ -108,11 +103,3 @@ def test_it_asks_exactly_when_a_mark_is_missed(scores) -> None:
         assert verdict.decision is Severity.ASK
     elif sum(given_) / 5 > 4 + 1e-9:
         assert verdict is ALLOWED
-
-
-@given(stories(proposals), proposals)
-def test_nothing_that_happens_changes_its_mind(story, last) -> None:
-    guard = ScoresGuard(ScoresConfig(required_for=("high",)))
-
-    assert guard.observe(tick(0)) == ()
-    assert_retold(lambda: guard, story, last)

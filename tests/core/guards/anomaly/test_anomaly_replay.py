@@ -115,11 +115,7 @@ def test_a_replayed_guard_is_the_same_guard(config, story, last) -> None:
         t += seconds
         happen(watch, t, step, decision, first=first)
 
-    proposed = propose(t + 1, **last)
-    kind = KINDS.of(proposed.proposal)
-    guards = (watch.guard, watch.replayed(), watch.restored())
-    assert len({guard.save()() for guard in guards}) == 1
-    assert len({guard.check(proposed, kind) for guard in guards}) == 1
+    watch.assert_rebuilt(propose(t + 1, **last))
 
 
 @given(

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 
 from safetyd.core.action_types import Kinds, TypeConfig
-from safetyd.core.events.decision_events import Decided, Proposed, SessionClosed
+from safetyd.core.events.decision_events import Proposed, SessionClosed
 from safetyd.core.guards.classify.classify import Classify
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.rule_layers import Setting
 from safetyd.core.guards.rules import CustomRule, RulesConfig, When
-from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from safetyd.core.messages.verdict import Severity, Verdict
 from safetyd.core.shell.command_reader import CheckedProject, CommandReader, ShellConfig
+from tests.core.guards.guard_rig import decided
 from tests.story import at, propose
 
 
@@ -50,25 +51,8 @@ class ClassifyRig:
         """Propose and be decided about."""
         proposed = propose(0, agent, type=type, **fields)  # type: ignore[arg-type]
         verdict = self.judges(proposed)
-        assert self.guard.observe(self.decided(proposed, verdict)) == ()
+        assert self.guard.observe(decided(proposed, verdict, kinds=self.kinds)) == ()
         return verdict
-
-    def decided(self, proposed: Proposed, verdict: Verdict, *, first: bool = True) -> Decided:
-        kind = self.kinds.of(proposed.proposal)
-        return Decided(
-            at=proposed.at,
-            t=proposed.t,
-            agent=proposed.agent,
-            proposal=proposed.proposal,
-            digest=proposed.digest,
-            decision=verdict.decision,
-            type=kind.type,
-            tier=kind.tier,
-            reversibility=kind.reversibility,
-            risk=kind.risk,
-            verdicts=() if verdict is ALLOWED else (verdict,),
-            first=first,
-        )
 
 
 def closed(agent: str = "code", session: str = "") -> SessionClosed:

@@ -9,6 +9,7 @@ from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk
 from safetyd.core.messages.verdict import ALLOWED, Severity
 from tests.core.guards.classify.classify_rig import ClassifyRig, closed
+from tests.core.guards.guard_rig import decided
 from tests.story import propose
 
 
@@ -244,7 +245,7 @@ def test_known_types_and_dry_runs_are_not_remembered_as_unknown() -> None:
     rig = ClassifyRig()
     rig.asks("push")
     proposed = propose(0, type="zzz")
-    rig.guard.observe(rig.decided(proposed, rig.judges(proposed), first=False))
+    rig.guard.observe(decided(proposed, rig.judges(proposed), first=False))
 
     assert rig.guard.unknown_types() == {}
 
@@ -296,8 +297,8 @@ def test_only_allowed_memory_operations_that_count_are_counted() -> None:
     proposed = propose(0, type="memory_write")
     asked = rig.looks("push")
 
-    rig.guard.observe(rig.decided(proposed, asked))
-    rig.guard.observe(rig.decided(proposed, ALLOWED, first=False))
+    rig.guard.observe(decided(proposed, asked))
+    rig.guard.observe(decided(proposed, ALLOWED, first=False))
 
     assert rig.looks("memory_write") is ALLOWED
 
@@ -315,6 +316,6 @@ def test_an_allow_given_by_others_in_one_session_too_many_takes_no_room() -> Non
     rig = ClassifyRig()
     for number in range(MAX_SESSIONS + 1):
         proposed = propose(0, type="memory_write", session=f"s{number}")
-        rig.guard.observe(rig.decided(proposed, ALLOWED))
+        rig.guard.observe(decided(proposed, ALLOWED))
 
     assert rig.looks("memory_write", session=f"s{MAX_SESSIONS}").rule == "classify.memory_cap"

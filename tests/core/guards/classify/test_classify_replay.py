@@ -3,13 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Proposed
-from safetyd.core.events.event import Event
 from safetyd.core.guards.projects import ProjectConfig, ProjectSettings
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.messages.verdict import Severity, strictest
 from tests.core.guards.classify.classify_rig import ClassifyRig, closed, rule
+from tests.core.guards.guard_rig import assert_retold, stories
 from tests.cost import ratio, reading
 from tests.story import propose
 
@@ -66,23 +64,9 @@ def rig(profile: str = "coding") -> ClassifyRig:
     return ClassifyRig(RULES, {"web": WEB}, profile=profile)
 
 
-@given(st.lists(st.tuples(proposals | ends, st.booleans()), max_size=40), proposals)
+@given(stories(proposals | ends), proposals)
 def test_a_replayed_classifier_is_the_same_one(story, last) -> None:
-    live, replayed, restored = rig(), rig(), rig()
-    journal: list[bytes] = []
-    for event, first in story:
-        happened: Event = event
-        if isinstance(event, Proposed):
-            happened = live.decided(event, live.judges(event), first=first)
-        live.guard.observe(happened)
-        journal.append(encode(happened))
-
-    for line in journal:
-        replayed.guard.observe(decode(line))
-    restored.guard.load(live.guard.save()())
-
-    assert replayed.guard.save()() == restored.guard.save()() == live.guard.save()()
-    assert replayed.judges(last) == restored.judges(last) == live.judges(last)
+    assert_retold(lambda: rig().guard, story, last, rig().kinds)
 
 
 @given(proposals)

@@ -3,18 +3,16 @@
 import functools
 from collections.abc import Mapping
 
-import msgspec
-
 from safetyd.core.action_types import Kinds, TypeConfig
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event
 from safetyd.core.guards.gate.gate import Gate
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.messages.proposal import Observation
-from safetyd.core.messages.verdict import ALLOWED, Verdict
-from safetyd.core.text.folding import masked
+from safetyd.core.messages.verdict import Verdict
+from tests.core.guards.guard_rig import decided
 from tests.story import propose
 
 HOME = Observation(window_title="Home", app_name="Chrome", url="https://shop.example")
@@ -46,7 +44,7 @@ class GateRig:
         """Propose and be decided about."""
         proposed = propose(0, type=type, **fields)  # type: ignore[arg-type]
         verdict = self.looks(type, **fields)
-        self.hears(decided(proposed, verdict, self.profile))
+        self.hears(decided(proposed, verdict, kinds=kinds(self.profile)))
         return verdict
 
     def looks(self, type: str = "click", **fields: object) -> Verdict:  # noqa: A002
@@ -58,34 +56,6 @@ class GateRig:
         assert self.gate.observe(event) == ()
         if isinstance(event, Decided):
             self.journal.append(encode(event))
-
-
-def decided(
-    proposed: Proposed, verdict: Verdict, profile: str = "strict", *, first: bool = True
-) -> Decided:
-    proposal = proposed.proposal
-    kind = kinds(profile).of(proposal)
-    if verdict.masks_text:
-        proposal = msgspec.structs.replace(proposal, text=masked(proposal.text))
-    return Decided(
-        at=proposed.at,
-        t=proposed.t,
-        agent=proposed.agent,
-        proposal=proposal,
-        digest=proposed.digest,
-        decision=verdict.decision,
-        type=kind.type,
-        tier=kind.tier,
-        reversibility=kind.reversibility,
-        risk=kind.risk,
-        keyless=proposed.keyless,
-        verdicts=() if verdict is ALLOWED else (verdict,),
-        first=first,
-    )
-
-
-def rules(verdict: Verdict) -> tuple[str, ...]:
-    return (verdict.rule, *verdict.also) if verdict.rule else ()
 
 
 def look(type: str = "click", profile: str = "strict", **fields: object) -> Verdict:  # noqa: A002

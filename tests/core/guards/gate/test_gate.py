@@ -7,7 +7,8 @@ from safetyd.core.guards.gate.steps import compared
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.verdict import ALLOWED, Severity
 from safetyd.core.text.patterns import PatternConfig
-from tests.core.guards.gate.gate_rig import HOME, GateRig, look, rules
+from tests.core.guards.gate.gate_rig import HOME, GateRig, look
+from tests.core.guards.guard_rig import rules
 
 
 @pytest.mark.req("S4.8")

@@ -1,6 +1,5 @@
 import pytest
 
-from safetyd.core.engine.journal_lines import decode
 from safetyd.core.guards.gate.gate_config import GateConfig, problems
 from safetyd.core.guards.projects import (
     ProjectConfidence,
@@ -10,7 +9,8 @@ from safetyd.core.guards.projects import (
 )
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.gate.gate_rig import HOME, GateRig, kinds, rules
+from tests.core.guards.gate.gate_rig import HOME, GateRig, kinds
+from tests.core.guards.guard_rig import replayed, rules
 from tests.story import propose
 
 ASK, BLOCK = Severity.ASK, Severity.BLOCK
@@ -97,15 +97,12 @@ def test_what_is_a_secret_in_any_set_is_masked() -> None:
 
 
 def test_a_secret_that_a_project_names_is_the_same_visit_live_and_replayed() -> None:
-    live, replayed = (web(gate=ProjectGate(credential_patterns=("pin",))) for _ in range(2))
+    live, fresh = (web(gate=ProjectGate(credential_patterns=("pin",))) for _ in range(2))
     field = {"target": Target(label="pin"), "observation": HOME, "project": "web"}
     for text in ("1234", "4321", "1243"):
         live.asks("type", text=text, **field)
 
-    for line in live.journal:
-        replayed.hears(decode(line))
-
-    assert replayed.gate.save()() == live.gate.save()()
+    assert replayed(fresh.gate, live.journal).save()() == live.gate.save()()
 
 
 @pytest.mark.req("S3.60")

@@ -3,14 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Proposed
-from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Forgotten
 from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.telemetry import EpisodeEnded, SessionEnded
-from tests.core.guards.gate.gate_rig import GateRig, decided, kinds
+from tests.core.guards.gate.gate_rig import GateRig
+from tests.core.guards.guard_rig import assert_retold, stories
 from tests.story import at, propose, report
 
 names = st.sampled_from([None, "a", "b"])
@@ -44,23 +42,6 @@ configs = st.sampled_from(
 )
 
 
-@given(configs, st.lists(st.tuples(proposals | ends, st.booleans()), max_size=40), proposals)
+@given(configs, stories(proposals | ends), proposals)
 def test_a_replayed_gate_is_the_same_gate(config, story, last) -> None:
-    live, replayed, restored = GateRig(config), GateRig(config), GateRig(config)
-    journal: list[bytes] = []
-    for event, first in story:
-        happened: Event = event
-        if isinstance(event, Proposed):
-            verdict = live.gate.check(event, kinds().of(event.proposal))
-            happened = decided(event, verdict, first=first)
-        live.gate.observe(happened)
-        journal.append(encode(happened))
-
-    for line in journal:
-        replayed.gate.observe(decode(line))
-    restored.gate.load(live.gate.save()())
-
-    kind = kinds().of(last.proposal)
-    expected = live.gate.check(last, kind)
-    assert replayed.gate.save()() == restored.gate.save()() == live.gate.save()()
-    assert replayed.gate.check(last, kind) == restored.gate.check(last, kind) == expected
+    assert_retold(lambda: GateRig(config).gate, story, last)

@@ -7,7 +7,8 @@ from safetyd.core.guards.gate.loops import MAX_EPISODES, RING, state_hash
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.telemetry import EpisodeEnded, Heartbeat, SessionEnded
 from safetyd.core.messages.verdict import ALLOWED, Severity
-from tests.core.guards.gate.gate_rig import CART, HOME, GateRig, decided, rules
+from tests.core.guards.gate.gate_rig import CART, HOME, GateRig
+from tests.core.guards.guard_rig import decided, rules
 from tests.story import at, propose, report, stop
 
 

@@ -10,17 +10,18 @@ from safetyd.core.guards.rate import sliding_window as minute
 from safetyd.core.guards.rate.rate import RateConfig, RateLimiter, Taker
 from safetyd.core.guards.rate.rate_limits import BucketConfig, ModeRates
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.gate.gate_rig import rules
-from tests.core.guards.guard_replay import (
+from tests.core.guards.guard_rig import (
     OTHER_ASKS,
     OTHER_BLOCKS,
     assert_retold,
+    decided,
     look,
+    nobody,
     propose_to,
-    ruled,
+    rules,
+    somebody,
     stories,
 )
-from tests.core.guards.guard_rig import nobody, somebody
 from tests.story import propose, tick
 
 ALWAYS = {"tokens_per_minute": 1_000_000, "burst": 1_000_000}
@@ -122,16 +123,16 @@ def test_a_proposal_takes_all_its_tokens_or_none() -> None:
 def test_a_blocked_proposal_costs_nothing_and_one_that_is_asked_about_a_token() -> None:
     guard = limiter(agent=rate(60, 5))
 
-    guard.observe(ruled(propose(0, model="m"), OTHER_BLOCKS))
+    guard.observe(decided(propose(0, model="m"), OTHER_BLOCKS))
     assert guard.agent_bucket("code", 0).tokens == 5
-    guard.observe(ruled(propose(0, model="m"), OTHER_ASKS))
+    guard.observe(decided(propose(0, model="m"), OTHER_ASKS))
     assert guard.agent_bucket("code", 0).tokens == 4
 
 
 def test_a_dry_run_or_a_repeated_id_costs_nothing() -> None:
     guard = limiter(agent=rate(60, 5))
 
-    guard.observe(ruled(propose(0), ALLOWED, first=False))
+    guard.observe(decided(propose(0), ALLOWED, first=False))
     guard.observe(tick(0))
 
     assert guard.save()() == limiter().save()()
@@ -141,7 +142,7 @@ def test_a_name_that_was_one_too_many_is_not_remembered() -> None:
     guard = limiter()
     too_many = Verdict("keys", Severity.BLOCK, "keys.agents", "no more names", "rate_limit")
 
-    guard.observe(ruled(propose(0, "stranger"), too_many))
+    guard.observe(decided(propose(0, "stranger"), too_many))
 
     assert guard.save()() == limiter().save()()
 
@@ -150,7 +151,7 @@ def test_an_allow_of_other_rules_leaves_no_debt() -> None:
     guard = limiter(agent=rate(60, 1))
 
     for _ in range(3):
-        guard.observe(ruled(propose(0), ALLOWED))
+        guard.observe(decided(propose(0), ALLOWED))
 
     assert guard.agent_bucket("code", 0).tokens == 0
 
@@ -231,7 +232,7 @@ def test_a_share_is_the_minutes_tokens_by_the_agents_that_proposed() -> None:
 
     assert asks(guard, 0, "a") is ALLOWED
     assert asks(guard, 0, "a").rule == "rate.fairness"
-    guard.observe(ruled(propose(0, "blocked"), OTHER_BLOCKS))
+    guard.observe(decided(propose(0, "blocked"), OTHER_BLOCKS))
     assert asks(guard, 0, "b").rule == "rate.fairness"
 
 
@@ -262,7 +263,7 @@ def test_an_agent_that_fell_silent_leaves_its_share_to_the_others() -> None:
     spend(guard, 64, "a", 47)
     assert asks(guard, 64, "a") is ALLOWED
 
-    guard.observe(ruled(propose(64, "b"), OTHER_BLOCKS))
+    guard.observe(decided(propose(64, "b"), OTHER_BLOCKS))
 
     assert asks(guard, 64, "a").rule == "rate.fairness"
 

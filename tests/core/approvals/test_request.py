@@ -1,4 +1,4 @@
-from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -13,34 +13,37 @@ from tests.story import at
 KINDS = Kinds({}, "strict")
 
 
-def urgency(minutes: float | None = None, **fields: object) -> Urgency:
-    proposal = Proposal(**{"type": "push", "id": "p1", **fields})  # type: ignore[arg-type]
-    deadline = None if minutes is None else at(0) + timedelta(minutes=minutes)
-    return urgency_of(proposal, KINDS.of(proposal), deadline, at(0), 20.0)
-
-
+@pytest.mark.req("S3.59", "S3.62")
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
         ({}, "normal"),
         ({"urgency": "high"}, "high"),
         ({"urgency": "low", "type": "read_file"}, "low"),
-        ({"urgency": "low", "type": "drop_database"}, "normal"),
+        ({"urgency": "low", "type": "drop_database", "cost_usd": 30.0}, "normal"),
         ({"cost_usd": 19.99}, "normal"),
         ({"cost_usd": 20.0}, "high"),
+        ({"cost_usd": 30.0, "urgent_cost_usd": 0.0}, "normal"),
         ({"wait": True, "minutes": 15}, "high"),
         ({"wait": True, "minutes": 16}, "normal"),
         ({"wait": False, "minutes": 15}, "normal"),
-        ({"type": "deploy", "text": "to production"}, "high"),
-        ({"type": "deploy", "text": "to the reproduction"}, "normal"),
+        ({"type": "deploy", "text": "kubectl apply to PROD"}, "high"),
+        ({"type": "deploy", "text": "to the reproduction of an olive product"}, "normal"),
         ({"type": "deploy", "target": Target(name="prod")}, "high"),
+        ({"type": "deploy", "paths": ("live/db.sql",)}, "high"),
+        ({"type": "db_write", "text": "on the production database"}, "high"),
         ({"type": "push", "text": "to production"}, "normal"),
     ],
 )
 def test_urgency_rises_by_one_step_for_what_cannot_wait_or_costs_much(
-    fields: dict[str, float], expected: Urgency
+    fields: dict[str, Any], expected: Urgency
 ) -> None:
-    assert urgency(**fields) == expected
+    fields = {"type": "push", "id": "p1", **fields}
+    minutes, most_usd = fields.pop("minutes", None), fields.pop("urgent_cost_usd", 20.0)
+    deadline = None if minutes is None else at(minutes * 60)
+    proposal = Proposal(**fields)
+
+    assert urgency_of(proposal, KINDS.of(proposal), deadline, at(0), most_usd) == expected
 
 
 def test_only_the_event_that_came_first_counts_as_the_answer() -> None:

@@ -117,38 +117,26 @@ def test_success_ends_a_row() -> None:
     assert breakers.called(2, 4) == []
 
 
-@pytest.mark.req("S1.40")
-@pytest.mark.req("S1.9")
-def test_half_of_twenty_calls_failing_opens_the_breaker() -> None:
+@pytest.mark.req("S1.9", "S1.40")
+@pytest.mark.parametrize(
+    ("before_s", "successes", "opens"),
+    [(10, 10, True), (10, 11, False), (60, 10, False)],
+    ids=["half of twenty", "less than half", "a call has left the window"],
+)
+def test_half_of_twenty_calls_failing_within_a_minute_opens_the_breaker(
+    before_s: float,
+    successes: int,
+    opens: bool,  # noqa: FBT001
+) -> None:
     breakers = Breakers()
+    breakers.called(100 - before_s, ok=True)
     for n in range(9):
-        breakers.called(n, ok=False)
-        breakers.called(n + 0.5, ok=True)
-    breakers.called(9, ok=True)
+        breakers.called(91 + n, ok=False)
+        breakers.called(91.5 + n, ok=True)
+    breakers.called(99.9, successes - 10, ok=True)
 
-    assert breakers.called(10) == [alone(10.0, "10 of 20 calls failed in 60 s")]
-
-
-@pytest.mark.req("S1.9")
-def test_less_than_half_failing_leaves_it_closed() -> None:
-    breakers = Breakers()
-    for n in range(9):
-        breakers.called(n, ok=False)
-        breakers.called(n + 0.5, ok=True)
-    breakers.called(9, 2, ok=True)
-
-    assert breakers.called(10) == []
-
-
-@pytest.mark.req("S1.9")
-def test_calls_that_left_the_window_are_not_counted() -> None:
-    breakers = Breakers()
-    breakers.called(0, ok=True)
-    for n in range(1, 10):
-        breakers.called(n, ok=False)
-        breakers.called(n + 0.5, ok=True)
-
-    assert breakers.called(60) == []
+    expected = [alone(100.0, "10 of 20 calls failed in 60 s")] if opens else []
+    assert breakers.called(100) == expected
 
 
 def test_success_opens_nothing() -> None:

@@ -1,6 +1,7 @@
 """What the chain promises as a whole, whichever guard keeps it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,9 @@ from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.proposal_detectors import RapidIdentical
 from safetyd.core.messages.proposal import Scores, Target
-from safetyd.core.messages.telemetry import Iteration, Outcome
+from safetyd.core.messages.telemetry import Iteration, Outcome, SessionEnded
 from safetyd.core.messages.verdict import Severity
-from safetyd.core.policy import Policy
+from safetyd.core.policy import AgentConfig, Policy
 from tests.story import ask, outcome, play, propose, report, resume, stop, tick
 
 POOR = Scores(
@@ -57,21 +58,58 @@ def test_each_layer_refuses_while_all_others_agree(before, scores, rule) -> None
     assert decision.triggered_rules == (rule,)
 
 
-@pytest.mark.req("S2.38")
-def test_before_a_round_stop_rounds_cooldown_and_budget_speak_in_this_order() -> None:
-    engine = Engine(Policy())
-    play(engine, propose(0, type="dispatch"), *(report(1, Iteration()) for _ in range(3)))
-    play(engine, stop(2, "file:/x"))
+def exhausted() -> Engine:
+    """At second 121 the agent has no iteration, no cooldown, no token and no money left."""
+    agents = {"code": AgentConfig(tokens_per_minute=1, burst=4)}
+    engine = Engine(Policy(mode="development", agents=agents))
+    dispatches = [propose(60 * n, id=f"p{n}", type="dispatch") for n in range(3)]
+    play(engine, *dispatches, *(propose(120, id=f"r{n}") for n in range(3)))
+    return engine
 
-    last = propose(3, id="p2", type="dispatch", chain="c", cost_usd=6)
-    decision = ask(engine, last)
+
+@pytest.mark.req("S2.38")
+def test_all_speak_and_the_first_of_the_strictest_gives_the_reason() -> None:
+    engine = exhausted()
+    play(engine, stop(121, "file:/x"), stop(121, "environment", epoch=2))
+
+    says: dict[str, Any] = {"provider": "openai", "scores": POOR, "text": "rm -rf /tmp/x"}
+    decision = ask(engine, propose(121, id="last", type="dispatch", chain="c", cost_usd=6, **says))
 
     assert decision.triggered_rules == (
         "stop.file",
+        "mode.cloud",
+        "gate.blocklist:rm_rf",
+        "scores.average",
         "iterations.limit",
         "cooldown.dispatch",
+        "rate.agent",
         "budget.chain",
     )
+    assert decision.cause == "stopped"
+
+
+def test_a_proposal_that_was_refused_takes_nothing_anywhere() -> None:
+    engine, spared = exhausted(), exhausted()
+
+    for number in range(5):
+        assert not ask(engine, propose(121, id=f"n{number}", type="dispatch")).allowed
+    play(spared, propose(121, id="once", type="dispatch"))
+
+    for name in ("iterations", "cooldown", "rate"):
+        assert engine.save()().actors[name] == spared.save()().actors[name]
+
+
+def test_a_session_that_ends_or_rests_begins_its_rounds_again() -> None:
+    engine = Engine(Policy())
+    play(engine, *(report(0, Iteration(session=name)) for name in ("a", "b") for _ in range(4)))
+    assert ask(engine, propose(1, id="p1", session="a")).cause == "iteration_limit"
+
+    play(engine, report(2, SessionEnded(session="a")))
+    assert ask(engine, propose(3, id="p2", session="a")).allowed
+    assert ask(engine, propose(3, id="p3", session="b")).cause == "iteration_limit"
+
+    play(engine, tick(3 + 1800))
+    assert ask(engine, propose(1804, id="p4", session="b")).allowed
 
 
 @pytest.mark.req("S2.16")

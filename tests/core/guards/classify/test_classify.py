@@ -17,25 +17,9 @@ from tests.story import propose
 @pytest.mark.req("S3.7")
 @pytest.mark.parametrize(
     "type",
-    [
-        "read_file",
-        "list_files",
-        "read_git",
-        "git_log",
-        "run_tests",
-        "memory_write",
-        "memory_prune",
-        "create_branch",
-        "create_worktree",
-        "write_log",
-        "write_state",
-        "embed",
-        "similarity_search",
-        "analyze_session",
-        "internal_analysis",
-        "draft",
-        "db_read",
-    ],
+    """read_file list_files read_git git_log run_tests memory_write memory_prune create_branch
+    create_worktree write_log write_state embed similarity_search analyze_session
+    internal_analysis draft db_read""".split(),  # noqa: SIM905
 )
 def test_local_and_reversible_work_passes(type: str) -> None:  # noqa: A002
     assert ClassifyRig().looks(type) is ALLOWED
@@ -59,26 +43,9 @@ def test_medium_risk_passes(type: str) -> None:  # noqa: A002
 @pytest.mark.req("S3.13")
 @pytest.mark.parametrize(
     "type",
-    [
-        "modify_code",
-        "push",
-        "create_pull_request",
-        "modify_ci",
-        "install_package",
-        "modify_config",
-        "start_service",
-        "open_port",
-        "deploy",
-        "publish",
-        "delete_file_outside",
-        "drop_database",
-        "clear_cache",
-        "purchase",
-        "billing_change",
-        "revoke_token",
-        "modify_permissions",
-        "run_shell",
-    ],
+    """modify_code push create_pull_request modify_ci install_package modify_config start_service
+    open_port deploy publish delete_file_outside drop_database clear_cache purchase
+    billing_change revoke_token modify_permissions run_shell""".split(),  # noqa: SIM905
 )
 def test_what_leaves_a_trace_is_asked_about(type: str) -> None:  # noqa: A002
     verdict = ClassifyRig().looks(type)
@@ -92,15 +59,8 @@ def test_what_leaves_a_trace_is_asked_about(type: str) -> None:  # noqa: A002
 @pytest.mark.req("S3.8")
 @pytest.mark.parametrize(
     "type",
-    [
-        "send_email",
-        "send_message",
-        "post_chat",
-        "post_social",
-        "submit_assignment",
-        "create_issue",
-        "comment",
-    ],
+    """send_email send_message post_chat post_social submit_assignment create_issue
+    comment""".split(),  # noqa: SIM905
 )
 def test_speaking_to_people_is_asked_about(type: str) -> None:  # noqa: A002
     verdict = ClassifyRig().looks(type)

@@ -14,6 +14,7 @@ from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.policy import Configured, Policy
 from tests.core.approvals.queue_story import QueueStory
+from tests.core.text.patch_samples import unified
 from tests.story import at, propose
 
 DATA = "/home/me/state/sd"
@@ -265,6 +266,34 @@ def test_changing_what_holds_its_files_is_asked_about(path: str) -> None:
 
     assert (verdict.decision, verdict.rule) == (ASK, ABOVE)
     assert look("list_files", paths=(path,)) is ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("path", "project"),
+    [
+        ("/srv/real/journal", None),
+        ("/srv/x/../real/keys/a", None),
+        ("../real/journal", "web"),
+        ("keys/operator.nk", None),
+        ("x/EMERGENCY_STOP", "web"),
+        ("/etc/guard/my.toml", None),
+    ],
+)
+def test_a_patch_of_what_is_its_own_is_blocked(path: str, project: str | None) -> None:
+    verdict = look("edit_file", context=patch_of(path), project=project)
+
+    assert blocks(verdict)
+    assert path in verdict.reason
+
+
+def test_a_patch_of_anything_else_passes() -> None:
+    assert look("edit_file", context=patch_of("src/app.py")) is ALLOWED
+    assert look("edit_file", context=patch_of("src/app.py"), project="web") is ALLOWED
+    assert look("git_diff", context=patch_of("/etc/guard/my.toml")) is ALLOWED
+
+
+def patch_of(path: str) -> dict[str, str]:
+    return {"diff": unified(path, path) if path[0] == "/" else unified(f"a/{path}", f"b/{path}")}
 
 
 def gate(**projects: ProjectConfig) -> Gate:

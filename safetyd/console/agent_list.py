@@ -2,10 +2,19 @@
 
 import difflib
 from collections.abc import Sequence
+from typing import TypeVar
 
-from safetyd.console.operator_connection import ANSWER_S, OperatorConnection
+import click
+
+from safetyd.console.failure import BLOCKED
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import ANSWER_S, OperatorConnection, with_operator
 from safetyd.console.terminal_text import plain, several
 from safetyd.operators.contract.agent_contract import AgentSeen, AgentsQuestion
+from safetyd.operators.contract.question import Command
+from safetyd.operators.replies import Done
+
+Answer = TypeVar("Answer", bound=Done)
 
 
 async def everybody(
@@ -29,6 +38,23 @@ def unheard(agent: str | None, rows: Sequence[AgentSeen] | None) -> str:
     near = difflib.get_close_matches(agent, [row.agent for row in rows], n=1)
     meant = f"; did you mean {plain(near[0])}?" if near else "."
     return f"No agent {plain(agent)} has been heard{meant}"
+
+
+def tell_about(location: Location, agent: str, command: Command[Answer]) -> tuple[Answer, str]:
+    """Give a command about one agent; return its answer, and a doubt about the name if any."""
+
+    async def tell(operator: OperatorConnection) -> tuple[Answer, str]:
+        return await operator.ask(command), unheard(agent, await everybody(operator))
+
+    return with_operator(location, tell)
+
+
+def warn(stranger: str, anyway: str, *, err: bool) -> int:
+    """Print a doubt about an agent's name, if there is one, and return the exit code."""
+    if not stranger:
+        return 0
+    click.echo(f"{stranger} {anyway}", err=err)
+    return BLOCKED
 
 
 def open_count(row: AgentSeen) -> int:

@@ -16,6 +16,7 @@ from safetyd import __version__
 from safetyd.console.command_table import COMMANDS, GROUPS
 from safetyd.console.completion import TABLE
 from safetyd.console.failure import BLOCKED, WrongUsage, packages_needed, tell
+from safetyd.console.help_page import Group
 
 COMPLETING: Final = "_SAFETYD_COMPLETE"  # set while a shell asks what could be typed
 
@@ -24,7 +25,7 @@ class ReaderGone(Exception):
     """Whoever read the output has seen enough, as `head` has after ten lines."""
 
 
-class Commands(click.Group):
+class Commands(Group):
     """The commands of the table."""
 
     def make_context(

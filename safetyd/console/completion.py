@@ -19,6 +19,8 @@ from click.shell_completion import (
     add_completion_class,
 )
 
+from safetyd.console.help_page import command
+
 TABLE: Final = Path(__file__).with_name("completions.json")
 ENDING: Final = "_COMPLETE"
 
@@ -32,7 +34,7 @@ Node = Mapping[str, Any]
 Items = list[CompletionItem[str]]
 
 
-@click.command()
+@command()
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 def completion(shell: str) -> None:
     """Print what makes a shell complete commands and options.

@@ -12,7 +12,7 @@ import msgspec
 
 from safetyd.console.failure import Failure, NotReachable, WrongUsage
 from safetyd.core.messages.proposal import is_token
-from safetyd.host import ENDPOINT, Endpoint, own_config
+from safetyd.host import ENDPOINT, Endpoint
 
 URL_VARIABLE: Final = "SAFETYD_URL"
 KEY_VARIABLE: Final = "SAFETYD_KEY_FILE"
@@ -125,11 +125,6 @@ def data_dir(given: str | None) -> Path:
         if value:
             return Path(value).absolute()
     return _users_own()
-
-
-def config_file(given: Path | None, directory: Path) -> Path | None:
-    """Return what a start reads: the option, else the data directory's own file if it has one."""
-    return given or own_config(directory)
 
 
 def own_command() -> str:

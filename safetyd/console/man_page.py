@@ -10,6 +10,7 @@ import click
 from safetyd import __version__
 from safetyd.console.command_table import GROUPS
 from safetyd.console.failure import Failure
+from safetyd.console.help_page import command
 
 NAME: Final = "safetyd.1"
 
@@ -30,7 +31,7 @@ _EXIT_CODES: Final = {
 }
 
 
-@click.command()
+@command()
 @click.option(
     "--directory",
     type=click.Path(path_type=Path),

@@ -1,9 +1,9 @@
 """A person's line to the daemon: questions, commands, and the events as they happen."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 import click
@@ -229,12 +229,19 @@ async def connected(
 
 def ask(location: Location, call: Call[Answer], *, patience_s: float = ANSWER_S) -> Answer:
     """Ask one question or give one command, and return the answer."""
+    return with_operator(location, lambda operator: operator.ask(call, patience_s=patience_s))
 
-    async def asked() -> Answer:
+
+def with_operator(
+    location: Location, work: Callable[[OperatorConnection], Coroutine[Any, Any, Read]]
+) -> Read:
+    """Connect, do the work and return what comes of it."""
+
+    async def done() -> Read:
         async with connected(location) as operator:
-            return await operator.ask(call, patience_s=patience_s)
+            return await work(operator)
 
-    return anyio.run(asked)
+    return anyio.run(done)
 
 
 def _refusal(data: bytes, address: str) -> Refusal | None:

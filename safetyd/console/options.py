@@ -1,53 +1,93 @@
-"""The options that many commands share."""
+"""The options that many commands share, and commands that need no code of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from safetyd.console.failure import WrongUsage
+from safetyd.console.help_page import Command, ConnectionOption, Group
 from safetyd.console.locations import PREFIX, Location, data_dir
-from safetyd.operators.contract.question import Call, summary_of
+from safetyd.console.operator_connection import ANSWER_S, ask
+from safetyd.console.terminal_text import echo
+from safetyd.operators.contract.question import Call
 from safetyd.operators.replies import Done
 
 R = TypeVar("R")
-C = TypeVar("C", bound=click.Command)
+Answer = TypeVar("Answer", bound=Done)
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-SENT: Final[dict[click.Command, type[Call[Done]]]] = {}  # by the commands that send them
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-data_dir_option = click.option("--data-dir", "directory", help="Where the daemon keeps its files.")
+def _json(ctx: click.Context, option: click.Parameter, given: bool) -> bool:  # noqa: FBT001
+    return given or bool(ctx.parent and ctx.parent.params.get(option.name or ""))
+
+
+def _data_dir(ctx: click.Context, _option: click.Parameter, given: str | None) -> Path:
+    outer: Path | None = ctx.parent.params.get("directory") if ctx.parent and not given else None
+    return outer or data_dir(given)
+
+
+def _data_dir_option(kind: type[click.Option]) -> Decorator:
+    about = "Where the daemon keeps its files."
+    return click.option(
+        "--data-dir", "directory", metavar="DIR", cls=kind, callback=_data_dir, help=about
+    )
+
+
+# Given before a subcommand, it counts for that too.
+json_option: Decorator = click.option(
+    "--json", "as_json", is_flag=True, callback=_json, help="Print JSON for programs."
+)
+data_dir_option = _data_dir_option(click.Option)
 config_option = click.option(
     "--config", "config_path", type=click.Path(path_type=Path), help="The daemon's TOML file."
 )
 
-
-def sends(kind: type[Call[Done]]) -> Callable[[C], C]:
-    """Begin the help of a command with that of the question or command that it sends."""
-
-    def declared(command: C) -> C:
-        command.help = "\n\n".join(filter(None, (summary_of(kind), command.help)))
-        SENT[command] = kind
-        return command
-
-    return declared
+_CONNECTION = (
+    click.option(
+        "--url", cls=ConnectionOption, help="The daemon's bus, such as nats://127.0.0.1:4222."
+    ),
+    _data_dir_option(ConnectionOption),
+    click.option(
+        "--key-file",
+        cls=ConnectionOption,
+        type=click.Path(path_type=Path),
+        help="The nkey seed to use.",
+    ),
+    click.option(
+        "--operator",
+        metavar="NAME",
+        cls=ConnectionOption,
+        help="Who you are, if the key file does not say.",
+    ),
+    click.option(
+        "--prefix",
+        cls=ConnectionOption,
+        default=PREFIX,
+        show_default=True,
+        help="The daemon's bus.prefix.",
+    ),
+)
 
 
 def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
     """Give a command the options that find a daemon, as one `location`."""
 
     @wraps(command)
-    def placed(directory: str | None, **options: Any) -> R:
+    def placed(directory: Path, **options: Any) -> R:
         names = ("url", "key_file", "operator", "prefix")
         found = {name: options.pop(name, None) for name in names}
-        location = Location(data_dir=data_dir(directory), **found)
-        return command(location=location, **options)
+        return command(location=Location(data_dir=directory, **found), **options)
 
-    for option in reversed(_OPTIONS):
-        placed = option(placed)
-    return placed
+    return _decorated(placed, _CONNECTION)
+
+
+def _decorated(function: Callable[..., R], decorators: Sequence[Decorator]) -> Callable[..., R]:
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function
 
 
 def says_why(command: Callable[..., R]) -> Callable[..., R]:
@@ -64,10 +104,22 @@ def says_why(command: Callable[..., R]) -> Callable[..., R]:
     return said
 
 
-_OPTIONS = (
-    click.option("--url", help="The daemon's bus, such as nats://127.0.0.1:4222."),
-    data_dir_option,
-    click.option("--key-file", type=click.Path(path_type=Path), help="The nkey seed to use."),
-    click.option("--operator", metavar="NAME", help="Who you are, if the key file does not say."),
-    click.option("--prefix", default=PREFIX, show_default=True, help="The daemon's bus.prefix."),
-)
+def call_command(
+    name: str,
+    call: type[Call[Answer]],
+    render: Callable[[Answer], str],
+    *parameters: Decorator,
+    about: str = "",
+    patience_s: float = ANSWER_S,
+    below: Group | None = None,
+) -> Command:
+    """Return a command that sends `call`, with its parameters as fields, and prints the answer."""
+
+    def run(location: Location, *, as_json: bool, **fields: Any) -> None:
+        echo(ask(location, call(**fields), patience_s=patience_s), render, as_json=as_json)
+
+    placed = _decorated(reaches_daemon(run), (*parameters, json_option))
+    made: Command = click.command(name, cls=Command, sends=call, help=about)(placed)
+    if below is not None:
+        below.add_command(made)
+    return made

@@ -6,7 +6,6 @@ import pytest
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import (
     Location,
-    config_file,
     data_dir,
     make_private,
     running,
@@ -28,14 +27,6 @@ def test_the_data_dir_is_the_option_then_ours_then_systemds_then_the_users(monke
     monkeypatch.setenv("SAFETYD_DATA_DIR", "/ours")
     assert data_dir(None) == Path("/ours")
     assert data_dir("/option") == Path("/option")
-
-
-def test_a_start_reads_the_option_then_the_data_dirs_own_file_then_none(tmp_path):
-    own = tmp_path / "safetyd.toml"
-    assert config_file(None, tmp_path) is None
-    own.symlink_to(tmp_path / "nowhere")  # it cannot be read, which is not the same as none
-    assert config_file(None, tmp_path) == own
-    assert config_file(Path("my.toml"), tmp_path) == Path("my.toml")
 
 
 def test_the_address_is_the_option_then_the_environment_then_the_endpoint_file(

@@ -11,9 +11,10 @@ import anyio
 import click
 
 from safetyd.console.access.browser_names import browser_name
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask, connected
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import Columns, table
 from safetyd.console.terminal_text import document, echo
 from safetyd.host import write_whole
@@ -26,7 +27,7 @@ from safetyd.operators.contract.session_contract import (
 )
 
 
-@click.command("open")
+@command("open")
 @click.option("--print", "only_print", is_flag=True, help="Print the link and open nothing.")
 @click.option("--numeric", is_flag=True, help="Lead to 127.0.0.1, for a browser without names.")
 @json_option
@@ -54,8 +55,7 @@ def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool)
     )
 
 
-@sends(SessionsQuestion)
-@click.command()
+@command(sends=SessionsQuestion)
 @click.argument("action", type=click.Choice(["list", "end"]), default="list")
 @click.argument("ids", nargs=-1)
 @click.option("--of", "owner", metavar="NAME", default="", help="End all of one operator.")

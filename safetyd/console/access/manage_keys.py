@@ -24,6 +24,7 @@ from safetyd.clock import Clock
 from safetyd.console.access.key_rotation import OVERLAP, Terms, rotated, rotation_terms
 from safetyd.console.access.manage_tokens import add_token, rotate_token
 from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.help_page import group
 from safetyd.console.locations import Location, endpoint, look_into, make_private
 from safetyd.console.operator_connection import connected
 from safetyd.console.options import json_option, reaches_daemon
@@ -57,7 +58,7 @@ _ROTATION: Final = (
 )
 
 
-@click.group()
+@group()
 def agent() -> None:
     """Manage the keys of agents."""
 
@@ -120,7 +121,7 @@ def agent_revoke(location: Location, name: str) -> None:
     click.echo("Where bus.open_agents is on, anybody may use the name without a key now.")
 
 
-@click.group()
+@group()
 def operator() -> None:
     """Manage the keys of people."""
 

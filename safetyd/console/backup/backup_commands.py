@@ -13,6 +13,7 @@ import msgspec
 
 from safetyd.clock import Clock
 from safetyd.console.failure import Failure, WrongUsage, need, packages_needed
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon
@@ -35,7 +36,7 @@ VARIABLE: Final = "SAFETYD_PASSPHRASE_FILE"
 _GROUPS: Final = {"agents": "agent add", "operators": "operator add", "observers": "operator add"}
 
 
-@click.command()
+@command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--with-keys", is_flag=True, help="Keys too; the file is encrypted.")
 @click.option(
@@ -137,7 +138,7 @@ def _source(reply: CheckpointDone) -> BackupSource:
     )
 
 
-@click.command()
+@command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("into", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option(

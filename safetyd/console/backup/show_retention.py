@@ -8,19 +8,21 @@ import click
 import msgspec
 
 from safetyd.clock import Clock
+from safetyd.console.daemon_config import read_config
 from safetyd.console.failure import Failure, packages_needed
-from safetyd.console.locations import Location, config_file
+from safetyd.console.help_page import command
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import config_option, json_option, reaches_daemon
 from safetyd.console.render.layout import Columns, aligned, some, table
 from safetyd.console.terminal_text import document
 from safetyd.core.events.disk_words import size
-from safetyd.daemon.config import Config, ConfigError, load
+from safetyd.daemon.config import Config
 from safetyd.daemon.disk_space import measured
 from safetyd.extras.backup.history_config import today
 from safetyd.extras.backup.retention import KeptItem, Retention
 from safetyd.extras.backup.snapshots import Busy
-from safetyd.host import system_zone
+from safetyd.host import own_config, system_zone
 from safetyd.operators.contract.status_contract import StatusQuestion
 
 # What safetyd deletes of its own accord, and what it never does.
@@ -32,7 +34,7 @@ RULES: Final = {
 }
 
 
-@click.command()
+@command()
 @click.option("--now", is_flag=True, help="Delete what is due.")
 @config_option
 @json_option
@@ -77,11 +79,7 @@ def retention(location: Location, config_path: Path | None, *, now: bool, as_jso
 
 
 def _config(location: Location, given: Path | None) -> Config:
-    path = given or _of_daemon(location) or config_file(None, location.data_dir)
-    try:
-        return load(path)
-    except ConfigError as exc:
-        raise Failure(str(exc), "config", exc.errors) from exc
+    return read_config(given or _of_daemon(location) or own_config(location.data_dir))
 
 
 def _of_daemon(location: Location) -> Path | None:

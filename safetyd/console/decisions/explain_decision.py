@@ -5,9 +5,10 @@ from typing import Final
 import click
 
 from safetyd.console.failure import Failure, NotReachable, WrongUsage
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.explanation import account
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import echo
@@ -21,8 +22,7 @@ SEARCH_S: Final = 60.0  # through all audit files
 SHOWN_BYTES: Final = 1024 * 1024
 
 
-@sends(ExplainQuestion)
-@click.command()
+@command(sends=ExplainQuestion)
 @click.argument("id_", metavar="ID", required=False)
 @click.option("--last", metavar="AGENT", help="The newest decision about this agent.")
 @json_option

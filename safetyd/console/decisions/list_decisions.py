@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from safetyd.clock import Clock
 from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, connected
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.decision_table import VERDICTS, decision_line, decisions
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
@@ -32,8 +33,7 @@ AGAIN_S: Final = 1.0  # after a question that was one too many
 MAX_NEW: Final = 500  # rows of one look; nobody could read more
 
 
-@sends(DecisionsQuestion)
-@click.command("decisions")
+@command("decisions", sends=DecisionsQuestion)
 @click.option("--agent", metavar="A", help="Only about this agent.")
 @click.option(
     "--verdict",

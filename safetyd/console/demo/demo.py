@@ -17,6 +17,7 @@ import click
 from safetyd.console.demo.scenes import SCENES
 from safetyd.console.demo.stage import PATIENCE_S, play
 from safetyd.console.failure import BLOCKED, Failure, need
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.subcommands.read_records import verified
 from safetyd.console.terminal_text import several
@@ -113,7 +114,7 @@ def tidy(directory: Path) -> None:
             path.unlink()
 
 
-@click.command()
+@command()
 @click.option("--scene", type=click.IntRange(1, len(SCENES)), help="Play only this one.")
 @click.option("--auto", is_flag=True, help="Do not ask you anything; approve what waits.")
 def demo(scene: int | None, *, auto: bool) -> int:

@@ -31,10 +31,12 @@ from safetyd.console.doctor.file_checks import (
 )
 from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.file_history.change_diff import READ_S
-from safetyd.console.locations import Location, config_file
+from safetyd.console.help_page import command
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import config_option, json_option, reaches_daemon
 from safetyd.console.terminal_text import document, plain
+from safetyd.host import own_config
 from safetyd.operators.contract.history_contract import CommitsQuestion
 from safetyd.operators.contract.status_contract import HealthQuestion, StatusQuestion
 
@@ -52,7 +54,7 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
     except Failure as exc:
         yield wrong("daemon", exc.message)
         yield disk(location.data_dir)
-        file = config_file(config_path, location.data_dir)
+        file = config_path or own_config(location.data_dir)
         yield from config_given(file, location.data_dir)
         yield from channels(file, location.data_dir)
         yield from start(location, file)
@@ -78,7 +80,7 @@ def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
         yield from histories(ask(location, CommitsQuestion(limit=1), patience_s=READ_S))
 
 
-@click.command()
+@command()
 @config_option
 @json_option
 @reaches_daemon

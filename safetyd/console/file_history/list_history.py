@@ -5,9 +5,10 @@ import click
 from safetyd.clock import Clock
 from safetyd.console.file_history.change_diff import READ_S
 from safetyd.console.file_history.history_table import change, commits
+from safetyd.console.help_page import group
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.terminal_text import document
 from safetyd.console.time_input import since as read_since
 from safetyd.operators.contract.history_contract import CommitQuestion, CommitsQuestion
@@ -15,8 +16,7 @@ from safetyd.operators.contract.history_contract import CommitQuestion, CommitsQ
 project_option = click.option("--project", metavar="P", default="", help="Only of this project.")
 
 
-@sends(CommitsQuestion)
-@click.group(invoke_without_command=True)
+@group(invoke_without_command=True, sends=CommitsQuestion)
 @project_option
 @click.option("--agent", metavar="A", default="", help="Only after actions of this agent.")
 @click.option("--session", metavar="S", default="", help="Only of this session.")
@@ -61,8 +61,7 @@ def history(  # noqa: PLR0913 - each narrows down what is shown
     click.echo(document(answer) if as_json else commits(answer, limit))
 
 
-@sends(CommitQuestion)
-@history.command()
+@history.command(sends=CommitQuestion)
 @click.argument("commit")
 @project_option
 @json_option

@@ -7,9 +7,10 @@ import click
 
 from safetyd.console.failure import Failure
 from safetyd.console.file_history.list_history import project_option
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import names
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.operators.contract.history_contract import RollbackCommand, RollbackDone
@@ -18,8 +19,7 @@ DONE_S: Final = 120.0
 EFFECTS: Final = ("restored", "created", "deleted")
 
 
-@sends(RollbackCommand)
-@click.command()
+@command(sends=RollbackCommand)
 @click.argument("commit")
 @click.argument("paths", nargs=-1)
 @click.option(

@@ -8,9 +8,10 @@ import click
 
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable, WrongUsage
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.reports.report_text import report_text
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
@@ -27,8 +28,7 @@ SEARCH_S: Final = 120.0  # a daemon reads slowly, so that agents do not wait for
 LATE_S: Final = 1.0  # after which people are told how far it is
 
 
-@sends(ReportQuestion)
-@click.command()
+@command(sends=ReportQuestion)
 @click.option("--date", "day", metavar="D", help="2026-03-01, today or yesterday.")
 @click.option("--since", metavar="D", help="All days from this one on.")
 @click.option("--md", "as_md", is_flag=True, help="Print Markdown, as it is kept.")

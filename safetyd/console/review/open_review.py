@@ -7,9 +7,9 @@ import sys
 import threading
 
 import anyio
-import click
 
 from safetyd.console.failure import WrongUsage
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import reaches_daemon
@@ -17,7 +17,7 @@ from safetyd.console.review.screen import ReviewScreen
 from safetyd.operators.contract.request_contract import PendingQuestion
 
 
-@click.command()
+@command()
 @reaches_daemon
 def review(location: Location) -> int:
     """Review what waits for a person, on a screen of its own.

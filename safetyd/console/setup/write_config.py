@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 import click
 
 from safetyd.console.failure import Failure, WrongUsage
-from safetyd.console.locations import data_dir, make_private, naming, own_command, running
+from safetyd.console.help_page import command
+from safetyd.console.locations import make_private, naming, own_command, running
 from safetyd.console.options import data_dir_option, json_option
 from safetyd.console.render.layout import indented
 from safetyd.console.render.profiles import PASSES
@@ -32,22 +33,19 @@ _TOLD: Final = {
 _FROM_KEYBOARD: Final = "install -m 600 /dev/stdin"
 
 
-@click.command()
+@command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Ask nothing and take what would be proposed.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @data_dir_option
 @json_option
-def init(
-    file: Path | None, directory: str | None, *, yes: bool, force: bool, as_json: bool
-) -> None:
+def init(file: Path | None, directory: Path, *, yes: bool, force: bool, as_json: bool) -> None:
     """Write a commented configuration for this machine, after three questions.
 
     Without FILE it is safetyd.toml in the data directory, which `safetyd run` reads by itself. No
     secret is written: what needs one names a file of its own.
     """
-    where = data_dir(directory)
-    place = ConfigPlace((file or where / CONFIG).absolute(), where)
+    place = ConfigPlace((file or directory / CONFIG).absolute(), directory)
     if not force:
         place.refuse_existing()
     answers = _answers(yes=yes)

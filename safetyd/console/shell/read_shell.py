@@ -8,8 +8,9 @@ from typing import Final
 import click
 import msgspec
 
+from safetyd.console.daemon_config import read_config
 from safetyd.console.failure import BLOCKED, NEEDS_PERSON, Failure, WrongUsage
-from safetyd.console.locations import config_file, data_dir
+from safetyd.console.help_page import command
 from safetyd.console.options import config_option, data_dir_option, json_option
 from safetyd.console.render import program_table, shell_reading
 from safetyd.console.shell.command_trial import CommandTrial, Place
@@ -19,13 +20,14 @@ from safetyd.core.messages.proposal import MAX_TEXT_BYTES
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy, Profile
 from safetyd.core.shell.programs import Table, shipped
-from safetyd.daemon.config import Config, ConfigError, load
+from safetyd.daemon.config import Config
 from safetyd.daemon.settings import policy_of
+from safetyd.host import own_config
 
 _EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: BLOCKED}
 
 
-@click.command()
+@command()
 @click.argument("command", default="")
 @click.option("--table", is_flag=True, help="List what is known of the program COMMAND, or all.")
 @click.option("--corpus", type=click.Path(path_type=Path), help="Measure a file of commands.")
@@ -39,7 +41,7 @@ _EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: B
 def shell(  # noqa: PLR0913 - the options of a command
     command: str,
     config_path: Path | None,
-    directory: str | None,
+    directory: Path,
     *,
     project: str | None,
     cwd: Path | None,
@@ -54,11 +56,11 @@ def shell(  # noqa: PLR0913 - the options of a command
     COMMAND may also stand on standard input. It is only read, and never run. In a project it is
     judged as one of the agents that the project lists.
     """
-    config_path = config_file(config_path, data_dir(directory))
+    config_path = config_path or own_config(directory)
     config = _config(config_path, profile)
     if table:
         return _tell_table(shipped().with_rows(config.shell.programs), command, as_json=as_json)
-    policy = policy_of(config, data_dir(directory), config_path)
+    policy = policy_of(config, directory, config_path)
     place = _place(policy, project, cwd)
     if corpus is not None:
         return _tell_corpus(CommandTrial(policy), corpus, place, verbose=verbose, as_json=as_json)
@@ -69,10 +71,7 @@ def shell(  # noqa: PLR0913 - the options of a command
 
 
 def _config(path: Path | None, profile: Profile | None) -> Config:
-    try:
-        config = load(path)
-    except ConfigError as exc:
-        raise Failure(str(exc), "config", exc.errors) from exc
+    config = read_config(path)
     return msgspec.structs.replace(config, profile=profile) if profile else config
 
 

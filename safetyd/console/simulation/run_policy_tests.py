@@ -7,19 +7,19 @@ from typing import Final
 import click
 import msgspec
 
-from safetyd.console.failure import BLOCKED, Failure
-from safetyd.console.locations import data_dir
+from safetyd.console.daemon_config import read_config
+from safetyd.console.failure import BLOCKED
+from safetyd.console.help_page import command
 from safetyd.console.options import config_option, data_dir_option, json_option
 from safetyd.console.simulation.policy_tests import PolicyTests, TrialResult, load_tests, run_tests
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.messages.verdict import Severity
-from safetyd.daemon.config import ConfigError, load
 from safetyd.daemon.settings import policy_of
 
 REASON_CHARS: Final = 2000
 
 
-@click.command("test")
+@command("test")
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
@@ -27,7 +27,7 @@ REASON_CHARS: Final = 2000
 @data_dir_option
 @json_option
 def test_(
-    files: tuple[Path, ...], config_path: Path | None, directory: str | None, *, as_json: bool
+    files: tuple[Path, ...], config_path: Path | None, directory: Path, *, as_json: bool
 ) -> int:
     """Run tests of rules that stand in FILE, and exit 1 if one of them fails.
 
@@ -37,7 +37,7 @@ def test_(
     results: list[TrialResult] = []
     for path in files:
         tests = load_tests(path)
-        for result in _run(path, tests, config_path, data_dir(directory)):
+        for result in _run(path, tests, config_path, directory):
             results.append(result)
             if not as_json:
                 click.echo("\n".join(_lines(result)))
@@ -56,10 +56,7 @@ def _run(
 ) -> Iterator[TrialResult]:
     named = path.parent / tests.config if tests.config else None
     config = config_path or named
-    try:
-        policy = policy_of(load(config), place, config)
-    except ConfigError as exc:
-        raise Failure(str(exc), "config", exc.errors) from exc
+    policy = policy_of(read_config(config), place, config)
     return run_tests(tests.test, policy)
 
 

@@ -9,8 +9,9 @@ import click
 import msgspec
 
 from safetyd.clock import Clock
+from safetyd.console.daemon_config import read_config
 from safetyd.console.failure import NEEDS_PERSON, Failure, WrongUsage
-from safetyd.console.locations import config_file, data_dir
+from safetyd.console.help_page import command
 from safetyd.console.options import config_option, data_dir_option, json_option
 from safetyd.console.simulation import simulation_words
 from safetyd.console.simulation.past_grants import (
@@ -28,8 +29,8 @@ from safetyd.console.time_input import since as read_since
 from safetyd.console.time_input import until
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.policy import Policy
-from safetyd.daemon.config import ConfigError, load
 from safetyd.daemon.settings import policy_of
+from safetyd.host import own_config
 from safetyd.operators.contract.grant_contract import GrantCommand, RequestGrantTerms
 from safetyd.operators.grant_commands import LONGEST, LONGEST_NAMED, MOST_NAMED
 from safetyd.operators.views.grant_offer import LOOKED_BACK
@@ -52,7 +53,7 @@ class Terms(msgspec.Struct, kw_only=True):
     reason: str = ""
 
 
-@click.command()
+@command()
 @config_option
 @click.option("--since", metavar="WHEN", help="Only since then: 7d, 9:00, 'yesterday 9:00'.")
 @click.option("--grant", is_flag=True, help="Try a grant, with the options of `grant add`.")
@@ -71,7 +72,7 @@ class Terms(msgspec.Struct, kw_only=True):
 def simulate(
     config_path: Path | None,
     since: str | None,
-    directory: str | None,
+    directory: Path,
     grant_request: str | None,
     *,
     grant: bool,
@@ -87,8 +88,7 @@ def simulate(
     With --grant or --grant-request it says instead what such a grant would have covered, in the
     last week if --since does not say another time.
     """
-    place = data_dir(directory)
-    where = place / "audit"
+    where = directory / "audit"
     some_files(where)
     begin = None if since is None else read_since(since, Clock().now().at)
     said = msgspec.convert({"type": terms.pop("type_", None), **terms}, Terms)
@@ -100,7 +100,7 @@ def simulate(
         past = _of_command(where, said, begin)
     else:
         _refuse(said)
-        return _simulated(where, _policy(config_path, place, where), begin, as_json=as_json)
+        return _simulated(where, _policy(config_path, directory, where), begin, as_json=as_json)
     told = document({"ok": True, **msgspec.to_builtins(past)})
     click.echo(told if as_json else simulation_words.grant(past))
     return 0
@@ -116,13 +116,10 @@ def _refuse(terms: Terms) -> None:
 def _policy(config_path: Path | None, place: Path, where: Path) -> Policy:
     """Return the rules of a file, as if it were the daemon's own; none given: of its own."""
     recorded = recorded_policy(where)
-    path = config_path or _followed(recorded, place) or config_file(None, place)
+    path = config_path or _followed(recorded, place) or own_config(place)
     if path is None:
         raise WrongUsage("name the rules to try with --config")
-    try:
-        policy = policy_of(load(path), place, path)
-    except ConfigError as exc:
-        raise Failure(str(exc), "config", exc.errors) from exc
+    policy = policy_of(read_config(path), place, path)
     if recorded is None:
         return policy
     own = msgspec.structs.replace(policy.own, settings=recorded.own.settings)

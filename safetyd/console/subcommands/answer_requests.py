@@ -12,9 +12,10 @@ import msgspec
 from safetyd.cards.request_details import RequestRow
 from safetyd.clock import Clock
 from safetyd.console.failure import BLOCKED, WrongUsage
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import connected
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.operator_connection import connected, with_operator
+from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import when
 from safetyd.console.subcommands.list_requests import waiting
 from safetyd.console.terminal_text import document, plain, several
@@ -48,8 +49,7 @@ _REFUSALS: Final[Mapping[str, str]] = {
 }
 
 
-@sends(ApproveCommand)
-@click.command()
+@command(sends=ApproveCommand)
 @ids_argument
 @click.option("--message", default="", help="What the agent is told.")
 @click.option("--digest", default="", help="Only what has this digest, as `show` gives it.")
@@ -96,8 +96,7 @@ def approve(  # noqa: PLR0913
     return _answer(location, command, _approved, as_json=as_json)
 
 
-@sends(DenyCommand)
-@click.command()
+@command(sends=DenyCommand)
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--agent", metavar="A", help="All that this agent asks, after showing how much.")
 @click.option("--yes", is_flag=True, help="Deny all of an agent without asking you.")
@@ -123,7 +122,7 @@ def deny(  # noqa: PLR0913
     if bool(ids) is (agent is not None):
         raise WrongUsage("give the IDs of requests, or all of an agent with --agent")
     if agent is not None:
-        rows = anyio.run(_asked_by, location, agent)
+        rows = with_operator(location, lambda operator: waiting(operator, agent))
         _show(rows, agent, err=as_json)
         if not rows or not (yes or _confirmed(len(rows))):
             return BLOCKED if rows else 0
@@ -133,8 +132,7 @@ def deny(  # noqa: PLR0913
     return _answer(location, command, lambda _: said, as_json=as_json)
 
 
-@sends(DeferCommand)
-@click.command()
+@command(sends=DeferCommand)
 @ids_argument
 @click.option(
     "--until", required=True, help="2h, 30min, 'tomorrow 9:00' on your clock, or RFC 3339."
@@ -148,19 +146,13 @@ def defer(location: Location, ids: tuple[str, ...], until: str, *, as_json: bool
     return _answer(location, DeferCommand(ids=ids, until=later), lambda _: said, as_json=as_json)
 
 
-@sends(CancelCommand)
-@click.command()
+@command(sends=CancelCommand)
 @ids_argument
 @json_option
 @reaches_daemon
 def cancel(location: Location, ids: tuple[str, ...], *, as_json: bool) -> int:
     """The actions do not run."""
     return _answer(location, CancelCommand(ids=ids), lambda _: "cancelled", as_json=as_json)
-
-
-async def _asked_by(location: Location, agent: str) -> list[RequestRow]:
-    async with connected(location) as operator:
-        return await waiting(operator, agent)
 
 
 def _show(rows: Sequence[RequestRow], agent: str, *, err: bool) -> None:

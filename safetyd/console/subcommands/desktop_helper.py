@@ -16,6 +16,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from safetyd.console.failure import Failure, NotReachable, need
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, connected
 from safetyd.console.options import reaches_daemon
@@ -56,7 +57,7 @@ class News(msgspec.Struct):
 _read = msgspec.json.Decoder(News).decode
 
 
-@click.command()
+@command()
 @click.option("--once", is_flag=True, help="End when the first message was answered or closed.")
 @reaches_daemon
 def desktop(location: Location, *, once: bool) -> None:

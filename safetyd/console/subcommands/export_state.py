@@ -7,19 +7,20 @@ import click
 import msgspec
 
 from safetyd.cards.request_details import RequestEnded, RequestRow
+from safetyd.console.daemon_config import read_config
 from safetyd.console.failure import Failure
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import connected
 from safetyd.console.options import reaches_daemon
 from safetyd.console.subcommands.list_requests import ended, waiting
 from safetyd.console.terminal_text import document, several
-from safetyd.daemon.config import ConfigError, load
 from safetyd.daemon.project_files import with_files
 from safetyd.host import write_whole
 from safetyd.operators.contract.status_contract import StatusQuestion
 
 
-@click.command()
+@command()
 @click.argument("into", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @reaches_daemon
 def export(location: Location, into: Path) -> None:
@@ -56,10 +57,7 @@ def _asked(row: RequestRow) -> dict[str, object]:
 
 
 def _settings(path: str) -> object:
-    try:
-        loaded = load(Path(path) if path else None)
-    except ConfigError as exc:
-        raise Failure(str(exc), "config", exc.errors) from exc
+    loaded = read_config(Path(path) if path else None)
     settings = msgspec.to_builtins(loaded)
     settings["projects"] = msgspec.to_builtins(with_files(loaded.policy()).projects)
     return settings

@@ -1,15 +1,15 @@
 """Commands that hold agents and let them go, and that show what the guards have counted."""
 
-from typing import Final, TypeVar
+from typing import Final
 
-import anyio
 import click
 
-from safetyd.console.agent_list import everybody, unheard
+from safetyd.console.agent_list import tell_about, warn
 from safetyd.console.failure import BLOCKED, WrongUsage
+from safetyd.console.help_page import command, group
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import ask, connected
-from safetyd.console.options import json_option, reaches_daemon, says_why, sends
+from safetyd.console.operator_connection import ask
+from safetyd.console.options import call_command, json_option, reaches_daemon, says_why
 from safetyd.console.render import guard_tables, money_tables
 from safetyd.console.render.status_page import pending
 from safetyd.console.terminal_text import document, echo, plain
@@ -35,42 +35,35 @@ from safetyd.operators.contract.hold_contract import (
     SafeModeQuestion,
     UnpauseCommand,
 )
-from safetyd.operators.contract.question import Command
-from safetyd.operators.replies import Done
 
 RELOAD_S: Final = 15.0
 
-Answer = TypeVar("Answer", bound=Done)
 
-
-@sends(PauseCommand)
-@click.command()
+@command(sends=PauseCommand)
 @click.argument("agent")
 @says_why
 @json_option
 @reaches_daemon
 def pause(location: Location, agent: str, reason: str, *, as_json: bool) -> int:
-    reply, stranger = anyio.run(_about, location, agent, PauseCommand(agent=agent, reason=reason))
+    reply, stranger = tell_about(location, agent, PauseCommand(agent=agent, reason=reason))
     click.echo(document(reply) if as_json else f"{plain(agent)} is paused.")
-    return _end(stranger, "The pause holds for that name anyway.", err=as_json)
+    return warn(stranger, "The pause holds for that name anyway.", err=as_json)
 
 
-@sends(UnpauseCommand)
-@click.command()
+@command(sends=UnpauseCommand)
 @click.argument("agent")
 @json_option
 @reaches_daemon
 def unpause(location: Location, agent: str, *, as_json: bool) -> None:
     """Every source of the pause is cleared: operators, anomalies, the budget."""
-    reply, stranger = anyio.run(_about, location, agent, UnpauseCommand(agent=agent))
+    reply, stranger = tell_about(location, agent, UnpauseCommand(agent=agent))
     said = guard_tables.unpaused(agent, reply)
     if stranger and not reply.cleared:
         said = f"{stranger} It was not paused."
     click.echo(document(reply) if as_json else said)
 
 
-@sends(SafeModeQuestion)
-@click.command("safe-mode")
+@command("safe-mode", sends=SafeModeQuestion)
 @click.argument("action", type=click.Choice(["status", "enter", "exit"]), default="status")
 @click.option(
     "--agent",
@@ -124,10 +117,10 @@ def _enter(location: Location, agent: str | None, reason: str, *, as_json: bool)
     else:
         whom = plain(agent)
         command = EnterCommand(agent=agent, reason=reason)
-        reply, stranger = anyio.run(_about, location, agent, command)
+        reply, stranger = tell_about(location, agent, command)
     said = f"{whom} is in safe mode: only reading is allowed."
     click.echo(document(reply) if as_json else said)
-    return _end(stranger, "Safe mode holds for that name anyway.", err=as_json)
+    return warn(stranger, "Safe mode holds for that name anyway.", err=as_json)
 
 
 def _exit(reply: SafeModeLeft, agent: str | None, *, as_json: bool) -> int:
@@ -135,18 +128,15 @@ def _exit(reply: SafeModeLeft, agent: str | None, *, as_json: bool) -> int:
     return BLOCKED if reply.more else 0
 
 
-@sends(AckCommand)
-@click.command()
-@json_option
-@reaches_daemon
-def ack(location: Location, *, as_json: bool) -> None:
-    """What waits for somebody to be seen, as the no_human detector does, begins to wait anew."""
-    reply = ask(location, AckCommand())
-    click.echo(document(reply) if as_json else "Noted: somebody is there.")
+ack = call_command(
+    "ack",
+    AckCommand,
+    lambda _: "Noted: somebody is there.",
+    about="What waits for somebody to be seen, as the no_human detector does, begins to wait anew.",
+)
 
 
-@sends(BudgetsQuestion)
-@click.group(invoke_without_command=True)
+@group(invoke_without_command=True, sends=BudgetsQuestion)
 @json_option
 @reaches_daemon
 def budgets(location: Location, *, as_json: bool) -> None:
@@ -154,8 +144,7 @@ def budgets(location: Location, *, as_json: bool) -> None:
         echo(ask(location, BudgetsQuestion()), money_tables.budgets, as_json=as_json)
 
 
-@sends(RaiseCommand)
-@budgets.command("raise")
+@budgets.command("raise", sends=RaiseCommand)
 @click.argument("scope", metavar="SCOPE")
 @click.argument("usd", metavar="AMOUNT", type=float)
 @click.option("--reason", required=True, help="Why; it is recorded.")
@@ -177,47 +166,12 @@ def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as
     return BLOCKED if reply.used >= reply.limit else 0
 
 
-@sends(BreakersQuestion)
-@click.command()
-@json_option
-@reaches_daemon
-def breakers(location: Location, *, as_json: bool) -> None:
-    echo(ask(location, BreakersQuestion()), guard_tables.breakers, as_json=as_json)
+breakers = call_command("breakers", BreakersQuestion, guard_tables.breakers)
+limits = call_command("limits", LimitsQuestion, guard_tables.limits)
+types = call_command("types", TypesQuestion, guard_tables.types)
 
 
-@sends(LimitsQuestion)
-@click.command()
-@json_option
-@reaches_daemon
-def limits(location: Location, *, as_json: bool) -> None:
-    echo(ask(location, LimitsQuestion()), guard_tables.limits, as_json=as_json)
-
-
-@sends(TypesQuestion)
-@click.command()
-@json_option
-@reaches_daemon
-def types(location: Location, *, as_json: bool) -> None:
-    echo(ask(location, TypesQuestion()), guard_tables.types, as_json=as_json)
-
-
-async def _about(location: Location, agent: str, command: Command[Answer]) -> tuple[Answer, str]:
-    """Give a command about one agent; return its answer, and a doubt about the name if any."""
-    async with connected(location) as operator:
-        reply = await operator.ask(command)
-        rows = await everybody(operator)
-    return reply, unheard(agent, rows)
-
-
-def _end(stranger: str, anyway: str, *, err: bool = False) -> int:
-    if not stranger:
-        return 0
-    click.echo(f"{stranger} {anyway}", err=err)
-    return BLOCKED
-
-
-@sends(ResetCommand)
-@click.command()
+@command(sends=ResetCommand)
 @click.argument("agent")
 @click.option("--session", help="Only in this session.")
 @click.option("--episode", help="Only in this episode.")
@@ -228,7 +182,7 @@ def reset(
 ) -> None:
     """With --session, the visits and rounds there and all cooldowns; with --episode, its visits."""
     command = ResetCommand(agent=agent, session=session, episode=episode)
-    _, stranger = anyio.run(_about, location, agent, command)
+    _, stranger = tell_about(location, agent, command)
     if as_json:
         click.echo(document({"ok": True, "known": not stranger}))
     elif stranger:
@@ -238,12 +192,10 @@ def reset(
         click.echo(f"{plain(agent)} starts afresh: its {what} are forgotten.")
 
 
-@sends(ReloadCommand)
-@click.command()
-@json_option
-@reaches_daemon
-def reload(location: Location, *, as_json: bool) -> None:
-    """A file with mistakes is refused whole and the last good one stays."""
-    reply = ask(location, ReloadCommand(), patience_s=RELOAD_S)
-    said = "\n".join(("Reloaded.", *pending(reply.next_start)))
-    click.echo(document(reply) if as_json else said)
+reload = call_command(
+    "reload",
+    ReloadCommand,
+    lambda reply: "\n".join(("Reloaded.", *pending(reply.next_start))),
+    about="A file with mistakes is refused whole and the last good one stays.",
+    patience_s=RELOAD_S,
+)

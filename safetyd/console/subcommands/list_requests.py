@@ -8,9 +8,10 @@ import click
 from safetyd.cards.request_details import RequestDetails, RequestEnded, RequestRow
 from safetyd.clock import Clock
 from safetyd.console.file_history.change_diff import change_of
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import OperatorConnection, ask, connected
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.operator_connection import OperatorConnection, ask, connected, with_operator
+from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.request_tables import history, queue
 from safetyd.console.render.terminal_card import Change, card
 from safetyd.console.terminal_text import columns, document
@@ -23,8 +24,7 @@ from safetyd.operators.contract.request_contract import (
 MAX_LOG: Final = 1000  # the daemon remembers about as many; the audit files have them all
 
 
-@sends(PendingQuestion)
-@click.command("list")
+@command("list", sends=PendingQuestion)
 @click.option("--agent", metavar="A", help="Only what this agent asks.")
 @click.option("--all", "all_", is_flag=True, help="A line each, also for types nobody knows.")
 @json_option
@@ -39,8 +39,7 @@ def listed(location: Location, agent: str | None, *, all_: bool, as_json: bool) 
     click.echo(shown)
 
 
-@sends(RequestQuestion)
-@click.command()
+@command(sends=RequestQuestion)
 @click.argument("id_", metavar="ID")
 @json_option
 @reaches_daemon
@@ -53,14 +52,13 @@ def show(location: Location, id_: str, *, as_json: bool) -> None:
     click.echo(card(details, Clock().now().at, columns(), change))
 
 
-@sends(HistoryQuestion)
-@click.command()
+@command(sends=HistoryQuestion)
 @click.option("--limit", type=click.IntRange(1, MAX_LOG), default=20, show_default=True)
 @json_option
 @reaches_daemon
 def log(location: Location, limit: int, *, as_json: bool) -> None:
     """Each with who answered, how, and how long it took."""
-    rows = anyio.run(_ended, location, limit)
+    rows = with_operator(location, lambda operator: ended(operator, limit))
     click.echo(document({"ok": True, "history": rows}) if as_json else history(rows))
 
 
@@ -78,11 +76,6 @@ async def _waiting(
     async with connected(location) as operator:
         rows = await waiting(operator, agent)
         return rows, (await operator.ask(PendingQuestion(agent=agent, limit=1))).channels
-
-
-async def _ended(location: Location, limit: int) -> list[RequestEnded]:
-    async with connected(location) as operator:
-        return await ended(operator, limit)
 
 
 async def waiting(operator: OperatorConnection, agent: str | None = None) -> list[RequestRow]:

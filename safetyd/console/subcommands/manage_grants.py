@@ -2,43 +2,34 @@
 
 from typing import Any
 
-import anyio
 import click
 
 from safetyd.clock import Clock
-from safetyd.console.agent_list import everybody, unheard
-from safetyd.console.failure import BLOCKED
+from safetyd.console.agent_list import tell_about, warn
+from safetyd.console.help_page import group
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import ask, connected
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.operator_connection import ask
+from safetyd.console.options import call_command, json_option, reaches_daemon
 from safetyd.console.render import grant_list
 from safetyd.console.render.layout import when
-from safetyd.console.terminal_text import document, echo, plain, several
+from safetyd.console.terminal_text import document, plain, several
 from safetyd.console.time_input import until
 from safetyd.operators.contract.grant_contract import (
     GrantCommand,
-    GrantMade,
     GrantsQuestion,
     RevokeCommand,
     SuggestionsQuestion,
 )
 
-
-@sends(GrantsQuestion)
-@click.command()
-@json_option
-@reaches_daemon
-def grants(location: Location, *, as_json: bool) -> None:
-    echo(ask(location, GrantsQuestion()), grant_list.grants, as_json=as_json)
+grants = call_command("grants", GrantsQuestion, grant_list.grants)
 
 
-@click.group()
+@group()
 def grant() -> None:
     """Permit a kind of action for a while, or end that."""
 
 
-@sends(GrantCommand)
-@grant.command("add")
+@grant.command("add", sends=GrantCommand)
 @click.option("--agent", required=True, metavar="A", help="Whom it is for.")
 @click.option("--type", "type_", metavar="T", help="Only this type of action.")
 @click.option("--rule", metavar="R", help="A rule that it lifts, even if that blocks.")
@@ -67,28 +58,17 @@ def grant_add(
     """
     ends = until(for_, Clock().now().at)
     command = GrantCommand(agent=agent, type=type_, until=ends, **terms)
-    reply, stranger = anyio.run(_add, location, command)
+    reply, stranger = tell_about(location, agent, command)
     uses = several(command.uses, "use")
     if as_json:
         click.echo(document(reply))
     else:
         click.echo(f"{plain(reply.id)}: {uses} for {plain(agent)} until {when(reply.until)}.")
         click.echo(f"It ends at once with `safetyd grant revoke {plain(reply.id)}`.")
-    if not stranger:
-        return 0
-    click.echo(f"{stranger} The grant holds for that name anyway.", err=as_json)
-    return BLOCKED
+    return warn(stranger, "The grant holds for that name anyway.", err=as_json)
 
 
-async def _add(location: Location, command: GrantCommand) -> tuple[GrantMade, str]:
-    async with connected(location) as operator:
-        reply = await operator.ask(command)
-        rows = await everybody(operator)
-    return reply, unheard(command.agent, rows)
-
-
-@sends(RevokeCommand)
-@grant.command("revoke")
+@grant.command("revoke", sends=RevokeCommand)
 @click.argument("id_", metavar="ID")
 @click.option("--reason", default="", help="Why; it is recorded.")
 @json_option
@@ -99,13 +79,12 @@ def grant_revoke(location: Location, id_: str, reason: str, *, as_json: bool) ->
     click.echo(document(reply) if as_json else said)
 
 
-@sends(SuggestionsQuestion)
-@click.command()
-@json_option
-@reaches_daemon
-def suggestions(location: Location, *, as_json: bool) -> None:
-    """An exact text of one agent, type and project that was approved five times and never denied
-    might be allowed; a kind of action that was only ever denied might be blocked. Nothing applies
-    by itself.
-    """
-    echo(ask(location, SuggestionsQuestion()), grant_list.suggestions, as_json=as_json)
+suggestions = call_command(
+    "suggestions",
+    SuggestionsQuestion,
+    grant_list.suggestions,
+    about="""An exact text of one agent, type and project that was approved five times and never
+    denied might be allowed; a kind of action that was only ever denied might be blocked. Nothing
+    applies by itself.
+    """,
+)

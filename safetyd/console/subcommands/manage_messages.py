@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from safetyd.console.failure import BLOCKED, Failure, WrongUsage
+from safetyd.console.help_page import group
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, ask, connected
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.options import call_command, json_option, reaches_daemon
 from safetyd.console.render import delivery_tables
 from safetyd.console.terminal_text import document, echo, plain, several
-from safetyd.core.events.notification_events import DeliveryState
 from safetyd.operators.contract.notification_contract import (
     ChannelsQuestion,
     DeliveryRow,
@@ -40,13 +40,12 @@ STATES: Final = click.Choice(
 )
 
 
-@click.group()
+@group()
 def notify() -> None:
     """Try how people are told, and see what was not told."""
 
 
-@sends(TestCommand)
-@notify.command()
+@notify.command(sends=TestCommand)
 @click.argument("channels", nargs=-1, metavar="[CHANNEL]...")
 @click.option("--recipient", "recipients", multiple=True, metavar="NAME", help="Only to them.")
 @click.option(
@@ -134,8 +133,7 @@ def _opened(rows: Rows) -> bool:
     return any(row.opened_at for row in rows)
 
 
-@sends(PreviewQuestion)
-@notify.command()
+@notify.command(sends=PreviewQuestion)
 @click.option("--channel", metavar="NAME", help="Only on this channel.")
 @click.option(
     "--urgency", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True
@@ -207,63 +205,50 @@ def templates(location: Location, copy: str | None) -> None:
     click.echo(f"{file} is used from now on; `safetyd notify preview` shows the messages.")
 
 
-@sends(OutboxQuestion)
-@notify.command()
-@click.option("--state", type=STATES, help="Only messages in this state.")
-@json_option
-@reaches_daemon
-def outbox(location: Location, state: DeliveryState | None, *, as_json: bool) -> None:
-    echo(ask(location, OutboxQuestion(state=state)), delivery_tables.outbox, as_json=as_json)
-
-
-@sends(ChannelsQuestion)
-@notify.command()
-@json_option
-@reaches_daemon
-def channels(location: Location, *, as_json: bool) -> None:
-    echo(ask(location, ChannelsQuestion()), delivery_tables.channels, as_json=as_json)
-
-
-@sends(RetryCommand)
-@notify.command()
-@click.argument("id_", metavar="ID", default="")
-@click.option("--channel", default="", metavar="NAME", help="All messages of this channel.")
-@reaches_daemon
-def retry(location: Location, id_: str, channel: str) -> None:
-    reply = ask(location, RetryCommand(id=id_, channel=channel))
-    click.echo(f"{several(reply.retried, 'message')} will be tried again.")
-
-
-@sends(DropCommand)
-@notify.command()
-@click.argument("id_", metavar="ID")
-@reaches_daemon
-def drop(location: Location, id_: str) -> None:
-    reply = ask(location, DropCommand(id=id_))
-    click.echo(f"{plain(reply.id)} is dropped.")
-
-
-@sends(PairCommand)
-@click.command()
-@click.argument("recipient", default="")
-@reaches_daemon
-def pair(location: Location, recipient: str) -> None:
-    """It answers for RECIPIENT, the first one if none is named.
+call_command(
+    "outbox",
+    OutboxQuestion,
+    delivery_tables.outbox,
+    click.option("--state", type=STATES, help="Only messages in this state."),
+    below=notify,
+)
+call_command("channels", ChannelsQuestion, delivery_tables.channels, below=notify)
+call_command(
+    "retry",
+    RetryCommand,
+    lambda reply: f"{several(reply.retried, 'message')} will be tried again.",
+    click.argument("id", metavar="ID", default=""),
+    click.option("--channel", default="", metavar="NAME", help="All messages of this channel."),
+    below=notify,
+)
+call_command(
+    "drop",
+    DropCommand,
+    lambda reply: f"{plain(reply.id)} is dropped.",
+    click.argument("id", metavar="ID"),
+    below=notify,
+)
+pair = call_command(
+    "pair",
+    PairCommand,
+    lambda reply: (
+        f"Open this in the browser of {plain(reply.recipient)} within ten minutes:\n"
+        f"  {plain(reply.link)}"
+    ),
+    click.argument("recipient", default=""),
+    about="""It answers for RECIPIENT, the first one if none is named.
 
     Open the link in that browser within ten minutes; it holds for 90 days.
-    """
-    reply = ask(location, PairCommand(recipient=recipient))
-    click.echo(f"Open this in the browser of {plain(reply.recipient)} within ten minutes:")
-    click.echo(f"  {plain(reply.link)}")
+    """,
+)
 
 
-@click.group()
+@group()
 def keys() -> None:
     """Manage what decision links are signed with."""
 
 
-@sends(RotateCommand)
-@keys.command()
+@keys.command(sends=RotateCommand)
 @click.option("--revoke-now", is_flag=True, help="Let every link that is out there die at once.")
 @reaches_daemon
 def rotate(location: Location, *, revoke_now: bool) -> None:

@@ -9,18 +9,20 @@ import click
 import msgspec
 
 from safetyd.clock import uptime
+from safetyd.console.daemon_config import read_config
 from safetyd.console.failure import BLOCKED, Failure
-from safetyd.console.locations import Location, config_file, data_dir
+from safetyd.console.help_page import group
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import config_option, data_dir_option, json_option, reaches_daemon
 from safetyd.console.render.layout import indented, when
 from safetyd.console.subcommands.read_records import some_files
 from safetyd.console.terminal_text import document, plain, several
-from safetyd.daemon.config import ConfigError, load
 from safetyd.extras.postgres.journal_id import journal_id
 from safetyd.extras.postgres.outlet_problem import OutletProblem
 from safetyd.extras.postgres.postgres_config import PostgresConfig
 from safetyd.extras.postgres.postgres_outlet import NOT_INSTALLED, dsn_of, open_loader
+from safetyd.host import own_config
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.status_contract import StatusAnswer, StatusQuestion
 
@@ -42,7 +44,7 @@ class Chosen(NamedTuple):
         return journal_id(self.data_dir, make=False)
 
 
-@click.group()
+@group()
 def outlet() -> None:
     """See how far events in PostgreSQL are, compare them, load them."""
 
@@ -81,14 +83,12 @@ def status_(location: Location, config_path: Path | None, *, as_json: bool) -> i
 @config_option
 @json_option
 @data_dir_option
-def verify_outlet(
-    config_path: Path | None, directory: str | None, after: int, *, as_json: bool
-) -> int:
+def verify_outlet(config_path: Path | None, directory: Path, after: int, *, as_json: bool) -> int:
     """Compare PostgreSQL with the audit files, line by line, and name the first difference.
 
     Exit code 1 says that there is one. What is not loaded yet is no difference.
     """
-    chosen = _chosen(config_path, data_dir(directory))
+    chosen = _chosen(config_path, directory)
     some_files(chosen.audit)
     with _problems_told():
         from safetyd.extras.postgres.comparing import compare  # noqa: PLC0415 - needs psycopg
@@ -120,14 +120,14 @@ def verify_outlet(
 @data_dir_option
 def backfill(
     config_path: Path | None,
-    directory: str | None,
+    directory: Path,
     folder: Path | None,
     *,
     without_missing: bool,
     as_json: bool,
 ) -> None:
     """Load what is in the audit files and not in PostgreSQL yet. A daemon may run meanwhile."""
-    chosen = _chosen(config_path, data_dir(directory))
+    chosen = _chosen(config_path, directory)
     audit = folder or chosen.audit
     some_files(audit)
     begun = uptime()
@@ -148,12 +148,12 @@ def backfill(
 @config_option
 @json_option
 @data_dir_option
-def role(config_path: Path | None, directory: str | None, *, as_json: bool) -> None:
+def role(config_path: Path | None, directory: Path, *, as_json: bool) -> None:
     """Print the SQL that makes the role which may look at everything and change nothing.
 
     It is for an administrator of the database, where the daemon's own user may make no roles.
     """
-    chosen = _chosen(config_path, data_dir(directory))
+    chosen = _chosen(config_path, directory)
     with _problems_told():
         from safetyd.extras.postgres.schema_migrations import reader_sql  # noqa: PLC0415 - needs psycopg
 
@@ -207,11 +207,8 @@ def _config_of(daemon: StatusAnswer | None) -> Path | None:
 
 
 def _chosen(path: Path | None, directory: Path) -> Chosen:
-    file = config_file(path, directory)
-    try:
-        config = load(file).outlets.postgres
-    except ConfigError as exc:
-        raise Failure(str(exc), "config", exc.errors) from exc
+    file = path or own_config(directory)
+    config = read_config(file).outlets.postgres
     if not config.dsn_file:
         where = file or "no file: name it with --config"
         raise Failure(f"outlets.postgres.dsn_file is not set ({where})", "not_configured")

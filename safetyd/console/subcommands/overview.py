@@ -13,16 +13,16 @@ from safetyd import __version__
 from safetyd.bus.embedded_server import ServerMissing, shipped_binary
 from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import ask, connected
-from safetyd.console.options import json_option, reaches_daemon, sends
+from safetyd.console.operator_connection import connected, with_operator
+from safetyd.console.options import call_command, json_option, reaches_daemon
 from safetyd.console.render import agent_tables, decision_table
 from safetyd.console.render.status_page import status as shown
-from safetyd.console.terminal_text import document, echo, plain
+from safetyd.console.terminal_text import document, plain
 from safetyd.operators.contract.agent_contract import (
     AgentAnswer,
     AgentQuestion,
-    AgentSeen,
     AgentsQuestion,
 )
 from safetyd.operators.contract.decision_contract import DecisionsQuestion, Row
@@ -32,17 +32,15 @@ RUN_S: Final = 5.0
 LATEST: Final = 100  # decisions and events of one agent, of which alike ones are one line
 
 
-@sends(StatusQuestion)
-@click.command()
-@json_option
-@reaches_daemon
-def status(location: Location, *, as_json: bool) -> None:
-    """What is wrong comes first, then the agents that matter most; `safetyd agents` has all."""
-    echo(ask(location, StatusQuestion()), shown, as_json=as_json)
+status = call_command(
+    "status",
+    StatusQuestion,
+    shown,
+    about="What is wrong comes first, then the agents that matter most; `safetyd agents` has all.",
+)
 
 
-@sends(AgentsQuestion)
-@click.command()
+@command(sends=AgentsQuestion)
 @click.argument("name", default="")
 @json_option
 @reaches_daemon
@@ -55,7 +53,7 @@ def agents(location: Location, name: str, *, as_json: bool) -> None:
         facts = {**msgspec.to_builtins(known), "timeline": timeline}
         click.echo(document(facts) if as_json else agent_tables.agent(known, timeline))
         return
-    rows = anyio.run(_everybody, location)
+    rows = with_operator(location, everybody)
     click.echo(document({"ok": True, "agents": rows}) if as_json else agent_tables.agents(rows))
 
 
@@ -71,12 +69,7 @@ async def _one(location: Location, name: str) -> tuple[AgentAnswer, tuple[Row, .
             raise Failure(unheard(name, await everybody(operator)), exc.code) from None
 
 
-async def _everybody(location: Location) -> list[AgentSeen]:
-    async with connected(location) as operator:
-        return await everybody(operator)
-
-
-@click.command()
+@command()
 @json_option
 def version(*, as_json: bool) -> None:
     """Print the versions of what is at work."""
@@ -103,7 +96,7 @@ def nats_server_version(binary: str = "") -> str:
     return done.stdout.strip().removeprefix("nats-server: v")
 
 
-@click.command()
+@command()
 @json_option
 @reaches_daemon
 def watch(location: Location, *, as_json: bool) -> None:

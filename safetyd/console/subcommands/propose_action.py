@@ -30,6 +30,7 @@ from safetyd.console.failure import (
     NotReachable,
     WrongUsage,
 )
+from safetyd.console.help_page import command
 from safetyd.console.locations import KEY_VARIABLE, Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon
@@ -80,7 +81,7 @@ def _struct(kind: object) -> type[msgspec.Struct] | None:
     return next(kinds, None)
 
 
-@click.command()
+@command()
 @click.argument("agent")
 @click.argument("kind", metavar="TYPE")
 @click.option("--text", default="", help="Exactly what would be executed, typed or sent.")
@@ -116,7 +117,7 @@ def check(  # noqa: PLR0913 - the options of a command
     return _exit_code(answer)
 
 
-@click.command()
+@command()
 @click.argument("agent", default="unknown")
 @click.option(
     "--outcome-follows", is_flag=True, help="You will report the result with `safetyd outcome`."
@@ -137,7 +138,7 @@ def propose(location: Location, agent: str, *, outcome_follows: bool, as_json: b
     return _exit_code(answer)
 
 
-@click.command()
+@command()
 @click.argument("agent")
 @click.argument("id_", metavar="ID")
 @click.argument("result", type=click.Choice(["ok", "error"]))

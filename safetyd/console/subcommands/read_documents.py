@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from safetyd.console.failure import Failure
+from safetyd.console.help_page import command
 from safetyd.console.options import json_option
 from safetyd.console.render.layout import indented
 from safetyd.console.shipped_files import ShippedFile, find, shipped_files
@@ -21,7 +22,7 @@ FOLDED: Final = {
 }
 
 
-@click.command()
+@command()
 @click.argument("name", required=False)
 @click.option("--path", "only_path", is_flag=True, help="Print where it is instead.")
 @json_option

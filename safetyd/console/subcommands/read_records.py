@@ -11,7 +11,8 @@ import msgspec
 
 from safetyd.clock import Clock
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.locations import Location, data_dir, look_into
+from safetyd.console.help_page import group
+from safetyd.console.locations import Location, look_into
 from safetyd.console.options import data_dir_option, json_option
 from safetyd.console.render.audit_lines import agent_of, record, tells_something
 from safetyd.console.render.layout import aligned, when
@@ -36,7 +37,7 @@ class _Dated(Numbered):
     at: str = ""
 
 
-@click.group()
+@group()
 def audit() -> None:
     """Read and verify the audit files."""
 
@@ -44,9 +45,9 @@ def audit() -> None:
 @audit.command("verify")
 @json_option
 @data_dir_option
-def verify_(directory: str | None, *, as_json: bool) -> None:
+def verify_(directory: Path, *, as_json: bool) -> None:
     """Check that no line was changed, added or taken out."""
-    found = verified(data_dir(directory) / "audit")
+    found = verified(directory / "audit")
     if as_json:
         click.echo(document({"ok": True, **msgspec.to_builtins(found)}))
         return
@@ -66,7 +67,7 @@ def verify_(directory: str | None, *, as_json: bool) -> None:
 @json_option
 @data_dir_option
 def tail_(  # noqa: PLR0913 - each narrows down what is shown
-    directory: str | None,
+    directory: Path,
     *,
     count: int,
     agent: str | None,
@@ -79,7 +80,7 @@ def tail_(  # noqa: PLR0913 - each narrows down what is shown
 
     Bookkeeping is left out: what was sent, settled and told of another record.
     """
-    where = data_dir(directory) / "audit"
+    where = directory / "audit"
     some_files(where)
     begin = second_of(read_since(since, Clock().now().at)) if since else b""
     wanted = Wanted(agent, begin, all_=all_)
@@ -213,7 +214,7 @@ def _added(where: Path, path: Path, offset: int) -> Iterator[bytes]:
             time.sleep(LOOK_S)
 
 
-@click.group(invoke_without_command=True)
+@group(invoke_without_command=True)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -224,10 +225,9 @@ def _added(where: Path, path: Path, offset: int) -> Iterator[bytes]:
 @json_option
 @data_dir_option
 @click.pass_context
-def transcripts(ctx: click.Context, directory: str | None, limit: int, *, as_json: bool) -> None:
+def transcripts(ctx: click.Context, directory: Path, limit: int, *, as_json: bool) -> None:
     """Show what sessions did, once they are over."""
-    where = data_dir(directory) / DIRECTORY
-    ctx.obj = where, as_json
+    where = directory / DIRECTORY
     if ctx.invoked_subcommand is not None:
         return
     found = [(name, _read(where, name)) for name in _newest(where)[:limit]]
@@ -244,16 +244,12 @@ def transcripts(ctx: click.Context, directory: str | None, limit: int, *, as_jso
 @click.argument("name", required=False)
 @json_option
 @data_dir_option
-@click.pass_obj
-def show(
-    given: tuple[Path, bool], name: str | None, directory: str | None, *, as_json: bool
-) -> None:
+def show(name: str | None, directory: Path, *, as_json: bool) -> None:
     """Show one transcript as people read it: the one called NAME, or the newest."""
-    before, json_before = given
-    where = before if directory is None else data_dir(directory) / DIRECTORY
+    where = directory / DIRECTORY
     chosen = _chosen(where, name)
     filed = _read(where, chosen)
-    if as_json or json_before:
+    if as_json:
         click.echo(document({"name": chosen, **msgspec.to_builtins(filed)}))
     else:
         click.echo(summary(filed, plain))

@@ -10,14 +10,16 @@ import anyio
 import click
 
 from safetyd.bus.embedded_server import ServerMissing
-from safetyd.console.locations import config_file, data_dir, make_private, naming, own_command
+from safetyd.console.help_page import command
+from safetyd.console.locations import make_private, naming, own_command
+from safetyd.console.options import data_dir_option
 from safetyd.console.render.profiles import judged_by
 from safetyd.console.render.request_tables import telling
 from safetyd.core.policy import Profile
 from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.lifecycle import Daemon
-from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed
+from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed, own_config
 from safetyd.journal.recovery import JournalLost, JournalTrimmed
 from safetyd.journal.stream import Displaced, JournalUnusable
 from safetyd.monitoring import event_log
@@ -38,28 +40,27 @@ _EXPECTED = (
 )
 
 
-@click.command()
+@command()
 @click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
     help="A TOML file; without it safetyd.toml in the data directory, if it is there.",
 )
-@click.option("--data-dir", "directory", help="Where everything is kept.")
+@data_dir_option
 @click.option("--verbose", is_flag=True, help="Log every decision, allowed ones too.")
-def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> None:
+def run(config_path: Path | None, directory: Path, *, verbose: bool) -> None:
     """Run the daemon in the foreground until Ctrl-C."""
     event_log.set_up(verbose=verbose)
-    where = data_dir(directory)
-    make_private(where)
-    file = config_file(config_path, where)
+    make_private(directory)
+    file = config_path or own_config(directory)
     try:
         config = load(file)
-        daemon = _daemon(config, file, where)
+        daemon = _daemon(config, file, directory)
         anyio.run(
             daemon.run,
             lambda endpoint: _announce(
-                _welcome(endpoint, where, file, config.profile, daemon.channels), daemon
+                _welcome(endpoint, directory, file, config.profile, daemon.channels), daemon
             ),
         )
     except* _EXPECTED as group:

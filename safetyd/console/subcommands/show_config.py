@@ -16,16 +16,18 @@ from safetyd.bus.keyring import Keyring, KeyUnusable, public_key
 from safetyd.bus.server_config import MAX_STORE_BYTES, Users, accounts
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
+from safetyd.console.daemon_config import read_config
 from safetyd.console.failure import Failure
-from safetyd.console.locations import config_file, data_dir, make_private
+from safetyd.console.help_page import command, group
+from safetyd.console.locations import make_private
 from safetyd.console.options import config_option, data_dir_option, json_option
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.policy import Policy
-from safetyd.daemon.config import Config, ConfigError, load
+from safetyd.daemon.config import Config
 from safetyd.daemon.project_files import with_files
 from safetyd.extras.file_history.service.histories import DIRECTORY, history_problems
-from safetyd.host import NoSecret, read_secret, secret_directories
+from safetyd.host import NoSecret, own_config, read_secret, secret_directories
 from safetyd.notify.address_book import warnings as telling_warnings
 
 Table = Mapping[str, object]
@@ -108,7 +110,7 @@ def _key(name: str) -> str:
     return name if _BARE.match(name) else _string(name)
 
 
-@click.group()
+@group()
 def config() -> None:
     """Check and show configuration."""
 
@@ -117,19 +119,19 @@ def config() -> None:
 @file_argument
 @data_dir_option
 @json_option
-def check(file: Path | None, directory: str | None, *, as_json: bool) -> None:
+def check(file: Path | None, directory: Path, *, as_json: bool) -> None:
     """Name every mistake in FILE, and secrets that it names and that are not there.
 
     Without FILE it is the one that a start would read: safetyd.toml in the data directory.
     """
-    file = config_file(file, data_dir(directory))
-    loaded = _loaded(file)
+    file = file or own_config(directory)
+    loaded = read_config(file)
     missing = [
         f"{setting}: {why}: put the secret there before the daemon starts, or name another file"
-        for setting, why in _missing_secrets(loaded, secret_directories(data_dir(directory)))
+        for setting, why in _missing_secrets(loaded, secret_directories(directory))
     ]
     policy = with_files(loaded.policy())
-    histories = history_problems(policy.projects, data_dir(directory) / DIRECTORY)
+    histories = history_problems(policy.projects, directory / DIRECTORY)
     warnings = [*_warnings(policy), *histories, *telling_warnings(loaded.tables), *missing]
     said = f"{file} is right." if file else "There is no file; the defaults are right."
     if missing:
@@ -161,7 +163,7 @@ def show(file: Path | None, *, as_json: bool) -> None:
 
     A running daemon may have been started with another file, or not have read this one yet.
     """
-    loaded = _loaded(file)
+    loaded = read_config(file)
     settings, projects = msgspec.to_builtins(loaded), with_files(loaded.policy()).projects
     if as_json:
         settings["projects"] = msgspec.to_builtins(projects)
@@ -197,25 +199,17 @@ def _from_file(name: str, project: ProjectConfig) -> Iterator[str]:
         yield f"everything in [projects.{name}] is asked: {project.file}: {project.file_broken}"
 
 
-def _loaded(file: Path | None) -> Config:
-    try:
-        return load(file)
-    except ConfigError as exc:
-        raise Failure(str(exc), "config", exc.errors) from exc
-
-
-@click.command()
+@command()
 @config_option
 @data_dir_option
-def nats_config(config_path: Path | None, directory: str | None) -> None:
+def nats_config(config_path: Path | None, directory: Path) -> None:
     """Print the accounts that a bus of your own needs.
 
     Public keys only: nothing in it is a secret.
     """
-    where = data_dir(directory)
     try:
-        settings = _loaded(config_file(config_path, where))
-        users = _users(settings, where)
+        settings = read_config(config_path or own_config(directory))
+        users = _users(settings, directory)
     except KeyUnusable as exc:
         raise Failure(f"{exc}; delete it or put it right", "no_key") from exc
     except OSError as exc:

@@ -19,9 +19,10 @@ from safetyd.clock import Clock
 from safetyd.console import stop_file
 from safetyd.console.agent_list import busy, everybody, still_open, unheard
 from safetyd.console.failure import BLOCKED, Failure, NotReachable, WrongUsage
+from safetyd.console.help_page import command
 from safetyd.console.locations import Location, make_private, running
 from safetyd.console.operator_connection import OperatorConnection, connected
-from safetyd.console.options import json_option, reaches_daemon, says_why, sends
+from safetyd.console.options import json_option, reaches_daemon, says_why
 from safetyd.console.render.layout import indented, names
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import document, plain
@@ -46,8 +47,7 @@ class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
     known: bool = True  # False: the daemon did not say
 
 
-@sends(StopCommand)
-@click.command()
+@command(sends=StopCommand)
 @says_why
 @click.option("--agent", metavar="A", help="Stop this agent only; no file is written.")
 @json_option
@@ -244,8 +244,7 @@ def _for_programs() -> bool:
     return bool(context and context.params.get("as_json"))
 
 
-@sends(ResumeCommand)
-@click.command()
+@command(sends=ResumeCommand)
 @click.option("--agent", metavar="A", help="Let this agent go on; files are left alone.")
 @says_why
 @click.option("--all-except", metavar="A", multiple=True, help="Resume everyone but this agent.")

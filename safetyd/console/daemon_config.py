@@ -1,0 +1,14 @@
+"""The configuration that a daemon would start with."""
+
+from pathlib import Path
+
+from safetyd.console.failure import Failure
+from safetyd.daemon.config import Config, ConfigError, load
+
+
+def read_config(file: Path | None) -> Config:
+    """Read a file, or the defaults; raise `Failure` with every mistake in it."""
+    try:
+        return load(file)
+    except ConfigError as exc:
+        raise Failure(str(exc), "config", exc.errors) from exc

@@ -1,0 +1,96 @@
+"""The help page of every command: a sentence, usage, grouped options, examples."""
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from safetyd.operators.contract.question import Call
+    from safetyd.operators.replies import Done
+
+EXAMPLES = "Examples:\n"
+
+
+class ConnectionOption(click.Option):
+    """An option that says which daemon is meant and who is asking."""
+
+
+class Command(click.Command):
+    """A command whose help ends with the examples of its docstring.
+
+    If it sends a question or command to the daemon, its help begins with the summary of that.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        sends: "type[Call[Done]] | None" = None,
+        **settings: Any,
+    ) -> None:
+        about = inspect.cleandoc(settings.pop("help", None) or "")
+        text, _, examples = about.partition(EXAMPLES)
+        if sends is not None:
+            # Not imported while the list of commands is shown, which must be quick.
+            from safetyd.operators.contract.question import summary_of  # noqa: PLC0415
+
+            text = f"{summary_of(sends)}\n\n{text}"
+        settings |= {"help": text.strip(), "options_metavar": "[options]"}
+        super().__init__(*args, **settings)
+        self.sends = sends
+        self.examples = inspect.cleandoc(examples).splitlines()
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_text(self.help or "")
+        with formatter.section("Usage"):
+            formatter.write_text(" ".join((ctx.command_path, *self.collect_usage_pieces(ctx))))
+        self.format_options(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {line}".rstrip() + "\n" for line in self.examples))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {
+            "Arguments": [],
+            "Options": [],
+            "Connection": [],
+        }
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and record[1]:
+                groups[_title(parameter)].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def _title(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Argument):
+        return "Arguments"
+    return "Connection" if isinstance(parameter, ConnectionOption) else "Options"
+
+
+class Group(Command, click.Group):
+    """A command with commands below it."""
+
+    command_class = Command
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
+
+
+def command(
+    name: str | None = None, *, sends: "type[Call[Done]] | None" = None
+) -> Callable[[Callable[..., Any]], Command]:
+    """Make a function a command."""
+    return click.command(name, cls=Command, sends=sends)
+
+
+def group(
+    *, sends: "type[Call[Done]] | None" = None, invoke_without_command: bool = False
+) -> Callable[[Callable[..., Any]], Group]:
+    """Make a function a group of commands."""
+    return click.group(cls=Group, sends=sends, invoke_without_command=invoke_without_command)

@@ -205,7 +205,6 @@ NO_ANSWERS = {
     "console/access/manage_keys.py",
     "console/completion.py",
     "console/demo/stage.py",
-    "console/outlets/manage_outlets.py",
     "console/render/audit_lines.py",
     "console/render/layout.py",
     "console/render/program_table.py",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
@@ -24,7 +24,12 @@ from safetyd.extras.postgres.postgres_config import PostgresConfig
 from safetyd.extras.postgres.postgres_outlet import NOT_INSTALLED, dsn_of, open_loader
 from safetyd.host import own_config
 from safetyd.journal.audit_reading import Rests
+from safetyd.monitoring.outlet_state import OutletState
 from safetyd.operators.contract.status_contract import StatusAnswer, StatusQuestion
+
+if TYPE_CHECKING:
+    from safetyd.extras.postgres.database import Database
+    from safetyd.extras.postgres.standing import Standing
 
 _MAX_CHARS = 1000
 
@@ -55,25 +60,31 @@ def outlet() -> None:
 @reaches_daemon
 def status_(location: Location, config_path: Path | None, *, as_json: bool) -> int:
     """Show how far behind PostgreSQL is, and the daemon's last error."""
-    daemon = _daemon(location)
-    chosen = _chosen(config_path or _config_of(daemon), location.data_dir)
-    told: dict[str, Any] = {"daemon": next(iter(daemon.outlets if daemon else ()), None)}
+    status = _status(location)
+    chosen = _chosen(config_path or _config_of(status), location.data_dir)
+    found, error = None, ""
     try:
-        with _problems_told():
-            from safetyd.extras.postgres.standing import standing  # noqa: PLC0415 - needs psycopg
-
-            with closing(_database(chosen)) as database:
-                told["postgres"] = standing(database, chosen.audit, chosen.journal)
+        found = _standing(chosen)
     except Failure as exc:
-        told["error"] = exc.message
-    wrong = list(_wrong(told))
+        error = exc.message
+    daemon = status.outlets[0] if status and status.outlets else None
+    wrong = list(filter(None, (error, *_wrong(found, daemon))))
     if as_json:
-        click.echo(document({"ok": not wrong, **told}))
+        told = {"daemon": daemon, "postgres": found, "error": error}
+        given = {name: fact for name, fact in told.items() if fact or name == "daemon"}
+        click.echo(document({"ok": not wrong, **given}))
     else:
-        click.echo(
-            "\n".join((*_shown(told), *(f"WRONG: {plain(one, _MAX_CHARS)}" for one in wrong)))
-        )
+        shown = _shown(found, daemon) if found else ()
+        click.echo("\n".join((*shown, *(f"WRONG: {plain(one, _MAX_CHARS)}" for one in wrong))))
     return BLOCKED if wrong else 0
+
+
+def _standing(chosen: Chosen) -> "Standing":
+    with _problems_told():
+        from safetyd.extras.postgres.standing import standing  # noqa: PLC0415 - needs psycopg
+
+        with closing(_database(chosen)) as database:
+            return standing(database, chosen.audit, chosen.journal)
 
 
 @outlet.command("verify")
@@ -164,10 +175,7 @@ def role(config_path: Path | None, directory: Path, *, as_json: bool) -> None:
         click.echo("\n".join(f"{line};".replace("; ", ";\n") for line in lines))
 
 
-def _shown(told: dict[str, Any]) -> Iterator[str]:
-    found = told.get("postgres")
-    if found is None:
-        return
+def _shown(found: "Standing", daemon: OutletState | None) -> Iterator[str]:
     yield f"{found.server}, schema {found.schema}"
     facts = [
         ("events", f"{found.seq} of {found.audit_seq}: {several(found.behind, 'event')} behind"),
@@ -176,25 +184,21 @@ def _shown(told: dict[str, Any]) -> Iterator[str]:
     ]
     if found.missing:
         facts.append(("missing", f"{several(found.missing, 'event')} that no audit file had"))
-    if told["daemon"] is not None:
-        said = told["daemon"]
-        success = said.last_success
+    if daemon is not None:
+        success = daemon.last_success
         facts.append(("daemon", f"last success {when(success)}" if success else "no success yet"))
-        facts.append(("errors", f"{said.errors} since the start"))
+        facts.append(("errors", f"{daemon.errors} since the start"))
     yield from indented(facts)
 
 
-def _wrong(told: dict[str, Any]) -> Iterator[str]:
-    if "error" in told:
-        yield told["error"]
-    found = told.get("postgres")
+def _wrong(found: "Standing | None", daemon: OutletState | None) -> Iterator[str]:
     if found is not None and found.other_journal:
         yield f"schema {found.schema} has the events of another journal: name another schema"
-    if told["daemon"] is not None and told["daemon"].problem:
-        yield f"the daemon's last error: {told['daemon'].problem}"
+    if daemon is not None and daemon.problem:
+        yield f"the daemon's last error: {daemon.problem}"
 
 
-def _daemon(location: Location) -> StatusAnswer | None:
+def _status(location: Location) -> StatusAnswer | None:
     """Return what a daemon says of itself, if one answers."""
     try:
         return ask(location, StatusQuestion())
@@ -202,8 +206,8 @@ def _daemon(location: Location) -> StatusAnswer | None:
         return None
 
 
-def _config_of(daemon: StatusAnswer | None) -> Path | None:
-    return Path(daemon.config) if daemon and daemon.config else None
+def _config_of(status: StatusAnswer | None) -> Path | None:
+    return Path(status.config) if status and status.config else None
 
 
 def _chosen(path: Path | None, directory: Path) -> Chosen:
@@ -215,7 +219,7 @@ def _chosen(path: Path | None, directory: Path) -> Chosen:
     return Chosen(config, directory)
 
 
-def _database(chosen: Chosen) -> Any:
+def _database(chosen: Chosen) -> "Database":
     from safetyd.extras.postgres.database import Database  # noqa: PLC0415 - needs psycopg
 
     return Database(lambda: dsn_of(*chosen), chosen.config.schema)

@@ -206,7 +206,7 @@ NO_ANSWERS = {
     "console/completion.py",
     "console/demo/stage.py",
     "console/render/audit_lines.py",
-    "console/render/layout.py",
+    "console/render/decision_table.py",
     "console/render/program_table.py",
     "console/subcommands/overview.py",
     "web/control_room/room_charts.py",

@@ -17,9 +17,8 @@ from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
 from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.extras.reports.day_reading import DayReading, policy_now
-from safetyd.extras.reports.report_days import days_of
-from safetyd.extras.reports.report_maker import report_of
-from safetyd.extras.reports.report_markdown import markdown
+from safetyd.extras.reports.report_maker import days_of, report_of
+from safetyd.extras.reports.report_words import markdown
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.report_contract import ReportQuestion
 from safetyd.operators.replies import CommandRefused

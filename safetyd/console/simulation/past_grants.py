@@ -14,7 +14,7 @@ from safetyd.core.events.decision_events import Asking, Decided
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.request_events import Answered, Granted
 from safetyd.core.messages.verdict import BLOCK
-from safetyd.core.simulation.grant_trial import (
+from safetyd.core.simulation.trials import (
     EndState,
     GrantCoverage,
     GrantTrial,

@@ -14,7 +14,7 @@ from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
-from safetyd.core.simulation.policy_trial import APART_S, PolicyTrial, TrialStep
+from safetyd.core.simulation.trials import APART_S, TrialStep, decided
 
 NOBODY: Final = "unknown"  # the agent of a proposal that names none and is in no project
 MONDAY: Final = datetime(2026, 3, 2, 12)  # noqa: DTZ001 - noon in the zone of the rules
@@ -68,7 +68,6 @@ def load_tests(path: Path) -> PolicyTests:
 
 def run_tests(tests: Sequence[PolicyTest], policy: Policy) -> Iterator[TrialResult]:
     """Decide the proposals of tests, each as if nothing else had happened."""
-    trial = PolicyTrial(policy)
     for test in tests:
         try:
             steps = [
@@ -78,7 +77,7 @@ def run_tests(tests: Sequence[PolicyTest], policy: Policy) -> Iterator[TrialResu
             raise Failure(f"test {test.name!r}: {exc}", "tests") from exc
         begin = test.at or MONDAY
         begin = begin if begin.tzinfo else begin.replace(tzinfo=policy.zone)
-        yield _result(test, trial.decide(steps, begin))
+        yield _result(test, decided(policy, steps, begin))
 
 
 def _step(table: Table, number: int, policy: Policy) -> TrialStep:

@@ -3,15 +3,7 @@
 from typing import Final
 
 from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Choice, Entry, Notice
-from safetyd.core.events.daemon_events import (
-    AuditRecovered,
-    ClockStepped,
-    ConfigRejected,
-    DiskLevel,
-    DiskMoved,
-    KeysChanged,
-    SafetyEvent,
-)
+from safetyd.core.events import daemon_events as events
 from safetyd.core.events.disk_words import MAKE_ROOM, filling, fullness, percent
 from safetyd.core.policy import Configured
 
@@ -22,11 +14,11 @@ _DISK: Final[dict[str, Notice]] = {
 }
 
 
-def disk_key(level: DiskLevel) -> str:
+def disk_key(level: events.DiskLevel) -> str:
     return f"disk {level}"
 
 
-def _disk(event: DiskMoved) -> Alert:
+def _disk(event: events.DiskMoved) -> Alert:
     """Return the alert of a disk that fills, at night too if little time is left; or its end."""
     use = event.use
     if use.level == "good":
@@ -48,14 +40,14 @@ def _disk(event: DiskMoved) -> Alert:
     )
 
 
-def _changes(event: KeysChanged) -> str:
+def _changes(event: events.KeysChanged) -> str:
     changes = [f"added {key}" for key in event.added] + [f"removed {key}" for key in event.removed]
     return "; ".join(changes)
 
 
 ENTRIES: Final = (
     Entry(
-        KeysChanged,
+        events.KeysChanged,
         notice=Notice("KEYS_CHANGED", "medium", "{by} changed keys"),
         reason=_changes,
         facts="by",
@@ -68,20 +60,20 @@ ENTRIES: Final = (
         facts=lambda event: {"policy": event.digest},
     ),
     Entry(
-        ConfigRejected,
+        events.ConfigRejected,
         notice=Notice("CONFIG_REJECTED", "medium", "the new configuration was rejected"),
         reason=lambda event: "; ".join(event.errors),
         facts=lambda event: {"errors": len(event.errors)},
     ),
     Entry(
-        ClockStepped,
+        events.ClockStepped,
         notice=Notice("CLOCK_STEPPED", "medium"),
         reason="the wall clock stepped by {seconds:+.1f} s",
         facts="seconds",
     ),
-    Entry(AuditRecovered, says="{torn_bytes} bytes of a torn line were cut off {file}"),
+    Entry(events.AuditRecovered, says="{torn_bytes} bytes of a torn line were cut off {file}"),
     Entry(
-        DiskMoved,
+        events.DiskMoved,
         notice=Choice(lambda event: event.use.level, _DISK),
         reason=lambda event: "; ".join(filter(None, (fullness(event.use), filling(event.use)))),
         facts=lambda event: {
@@ -92,5 +84,5 @@ ENTRIES: Final = (
         alert=_disk,
         ends=lambda _event: (disk_key("warn"), disk_key("critical"), disk_key("good")),
     ),
-    Entry(SafetyEvent, follows=True),
+    Entry(events.SafetyEvent, follows=True),
 )

@@ -3,16 +3,7 @@
 from typing import Final
 
 from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Choice, Entry, Facts, Notice
-from safetyd.core.events.decision_events import (
-    Decided,
-    Overdue,
-    Refused,
-    Reported,
-    SessionClosed,
-    Settled,
-    Transcribed,
-    Withheld,
-)
+from safetyd.core.events import decision_events as events
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.messages.verdict import BLOCK, strictest
 from safetyd.core.party import party
@@ -31,21 +22,21 @@ BLOCKS: Final = {
 }
 
 
-def _outcome(event: Decided) -> str:
+def _outcome(event: events.Decided) -> str:
     if event.decision is BLOCK:
         cause = strictest(event.verdicts).cause
         return cause if cause in BLOCKS else "blocked"
     return "asked" if event.asks is not None and not event.asks.joins else ""
 
 
-def _decision(event: Decided) -> str:
+def _decision(event: events.Decided) -> str:
     rules = ", ".join(verdict.rule for verdict in event.verdicts)
     shown = f"{event.agent} {event.type} {event.id} -> {event.decision}"
     text = event.proposal.text
     return f"{shown}{f' [{rules}]' if rules else ''}{f': {text}' if text else ''}"
 
 
-def _facts(event: Decided) -> Facts:
+def _facts(event: events.Decided) -> Facts:
     rule = strictest(event.verdicts).rule
     if event.asks is None:
         return {"rule": rule, "count": 1}
@@ -53,7 +44,7 @@ def _facts(event: Decided) -> Facts:
     return facts | {"rule": rule, "urgency": event.asks.urgency}
 
 
-def _prohibited(event: Decided) -> Alert | None:
+def _prohibited(event: events.Decided) -> Alert | None:
     """Return the alert of a prohibited proposal, whatever else blocked it."""
     # Names that are one too many can be made up, as many as somebody likes.
     if event.decision is not BLOCK or event.stranger:
@@ -72,7 +63,7 @@ def _prohibited(event: Decided) -> Alert | None:
     return None
 
 
-def _report(event: Reported) -> str:
+def _report(event: events.Reported) -> str:
     said = event.telemetry
     if not isinstance(said, Outcome):
         return f"{event.agent} {said.__struct_config__.tag}"
@@ -80,14 +71,14 @@ def _report(event: Reported) -> str:
     return f"{event.agent} outcome of {said.id or 'something'}: {went}"
 
 
-def _unreported(event: Overdue) -> str:
+def _unreported(event: events.Overdue) -> str:
     more = f" and {len(event.ids) - 1} more" if len(event.ids) > 1 else ""
     return f"nobody reported how {event.ids[0]}{more} went"
 
 
 ENTRIES: Final = (
     Entry(
-        Decided,
+        events.Decided,
         says=_decision,
         notice=Choice(_outcome, {**BLOCKS, "asked": _ASKED}),
         reason=lambda event: strictest(event.verdicts).reason,
@@ -95,20 +86,23 @@ ENTRIES: Final = (
         alert=_prohibited,
     ),
     Entry(
-        Refused,
+        events.Refused,
         notice=Choice(
             lambda event: "rate_limit" if event.cause == "rate_limit" else "blocked", BLOCKS
         ),
         reason="{example}",
         facts=lambda event: {"rule": f"intake.{event.cause}", "count": event.count},
     ),
-    Entry(Withheld, says="the allow of {id} was not sent to {agent}: {why}"),
-    Entry(Reported, says=_report),
+    Entry(events.Withheld, says="the allow of {id} was not sent to {agent}: {why}"),
+    Entry(events.Reported, says=_report),
     Entry(
-        Settled, says="{agent}: the outcome of {id} counts, ok: {ok}", follows=True, compared=True
+        events.Settled,
+        says="{agent}: the outcome of {id} counts, ok: {ok}",
+        follows=True,
+        compared=True,
     ),
     Entry(
-        Overdue,
+        events.Overdue,
         notice=Notice("OUTCOME_UNKNOWN", "low"),
         reason=_unreported,
         facts=lambda event: {"id": event.ids[0], "count": len(event.ids)},
@@ -116,13 +110,13 @@ ENTRIES: Final = (
         by_time=True,
     ),
     Entry(
-        SessionClosed,
+        events.SessionClosed,
         says="session {session!r} of {agent} is over: {why}",
         follows=True,
         by_time=True,
     ),
     Entry(
-        Transcribed,
+        events.Transcribed,
         says="transcript of session {transcript.session_id!r} of {transcript.agent}",
         follows=True,
         by_time=True,

@@ -15,20 +15,7 @@ from safetyd.core.catalogue.entry import (
     at_once,
     because,
 )
-from safetyd.core.events.guard_events import (
-    AnomalyFound,
-    BreakerMoved,
-    BudgetMarked,
-    BudgetRaised,
-    Forgotten,
-    Paused,
-    PersonSeen,
-    Resumed,
-    SafeModeEntered,
-    SafeModeExited,
-    Stopped,
-    Unpaused,
-)
+from safetyd.core.events import guard_events as events
 from safetyd.core.messages.money import dollars, nano
 from safetyd.core.party import KEYLESS
 
@@ -43,17 +30,17 @@ _COOLS: Final = (
 _KEY_CHARS: Final = 200  # of a reason
 
 
-def stop_key(event: Stopped) -> str:
+def stop_key(event: events.Stopped) -> str:
     """Return the key of a stop: one, though a command and the file that it writes both make it."""
     reason = " ".join(event.reason.split()) if _says_why(event) else ""
     return f"stop {event.agent or '*'} {reason[:_KEY_CHARS]}".rstrip()
 
 
-def budget_key(event: BudgetMarked, mark: str) -> str:
+def budget_key(event: events.BudgetMarked, mark: str) -> str:
     return f"budget.{event.scope} {mark} {event.agent or '*'} {event.id}"
 
 
-def _stopped(event: Stopped) -> Alert | None:
+def _stopped(event: events.Stopped) -> Alert | None:
     """Return the alert of a stop, also of one that follows upon another for another reason."""
     # The critical finding behind it has an alert, with the words of the detector.
     if event.source == "anomaly":
@@ -70,7 +57,7 @@ def _stopped(event: Stopped) -> Alert | None:
     )
 
 
-def _stop_ends(event: Stopped) -> str:
+def _stop_ends(event: events.Stopped) -> str:
     kind, _, path = event.source.partition(":")
     if kind == "file" and not _signed(event):
         return f"{path} is removed"
@@ -79,18 +66,18 @@ def _stop_ends(event: Stopped) -> str:
     return f"`safetyd resume --agent {event.agent}`" if event.agent else "`safetyd resume`"
 
 
-def _says_why(event: Stopped) -> bool:
+def _says_why(event: events.Stopped) -> bool:
     # Of a file that says who stopped and not why, it is only said that it is there.
     there = f"{event.source.removeprefix('file:')} is there"
     return bool(event.reason) and not (_signed(event) and event.reason == there)
 
 
-def _signed(event: Stopped) -> bool:
+def _signed(event: events.Stopped) -> bool:
     """Return whether somebody's name is known, as that of who wrote a file with `safetyd stop`."""
     return event.by != "file"
 
 
-def _safe_mode(event: SafeModeEntered) -> Alert:
+def _safe_mode(event: events.SafeModeEntered) -> Alert:
     agent = None if event.agent == KEYLESS else event.agent
     who = "all agents without a key" if event.agent == KEYLESS else agent or "everybody"
     by = because(f"By {event.by}", event.reason)
@@ -104,12 +91,12 @@ def _safe_mode(event: SafeModeEntered) -> Alert:
     )
 
 
-def _moved(event: BreakerMoved) -> Facts:
+def _moved(event: events.BreakerMoved) -> Facts:
     facts: Facts = {"state": event.state}
     return facts | ({"keyless": True} if event.keyless else {})
 
 
-def _used(event: BudgetMarked) -> str:
+def _used(event: events.BudgetMarked) -> str:
     named = f"{event.scope} budget {event.id}".rstrip()  # the implicit session has no name
     whose = f" of {event.agent}" if event.agent and event.scope != "agent" else ""
     used = f"{_usd(event.spent + event.reserved)} of {_usd(event.limit)} used"
@@ -120,7 +107,7 @@ def _usd(amount: float) -> str:
     return dollars(nano(amount))
 
 
-def _budget(event: BudgetMarked) -> Alert | None:
+def _budget(event: events.BudgetMarked) -> Alert | None:
     exceeded = event.mark == "exceeded"
     if exceeded and event.scope == "session":
         return None  # people are asked whether the agent may go on
@@ -135,7 +122,7 @@ def _budget(event: BudgetMarked) -> Alert | None:
     )
 
 
-def _consequence(event: BudgetMarked) -> str:
+def _consequence(event: events.BudgetMarked) -> str:
     who = " for all agents" if event.scope == "day" else ""
     until = " until 00:00Z" if event.scope in _DAILY else ""
     blocked = f"What does not fit is blocked{who}{until}."
@@ -145,7 +132,7 @@ def _consequence(event: BudgetMarked) -> str:
     return f"About {_usd(event.estimate)} more was refused: that makes {total}. {blocked}"
 
 
-def _anomaly(event: AnomalyFound) -> Alert | None:
+def _anomaly(event: events.AnomalyFound) -> Alert | None:
     """Return an alert as urgent as the finding is severe; low ones have none."""
     finding = _finding(event)
     match event.severity:
@@ -164,7 +151,7 @@ def _anomaly(event: AnomalyFound) -> Alert | None:
     return None
 
 
-def _finding(event: AnomalyFound) -> Alert:
+def _finding(event: events.AnomalyFound) -> Alert:
     # What grows more severe within ten minutes is not the same alert.
     key = f"{event.rule} {event.severity} {event.agent or '*'} {event.breaker or ''}".rstrip()
     agent = f" in what {event.agent} does" if event.agent else ""
@@ -192,43 +179,43 @@ def _by_mail_first(finding: Alert) -> Alert:
 
 ENTRIES: Final = (
     Entry(
-        Stopped,
+        events.Stopped,
         notice=Notice("EMERGENCY_STOP", "critical", "{by} stopped {agent}"),
         facts="source by epoch",
         alert=_stopped,
         follows=lambda event: event.source == "anomaly",
     ),
     Entry(
-        Resumed,
+        events.Resumed,
         notice=Notice("EMERGENCY_RESUME", "medium", "{by} resumed {agent}"),
         facts="sources by epoch",
     ),
     Entry(
-        Paused,  # without an alert: the request that it makes is the message
+        events.Paused,  # without an alert: the request that it makes is the message
         notice=Notice("AGENT_PAUSED", "high", "{by} paused {agent}"),
         facts="source by",
         follows=lambda event: event.source != "operator",
     ),
     Entry(
-        Unpaused,
+        events.Unpaused,
         notice=Notice("AGENT_RESUMED", "low", "{by} resumed {agent}"),
         facts="sources by",
         follows=lambda event: event.approved,
     ),
     Entry(
-        SafeModeEntered,
+        events.SafeModeEntered,
         notice=Notice("SAFE_MODE_ENTERED", "high", "{by} put {agent} into safe mode"),
         facts="by errors",
         alert=_safe_mode,
         follows=lambda event: event.by == OWN,
     ),
     Entry(
-        SafeModeExited,
+        events.SafeModeExited,
         notice=Notice("SAFE_MODE_EXITED", "low", "{by} ended safe mode of {agent}"),
         facts="by forced",
     ),
     Entry(
-        BreakerMoved,
+        events.BreakerMoved,
         says="circuit breaker {breaker} is {state}: {reason}",
         notice=Choice(
             "state",
@@ -241,7 +228,7 @@ ENTRIES: Final = (
         follows=True,
     ),
     Entry(
-        BudgetMarked,
+        events.BudgetMarked,
         notice=Choice(
             "mark",
             {
@@ -256,12 +243,12 @@ ENTRIES: Final = (
         follows=True,
     ),
     Entry(
-        BudgetRaised,
+        events.BudgetRaised,
         notice=Notice("BUDGET_RAISED", "low", "{by} raised the {scope} budget {id} by ${usd:.2f}"),
         facts="scope id usd by",
     ),
     Entry(
-        AnomalyFound,
+        events.AnomalyFound,
         notice=Notice("ANOMALY_DETECTED", "low"),  # it says itself how severe it is
         reason="{message}",
         facts="rule severity",
@@ -270,11 +257,11 @@ ENTRIES: Final = (
         compared=True,
     ),
     Entry(
-        PersonSeen,
+        events.PersonSeen,
         says="{by} was seen: {how}",
         follows=lambda event: event.by == OWN,
         by_time=True,
         routine=True,
     ),
-    Entry(Forgotten, says="{by} reset the loop visits of {agent}"),
+    Entry(events.Forgotten, says="{by} reset the loop visits of {agent}"),
 )

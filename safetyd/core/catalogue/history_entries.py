@@ -3,29 +3,15 @@
 from typing import Final
 
 from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Entry, Notice
-from safetyd.core.events.history_events import (
-    ArchiveFailed,
-    BackupMade,
-    CommitDue,
-    CommitFailed,
-    Committed,
-    RollbackBegun,
-    RollbackCancelled,
-    RollbackFailed,
-    RollbackOffered,
-    RolledBack,
-    SnapshotMissed,
-    SnapshotTaken,
-    WeekArchived,
-)
+from safetyd.core.events import history_events as events
 from safetyd.core.messages.rollback import rollback_command
 
 
-def _in_a_row(event: RollbackOffered) -> str:
+def _in_a_row(event: events.RollbackOffered) -> str:
     return f"{event.errors} actions in a row failed in project {event.project}"
 
 
-def _not_rolled_back(event: RollbackFailed) -> Alert:
+def _not_rolled_back(event: events.RollbackFailed) -> Alert:
     still = f"Still paused: {', '.join(event.agents)}.\n" if event.agents else ""
     left = f"NOT ROLLED BACK: project {event.project} is as errors left it"
     back = rollback_command(event.project, event.commit, event.kind, event.paths)
@@ -38,10 +24,13 @@ def _not_rolled_back(event: RollbackFailed) -> Alert:
 
 
 ENTRIES: Final = (
-    Entry(CommitDue, says="project {project} is to be committed, {why} {id}", follows=True),
-    Entry(Committed, says="project {project}: commit {commit}, {files} files, +{added} -{removed}"),
+    Entry(events.CommitDue, says="project {project} is to be committed, {why} {id}", follows=True),
     Entry(
-        CommitFailed,
+        events.Committed,
+        says="project {project}: commit {commit}, {files} files, +{added} -{removed}",
+    ),
+    Entry(
+        events.CommitFailed,
         notice=Notice("COMMIT_FAILED", "high", "project {project} was not committed"),
         reason="{error}",
         facts="project id",
@@ -55,7 +44,7 @@ ENTRIES: Final = (
         ),
     ),
     Entry(
-        RollbackOffered,
+        events.RollbackOffered,
         notice=Notice("ROLLBACK_OFFERED", "medium"),
         reason=_in_a_row,
         facts="project errors commit",
@@ -69,23 +58,27 @@ ENTRIES: Final = (
         ),
         follows=True,
     ),
-    Entry(RollbackBegun, says="{by} began to roll project {project} back to {commit}: {reason}"),
-    Entry(RollbackCancelled, says="the rollback of project {project} changed nothing: {why}"),
     Entry(
-        RolledBack,
+        events.RollbackBegun, says="{by} began to roll project {project} back to {commit}: {reason}"
+    ),
+    Entry(
+        events.RollbackCancelled, says="the rollback of project {project} changed nothing: {why}"
+    ),
+    Entry(
+        events.RolledBack,
         notice=Notice("ROLLED_BACK", "medium", "{by} rolled project {project} back to {commit}"),
         facts="project kind commit kept files by made agents",
     ),
     Entry(
-        RollbackFailed,
+        events.RollbackFailed,
         notice=Notice("ROLLBACK_FAILED", "high", "the rollback of project {project} failed"),
         reason="{error}",
         facts="project commit by half agents",
         alert=_not_rolled_back,
     ),
-    Entry(SnapshotTaken, says="snapshot of {day}: {files} files, {size} bytes"),
+    Entry(events.SnapshotTaken, says="snapshot of {day}: {files} files, {size} bytes"),
     Entry(
-        SnapshotMissed,
+        events.SnapshotMissed,
         notice=Notice("SNAPSHOT_MISSING", "high", "snapshot missing"),
         reason="{days}: {error}",
         facts="day",
@@ -97,10 +90,10 @@ ENTRIES: Final = (
             text=f"{event.error}.\nThe last day is tried until it has one; others stay without.",
         ),
     ),
-    Entry(BackupMade, says="{by} made a backup up to event {upto}, {size} bytes"),
-    Entry(WeekArchived, says="week {week} was archived, {size} bytes"),
+    Entry(events.BackupMade, says="{by} made a backup up to event {upto}, {size} bytes"),
+    Entry(events.WeekArchived, says="week {week} was archived, {size} bytes"),
     Entry(
-        ArchiveFailed,
+        events.ArchiveFailed,
         notice=Notice("ARCHIVE_FAILED", "high", "not archived"),
         reason="{week}: {error}",
         facts="week",

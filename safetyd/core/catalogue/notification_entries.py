@@ -3,16 +3,7 @@
 from typing import Final
 
 from safetyd.core.catalogue.entry import Alert, Choice, Entry, Notice, because
-from safetyd.core.events.notification_events import (
-    Announced,
-    ChannelMoved,
-    Climbed,
-    Due,
-    LinkRevoked,
-    NotTold,
-    Told,
-    Unparked,
-)
+from safetyd.core.events import notification_events as events
 
 _FAILED: Final = Notice("NOTIFICATION_FAILED", "high", "{channel} did not deliver a message")
 _LOST: Final = {
@@ -33,7 +24,7 @@ def _up_key(channel: str) -> str:
     return f"channel_up {channel}"
 
 
-def _lost(event: NotTold) -> Alert | None:
+def _lost(event: events.NotTold) -> Alert | None:
     """Return the alert of a message that nobody got; one that an operator dropped has none."""
     if event.by:
         return None
@@ -57,7 +48,7 @@ def _of_channel(channel: str, key: str, title: str, text: str) -> Alert:
     return Alert(key=key, urgency="high", title=title, text=text, not_on=(channel,))
 
 
-def _moved(event: ChannelMoved) -> Alert:
+def _moved(event: events.ChannelMoved) -> Alert:
     channel = event.channel
     if not event.up:
         return _outage(channel, event.why)
@@ -71,31 +62,31 @@ def _moved(event: ChannelMoved) -> Alert:
     )
 
 
-def _over(event: ChannelMoved) -> tuple[str, ...]:
+def _over(event: events.ChannelMoved) -> tuple[str, ...]:
     channel = event.channel
     return (loss_key(channel), outage_key(channel)) if event.up else (_up_key(channel),)
 
 
 ENTRIES: Final = (
     Entry(
-        Due,
+        events.Due,
         says="message {delivery} to {recipient} on {channel} is due",
         follows=True,
         compared=True,
         by_time=True,
     ),
-    Entry(Told, says="{channel} took message {delivery}: {state}", routine=True),
+    Entry(events.Told, says="{channel} took message {delivery}: {state}", routine=True),
     Entry(
-        NotTold,
+        events.NotTold,
         says="message {delivery} on {channel} is {state}: {error}",
         notice=Choice("state", dict.fromkeys(("dead", "undelivered", "parked"), _FAILED)),
         reason="{error}",
         facts="channel delivery state",
         alert=_lost,
     ),
-    Entry(Unparked, says=lambda event: f"{event.by} retried {', '.join(event.deliveries)}"),
+    Entry(events.Unparked, says=lambda event: f"{event.by} retried {', '.join(event.deliveries)}"),
     Entry(
-        ChannelMoved,
+        events.ChannelMoved,
         notice=Choice(
             lambda event: "up" if event.up else "down",
             {
@@ -109,11 +100,11 @@ ENTRIES: Final = (
         ends=_over,
     ),
     Entry(
-        Climbed,
+        events.Climbed,
         says=lambda event: f"reminders are due: {', '.join(item.ref for item in event.steps)}",
         follows=True,
         by_time=True,
     ),
-    Entry(Announced, says="announced: {note.title}", routine=True),
-    Entry(LinkRevoked, says="the link of {recipient} to {request_id} was revoked: {why}"),
+    Entry(events.Announced, says="announced: {note.title}", routine=True),
+    Entry(events.LinkRevoked, says="the link of {recipient} to {request_id} was revoked: {why}"),
 )

@@ -3,22 +3,7 @@
 from typing import Final
 
 from safetyd.core.catalogue.entry import Entry, Facts, Notice
-from safetyd.core.events.request_events import (
-    Answered,
-    Cancelled,
-    Claimed,
-    Deferred,
-    DenialLifted,
-    EscalationDenied,
-    Expired,
-    Granted,
-    GrantEnded,
-    GrantRevoked,
-    GrantUsed,
-    Lapsed,
-    Released,
-    Superseded,
-)
+from safetyd.core.events import request_events as events
 
 _DECIDED: Final = Notice(
     "PERMISSION_DECIDED", "low", "request {request_id} {decision} by {by} via {via}"
@@ -29,18 +14,18 @@ def _end(request_id: str, end: str, by: str, via: str) -> Facts:
     return {"request_id": request_id, "decision": end, "by": by, "via": via}
 
 
-def _unanswered(event: Expired) -> str:
+def _unanswered(event: events.Expired) -> str:
     ids = event.request_ids
     more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
     return f"nobody answered {ids[0]}{more} in time"
 
 
-def _released(event: Released) -> str:
+def _released(event: events.Released) -> str:
     held = ", ".join(verdict.rule for verdict in event.verdicts)
     return f"request {event.request_id} {f'held back by {held}' if held else 'may be done'}"
 
 
-def _grant(event: Granted) -> Facts:
+def _grant(event: events.Granted) -> Facts:
     facts: Facts = {"grant": event.id, "by": event.by, "via": event.via}
     facts |= {"type": event.type, "rule": " ".join(event.rules), "uses": event.uses}
     return facts | {"until": event.until.isoformat(), "request_id": event.request_id}
@@ -48,19 +33,19 @@ def _grant(event: Granted) -> Facts:
 
 ENTRIES: Final = (
     Entry(
-        Answered,
+        events.Answered,
         notice=_DECIDED,
         reason="{words}",
         facts=lambda event: _end(event.request_id, event.answer, event.by, event.via),
     ),
     Entry(
-        Cancelled,
+        events.Cancelled,
         notice=_DECIDED,
         facts=lambda event: _end(event.request_id, "cancelled", event.by, event.via),
         follows=lambda event: event.via == "unpause",
     ),
     Entry(
-        Superseded,
+        events.Superseded,
         notice=_DECIDED,
         reason="{by_id}",
         facts=lambda event: _end(event.request_id, "superseded", event.agent, "bus"),
@@ -68,15 +53,15 @@ ENTRIES: Final = (
         compared=True,
     ),
     Entry(
-        Claimed,
+        events.Claimed,
         notice=Notice("ACTION_CLAIMED", "low"),
         reason="{id} is about to be done",
         facts="request_id id",
     ),
-    Entry(Deferred, says="{by} deferred request {request_id} until {until}"),
-    Entry(DenialLifted, says="{by} lifted the denial of request {request_id} of {agent}"),
+    Entry(events.Deferred, says="{by} deferred request {request_id} until {until}"),
+    Entry(events.DenialLifted, says="{by} lifted the denial of request {request_id} of {agent}"),
     Entry(
-        Expired,
+        events.Expired,
         notice=Notice("PERMISSION_EXPIRED", "medium"),
         reason=_unanswered,
         facts=lambda event: {"request_id": event.request_ids[0], "count": len(event.request_ids)},
@@ -84,37 +69,37 @@ ENTRIES: Final = (
         by_time=True,
     ),
     Entry(
-        Lapsed,
+        events.Lapsed,
         says=lambda event: f"approvals not used in time: {', '.join(event.request_ids)}",
         follows=True,
         by_time=True,
     ),
-    Entry(Released, says=_released, follows=True),
+    Entry(events.Released, says=_released, follows=True),
     Entry(
-        Granted,
+        events.Granted,
         notice=Notice("GRANT_CREATED", "low", "{by} created {grant} for {agent}"),
         facts=_grant,
     ),
     Entry(
-        GrantUsed,
+        events.GrantUsed,
         notice=Notice("GRANT_USED", "low", repeats=True),
         reason="{grant} let {id} pass",
         facts="grant id left",
         follows=True,
     ),
     Entry(
-        GrantRevoked,
+        events.GrantRevoked,
         notice=Notice("GRANT_REVOKED", "low", "{by} revoked {grant} of {agent}"),
         facts="grant by",
     ),
     Entry(
-        GrantEnded,
+        events.GrantEnded,
         says=lambda event: f"grants expired: {', '.join(event.grants)}",
         follows=True,
         by_time=True,
     ),
     Entry(
-        EscalationDenied,
+        events.EscalationDenied,
         notice=Notice("ESCALATION_DENIED", "high"),
         reason="the pause of {agent} stays: {why}",
         facts=lambda event: {

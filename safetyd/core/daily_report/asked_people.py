@@ -29,8 +29,6 @@ class AskedRequest(NamedTuple):
     """What is needed of a request once it is answered."""
 
     at: datetime
-    agent: str
-    type: str
     question: Question  # without any numbers
     confidence: float | None = None
 
@@ -57,22 +55,21 @@ class AskedPeople:
             day.joined += 1
             return
         stated = event.proposal.confidence
-        asked = AskedRequest(event.at, event.agent, event.type, self._question(event), stated)
+        asked = AskedRequest(event.at, self._question(event), stated)
         self._opened(event.asks.request_id, asked, day)
 
     def paused(self, event: Paused, day: DayNumbers) -> None:
         """Take note that people are asked whether a paused agent may go on."""
         question = Question(agent=event.agent, type=UNPAUSE, human=True)
-        asked = AskedRequest(event.at, event.agent, UNPAUSE, question)
+        asked = AskedRequest(event.at, question)
         self._opened(request_id(event.agent, UNPAUSE, event.seq), asked, day)
 
-    def answered(self, event: Answered, day: DayNumbers) -> AskedRequest | None:
-        """Return the request that was answered, if it is known."""
+    def answered(self, event: Answered, day: DayNumbers) -> None:
         asked = self._end(event.request_id, event.at, day)
         yes = event.answer == "approved"
         day.yes, day.no = day.yes + yes, day.no + (not yes)
         if asked is None:
-            return None
+            return
         took = max(event.at - asked.at, timedelta())
         took_ms = took // timedelta(milliseconds=1)
         day.timed, day.took_ms = day.timed + 1, day.took_ms + took_ms
@@ -80,9 +77,8 @@ class AskedPeople:
         count(day.within, span_of(took.total_seconds()))
         question = _counted(asked, day)
         question.approved, question.denied = question.approved + yes, question.denied + (not yes)
-        if (stated := day.stated_by(asked.agent, asked.confidence)) is not None:
+        if (stated := day.stated_by(asked.question.agent, asked.confidence)) is not None:
             stated.approved, stated.denied = stated.approved + yes, stated.denied + (not yes)
-        return asked
 
     def expired(self, event: Expired, day: DayNumbers) -> None:
         for id_ in event.request_ids:

@@ -4,7 +4,8 @@ Each says what made it hold and what to do. One RED rule makes a day RED, else o
 it YELLOW. A day of which nothing is known is neither of them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ Colour = Literal["GREEN", "YELLOW", "RED", "UNKNOWN"]
 MAX_ERRORS: Final = 0.05
 ENOUGH_OUTCOMES: Final = 20  # of fewer, a single error would be a high rate
 NEARLY_GONE: Final = 0.8
-SHOWN_DAYS: Final = 5
+SHOWN_NAMES: Final = 5
 HOUR_S: Final = 3600
 ALONE_S: Final = 24 * HOUR_S
 OLD_S: Final = 24 * HOUR_S  # for which a request may be pending
@@ -53,18 +54,23 @@ class ColourRule(NamedTuple):
 
 def judge(facts: DayFacts) -> tuple[RuleFound, ...]:
     """Return the rules that hold, the most serious first."""
-    return tuple(_found(facts))
+    return tuple(
+        RuleFound(
+            rule=rule.name, colour=rule.colour, says=says, todo=f"{rule.todo}{rule.then(facts)}"
+        )
+        for rule in RULES
+        if (says := rule.says(facts))
+    )
 
 
 def colour_of(found: tuple[RuleFound, ...]) -> Colour:
     return found[0].colour if found else "GREEN"
 
 
-def _found(facts: DayFacts) -> Iterator[RuleFound]:
-    for rule in RULES:
-        if says := rule.says(facts):
-            todo = f"{rule.todo}{rule.then(facts)}"
-            yield RuleFound(rule=rule.name, colour=rule.colour, says=says, todo=todo)
+def first_of(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - SHOWN_NAMES
+    return f"{', '.join(names[:SHOWN_NAMES])}{f' and {more} more' if more > 0 else ''}"
 
 
 def _stop(facts: DayFacts) -> str:
@@ -77,15 +83,7 @@ def _stop(facts: DayFacts) -> str:
     return f"a stop still held, and blocked {_several(held, 'proposal')}" if held else ""
 
 
-def _critical(facts: DayFacts) -> str:
-    return _anomalies(facts, "critical")
-
-
-def _high(facts: DayFacts) -> str:
-    return _anomalies(facts, "high")
-
-
-def _anomalies(facts: DayFacts, severity: str) -> str:
+def _anomalies(severity: str, facts: DayFacts) -> str:
     found = facts.numbers.anomalies.get(severity, 0)
     if not found:
         return ""
@@ -126,11 +124,8 @@ def _budget_near(facts: DayFacts) -> str:
 
 def _untold(facts: DayFacts) -> str:
     untold = facts.numbers.untold
-    if not untold:
-        return ""
-    more = f" and {len(untold) - SHOWN_DAYS} more" if len(untold) > SHOWN_DAYS else ""
-    named = f"{', '.join(untold[:SHOWN_DAYS])}{more}"
-    return f"{_several(len(untold), 'thing')} could be told to nobody: {named}"
+    said = f"{_several(len(untold), 'thing')} could be told to nobody: {first_of(untold)}"
+    return said if untold else ""
 
 
 def _audit(facts: DayFacts) -> str:
@@ -169,11 +164,7 @@ def _old_requests(facts: DayFacts) -> str:
 
 def _snapshot(facts: DayFacts) -> str:
     missing = facts.numbers.missing_snapshots
-    if not missing:
-        return ""
-    more = len(missing) - SHOWN_DAYS
-    rest = f" and {more} more" if more > 0 else ""
-    return f"no snapshot of {', '.join(missing[:SHOWN_DAYS])}{rest}"
+    return f"no snapshot of {first_of(missing)}" if missing else ""
 
 
 def _no_record(facts: DayFacts) -> str:
@@ -218,7 +209,7 @@ RULES: Final = (
     ColourRule(
         "critical_anomaly",
         "RED",
-        _critical,
+        partial(_anomalies, "critical"),
         "Read what was found, in the control room under Anomalies, before you resume.",
     ),
     ColourRule(
@@ -248,7 +239,7 @@ RULES: Final = (
     ColourRule(
         "high_anomaly",
         "YELLOW",
-        _high,
+        partial(_anomalies, "high"),
         "The agents concerned wait for you: `safetyd list`.",
     ),
     ColourRule(

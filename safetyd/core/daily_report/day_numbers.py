@@ -16,6 +16,7 @@ LAST_HOLDS: Final = 3
 
 K = TypeVar("K")
 V = TypeVar("V")
+Shown = TypeVar("Shown", bound=msgspec.Struct)
 
 
 class Addable(msgspec.Struct, kw_only=True):
@@ -265,6 +266,12 @@ def entry(table: dict[K, V], key: K, make: Callable[[], V]) -> V:
 
 def count(table: dict[K, int], key: K, more: int = 1) -> None:
     table[key] = table.get(key, 0) + more
+
+
+def shown(kind: type[Shown], numbers: msgspec.Struct, **others: object) -> Shown:
+    """Return what a report shows: each field is the number of the same name, or one of `others`."""
+    names = (name for name in kind.__struct_fields__ if name not in others)
+    return kind(**{name: getattr(numbers, name) for name in names}, **others)
 
 
 def times(number: int) -> str:

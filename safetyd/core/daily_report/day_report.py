@@ -17,10 +17,12 @@ from safetyd.core.action_types import Kinds
 from safetyd.core.daily_report.asked_people import SPANS_S
 from safetyd.core.daily_report.colour_rules import (
     RULES,
+    SHOWN_NAMES,
     Colour,
     DayFacts,
     RuleFound,
     colour_of,
+    first_of,
     judge,
 )
 from safetyd.core.daily_report.day_numbers import (
@@ -28,7 +30,9 @@ from safetyd.core.daily_report.day_numbers import (
     MILLION,
     BudgetUse,
     DayNumbers,
+    HourNumbers,
     Stated,
+    shown,
     times,
 )
 from safetyd.core.daily_report.spared_questions import RepeatedQuestion, repeated
@@ -38,7 +42,6 @@ from safetyd.core.text.time_words import duration, exact
 
 SHOWN_AGENTS: Final = 10
 SHOWN_PATTERNS: Final = 10
-SHOWN_NAMES: Final = 5
 HOURS: Final = 24
 HOUR_S: Final = 3600
 # Rules that say who or what, which for several days is said of all together.
@@ -46,6 +49,7 @@ NAMED: Final = frozenset({"emergency_stop", "critical_anomaly", "high_anomaly", 
 OTHERS: Final = "all others"
 ALL: Final = "all agents"
 NOTHING: Final = "-"
+SEVERITIES: Final = ("critical", "high", "medium", "low")
 CALIBRATION: Final = "Calibration: percent that came true, by the confidence stated"
 
 Snapshots = Literal["OK", "MISSING", "none"]
@@ -71,15 +75,14 @@ class LimitsPart(msgspec.Struct, frozen=True, kw_only=True):
         if not use.limit:  # nothing was spent
             use = BudgetUse(0, nano(policy.budget.day_usd))
         left = max(use.limit - use.spent, 0)
-        return cls(
-            iterations=numbers.iterations,
+        return shown(
+            cls,
+            numbers,
             cost_usd=usd(numbers.cost_nano),
             bought_usd=usd(numbers.bought_nano),
             budget_usd=usd(use.limit) if use.limit else None,
             budget_left_usd=usd(left) if use.limit else None,
             budget_left_percent=_percent(left, use.limit),
-            budgets_near=numbers.budgets_near,
-            budgets_gone=numbers.budgets_gone,
         )
 
     def lines(self, today: Today) -> Lines:
@@ -114,19 +117,11 @@ class ScoresPart(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, numbers: DayNumbers) -> Self:
-        return cls(
-            executed=numbers.executed,
-            by_grant=numbers.by_grant,
-            approved=numbers.approved,
-            escalated=numbers.escalated,
-            blocked=numbers.blocked,
-            refused=numbers.refused,
+        return shown(
+            cls,
+            numbers,
             confidence_percent=_percent(numbers.stated_millionths, numbers.stated * MILLION),
-            stated=numbers.stated,
-            succeeded=numbers.succeeded,
-            failed=numbers.failed,
             error_percent=_percent(numbers.failed, numbers.outcomes),
-            overdue=numbers.overdue,
             rules=dict(_most(numbers.restricting, SHOWN_PATTERNS)),
         )
 
@@ -157,9 +152,10 @@ class VersionsPart(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, numbers: DayNumbers) -> Self:
         missing = numbers.missing_snapshots
-        return cls(
+        return shown(
+            cls,
+            numbers,
             commits=numbers.commits + numbers.commits_reported,
-            commits_failed=numbers.commits_failed,
             rollbacks=numbers.rollbacks + numbers.rollbacks_reported,
             by_agents=numbers.commits_reported + numbers.rollbacks_reported,
             snapshots="MISSING" if missing else "OK" if numbers.snapshots else "none",
@@ -186,14 +182,14 @@ class OverridePart(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, numbers: DayNumbers) -> Self:
-        return cls(
-            stops=numbers.stops,
+        return shown(
+            cls,
+            numbers,
             interventions=sum(numbers.interventions.values()),
             by_kind=dict(sorted(numbers.interventions.items())),
             queue=numbers.opened,
             waiting=numbers.waiting.value or 0,
             without_person_s=numbers.without_person.value,
-            safe_modes=numbers.safe_modes,
         )
 
     def lines(self, _today: Today) -> Lines:
@@ -227,10 +223,7 @@ class AnomaliesPart(msgspec.Struct, frozen=True, kw_only=True):
         counts, found = numbers.anomalies, numbers.patterns
         return cls(
             total=sum(counts.values()),
-            critical=counts.get("critical", 0),
-            high=counts.get("high", 0),
-            medium=counts.get("medium", 0),
-            low=counts.get("low", 0),
+            **{severity: counts.get(severity, 0) for severity in SEVERITIES},
             patterns=tuple(
                 PatternRow(
                     rule=rule,
@@ -245,8 +238,7 @@ class AnomaliesPart(msgspec.Struct, frozen=True, kw_only=True):
 
     def lines(self, _today: Today) -> Lines:
         yield "Anomalies detected", f"{self.total:,}"
-        severities = ("critical", "high", "medium", "low")
-        counts = " ".join(f"{name.upper()}({getattr(self, name)})" for name in severities)
+        counts = " ".join(f"{name.upper()}({getattr(self, name)})" for name in SEVERITIES)
         yield "Severity breakdown", counts
         patterns = "; ".join(
             f"{row.rule} {times(row.count)}{_in_brackets(row.agents)}" for row in self.patterns
@@ -280,13 +272,12 @@ class PeoplePart(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, numbers: DayNumbers) -> Self:
-        return cls(
+        return shown(
+            cls,
+            numbers,
             asked=numbers.opened,
-            joined=numbers.joined,
             approved=numbers.yes,
             denied=numbers.no,
-            expired=numbers.expired,
-            withdrawn=numbers.withdrawn,
             average_s=round(numbers.took_ms / numbers.timed / 1000, 3) if numbers.timed else None,
             longest_s=numbers.longest_ms.value / 1000 if numbers.timed else None,
             spans=tuple(
@@ -328,14 +319,12 @@ class CalibrationBin(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, number: int, each: Stated) -> Self:
-        return cls(
+        return shown(
+            cls,
+            each,
             from_percent=number * 100 // BINS,
             stated_percent=_stated(each),
             good_percent=_percent(each.good, each.count),
-            succeeded=each.succeeded,
-            failed=each.failed,
-            approved=each.approved,
-            denied=each.denied,
         )
 
 
@@ -545,10 +534,8 @@ def _of_days(
     for rule in RULES:
         on = [day.isoformat() for day, held in judged.items() if rule.name in _names(held)]
         if on:
-            more = f" and {len(on) - SHOWN_NAMES} more" if len(on) > SHOWN_NAMES else ""
             whole = next((held for held in together if held.rule == rule.name), None)
-            days = f"{', '.join(on[:SHOWN_NAMES])}{more}"
-            says = f"{rule.name.replace('_', ' ')} on {days}"
+            says = f"{rule.name.replace('_', ' ')} on {first_of(on)}"
             if whole and rule.name in NAMED:
                 says = f"{says}: {whole.says}"
             todo = whole.todo if whole else rule.todo
@@ -562,13 +549,12 @@ def _names(found: Iterable[RuleFound]) -> tuple[str, ...]:
 
 
 def _day_row(day: date, numbers: DayNumbers, found: tuple[RuleFound, ...]) -> DayRow:
-    return DayRow(
+    return shown(
+        DayRow,
+        numbers,
         day=day.isoformat(),
         colour=colour_of(found),
         rules=_names(found),
-        executed=numbers.executed,
-        escalated=numbers.escalated,
-        blocked=numbers.blocked,
         cost_usd=usd(numbers.cost_nano),
     )
 
@@ -592,25 +578,16 @@ def _stated(each: Stated) -> float | None:
 
 def _hours(numbers: DayNumbers) -> Iterable[HourRow]:
     for number in range(HOURS):
-        hour = numbers.hours.get(number)
-        yield (
-            HourRow()
-            if hour is None
-            else HourRow(
-                allowed=hour.allowed,
-                asked=hour.asked,
-                blocked=hour.blocked,
-                cost_usd=usd(hour.cost_nano),
-            )
-        )
+        hour = numbers.hours.get(number, HourNumbers())
+        yield shown(HourRow, hour, cost_usd=usd(hour.cost_nano))
 
 
 def _percent(part: int, whole: int) -> float | None:
     return round(100 * part / whole, 1) if whole else None
 
 
-def _most(counts: Mapping[str, int], shown: int) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda named: (-named[1], named[0]))[:shown]
+def _most(counts: Mapping[str, int], most: int) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda named: (-named[1], named[0]))[:most]
 
 
 def _counted(counts: Mapping[str, int]) -> str:

@@ -13,6 +13,7 @@ from safetyd.core.daily_report.asked_people import AskedPeople
 from safetyd.core.daily_report.day_numbers import (
     MILLION,
     DayNumbers,
+    Hold,
     HourNumbers,
     LastHolds,
     Most,
@@ -21,8 +22,6 @@ from safetyd.core.daily_report.day_numbers import (
     count,
     entry,
 )
-from safetyd.core.daily_report.holds_seen import HoldsSeen, last_hold
-from safetyd.core.daily_report.messages_told import MessagesTold
 from safetyd.core.daily_report.money_used import MoneyUsed
 from safetyd.core.daily_report.recent_entries import RecentEntries
 from safetyd.core.events.daemon_events import SafetyEvent
@@ -68,12 +67,16 @@ from safetyd.core.messages.telemetry import Commit, Iteration, Rollback
 from safetyd.core.messages.verdict import ALLOW, ASK, strictest
 from safetyd.core.policy import Configured, Policy
 
+DAY: Final = timedelta(days=1)
 WEEK: Final = timedelta(days=7)  # the longest that anything is remembered
+ONE_STOP: Final = timedelta(minutes=1)  # a command and the file that it writes both make one
+REASON_CHARS: Final = 120
 LONGEST_ALONE_S: Final = int(WEEK.total_seconds())
 UNCOUNTED: Final = (SafetyEvent, Transcribed)
 _BLOCK: Final = timedelta(minutes=15)  # no zone changes its offset within one
 _DISPATCH: Final = "dispatch"
 _NO_PERSON: Final = frozenset({"safetyd", "file", "environment"})
+_LOST: Final = frozenset({"dead", "undelivered", "parked", "expired"})  # states of messages
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 Kind = TypeVar("Kind", bound=Event)
@@ -103,8 +106,12 @@ class ReportFold:
         self._seen = seen
         self._asked = AskedPeople()
         self._money = MoneyUsed()
-        self._messages = MessagesTold()
-        self._holds = HoldsSeen()
+        self._stops: RecentEntries[str | None, Stopped] = RecentEntries(ONE_STOP)  # by agent
+        self._holding: RecentEntries[tuple[str | None, str], Stopped] = RecentEntries(WEEK)
+        # What messages tell of: it may go out on several channels, and one of them is enough.
+        self._messages: RecentEntries[str, Due] = RecentEntries(DAY)
+        self._told: RecentEntries[str, Told] = RecentEntries(DAY)
+        self._lost: RecentEntries[str, NotTold] = RecentEntries(DAY)
         self._waits: RecentEntries[str, Decided] = RecentEntries(WEEK)
         self._day = DayNumbers()
         self._hour = HourNumbers()
@@ -118,13 +125,13 @@ class ReportFold:
                 _on(Settled, self._settled),
                 _on(Overdue, self._overdue),
                 _on(Stopped, self._stopped),
-                _on(Resumed, self._holds.resumed),
+                _on(Resumed, self._resumed),
                 _on(SafeModeEntered, self._safe_mode),
                 _on(Paused, self._paused),
                 _on(BudgetMarked, self._money.marked),
                 _on(BudgetRaised, self._money.raised),
                 _on(AnomalyFound, self._found),
-                _on(Answered, self._answered),
+                _on(Answered, self._asked.answered),
                 _on(Released, self._released),
                 _on(Claimed, self._begun),
                 _on(Expired, self._asked.expired),
@@ -133,8 +140,8 @@ class ReportFold:
                 _on(Granted, _intervened),
                 _on(GrantRevoked, _intervened),
                 _on(Due, self._due),
-                _on(Told, self._messages.arrived),
-                _on(NotTold, self._messages.not_told),
+                _on(Told, self._arrived),
+                _on(NotTold, self._not_told),
                 _on(Committed, _committed),
                 _on(CommitFailed, _not_committed),
                 _on(RolledBack, self._rolled_back),
@@ -232,9 +239,6 @@ class ReportFold:
         if event.type == _DISPATCH:
             entry(day.rounds, event.agent, Rounds).dispatched += 1
 
-    def _answered(self, event: Answered, day: DayNumbers) -> None:
-        self._asked.answered(event, day)
-
     def _withdrawn(self, event: Cancelled | Superseded, day: DayNumbers) -> None:
         self._asked.withdrawn(event, day)
         # A person who ends a pause cancels the question about it, and did one thing.
@@ -270,17 +274,59 @@ class ReportFold:
         self._hour.cost_nano += self._money.overdue(event, day)
 
     def _stopped(self, event: Stopped, day: DayNumbers) -> None:
-        self._holds.stopped(event, event.at.astimezone(self._zone), day)
+        if not self._stops.find(event.agent, event.at):
+            day.stops += 1
+            day.last_stops += self._hold(event, event.by, event.reason, event.agent)
+        source = event.agent, event.source
+        if not self._holding.find(source, event.at):
+            count(day.stopped, event.agent or "")
+        self._stops.put(event.agent, event, event.at)
+        self._holding.put(source, event, event.at)
+
+    def _resumed(self, event: Resumed, day: DayNumbers) -> None:
+        self._stops.pop(event.agent, event.at)
+        for source in event.sources:
+            if self._holding.pop((event.agent, source), event.at):
+                count(day.stopped, event.agent or "", -1)
 
     def _safe_mode(self, event: SafeModeEntered, day: DayNumbers) -> None:
-        self._holds.safe_mode(event, event.at.astimezone(self._zone), day)
+        day.safe_modes += 1
+        day.last_safe_modes += self._hold(event, event.by, event.reason, event.agent)
+
+    def _hold(self, event: Event, by: str, reason: str, whom: str | None) -> LastHolds:
+        """Return an event as the last of several, with the beginning of its reason."""
+        reason = " ".join(reason.split())
+        if len(reason) > REASON_CHARS:
+            reason = f"{reason[:REASON_CHARS]}…"
+        return LastHolds((Hold(event.at.astimezone(self._zone), by, reason, whom or ""),))
 
     def _paused(self, event: Paused, day: DayNumbers) -> None:
         if event.source == "anomaly":
             self._asked.paused(event, day)
 
     def _due(self, event: Due, _day: DayNumbers) -> None:
-        self._messages.due(event)
+        self._messages.put(event.delivery, event, event.at)
+
+    def _arrived(self, event: Told, day: DayNumbers) -> None:
+        day.told += 1
+        for ref in self._refs(event):
+            self._told.put(ref, event, event.at)
+            if self._lost.pop(ref, event.at):
+                count(day.told_after_all, ref)
+
+    def _not_told(self, event: NotTold, day: DayNumbers) -> None:
+        """Take note of what a message did not tell, unless another did or nobody wanted it."""
+        if event.state not in _LOST or event.by:
+            return
+        for ref in self._refs(event):
+            if not self._told.find(ref, event.at):
+                self._lost.put(ref, event, event.at)
+                count(day.lost, ref)
+
+    def _refs(self, event: Told | NotTold) -> list[str]:
+        """Return what a message tells of."""
+        due = self._messages.find(event.delivery, event.at)
+        return [item.ref for item in due.items] if due else []
 
     def _found(self, event: AnomalyFound, day: DayNumbers) -> None:
         count(day.anomalies, event.severity)
@@ -289,11 +335,9 @@ class ReportFold:
         whose = event.agent or event.breaker or ""
         if whose:
             count(pattern.agents, whose)
-        shown = event.at.astimezone(self._zone)
         last = entry(day.last_anomalies, event.severity, LastHolds)
-        day.last_anomalies[event.severity] = last + last_hold(
-            shown, event.rule, event.message, whose
-        )
+        found = self._hold(event, event.rule, event.message, whose)
+        day.last_anomalies[event.severity] = last + found
 
     def _reported(self, event: Reported, day: DayNumbers) -> None:
         match event.telemetry:
@@ -303,21 +347,16 @@ class ReportFold:
                 day.commits_reported += 1
             case Rollback(ref=ref):
                 day.rollbacks_reported += 1
-                self._went_back(event, "", (event.agent, f"to {ref}"), day)
+                day.last_rollbacks += self._hold(event, event.agent, f"to {ref}", "")
 
     def _rolled_back(self, event: RolledBack, day: DayNumbers) -> None:
         day.rollbacks += 1
-        self._went_back(event, event.project, (event.by, event.reason), day)
+        day.last_rollbacks += self._hold(event, event.by, event.reason, event.project)
         _intervened(event, day)
 
     def _not_rolled_back(self, event: RollbackFailed, day: DayNumbers) -> None:
         day.rollbacks_failed += 1
-        self._went_back(event, event.project, ("safetyd", f"failed: {event.error}"), day)
-
-    def _went_back(self, event: Event, project: str, by: tuple[str, str], day: DayNumbers) -> None:
-        """Take note of a rollback, by whom and why."""
-        shown = event.at.astimezone(self._zone)
-        day.last_rollbacks += last_hold(shown, *by, project)
+        day.last_rollbacks += self._hold(event, "safetyd", f"failed: {event.error}", event.project)
 
 
 def _on(kind: type[Kind], act: Callable[[Kind, DayNumbers], None]) -> tuple[type[Event], Act]:

@@ -11,7 +11,7 @@ import msgspec
 from safetyd.core.action_types import Kinds
 from safetyd.core.approvals.grant_hints import may_be_named
 from safetyd.core.approvals.suggestions import TABLE, Count, suggestion_of
-from safetyd.core.daily_report.day_numbers import DayNumbers, Question, times
+from safetyd.core.daily_report.day_numbers import DayNumbers, Question, shown, times
 from safetyd.core.shell.shape import in_words, pattern
 
 REPEATED: Final = 2
@@ -72,16 +72,11 @@ def repeated(numbers: DayNumbers, kinds: Kinds) -> tuple[RepeatedQuestion, ...]:
 
 def _shown(question: Question, kinds: Kinds) -> RepeatedQuestion:
     by, spared = _spared(question, kinds)
-    return RepeatedQuestion(
-        agent=question.agent,
-        type=question.type,
+    return shown(
+        RepeatedQuestion,
+        question,
         project=question.project or "",
         text=in_words(question.text or ""),
-        rules=question.rules,
-        asked=question.asked,
-        approved=question.approved,
-        denied=question.denied,
-        unanswered=question.unanswered,
         spared_by=by,
         spared=spared,
     )

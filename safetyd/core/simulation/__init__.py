@@ -1,4 +1,4 @@
 """What would have been decided: the record of the past under other rules, with the engine itself.
 
-Others import `Simulation` and its report, `GrantTrial`, and `PolicyTrial` for tests of rules.
+Others import `Simulation` and its report, and `trials`.
 """

@@ -33,8 +33,7 @@ from safetyd.core.messages.telemetry import Outcome, Unreported
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.simulation.comparison import Comparison
 from safetyd.core.simulation.passing_time import AHEAD_S, PassingTime
-from safetyd.core.simulation.past_answers import PastAnswer, PastAnswers
-from safetyd.core.simulation.past_deliveries import PastDeliveries
+from safetyd.core.simulation.past_matches import PastAnswer, PastAnswers, PastDeliveries
 from safetyd.core.simulation.recorded_lines import BY_TIME, COMPARED, Heard, Recorded, follows
 from safetyd.core.simulation.report import SimulationReport
 from safetyd.core.text.folding import is_masked

@@ -19,10 +19,8 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Announced, Note
 from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
-from safetyd.extras.reports.report_days import ReportDays
-from safetyd.extras.reports.report_maker import ReportMaker
-from safetyd.extras.reports.report_markdown import markdown
-from safetyd.extras.reports.report_note import note_sheet, note_text, note_title
+from safetyd.extras.reports.report_maker import ReportDays, ReportMaker
+from safetyd.extras.reports.report_words import markdown, note_sheet, note_text, note_title
 from safetyd.host import Spare, write_whole
 from safetyd.journal.audit_reading import Rests
 from safetyd.journal.mailbox import Envelope, EventEnvelope

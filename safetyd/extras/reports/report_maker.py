@@ -1,18 +1,62 @@
 """Makes the reports that are asked for. What is over never changes, so it is read once."""
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from safetyd.core.daily_report.day_report import DailyReport, ReportScope, report_of_numbers
 from safetyd.core.policy import Policy
 from safetyd.extras.reports.day_reading import DayReading, Progress, no_progress
-from safetyd.extras.reports.report_days import ReportDays, days_of
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.report_contract import ReportAnswer, ReportQuestion
 from safetyd.operators.handlers import Handlers, found
+from safetyd.operators.replies import CommandRefused
+
+MAX_DAYS: Final = 92
+
+_WORDS: Final = {"": 0, "today": 0, "yesterday": -1}
+
+
+class ReportDays(NamedTuple):
+    """The first and the last day of a report, and which day it is now."""
+
+    since: date
+    until: date
+    today: date
+
+    @property
+    def so_far(self) -> bool:
+        """Whether the last day is not over."""
+        return self.until >= self.today
+
+
+def days_of(asked: ReportQuestion, today: date) -> ReportDays:
+    """Return the days that are meant; raises `CommandRefused` for what is none."""
+    if asked.date and asked.since:
+        raise CommandRefused("invalid", "give `date` for one day or `since` for several, not both")
+    since = _day(asked.since or asked.date, today)
+    until = today if asked.since else since
+    if since > today:
+        raise CommandRefused("invalid", f"{since} is not there yet: today is {today}")
+    if (until - since).days >= MAX_DAYS:
+        first = today - timedelta(days=MAX_DAYS - 1)
+        raise CommandRefused(
+            "invalid", f"since {since} is more than {MAX_DAYS} days; give {first} or later"
+        )
+    return ReportDays(since, until, today)
+
+
+def _day(said: str, today: date) -> date:
+    if said in _WORDS:
+        return today + timedelta(days=_WORDS[said])
+    try:
+        return date.fromisoformat(said)
+    except ValueError:
+        known = "give it as 2026-03-01, today or yesterday"
+        raise CommandRefused("invalid", f"{said!r} is no day: {known}") from None
+
 
 KEPT: Final = 32  # reports of days that are over
 GOING_ON: Final = 4  # readings of days to which more may come

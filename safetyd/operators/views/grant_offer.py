@@ -10,7 +10,7 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Granted
 from safetyd.core.shell.shape import in_words
-from safetyd.core.simulation.grant_trial import GrantCoverage, GrantTrial, PastRequest, counted
+from safetyd.core.simulation.trials import GrantCoverage, GrantTrial, PastRequest, counted
 from safetyd.operators.contract.grant_contract import RequestGrantTerms
 from safetyd.operators.grant_commands import from_request
 

@@ -5,7 +5,7 @@ import pytest
 
 from safetyd.core.daily_report.colour_rules import RULES, DayFacts, colour_of, judge
 from safetyd.core.daily_report.day_numbers import DayNumbers
-from safetyd.core.daily_report.holds_seen import REASON_CHARS
+from safetyd.core.daily_report.report_fold import REASON_CHARS
 from safetyd.core.events.decision_events import Reported, Settled
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import PersonSeen, SafeModeEntered

@@ -9,16 +9,14 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Announced, Due
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import ChannelKind, QuietHours, Recipient, TellingConfig
-from safetyd.extras.reports.report_days import ReportDays
 from safetyd.extras.reports.report_keeper import (
     DAYS_BACK,
     ReportDelivery,
     ReportKeeper,
     reader_channels,
 )
-from safetyd.extras.reports.report_maker import ReportMaker
-from safetyd.extras.reports.report_markdown import markdown
-from safetyd.extras.reports.report_service import ReportService
+from safetyd.extras.reports.report_maker import ReportDays, ReportMaker
+from safetyd.extras.reports.report_words import markdown
 from safetyd.host import Spare
 from safetyd.journal.audit_reading import Rests
 from safetyd.journal.commit_loop import put
@@ -220,25 +218,13 @@ def test_a_report_goes_where_there_is_room_for_words() -> None:
     assert reader_channels(TELLING, "nobody") == ()
 
 
-async def test_a_daemon_keeps_reports_as_soon_as_it_runs(tmp_path: Path) -> None:
-    AuditFolder(tmp_path).write(numbered([anomaly("low"), anomaly("low", DAY)]))
-    reports = ReportService(
-        tmp_path,
-        now=lambda: at(DAY),
-        written=lambda: 2,
-        delivery=lambda: ReportDelivery("07:00", ()),
-        put=_nothing_is_put,
-        spare=lambda _directory: Spare(1e9, 1e6),
-    )
-    file = tmp_path / "reports/2026-03-01.md"
+async def test_reports_are_kept_as_soon_as_it_runs(rig: KeeperRig) -> None:
+    rig.now = at(DAY)
+    file = rig.directory / "2026-03-01.md"
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(reports.run)
+        tasks.start_soon(rig.keeper.run)
         await until(file.exists)
         tasks.cancel_scope.cancel()
 
-    assert "Overall Health: GREEN" in file.read_text()
-
-
-def _nothing_is_put(_envelope: Envelope) -> None:
-    raise AssertionError("nobody wants a report")
+    assert "Overall Health: RED" in file.read_text()

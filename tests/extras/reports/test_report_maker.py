@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from safetyd.extras.reports.report_days import MAX_DAYS, ReportDays, days_of
-from safetyd.extras.reports.report_maker import KEPT, ReportMaker
+from safetyd.extras.reports.report_maker import KEPT, MAX_DAYS, ReportDays, ReportMaker, days_of
 from safetyd.journal.audit import files
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.report_contract import ReportQuestion

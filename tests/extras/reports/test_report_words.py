@@ -11,11 +11,9 @@ from safetyd.core.daily_report.day_numbers import DayNumbers, Question
 from safetyd.core.daily_report.day_report import DailyReport, ReportScope, report_of_numbers
 from safetyd.core.policy import Policy
 from safetyd.extras.reports.day_reading import DayReading
-from safetyd.extras.reports.report_days import ReportDays
-from safetyd.extras.reports.report_maker import report_of
-from safetyd.extras.reports.report_markdown import markdown
-from safetyd.extras.reports.report_note import note_text, note_title
+from safetyd.extras.reports.report_maker import ReportDays, report_of
 from safetyd.extras.reports.report_page import page
+from safetyd.extras.reports.report_words import markdown, note_text, note_title
 from safetyd.journal.audit_reading import Rests
 from tests.core.daily_report.day_events import FIRST, SECOND
 from tests.extras.reports.audit_story import AuditFolder, rich_day

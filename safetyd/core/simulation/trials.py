@@ -1,7 +1,7 @@
-"""What a grant would have covered of what people were asked, or of what was blocked."""
+"""Trials: what a grant would have covered, and what rules say of a proposal after others."""
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 import msgspec
@@ -9,12 +9,19 @@ import msgspec
 from safetyd.core.approvals.grants import Grants
 from safetyd.core.approvals.request import State
 from safetyd.core.approvals.resolution import looking
+from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.engine.evaluation import proposed_again
-from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.decision_events import Decided, Proposed, Reported
+from safetyd.core.events.event import Ticked
 from safetyd.core.events.request_events import Granted
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.policy import Policy
 
 EndState = State | Literal["blocked"]
+APART_S: Final = 1.0
 ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -65,3 +72,32 @@ def counted(covered: Iterable[PastRequest]) -> GrantCoverage:
     states = [one.state for one in covered]
     ended = {state: states.count(state) for state in ("approved", "denied", "blocked")}
     return GrantCoverage(unanswered=len(states) - sum(ended.values()), **ended)
+
+
+class TrialStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A proposal, and how it went if it was allowed; None: nobody reports."""
+
+    agent: str
+    proposal: Proposal
+    digest: str
+    ok: bool | None = None
+    after_s: float = APART_S  # since the one before
+
+
+def decided(policy: Policy, steps: Sequence[TrialStep], begin: datetime) -> Decision:
+    """Return the decision on the last proposal; the first of them comes at `begin`.
+
+    Nothing happened before, and nobody is notified.
+    """
+    engine, at, t = Engine(policy), begin, 0.0
+    for number, step in enumerate(steps):
+        if number:
+            at, t = at + timedelta(seconds=step.after_s), t + step.after_s
+            engine.handle(Ticked(at=at, t=t))
+        decision, _ = engine.decide(
+            Proposed(at=at, t=t, agent=step.agent, proposal=step.proposal, digest=step.digest)
+        )
+        if step.ok is not None and decision.allowed:
+            outcome = Outcome(id=step.proposal.id, ok=step.ok)
+            engine.handle(Reported(at=at, t=t, agent=step.agent, telemetry=outcome))
+    return decision

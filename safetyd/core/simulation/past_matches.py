@@ -1,8 +1,8 @@
-"""What people were asked and answered in the past, put to the requests of a simulation.
+"""Requests and messages of the record, matched with those of a simulation.
 
-A request of the record and one of the simulation stand for each other if the same proposal opened
-or joined them. Where nobody was asked then, an answer to the same action serves, or to one of the
-same shape; it comes after as long as it took then. Where there is none, nobody answers.
+Two requests stand for each other if the same proposal opened or joined them. Where nobody was asked
+then, an answer to the same action serves, or to one of the same shape; it comes after as long as it
+took then. Where there is none, nobody answers.
 """
 
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from safetyd.core.approvals.request import UNPAUSE, Request, request_id
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.guard_events import Paused
+from safetyd.core.events.notification_events import Due
 from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.binding import binding
 
@@ -84,3 +85,40 @@ class PastAnswers:
         shaped = self._engine.reader.shaped(asked.proposal)
         alike = binding(asked.agent, asked.type, shaped, asked.resolved)
         return tuple(dict.fromkeys(((asked.agent, exact), (asked.agent, alike))))
+
+
+class PastDeliveries:
+    """Which message of a simulation stands for which of the record.
+
+    Those that are due at the same time to the same recipient on the same channel do.
+    """
+
+    def __init__(self) -> None:
+        self._unmatched: list[Due] = []
+        self._standing: dict[str, str] = {}  # recorded id -> simulated id; empty: none
+
+    def made(self, event: Due) -> None:
+        """Take note of a message that a simulation makes."""
+        self._unmatched.append(event)
+
+    def was_due(self, event: Due) -> None:
+        """Take note of a message of the record, right after what brought it about."""
+        where = event.recipient, event.channel
+        found = next((d for d in self._unmatched if (d.recipient, d.channel) == where), None)
+        self._standing[event.delivery] = "" if found is None else found.delivery
+        if found is not None:
+            self._unmatched.remove(found)
+
+    @property
+    def pending(self) -> bool:
+        """Whether a message was made that the record has not shown."""
+        return bool(self._unmatched)
+
+    def unmatched(self) -> list[Due]:
+        """Return the messages that the record does not have, each once."""
+        found, self._unmatched = self._unmatched, []
+        return found
+
+    def find(self, recorded: str) -> str:
+        """Return the message that stands for one of the record, or nothing."""
+        return self._standing.get(recorded, recorded)  # from before the simulation: itself

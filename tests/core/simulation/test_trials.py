@@ -1,4 +1,4 @@
-"""What a grant would have covered of the past."""
+"""What a grant would have covered of the past, and rules on their own."""
 
 from datetime import timedelta
 
@@ -6,13 +6,17 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.request_events import Granted
 from safetyd.core.guards.rules import CustomRule, RulesConfig, When
-from safetyd.core.messages.verdict import BLOCK
+from safetyd.core.guards.safe_mode import SafeModeConfig
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.verdict import ALLOW, ASK, BLOCK, Severity
 from safetyd.core.policy import Policy
-from safetyd.core.simulation.grant_trial import (
+from safetyd.core.simulation import trials
+from safetyd.core.simulation.trials import (
     EndState,
     GrantCoverage,
     GrantTrial,
     PastRequest,
+    TrialStep,
     counted,
 )
 from tests.story import NOON, play, propose
@@ -76,3 +80,32 @@ def test_requests_are_counted_by_how_they_ended():
 
     assert found == GrantCoverage(approved=2, denied=1, unanswered=2, blocked=1)
     assert found.total == len(states)
+
+
+def step(text: str, *, ok: bool | None = None, number: int = 1, type_: str = "push") -> TrialStep:
+    proposal = Proposal(type=type_, id=f"p{number}", text=text)
+    return TrialStep(agent="code", proposal=proposal, digest=f"sha256:{text}{number}", ok=ok)
+
+
+def after(policy: Policy, *steps: TrialStep) -> Severity:
+    return trials.decided(policy, steps, NOON).decision
+
+
+def test_a_proposal_is_decided_as_if_nothing_had_happened():
+    assert after(CODING, step("main")) is ASK
+    assert after(CODING, step("", type_="read_file")) is ALLOW
+
+
+def test_what_came_before_counts():
+    once = Policy(profile="coding", safe_mode=SafeModeConfig(max_consecutive_errors=1))
+    write = step("x", type_="create_file", number=2)
+
+    assert after(once, step("x", ok=True, type_="create_file"), write) is ALLOW
+    assert after(once, step("x", ok=False, type_="create_file"), write) is BLOCK
+
+
+def test_an_outcome_of_what_was_not_allowed_counts_for_nothing():
+    once = Policy(profile="coding", safe_mode=SafeModeConfig(max_consecutive_errors=1))
+    write = step("x", type_="create_file", number=2)
+
+    assert after(once, step("main", ok=False), write) is ALLOW

@@ -6,21 +6,18 @@ from itertools import pairwise
 from typing import Final
 
 from safetyd.core.shell.programs import Program, Wraps
-from safetyd.core.shell.reading import HOLE
+from safetyd.core.shell.reading import HOLE, word_set
 from safetyd.core.shell.words import NAME, Flow, Word
 
 # Options that have no value, whatever program they are given to.
-_FLAGS: Final = frozenset(
-    {
-        *("--all", "--yes", "--force", "--verbose", "--quiet", "--recursive", "--delete", "--now"),
-        *("--debug", "--wait", "--atomic", "--prune", "--install", "--json", "--silent", "--stats"),
-        *("--volumes", "--purge", "--cascade", "--help", "--diff", "--clean", "--auto-approve"),
-        *("--assume-yes", "--non-interactive", "--stdout", "--version", "--list", "--archive"),
-        *("--compress", "--create-namespace", "--check", "--workspace", "--human-readable"),
-        *("--progress", "--partial", "--snapshot", "--remove-orphans", "--all-namespaces"),
-        *("--ignore-not-found", "--skip-final-snapshot", "--delete-excluded", "--checksum"),
-    }
-)
+_FLAGS: Final = word_set("""
+    --all --yes --force --verbose --quiet --recursive --delete --now --debug --wait --atomic
+    --prune --install --json --silent --stats --volumes --purge --cascade --help --diff --clean
+    --auto-approve --assume-yes --non-interactive --stdout --version --list --archive --compress
+    --create-namespace --check --workspace --human-readable --progress --partial --snapshot
+    --remove-orphans --all-namespaces --ignore-not-found --skip-final-snapshot --delete-excluded
+    --checksum
+""")
 _NEGATED: Final = "--no-"
 # What takes an option back: `--no-dry-run`, `--skip-help`, `APT::Get::Simulate=false`.
 _TAKES_BACK: Final = re.compile(r"--(?:loose[-_])?(?:no|skip|disable)[-_]?([\w-]+)").match
@@ -170,7 +167,8 @@ class Call:
         return [
             value
             for given, value in self.options
-            if value is not None and any(_means(given, name) for name in names)
+            if value is not None
+            and (given in names if given in self.program.valued else _any_means(given, names))
         ]
 
     @property
@@ -209,6 +207,10 @@ def _means(given: str, name: str) -> bool:
     return len(given) >= _ABBREVIATED and given.startswith("--") and name.startswith(given)
 
 
+def _any_means(given: str, names: Sequence[str]) -> bool:
+    return any(_means(given, name) for name in names)
+
+
 def _may_be_option(word: Word) -> bool:
     """Return True if a word may be an unknown option."""
     text = word.text
@@ -228,13 +230,9 @@ def _cut(word: Word, at: int, text: str) -> Word:
     return word._replace(text=text, inner=inner)
 
 
-def command_of(call: Call, wraps: Wraps) -> Sequence[Word]:
-    """Return the command among the words of a program that runs one."""
-    words = list(call.words)
-    if wraps.after:
-        texts = [word.text for word in words]
-        return words[texts.index(wraps.after) + 1 :] if wraps.after in texts else []
-    valued, at = call.program.valued, 0
+def after_options(words: Sequence[Word], valued: frozenset[str]) -> list[Word]:
+    """Return the words after the leading options and their values."""
+    at = 0
     while at < len(words):
         text = words[at].text
         if text == "--":
@@ -242,15 +240,17 @@ def command_of(call: Call, wraps: Wraps) -> Sequence[Word]:
             break
         if not text.startswith("-") or len(text) == 1:
             break
-        short = text if text.startswith("--") else text[:2]
-        at += 2 if text in valued or (short in valued and len(text) == 2) else 1  # noqa: PLR2004
-    skipped = 0
-    while skipped < wraps.skip and at < len(words):
-        at, skipped = at + 1, skipped + 1
-    return words[at:]
+        at += 2 if text in valued else 1
+    return list(words[at:])
 
 
-def own_call(call: Call, wraps: Wraps) -> Call:
-    """Return a call without the command that it runs, whose options are not its own."""
-    own = call.words[: len(call.words) - len(command_of(call, wraps))]
-    return Call(call.program, call.name, own, call.stdin)
+def split_command(call: Call, wraps: Wraps | None = None) -> tuple[Call, list[Word]]:
+    """Split a call into the program's own call and the command that it runs."""
+    if wraps is not None and wraps.after:
+        texts = [word.text for word in call.words]
+        at = texts.index(wraps.after) + 1 if wraps.after in texts else len(texts)
+        command = list(call.words[at:])
+    else:
+        command = after_options(call.words, call.program.valued)[wraps.skip if wraps else 0 :]
+    own = call.words[: len(call.words) - len(command)]
+    return Call(call.program, call.name, own, call.stdin), command

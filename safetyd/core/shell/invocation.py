@@ -6,13 +6,21 @@ from typing import Final, Protocol
 from safetyd.core.shell import places
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.code.secret_names import clear_key
-from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Finding, Touch
+from safetyd.core.shell.reading import HOLE, WHY, Access, Effect, Finding, Touch
 from safetyd.core.shell.scope import Command, Scope, Trace
-from safetyd.core.shell.words import COMMAND, KNOWN, NETWORK, PROJECT, Flow, Word, least_trusted
+from safetyd.core.shell.words import (
+    COMMAND,
+    KNOWN,
+    NETWORK,
+    NOTHING,
+    PROJECT,
+    UNKNOWN_TEXT,
+    Flow,
+    Word,
+    least_trusted,
+)
 
 MAX_NAME: Final = 60
-
-_UNKNOWN: Final = Flow(None, COMMAND)
 
 _NAMING: Final = frozenset({"ls", "find", "fd", "stat", "du", "wc", "tree", "git"})  # no contents
 _OUT: Final = frozenset({places.OUTSIDE, places.SYSTEM, places.HOME})
@@ -40,7 +48,7 @@ class Invocation:
         self.scope = scope
         self.runner = runner
         self.named = call.name  # with its verb, once that is known
-        self.output = _UNKNOWN
+        self.output = UNKNOWN_TEXT
         self._trace = trace
         self._said: str | None = None  # what findings share is made once
 
@@ -56,7 +64,7 @@ class Invocation:
     def found(  # noqa: PLR0913
         self,
         effect: Effect,
-        why: str,
+        why: str = "",
         *,
         type: str = "",  # noqa: A002 - it is the type of an action
         blocks: bool = False,
@@ -66,7 +74,7 @@ class Invocation:
         program: str = "",
         said: str | None = None,
     ) -> None:
-        """Say what this does."""
+        """Add a finding. `why` may be left out if the effect says it all."""
         command, trace = self.command, self._trace
         start, end = trace.span(command.start, command.end)
         if said is None:
@@ -76,7 +84,7 @@ class Invocation:
         trace.findings.append(
             Finding(
                 effect=effect,
-                why=why,
+                why=why or WHY[effect],
                 program=(program or self.named)[:MAX_NAME],
                 blocks=blocks,
                 type=type,
@@ -90,6 +98,9 @@ class Invocation:
                 said=said,
             )
         )
+
+    def found_help(self) -> None:
+        self.found(Effect.READ, "tells about itself")
 
     def find_keys(self) -> None:
         """Record a key or a password in clear text."""
@@ -115,6 +126,14 @@ class Invocation:
     def writes(self, word: Word, what: str = "writes") -> None:
         self.changes(word.text, Access.WRITE, what)
 
+    def saves(self, word: Word, flow: Flow, *, appends: bool = False) -> None:
+        """Record that a file is written, and what it contains then."""
+        where = self.scope.place(word.text)
+        before = self.scope.files.get(where.path) if appends else None
+        self.writes(word)
+        if where.kind != places.STREAM and word.fixed:
+            self.scope.files[where.path] = followed(before or NOTHING, flow)
+
     def changes(self, path: str, access: Access, what: str) -> None:
         """Say that a file is written, or deleted as a single one."""
         where = self.scope.place(path)
@@ -139,41 +158,6 @@ class Invocation:
             why = f"{what} {shown}, which lies outside the project"
             remedy = "with a path in the project"
             self.found(Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy, type="modify_config")
-
-    def code(self, code: Code, word: Word, way: str) -> None:
-        """Say what a piece of code in another language does."""
-        for effect, why in code.findings:
-            self.found(effect, f"runs code that {why}")
-        for touch in code.touches:
-            if touch.access is Access.READ:
-                self.reads(word._replace(text=touch.path))
-            elif touch.access is Access.WRITE:
-                self.changes(touch.path, Access.WRITE, "runs code that writes")
-            else:
-                self.removes(touch.path)
-        for text in code.shell:
-            self.runner.text(text, word._replace(inner=-1), self.scope, way, None)
-        for given in code.commands:
-            words = [word._replace(text=text, inner=-1, origin=COMMAND) for text in given]
-            self.runner.program(words, self.command, self.scope, way)
-
-    def removes(self, path: str) -> None:
-        """Say that code deletes a file or a folder."""
-        where = self.scope.place(path)
-        names = path.split("/")
-        made = not self.runner.listed("made_again").isdisjoint(names)
-        whole = not made and "." not in names[-1] and where.path not in self.scope.made
-        if where.kind == places.INSIDE and HOLE not in path and path.strip("./") and not whole:
-            self.found(
-                Effect.WORK, f"deletes {visible(path)}", touches=(Touch(where.path, Access.DELETE),)
-            )
-        elif where.kind == places.TEMPORARY:
-            self.found(Effect.WORK, f"deletes {visible(path)}")
-        else:
-            blocks = where.kind in {places.SYSTEM, places.HOME, places.DISK}
-            why = f"runs code that deletes {visible(path)}"
-            touches = (Touch(where.path, Access.DELETE),)
-            self.found(Effect.IRREVERSIBLE, why, blocks=blocks, touches=touches)
 
     def shell(self, word: Word, way: str, stdin: Flow | None = None) -> Flow:
         """Read a word as the text of a shell."""

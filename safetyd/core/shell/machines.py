@@ -46,6 +46,12 @@ def is_local(address: str) -> bool:
     return name in _LOCAL or name.endswith(".localhost") or bool(_LOOPBACK.fullmatch(name))
 
 
+def is_remote(word: Word) -> bool:
+    """Return True for `host:path`, `s3://bucket/key` and other addresses."""
+    before, colon, _ = word.text.partition(":")
+    return bool(colon) and "/" not in before
+
+
 def is_metadata(address: str) -> bool:
     """Say whether an address is the service that tells a machine in a cloud its keys."""
     return host(address) in _METADATA

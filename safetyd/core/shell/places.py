@@ -4,7 +4,7 @@ import posixpath
 import re
 from typing import Final, NamedTuple
 
-from safetyd.core.shell.reading import HOLE
+from safetyd.core.shell.reading import HOLE, word_set
 
 # Kinds of places.
 INSIDE: Final = "inside"  # the project
@@ -17,27 +17,21 @@ DISK: Final = "disk"
 SOCKET: Final = "socket"
 UNKNOWN: Final = "unknown"
 
-_STREAMS: Final = frozenset(
-    {
-        *("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero"),
-        *("/dev/random", "/dev/urandom", "/dev/full"),
-    }
-)
+_STREAMS: Final = word_set("""
+    /dev/null /dev/stdin /dev/stdout /dev/stderr /dev/tty /dev/zero /dev/random /dev/urandom
+    /dev/full
+""")
 _DISKS: Final = (
     *("/dev/sd", "/dev/hd", "/dev/vd", "/dev/xvd", "/dev/nvme", "/dev/mmcblk", "/dev/disk"),
     *("/dev/dm-", "/dev/mapper/", "/dev/md", "/dev/loop", "/dev/mem", "/dev/kmem", "/dev/port"),
     *("/dev/block/", "/dev/rdisk"),
 )
 _TEMPORARY: Final = ("/tmp/", "/var/tmp/", "/private/tmp/", "/dev/shm/")  # noqa: S108 - where it leads
-_SYSTEM: Final = frozenset(
-    {
-        *("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/mnt"),
-        *("/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/usr", "/usr/bin"),
-        *("/usr/lib", "/usr/local", "/usr/local/bin", "/usr/sbin", "/usr/share", "/var"),
-        *("/var/lib", "/var/log", "/Applications", "/Library", "/System", "/Users", "/private"),
-        *("/nix", "/snap", "/media"),
-    }
-)
+_SYSTEM: Final = word_set("""
+    / /bin /boot /dev /etc /home /lib /lib32 /lib64 /mnt /opt /proc /root /run /sbin /srv /sys
+    /usr /usr/bin /usr/lib /usr/local /usr/local/bin /usr/sbin /usr/share /var /var/lib /var/log
+    /Applications /Library /System /Users /private /nix /snap /media
+""")
 _PROGRAMS: Final = (
     *("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/usr/local/sbin/"),
     *("/opt/homebrew/bin/", "/usr/games/", "/snap/bin/", "~/.local/bin/", "~/.cargo/bin/"),

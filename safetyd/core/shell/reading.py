@@ -2,7 +2,7 @@
 
 import enum
 import re
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -10,12 +10,24 @@ from safetyd.core.messages.proposal import Reversibility
 
 OWN_PROGRAM: Final = "safetyd"
 HOLE: Final = "\0"  # in a word: a stretch that nobody knows before it runs
+T = TypeVar("T")
+
 _holes = re.compile(f"{HOLE}+").sub
 
 
 def one_hole(text: str) -> str:
     """Return a text with one hole for several in a row."""
     return _holes(HOLE, text)
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text, for tables of names and options."""
+    return frozenset(text.split())
+
+
+def each(value: T, names: str) -> dict[str, T]:
+    """Return a table in which every word of `names` has the same value."""
+    return dict.fromkeys(names.split(), value)
 
 
 class Effect(enum.StrEnum):
@@ -37,6 +49,16 @@ class Effect(enum.StrEnum):
         self.rank = len(type(self).__members__)  # of those before it
 
 
+WHY: Final = {
+    Effect.READ: "only looks",
+    Effect.WORK: "works in the project",
+    Effect.UNKNOWN: "may do anything: the table does not know this use",
+    Effect.INSTALLS: "installs something new",
+    Effect.LEAVES: "leaves the machine",
+    Effect.IRREVERSIBLE: "cannot be taken back",
+    Effect.PRIVILEGED: "needs the rights of another user",
+    Effect.SECRETS: "shows secrets",
+}
 REVERSIBILITY: Final[dict[Effect, Reversibility]] = {
     Effect.READ: "read_only",
     Effect.WORK: "reversible",

@@ -6,36 +6,26 @@ from typing import Final
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Use, matches
-from safetyd.core.shell.reading import HOLE, Access, Effect
+from safetyd.core.shell.reading import HOLE, Access, Effect, each
 from safetyd.core.shell.words import (
     COMMAND,
     DECODED,
+    DOWNLOADED,
     KNOWN,
     NAME,
     NETWORK,
+    UNKNOWN_TEXT,
     Flow,
     Word,
     least_trusted,
 )
 
-WHY: Final = {
-    Effect.READ: "only looks",
-    Effect.WORK: "works in the project",
-    Effect.UNKNOWN: "may do anything: the table does not know this use",
-    Effect.INSTALLS: "installs something new",
-    Effect.LEAVES: "leaves the machine",
-    Effect.IRREVERSIBLE: "cannot be taken back",
-    Effect.PRIVILEGED: "needs the rights of another user",
-    Effect.SECRETS: "shows secrets",
-}
-
-_UNKNOWN: Final = Flow(None, COMMAND)
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _UNREAD: Final = (".jsx", ".tsx", ".vue", ".svelte")  # languages that nobody reads here
 RUN_BY: Final = {  # the interpreter of a script, by its suffix
     ".py": "python",
     ".rb": "ruby",
-    **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts"), "node"),
+    **each("node", ".js .mjs .cjs .ts .mts"),
 }
 
 
@@ -43,7 +33,7 @@ def apply(inv: Invocation) -> None:
     """Say what the row of a program finds."""
     call, row = inv.call, inv.call.program.row
     if call.asks_help or _asks_help(call):
-        inv.found(Effect.READ, "tells about itself")
+        inv.found_help()
         return
     use = _use(call)
     verbs = len(use.words) if use else 0
@@ -56,7 +46,7 @@ def apply(inv: Invocation) -> None:
     verb_said = use.verb if use else None
     inv.found(
         effect,
-        (verb_said.why if verb_said else "") or row.why or WHY[effect],
+        (verb_said.why if verb_said else "") or row.why,
         type=(verb_said.type if verb_said else "") or row.type,
         blocks=verb_said.blocks if verb_said else row.blocks,
         remedy=(verb_said.remedy if verb_said else "") or row.remedy,
@@ -168,13 +158,13 @@ def load(inv: Invocation, word: Word, way: str) -> None:
         word = word._replace(text=file, globs=globs)
     _, equals, path = word.text.rpartition("=")
     if equals and path[:1] in {"/", "~", "."}:  # `name=path`
-        word = word._replace(text=path, inner=-1)
+        word = word.with_text(path)
     source = inv.source(word)
     by = RUN_BY.get(word.text[word.text.rfind(".") :])
     if _ADDRESS.match(word.text):
         inv.unseen(NETWORK, "a file")
     elif by and source is not None and source.text is not None:
-        inv.runner.program([word._replace(text=by, inner=-1), word], inv.command, inv.scope, way)
+        inv.runner.program([word.with_text(by), word], inv.command, inv.scope, way)
     elif source is not None and source.text is not None and word.text.endswith(_UNREAD):
         inv.found(Effect.WORK, f"runs {visible(word.text)}, which it wrote into the project")
     else:
@@ -193,18 +183,18 @@ def _runs_elsewhere(inv: Invocation, verbs: int) -> None:
 def printed(inv: Invocation) -> Flow:
     """Return what a program prints, by its row."""
     if inv.stdin is None and not inv.scope.files and not inv.call.program.row.output:
-        return _UNKNOWN
+        return UNKNOWN_TEXT
     return _printed(inv)
 
 
 def _printed(inv: Invocation) -> Flow:
     call, row = inv.call, inv.call.program.row
-    given, files = inv.stdin, inv.scope.files
-    held = [files.get(inv.scope.place(word.text).path) for word in call.arguments if files]
+    given, scope = inv.stdin, inv.scope
+    held = [scope.held(word.text) for word in call.arguments if scope.files]
     flows = [flow for flow in (given, *held) if flow is not None]
     origins = [COMMAND, *(flow.origin for flow in flows)]
     if row.output == "network":
-        return Flow(None, NETWORK)
+        return DOWNLOADED
     if row.output == "decoded":
         return Flow(None, least_trusted([DECODED, *origins]))
     if row.output == "text":

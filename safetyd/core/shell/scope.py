@@ -8,8 +8,8 @@ from tree_sitter import Node
 
 from safetyd.core.shell.places import Place, Project, place
 from safetyd.core.shell.reading import Blank, Finding
-from safetyd.core.shell.tree.syntax import Unreadable
-from safetyd.core.shell.words import COMMAND, Flow, Word
+from safetyd.core.shell.tree.syntax import Unreadable, text_of
+from safetyd.core.shell.words import COMMAND, UNKNOWN_TEXT, Flow, Word
 
 POSITIONAL: Final = frozenset({*"123456789", "@", "*"})  # words that a function was given
 MAX_DEPTH: Final = 12
@@ -99,7 +99,7 @@ class Scope:
         finally:
             for name, value in before.items():
                 if self.variables.get(name) is not during[name]:
-                    self.variables[name] = Flow(None, COMMAND)  # the command changed it
+                    self.variables[name] = UNKNOWN_TEXT  # the command changed it
                 elif value is None:
                     del self.variables[name]
                 else:
@@ -109,7 +109,7 @@ class Scope:
         """Forget what a statement made, as it may have failed, and keep what goes on behind it."""
         self.made = made
         if background is not None:
-            self.started |= {(background.text or b"").decode("utf-8", "replace")}
+            self.started |= {text_of(background)}
 
     def take_over(self, inner: "Scope") -> None:
         """Take over what a function leaves behind.
@@ -124,6 +124,10 @@ class Scope:
 
     def place(self, word: str) -> Place:
         return place(word, self.cwd, self.project)
+
+    def held(self, path: str) -> Flow | None:
+        """Return what the command wrote into a file, if it did."""
+        return self.files.get(self.place(path).path)
 
 
 class Context(NamedTuple):

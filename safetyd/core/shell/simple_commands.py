@@ -7,18 +7,28 @@ from typing import Final
 from tree_sitter import Node
 
 from safetyd.core.shell import places, rows, shape
-from safetyd.core.shell.calls import Call, command_of, own_call
+from safetyd.core.shell.calls import Call, split_command
 from safetyd.core.shell.code.secret_names import is_key, shows_names_only
-from safetyd.core.shell.invocation import Invocation, followed, visible
+from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
-from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect
+from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect, word_set
 from safetyd.core.shell.scope import POSITIONAL, Command, Scope, Trace, Trap
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.tree.assignments import forget_read
 from safetyd.core.shell.tree.recursion import forks_itself
 from safetyd.core.shell.tree.syntax import Unreadable, counts_by_running
 from safetyd.core.shell.unknown_options import find_unknown_options, printed
-from safetyd.core.shell.words import COMMAND, KNOWN, NOTHING, PROJECT, Flow, Word
+from safetyd.core.shell.words import (
+    COMMAND,
+    DOWNLOADED,
+    KNOWN,
+    NOTHING,
+    PROJECT,
+    UNKNOWN_TEXT,
+    Flow,
+    Word,
+    as_one,
+)
 
 Reader = Callable[[Invocation], None]
 
@@ -28,12 +38,10 @@ _TRAP: Final = "trap"
 _OWN: Final = "SAFETYD_"
 _SWITCH: Final = "AI_COMPANY_ENABLED"
 # Builtins to which a word may be a variable with a subscript, or arithmetic.
-_COUNTING: Final = frozenset(
-    {
-        *("let", "test", "[", "read", "unset", "printf", "declare", "local", "typeset", "export"),
-        *("readonly", "mapfile", "readarray", "getopts", "wait", "shift", "exit", "return"),
-    }
-)
+_COUNTING: Final = word_set("""
+    let test [ read unset printf declare local typeset export readonly mapfile readarray getopts
+    wait shift exit return
+""")
 _PARTS: Final = re.compile(r"[\s=:,]|-[BILF](?=[/~])")
 _NO_PROGRAM: Final = Program("", Row())
 _OF_FUNCTIONS: Final = tuple("123456789")
@@ -99,7 +107,7 @@ class Commands:
             whole = word._replace(start=start, end=end, inner=-1)
             self._traps.append(Trap(text, whole, scope, inner.variables.copy()))
         for name in POSITIONAL & inner.variables.keys():
-            inner.variables[name] = Flow(None, COMMAND)  # those of another shell
+            inner.variables[name] = UNKNOWN_TEXT  # those of another shell
         written = text.encode("utf-8", "replace")
         with self._trace.inside(way), self._trace.within(written, word.start, word.end, word.inner):
             flow = self._statements.read(text, inner, stdin)
@@ -155,7 +163,7 @@ class Commands:
                 stdin = Flow(None, redirect.target.origin)
             elif where.kind == places.SOCKET:
                 inv.found(Effect.LEAVES, "opens a connection to another machine")
-                stdin = Flow(None, "network")
+                stdin = DOWNLOADED
             else:
                 inside = where.kind == places.INSIDE
                 stdin = scope.files.get(where.path, Flow(None, PROJECT if inside else COMMAND))
@@ -170,13 +178,11 @@ class Commands:
                 continue
             if redirect.operator == ">&" and (target.text.isdecimal() or target.text == "-"):
                 continue
-            where = scope.place(target.text)
-            before = scope.files.get(where.path) if ">>" in redirect.operator else None
-            inv.writes(target)
             if redirect.descriptor in {"", "1", "&"}:
-                if where.kind != places.STREAM and target.fixed:
-                    scope.files[where.path] = followed(before or NOTHING, flow)
+                inv.saves(target, flow, appends=">>" in redirect.operator)
                 flow = NOTHING
+            else:
+                inv.writes(target)
         return flow
 
     def _assign(self, command: Command, scope: Scope) -> None:
@@ -233,7 +239,7 @@ class Commands:
             blocks = first.origin in {"network", "decoded"}
             why = "which program runs is not known before it runs"
             self._invocation(command, scope).found(Effect.UNKNOWN, why, blocks=blocks)
-            return Flow(None, COMMAND)
+            return UNKNOWN_TEXT
         if first.text in scope.functions:
             return self._function(first.text, command.words[1:], command.stdin, scope)
         name = places.program_name(first.text)
@@ -252,7 +258,7 @@ class Commands:
         row, found = program.row, len(self._trace.findings)
         inv.find_keys()
         if call.asks_help:
-            inv.found(Effect.READ, "tells about itself")
+            inv.found_help()
         elif row.reader:
             self._readers[row.reader](inv)
         elif row.wraps is not None:
@@ -264,9 +270,9 @@ class Commands:
 
     def _wrapped(self, wraps: Wraps, inv: Invocation) -> None:
         row = inv.call.program.row
-        inner = list(command_of(inv.call, wraps))
+        own, inner = split_command(inv.call, wraps)
         if row.effect is not None and (inner or not wraps.optional):
-            inv.found(row.effect, row.why or rows.WHY[row.effect], type=row.type, blocks=row.blocks)
+            inv.found(row.effect, row.why, type=row.type, blocks=row.blocks)
         for option, value in inv.call.options:
             if option in row.writes and value is not None:
                 inv.writes(value)
@@ -282,30 +288,26 @@ class Commands:
             inner = inner[1:]
         if inner:
             with inv.scope.assigned(given):
-                inv.output = self._inner(wraps, inner, inv)
+                inv.output = self._inner(wraps, own, inner, inv)
             return
         effect = row.bare or (Effect.READ if wraps.optional else Effect.UNKNOWN)
         if effect is Effect.SECRETS and shows_names_only(inv.scope.piped_to):
             effect = Effect.READ
         if row.effect is None or effect is not Effect.READ:
-            inv.found(effect, row.why or rows.WHY[effect])
+            inv.found(effect, row.why)
 
-    def _inner(self, wraps: Wraps, inner: list[Word], inv: Invocation) -> Flow:
+    def _inner(self, wraps: Wraps, own: Call, inner: list[Word], inv: Invocation) -> Flow:
         """Read the command that a program runs."""
         command, scope = inv.command, inv.scope
         if wraps.input:
             origin = COMMAND if inv.stdin is None else inv.stdin.origin or COMMAND
             inner.append(Word(HOLE, command.start, command.end, origin))
-        for folder in own_call(inv.call, wraps).values(*wraps.folder):
+        for folder in own.values(*wraps.folder):
             scope = scope.copy()
             scope.cwd = scope.place(folder.text).path if folder.fixed else None
         if not wraps.text:
             return self.program(inner, command, scope, inv.call.name)
-        if len(inner) == 1:
-            return inv.shell(inner[0], inv.call.name, inv.stdin)
-        text = " ".join(word.text for word in inner)
-        joined = Word(text, inner[0].start, inner[-1].end, COMMAND if HOLE in text else KNOWN)
-        return inv.shell(joined, inv.call.name, inv.stdin)
+        return inv.shell(as_one(inner), inv.call.name, inv.stdin)
 
     def _unknown(self, first: Word, name: str, command: Command, scope: Scope) -> Flow:
         inv = self._invocation(command, scope, name or first.text)
@@ -315,7 +317,7 @@ class Commands:
             return inv.output
         told = {word.text for word in command.words[1:]} <= {"--version", "--help"}
         if told and len(command.words) == 2:  # noqa: PLR2004 - the program and what it is asked
-            inv.found(Effect.READ, "tells about itself")
+            inv.found_help()
             return inv.output
         verb = next((w.text for w in command.words[1:] if not w.text.startswith("-")), "")
         if verb and verb.replace("-", "").replace(":", "").isalnum() and HOLE not in verb:
@@ -336,9 +338,9 @@ class Commands:
             self._entered.add(body.id)
             if forks_itself(name, body):
                 self._fork_bomb(name, body, scope)
-                return Flow(None, COMMAND)
+                return UNKNOWN_TEXT
         if entered > 1:
-            return Flow(None, COMMAND)
+            return UNKNOWN_TEXT
         inner = scope.copy()
         inner.entered = (*scope.entered, identity)
         if isinstance(body, str):
@@ -371,7 +373,7 @@ class Commands:
 def _hand_over(given: Sequence[Word], scope: Scope) -> None:
     """Give a function its words."""
     for number in _OF_FUNCTIONS:
-        scope.variables[number] = Flow(None, COMMAND)
+        scope.variables[number] = UNKNOWN_TEXT
     for number, word in zip(_OF_FUNCTIONS, given, strict=False):
         scope.variables[number] = Flow(word.text, word.origin)
     every = " ".join(word.text for word in given)

@@ -14,12 +14,13 @@ from safetyd.core.shell.tree import syntax
 from safetyd.core.shell.tree.arithmetic import as_commands
 from safetyd.core.shell.tree.assignments import Assigned, assignment
 from safetyd.core.shell.tree.redirections import opened
-from safetyd.core.shell.tree.syntax import REDIRECTS, SILENT, Unreadable
+from safetyd.core.shell.tree.syntax import REDIRECTS, SILENT, Unreadable, text_of
 from safetyd.core.shell.words import (
     COMMAND,
     KNOWN,
     LIST,
     NOTHING,
+    UNKNOWN_TEXT,
     Flow,
     Values,
     Word,
@@ -88,7 +89,7 @@ class Statements:
         return together(printed)
 
     def _statement(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
-        read = _KINDS.get(node.type)
+        read = self._KINDS.get(node.type)
         if read is None:
             what = node.type.replace("_", " ")
             raise Unreadable(f"cannot be read: it has a {what} where none belongs")
@@ -132,7 +133,7 @@ class Statements:
         return self._each(node.children, scope.copy(), stdin)
 
     def _test(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
-        if syntax.counts_by_running((node.text or b"").decode("utf-8", "replace")):
+        if syntax.counts_by_running(text_of(node)):
             raise Unreadable("cannot be read: it has a subscript that runs a command")
         run_inside(node, self._values(scope))
         return NOTHING
@@ -145,13 +146,13 @@ class Statements:
         """Read what is inside `$(...)` or `<(...)`; it runs in a shell of its own."""
         if node.type == "process_substitution":
             with self._trace.inside("<(...)"):
-                given = None if node.children[0].type == "<(" else Flow(None, COMMAND)
+                given = None if node.children[0].type == "<(" else UNKNOWN_TEXT
                 printed = self._each(node.children, scope.copy(), given)
             path = f"{_OPENED}{len(scope.files)}"
             scope.files[path] = printed
             return Flow(path, KNOWN)
         with self._trace.inside("$(...)"):
-            if node.children[0].type == "`" and b"\\" in (node.text or b""):
+            if node.children[0].type == "`" and "\\" in text_of(node):
                 return self._backticks(node, scope.copy())
             inner = [child for child in node.children if child.is_named]
             # `$(< file)` prints the file.
@@ -161,8 +162,7 @@ class Statements:
 
     def _backticks(self, node: Node, scope: Scope) -> Flow:
         """Read what is between backticks; what is escaped there is escaped once less inside."""
-        source = (node.text or b"").decode("utf-8", "replace")
-        text = _escaped_in_backticks(r"\1", source[1:-1])
+        text = _escaped_in_backticks(r"\1", text_of(node)[1:-1])
         with self._trace.within(text.encode(), node.start_byte, node.end_byte, -1):
             return self.read(text, scope)
 
@@ -207,7 +207,7 @@ class Statements:
                 continue
             if child.type == "case_item":
                 printed.append(self._case(child, scope, stdin))
-            elif child.type in _KINDS:
+            elif child.type in self._KINDS:
                 printed.append(self._statement(child, scope, stdin))
             else:
                 self._substitutions_of(child, scope)
@@ -229,7 +229,7 @@ class Statements:
         name, words, bodies = "", list[Word](), list[Node]()
         for child in node.children:
             if child.type == "variable_name" and not name:
-                name = (child.text or b"").decode()
+                name = text_of(child)
             elif child.type in {"do_group", "compound_statement"}:
                 bodies.append(child)
             elif child.is_named and child.type not in SILENT:
@@ -250,7 +250,7 @@ class Statements:
         syntax.check_apart(child for child in node.children if child.is_named)
         if body_.text is not None and body_.text[:2] in {b"[", b"[ "}:
             raise Unreadable("cannot be read: it defines a function without a body")
-        called = (name.text or b"").decode("utf-8", "replace")
+        called = text_of(name)
         scope.functions[called] = body_
         scope.called.discard(called)
         self.defined.setdefault(body_.id, Defined(called, body_, scope, self._trace.context))
@@ -273,8 +273,7 @@ class Statements:
             elif child.is_named:
                 words += expand(child, self._values(scope))
             else:
-                text = (child.text or b"").decode()
-                words.append(Word(text, child.start_byte, child.end_byte))
+                words.append(Word(text_of(child), child.start_byte, child.end_byte))
         self._trace.count()
         return self._run(Command(words, given, [], None, node.start_byte, node.end_byte), scope)
 
@@ -282,7 +281,7 @@ class Statements:
         inner = [c for c in node.children if c.type not in REDIRECTS and c.is_named]
         redirects = [c for c in node.children if c.type in REDIRECTS]
         hanging = [c for r in redirects if r.type == "heredoc_redirect" for c in r.children]
-        after = [child for child in hanging if child.type in _KINDS]
+        after = [child for child in hanging if child.type in self._KINDS]
         if not inner:
             flow = self._bare_redirects(redirects, node, scope, stdin)
         elif inner[0].type == "command":
@@ -373,28 +372,27 @@ class Statements:
         else:
             run_inside(node, self._values(scope))
 
-
-# How statements of each kind are read.
-_KINDS: Final[dict[str, Callable[[Statements, Node, Scope, Flow | None], Flow]]] = {
-    "c_style_for_statement": Statements._branches,  # noqa: SLF001
-    "case_statement": Statements._branches,  # noqa: SLF001
-    "command": Statements._simple,  # noqa: SLF001
-    "compound_statement": Statements._compound,  # noqa: SLF001
-    "declaration_command": Statements._declaration,  # noqa: SLF001
-    "do_group": Statements._inner,  # noqa: SLF001
-    "elif_clause": Statements._branches,  # noqa: SLF001
-    "else_clause": Statements._inner,  # noqa: SLF001
-    "for_statement": Statements._for,  # noqa: SLF001
-    "function_definition": Statements._define,  # noqa: SLF001
-    "if_statement": Statements._branches,  # noqa: SLF001
-    "list": Statements._list,  # noqa: SLF001
-    "negated_command": Statements._negated,  # noqa: SLF001
-    "pipeline": Statements._piped,  # noqa: SLF001
-    "redirected_statement": Statements._redirected,  # noqa: SLF001
-    "subshell": Statements._subshell,  # noqa: SLF001
-    "test_command": Statements._test,  # noqa: SLF001
-    "unset_command": Statements._declaration,  # noqa: SLF001
-    "variable_assignment": Statements._assignments_alone,  # noqa: SLF001
-    "variable_assignments": Statements._assignments_alone,  # noqa: SLF001
-    "while_statement": Statements._branches,  # noqa: SLF001
-}
+    # How statements of each kind are read.
+    _KINDS: Final[dict[str, Callable[["Statements", Node, Scope, Flow | None], Flow]]] = {
+        "c_style_for_statement": _branches,
+        "case_statement": _branches,
+        "command": _simple,
+        "compound_statement": _compound,
+        "declaration_command": _declaration,
+        "do_group": _inner,
+        "elif_clause": _branches,
+        "else_clause": _inner,
+        "for_statement": _for,
+        "function_definition": _define,
+        "if_statement": _branches,
+        "list": _list,
+        "negated_command": _negated,
+        "pipeline": _piped,
+        "redirected_statement": _redirected,
+        "subshell": _subshell,
+        "test_command": _test,
+        "unset_command": _declaration,
+        "variable_assignment": _assignments_alone,
+        "variable_assignments": _assignments_alone,
+        "while_statement": _branches,
+    }

@@ -5,7 +5,7 @@ from typing import Final
 
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation
-from safetyd.core.shell.reading import HOLE, Effect, Finding
+from safetyd.core.shell.reading import HOLE, Effect, Finding, word_set
 from safetyd.core.shell.words import LIST, NAME, VARIABLE, Flow
 
 # Readers of programs whose options write, delete or run, which their rows do not list.
@@ -13,13 +13,10 @@ _READERS: Final = frozenset({"awk", "git", "sed", "tar", "zip"})
 # Readers that read unknown words themselves, or hand their words on.
 _OTHERS: Final = frozenset({"find", "goals", "interpreter", "package_runner"})
 # Verbs of git of which no option writes, deletes or runs, or whose reader asks about such words.
-_HARMLESS: Final = frozenset(
-    {
-        *("add", "blame", "cat-file", "check-ignore", "checkout", "describe", "ls-files"),
-        *("ls-tree", "merge-base", "name-rev", "rev-list", "rev-parse", "show-ref", "status"),
-        *("stash", "switch", "restore"),
-    }
-)
+_HARMLESS: Final = word_set("""
+    add blame cat-file check-ignore checkout describe ls-files ls-tree merge-base name-rev
+    rev-list rev-parse show-ref status stash switch restore
+""")
 
 
 # Uses that print nothing but names which programs gave to things, by an option if there is one.

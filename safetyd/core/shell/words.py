@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from tree_sitter import Node
 
 from safetyd.core.shell.reading import HOLE
-from safetyd.core.shell.tree.syntax import Unreadable
+from safetyd.core.shell.tree.syntax import Unreadable, text_of
 
 MAX_BRACES: Final = 64  # words that one may stand for
 
@@ -62,6 +62,8 @@ class Flow(NamedTuple):
 
 
 NOTHING: Final = Flow("", KNOWN)
+UNKNOWN_TEXT: Final = Flow(None, COMMAND)
+DOWNLOADED: Final = Flow(None, NETWORK)
 
 
 def least_trusted(origins: Sequence[str]) -> str:
@@ -89,6 +91,10 @@ class Word(NamedTuple):
     globs: bool = False  # a pattern for names of files
     inner: int = -1  # where its text begins, if it stands there letter by letter
 
+    def with_text(self, text: str) -> "Word":
+        """Return a word with another text, which is not written in the command as it is."""
+        return self._replace(text=text, inner=-1)
+
     @property
     def known(self) -> bool:
         return HOLE not in self.text
@@ -97,6 +103,14 @@ class Word(NamedTuple):
     def fixed(self) -> bool:
         """Say whether it is these letters and nothing else."""
         return HOLE not in self.text and not self.globs
+
+
+def as_one(words: Sequence[Word]) -> Word:
+    """Join words into the text that `eval` or `ssh` passes to a shell."""
+    text = " ".join([word.text for word in words])
+    origin = least_trusted([word.origin for word in words])
+    inner = words[0].inner if len(words) == 1 else -1
+    return Word(text, words[0].start, words[-1].end, origin, inner=inner)
 
 
 class Piece(NamedTuple):
@@ -119,7 +133,7 @@ def expand(node: Node, values: Values) -> list[Word]:
     while node.type == "command_name" and node.child_count == 1:
         node = node.children[0]
     if not node.child_count and node.type in _LEAVES:
-        text, start = _text(node), node.start_byte
+        text, start = text_of(node), node.start_byte
         if text[0] == "'":
             inner = start + 1 if len(text) > len("''") else -1
             return [Word(text[1:-1], start, node.end_byte, quoted=True, inner=inner)]
@@ -194,12 +208,12 @@ def _pieces(node: Node, values: Values, *, quoted: bool) -> Iterator[Piece]:
     if kind in _QUOTED:
         yield from _quoted(node, values)
     elif kind in {"word", "number"} and not node.children:
-        yield from _bare(_one_line(_text(node)))
+        yield from _bare(_one_line(text_of(node)))
     elif kind in {"concatenation", "command_name", "word", "number"}:
         for child in node.children:
             yield from _pieces(child, values, quoted=quoted)
     elif kind == "simple_expansion":
-        yield _variable(_text(node)[1:], values, quoted=quoted)
+        yield _variable(text_of(node)[1:], values, quoted=quoted)
     elif kind == "expansion":
         yield _parameter(node, values, quoted=quoted)
     elif kind in _SUBSTITUTIONS:
@@ -207,14 +221,14 @@ def _pieces(node: Node, values: Values, *, quoted: bool) -> Iterator[Piece]:
     else:
         run_inside(node, values)
         literal = kind in _LITERAL
-        yield Piece(_text(node)) if literal else Piece(HOLE, origin=COMMAND)
+        yield Piece(text_of(node)) if literal else Piece(HOLE, origin=COMMAND)
 
 
 def _quoted(node: Node, values: Values) -> Iterator[Piece]:
     if node.type == "raw_string":
-        yield Piece(_text(node)[1:-1], quoted=True)
+        yield Piece(text_of(node)[1:-1], quoted=True)
     elif node.type == "ansi_c_string":
-        yield Piece(_ansi_escape(_unescaped, _text(node)[2:-1]), quoted=True)
+        yield Piece(_ansi_escape(_unescaped, text_of(node)[2:-1]), quoted=True)
     else:
         yield from _inside(node, values, _in_quotes_text)
 
@@ -227,7 +241,7 @@ def run_inside(node: Node, values: Values, *, overlooked: bool = False) -> None:
         elif child.children:
             run_inside(child, values, overlooked=overlooked)
         elif overlooked and child.is_named:
-            _literal(_text(child))
+            _literal(text_of(child))
 
 
 def _literal(text: str) -> str:
@@ -300,7 +314,7 @@ def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
 def _parameter(node: Node, values: Values, *, quoted: bool) -> Piece:
     """Return the value of `${...}`, if nothing is done with it that would have to be computed."""
     run_inside(node, values, overlooked=True)
-    inner = _text(node)[2:-1]
+    inner = text_of(node)[2:-1]
     if inner.isidentifier() or inner in {"@", "*"} or inner.isdecimal():
         return _variable(inner, values, quoted=quoted)
     if inner.endswith("[@]"):
@@ -362,7 +376,3 @@ def _innermost(text: str) -> tuple[int, int] | None:
                 return begin, at
             begin = -1
     return None
-
-
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")

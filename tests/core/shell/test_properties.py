@@ -44,7 +44,7 @@ WRAPPERS: Final = (
     *("COMMAND # rm -rf /", "COMMAND | cat", "COMMAND > out.txt", "COMMAND 2>&1", "time COMMAND"),
     *("COMMAND 2>/dev/null", "if COMMAND; then true; else false; fi", "env A=1 COMMAND"),
     *("A=1 COMMAND", "nice -n 5 COMMAND", "timeout 5 COMMAND", "nohup COMMAND &", "exec COMMAND"),
-    *("command COMMAND", "echo `COMMAND`", "sh <<'END'\nCOMMAND\nEND", "eval COMMAND"),
+    *("command COMMAND", "echo `COMMAND`", "sh <<'END'\nCOMMAND\nEND"),
     *("cat <<'END' | sh\nCOMMAND\nEND", "[[ -n x ]] && COMMAND"),
 )
 PLACES_FOR_TEXT: Final = (

@@ -9,33 +9,38 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from safetyd.core.shell.code.code_builder import CodeBuilder
-from safetyd.core.shell.reading import HOLE, Access, Code, Effect, one_hole
+from safetyd.core.shell.reading import HOLE, Access, Code, Effect, one_hole, word_set
 
 MAX_PARTS: Final = 200  # of an expression
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER: Final = re.compile(r"[0-9.][0-9A-Za-z.]*")
-_SIGNS: Final = (
-    *("**=", "|&", ">>", "&&", "||", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "^="),
-    *("++", "--", "!~", "**", "::"),
+_TOKEN: Final = re.compile(
+    r"""
+      \#[^\n]*|[^\S\n]+|\\\r?\n
+    | (?P<end>\n)
+    | (?P<string>"(?:[^"\\\n]|\\.)*+")
+    | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<number>[0-9.][0-9A-Za-z.]*)
+    | (?P<sign>\*\*=|\|&|>>|&&|\|\||[=!<>+*/%^-]=|\+\+|--|!~|\*\*|::|[]{}()[;,+*/%^!<>|?:~$=@&-])
+    """,
+    re.VERBOSE | re.DOTALL,
 )
-_SINGLE: Final = frozenset("{}()[];,+-*/%^!<>|?:~$=@&")
+_REGEX: Final = re.compile(
+    r"(?P<regex>/(?:[^/\\\n\[]|\\.|\[\^?+\]?+(?:[^]\\\n]|\\.)*+\])*+/)", re.DOTALL
+)
+_escape = re.compile(r"\\(.)", re.DOTALL).sub
 _ESCAPES: Final = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "\n": ""}
 _BEFORE_PATTERN: Final = frozenset(
     {"print", "printf", "return", "else", "do", "exit", "in", "case", "delete"}
 )
 _CONDITIONS: Final = frozenset({"if", "while", "for", "switch"})
-_OPERANDS: Final = frozenset({"]", "++", "--"})
-
 _REDIRECTIONS: Final = frozenset({">", ">>", "|", "|&"})
 _PRINTS: Final = frozenset({"print", "printf"})
 _PIPES: Final = frozenset({"|", "|&"})
 _ENDS: Final = frozenset({";", "}", "{", ")", "]", ",", "&&", "||", "==", "!=", "<=", ">=", "~"})
 _AFTER: Final = _ENDS | _REDIRECTIONS
-_BEGINS: Final = frozenset(
-    {";", "{", "}", "(", "[", ",", "&&", "||", "=", "==", "!=", "?", ":", "|", "|&", "return", "!"}
-    | {"print", "printf"}
-)
+_BEGINS: Final = word_set("""
+    ; { } ( [ , && || = == != ? : | |& return ! print printf
+""")
 _CONTINUES: Final = frozenset({",", "&&", "||", "{", "do", "else"})
 _ASSIGNS: Final = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "^=", "**=", "++", "--"})
 # With one of them in a program, a name may get another value than by an assignment.
@@ -204,83 +209,40 @@ class _Tokenizer:
 
     def __init__(self, program: str) -> None:
         self._text = program
-        self._at = 0
         self._open: list[int] = []
-        self._divides = False  # whether a slash would divide
         self.tokens: list[_Token] = []
         self.partners: dict[int, int] = {}
 
     def read(self) -> None:
-        while self._at < len(self._text):
-            self._one(self._text[self._at])
+        at, divides = 0, False  # whether a slash would divide
+        while at < len(self._text):
+            pattern = _TOKEN if divides or self._text[at] != "/" else _REGEX
+            found = pattern.match(self._text, at)
+            if found is None:
+                raise _Unreadable
+            at = found.end()
+            kind, text = found.lastgroup or "", found[0]
+            if kind == "sign":
+                divides = self._sign(text)
+            elif kind == "name":
+                divides = text not in _BEFORE_PATTERN
+            elif kind:
+                divides = kind != "end"
+            if kind == "string":
+                text = _escape(lambda found: _ESCAPES.get(found[1], HOLE), text[1:-1])
+            if kind:
+                self.tokens.append(_Token(kind, "" if kind == "regex" else text))
         if self._open:
             raise _Unreadable
 
-    def _one(self, char: str) -> None:
-        if char == "#":
-            end = self._text.find("\n", self._at)
-            self._at = len(self._text) if end < 0 else end
-        elif char == "\n":
-            self._add("end", char, 1, divides=False)
-        elif char.isspace() or self._text.startswith(("\\\n", "\\\r\n"), self._at):
-            self._at += 1 if char != "\\" else 2
-        elif char == '"':
-            self._string()
-        elif char == "/" and not self._divides:
-            self._regex()
-        elif found := _NAME.match(self._text, self._at):
-            name = found[0]
-            self._add("name", name, len(name), divides=name not in _BEFORE_PATTERN)
-        elif found := _NUMBER.match(self._text, self._at):
-            self._add("number", found[0], len(found[0]), divides=True)
-        else:
-            self._sign(char)
-
-    def _add(self, kind: str, text: str, length: int, *, divides: bool) -> None:
-        self.tokens.append(_Token(kind, text))
-        self._at += length
-        self._divides = divides
-
-    def _string(self) -> None:
-        parts: list[str] = []
-        at = self._at + 1
-        while (char := self._text[at : at + 1]) != '"':
-            if char in {"", "\n"}:
-                raise _Unreadable
-            if char == "\\":
-                at += 1
-                char = _ESCAPES.get(self._text[at : at + 1], HOLE)
-            parts.append(char)
-            at += 1
-        self._add("string", "".join(parts), at + 1 - self._at, divides=True)
-
-    def _regex(self) -> None:
-        at, opened = self._at + 1, 0  # where a set of letters began
-        while (char := self._text[at : at + 1]) != "/" or opened:
-            if char in {"", "\n"}:
-                raise _Unreadable
-            if char == "\\":
-                at += 1
-            elif char == "[" and not opened:
-                opened = at
-                at += self._text[at + 1 : at + 2] == "^"
-                at += self._text[at + 1 : at + 2] == "]"
-            elif char == "]":
-                opened = 0
-            at += 1
-        self._add("regex", "", at + 1 - self._at, divides=True)
-
-    def _sign(self, char: str) -> None:
-        sign = next((sign for sign in _SIGNS if self._text.startswith(sign, self._at)), char)
-        if sign == char and char not in _SINGLE:
-            raise _Unreadable
+    def _sign(self, sign: str) -> bool:
+        """Match brackets; return whether a slash after it would divide."""
         here = len(self.tokens)
-        divides = sign in _OPERANDS
         if sign in {"(", "[", "{"}:
             self._open.append(here)
         elif sign in {")", "]", "}"}:
-            divides = self._close(sign, here)
-        self._add("sign", sign, len(sign), divides=divides)
+            return self._close(sign, here)
+        return sign in {"++", "--"}
 
     def _close(self, sign: str, here: int) -> bool:
         """Return whether a slash after it would divide: not after a condition or a block."""

@@ -5,7 +5,7 @@ A name with its owner is looked up whole; the names of methods apply to any owne
 
 from typing import Final, NamedTuple
 
-from safetyd.core.shell.reading import Access, Effect
+from safetyd.core.shell.reading import Access, Effect, each
 
 
 class Does(NamedTuple):
@@ -45,20 +45,16 @@ _ENDS: Final = _finding(Effect.IRREVERSIBLE, "ends processes")
 _RIGHTS: Final = _finding(Effect.IRREVERSIBLE, "changes who may use a file")
 
 
-def _each(does: Does, names: str) -> dict[str, Does]:
-    return dict.fromkeys(names.split(), does)
-
-
 # Modules whose mention gives short names a meaning.
 RUNNING_MODULES: Final = frozenset({"child_process", "node:child_process"})
 FILE_MODULES: Final = frozenset(
     {"fs", "node:fs", "fs/promises", "node:fs/promises", "fs-extra", "graceful-fs"}
 )
 OTHER_MODULES: Final = {
-    **_each(RUNS_UNKNOWN, "execa shelljs cross-spawn zx node-pty npm-run"),
-    **_each(_HIDDEN, "vm node:vm vm2 worker_threads node:worker_threads module node:module"),
-    **_each(CONNECTS, "net node:net tls node:tls dgram node:dgram ws socket.io-client ssh2"),
-    **_each(_finding(Effect.UNKNOWN, "deletes files by a package"), "rimraf del"),
+    **each(RUNS_UNKNOWN, "execa shelljs cross-spawn zx node-pty npm-run"),
+    **each(_HIDDEN, "vm node:vm vm2 worker_threads node:worker_threads module node:module"),
+    **each(CONNECTS, "net node:net tls node:tls dgram node:dgram ws socket.io-client ssh2"),
+    **each(_finding(Effect.UNKNOWN, "deletes files by a package"), "rimraf del"),
 }
 
 # Beginnings of packages that are clients of services.
@@ -71,59 +67,59 @@ CLIENTS: Final = (
 
 # Names that have these meanings only where a module is mentioned.
 WITH_RUNNING: Final = {
-    **_each(_SHELL, "exec execSync"),
-    **_each(_WORDS, "spawn spawnSync execFile execFileSync"),
+    **each(_SHELL, "exec execSync"),
+    **each(_WORDS, "spawn spawnSync execFile execFileSync"),
     "fork": Does("script"),
 }
 WITH_FILES: Final = {
-    **_each(_DELETE, "rm unlink rmdir remove emptyDir emptyDirSync removeSync"),
-    **_each(_WRITE, "writeFile appendFile truncate outputFile createWriteStream writeJson"),
-    **_each(_WRITE_BOTH, "rename move moveSync"),
-    **_each(_WRITE_SECOND, "copyFile cp symlink link copy copySync"),
-    **_each(_RIGHTS, "chmod chown lchown"),
+    **each(_DELETE, "rm unlink rmdir remove emptyDir emptyDirSync removeSync"),
+    **each(_WRITE, "writeFile appendFile truncate outputFile createWriteStream writeJson"),
+    **each(_WRITE_BOTH, "rename move moveSync"),
+    **each(_WRITE_SECOND, "copyFile cp symlink link copy copySync"),
+    **each(_RIGHTS, "chmod chown lchown"),
     "open": _OPEN,
 }
 
 METHODS: Final = {
-    **_each(_SHELL, "execSync"),
-    **_each(_WORDS, "spawnSync execFile execFileSync"),
-    **_each(_DELETE, "rmSync unlinkSync rmdirSync"),
-    **_each(_WRITE, "writeFileSync appendFileSync truncateSync createWriteStream"),
-    **_each(_WRITE_BOTH, "renameSync"),
-    **_each(_WRITE_SECOND, "copyFileSync cpSync symlinkSync linkSync"),
-    **_each(_READ, "readFileSync readFile createReadStream readdirSync"),
-    **_each(_RIGHTS, "chmodSync chownSync"),
-    **_each(_PORT, "listen"),
-    **_each(_HIDDEN, "constructor runInThisContext runInNewContext runInContext _load dlopen"),
-    **_each(_HIDDEN, "createRequire compileFunction __proto__"),
+    **each(_SHELL, "execSync"),
+    **each(_WORDS, "spawnSync execFile execFileSync"),
+    **each(_DELETE, "rmSync unlinkSync rmdirSync"),
+    **each(_WRITE, "writeFileSync appendFileSync truncateSync createWriteStream"),
+    **each(_WRITE_BOTH, "renameSync"),
+    **each(_WRITE_SECOND, "copyFileSync cpSync symlinkSync linkSync"),
+    **each(_READ, "readFileSync readFile createReadStream readdirSync"),
+    **each(_RIGHTS, "chmodSync chownSync"),
+    **each(_PORT, "listen"),
+    **each(_HIDDEN, "constructor runInThisContext runInNewContext runInContext _load dlopen"),
+    **each(_HIDDEN, "createRequire compileFunction __proto__"),
     "openSync": _OPEN,
     "require": _REQUIRE,
 }
 
 NAMES: Final = {
-    **_each(_CODE, "eval Function"),
-    **_each(Does("timer"), "setTimeout setInterval setImmediate"),
-    **_each(Does("fetch"), "fetch http.request https.request"),
-    **_each(SENDS, "axios axios.post axios.put axios.patch axios.delete axios.request"),
-    **_each(SENDS, "got.post got.put got.patch got.delete navigator.sendBeacon"),
-    **_each(CONNECTS, "net.connect net.createConnection tls.connect dgram.createSocket"),
-    **_each(CONNECTS, "WebSocket EventSource XMLHttpRequest Deno.connect Deno.connectTls"),
-    **_each(CONNECTS, "Bun.connect Bun.udpSocket"),
-    **_each(_PORT, "Deno.serve Deno.listen Bun.serve Bun.listen"),
-    **_each(_HIDDEN, "Reflect.get Reflect.apply Reflect.construct process.binding Worker"),
-    **_each(_HIDDEN, "vm.Script Module.wrap process.getBuiltinModule Deno.dlopen"),
-    **_each(_ENDS, "process.kill Deno.kill"),
-    **_each(_WORDS, "Bun.spawn Bun.spawnSync Deno.run"),
-    **_each(Does("deno"), "Deno.Command"),
-    **_each(_WRITE, "Bun.write Deno.writeTextFile Deno.writeTextFileSync Deno.writeFile"),
-    **_each(_WRITE, "Deno.writeFileSync Deno.truncate Deno.create Deno.createSync"),
-    **_each(_DELETE, "Deno.remove Deno.removeSync"),
-    **_each(_WRITE_BOTH, "Deno.rename Deno.renameSync"),
-    **_each(_WRITE_SECOND, "Deno.copyFile Deno.copyFileSync Deno.symlink Deno.link"),
-    **_each(_READ, "Deno.readTextFile Deno.readTextFileSync Deno.readFile Bun.file"),
-    **_each(_RIGHTS, "Deno.chmod Deno.chown"),
-    **_each(ENVIRONMENT, "Deno.env.toObject"),
-    **_each(Does("variable"), "Deno.env.get"),
+    **each(_CODE, "eval Function"),
+    **each(Does("timer"), "setTimeout setInterval setImmediate"),
+    **each(Does("fetch"), "fetch http.request https.request"),
+    **each(SENDS, "axios axios.post axios.put axios.patch axios.delete axios.request"),
+    **each(SENDS, "got.post got.put got.patch got.delete navigator.sendBeacon"),
+    **each(CONNECTS, "net.connect net.createConnection tls.connect dgram.createSocket"),
+    **each(CONNECTS, "WebSocket EventSource XMLHttpRequest Deno.connect Deno.connectTls"),
+    **each(CONNECTS, "Bun.connect Bun.udpSocket"),
+    **each(_PORT, "Deno.serve Deno.listen Bun.serve Bun.listen"),
+    **each(_HIDDEN, "Reflect.get Reflect.apply Reflect.construct process.binding Worker"),
+    **each(_HIDDEN, "vm.Script Module.wrap process.getBuiltinModule Deno.dlopen"),
+    **each(_ENDS, "process.kill Deno.kill"),
+    **each(_WORDS, "Bun.spawn Bun.spawnSync Deno.run"),
+    **each(Does("deno"), "Deno.Command"),
+    **each(_WRITE, "Bun.write Deno.writeTextFile Deno.writeTextFileSync Deno.writeFile"),
+    **each(_WRITE, "Deno.writeFileSync Deno.truncate Deno.create Deno.createSync"),
+    **each(_DELETE, "Deno.remove Deno.removeSync"),
+    **each(_WRITE_BOTH, "Deno.rename Deno.renameSync"),
+    **each(_WRITE_SECOND, "Deno.copyFile Deno.copyFileSync Deno.symlink Deno.link"),
+    **each(_READ, "Deno.readTextFile Deno.readTextFileSync Deno.readFile Bun.file"),
+    **each(_RIGHTS, "Deno.chmod Deno.chown"),
+    **each(ENVIRONMENT, "Deno.env.toObject"),
+    **each(Does("variable"), "Deno.env.get"),
     "import": _REQUIRE,
     "process": Does("object"),
 }

@@ -8,7 +8,7 @@ a string (`"$1[system('id')]"`), `(?{` begins code in a pattern, and `'` may bel
 import re
 from typing import Final
 
-from safetyd.core.shell.reading import HOLE, Code, Effect
+from safetyd.core.shell.reading import HOLE, Code, Effect, each
 
 _VARIABLE: Final = r"\$(?:\d++|&|(?:_|F\[-?\d+\])(?![\w:']))(?![\[{]|->)"
 _STRING: Final = rf"""(?:'[^'\\\n{HOLE}]*'|"(?:[^"\\$@#`\n{HOLE}]|\\[nt]|{_VARIABLE})*")"""
@@ -41,7 +41,7 @@ def _all(statement: str) -> re.Pattern[str]:
 
 
 _HARMLESS: Final = {
-    **dict.fromkeys(("ruby", "php", "lua", "r", "julia"), _all(_STATEMENT)),
+    **each(_all(_STATEMENT), "ruby php lua r julia"),
     "perl": _all(f"{_STATEMENT}|{_SUBSTITUTION}"),
 }
 is_substitution = re.compile(_SUBSTITUTION).fullmatch

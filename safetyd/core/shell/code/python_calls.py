@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from safetyd.core.shell.reading import Access, Effect
+from safetyd.core.shell.reading import Access, Effect, each
 
 _READ, _WRITE, _DELETE = Access.READ, Access.WRITE, Access.DELETE
 
@@ -17,22 +17,16 @@ _FILE_READ: Final[tuple[FileParameter, ...]] = ((0, "path", _READ),)
 
 # Files that a function opens.
 FILES: Final[dict[str, tuple[FileParameter, ...]]] = {
-    **dict.fromkeys(
-        ("os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs"), _PATH_DELETED
-    ),
-    **dict.fromkeys(
-        (
-            *("os.mkdir", "os.makedirs", "os.chmod", "os.lchmod", "os.chown", "os.lchown"),
-            *("os.truncate", "os.utime", "os.mkfifo", "os.mknod", "shutil.chown"),
-            *("os.setxattr", "os.removexattr", "dbm.open", "tokenize.open"),
-        ),
+    **each(_PATH_DELETED, "os.remove os.unlink os.rmdir shutil.rmtree os.removedirs"),
+    **each(
         _PATH_WRITTEN,
+        """
+        os.mkdir os.makedirs os.chmod os.lchmod os.chown os.lchown os.truncate os.utime os.mkfifo
+        os.mknod shutil.chown os.setxattr os.removexattr dbm.open tokenize.open
+        """,
     ),
-    **dict.fromkeys(
-        ("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.copymode"),
-        _COPIES,
-    ),
-    **dict.fromkeys(("os.rename", "os.renames", "os.replace", "shutil.move"), _MOVES),
+    **each(_COPIES, "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.copymode"),
+    **each(_MOVES, "os.rename os.renames os.replace shutil.move"),
     **dict.fromkeys(
         [f"{module}.dir_util.remove_tree" for module in ("distutils", "setuptools._distutils")],
         ((0, "directory", _DELETE),),
@@ -53,10 +47,8 @@ FILES: Final[dict[str, tuple[FileParameter, ...]]] = {
         ],
         ((0, "self", _WRITE),),
     ),
-    **dict.fromkeys(("os.symlink", "os.link"), ((1, "dst", _WRITE),)),
-    **dict.fromkeys(
-        ("sqlite3.connect", "numpy.loadtxt", "pandas.read_csv", "pandas.read_json"), _FILE_READ
-    ),
+    **each(((1, "dst", _WRITE),), "os.symlink os.link"),
+    **each(_FILE_READ, "sqlite3.connect numpy.loadtxt pandas.read_csv pandas.read_json"),
     "shutil.make_archive": ((0, "base_name", _WRITE),),
     "shutil.unpack_archive": ((0, "filename", _READ), (1, "extract_dir", _WRITE)),
     "urllib.request.urlretrieve": ((1, "filename", _WRITE),),
@@ -66,27 +58,21 @@ FILES: Final[dict[str, tuple[FileParameter, ...]]] = {
 }
 # Functions like `open`: where the mode stands.
 OPENERS: Final[dict[str, Parameter]] = {
-    **dict.fromkeys(
-        (
-            *("open", "codecs.open", "gzip.open", "bz2.open", "lzma.open", "tarfile.open"),
-            *("zipfile.ZipFile", "tarfile.TarFile", "gzip.GzipFile", "aiofiles.open"),
-        ),
+    **each(
         (1, "mode"),
+        """
+        open codecs.open gzip.open bz2.open lzma.open tarfile.open zipfile.ZipFile tarfile.TarFile
+        gzip.GzipFile aiofiles.open
+        """,
     ),
     "os.open": (1, "flags"),
 }
 # Methods of paths: what happens to the path, and to what is given.
 METHODS: Final[dict[str, tuple[Access, tuple[FileParameter, ...]]]] = {
-    **dict.fromkeys(("unlink", "rmdir", "rmtree"), (_DELETE, ())),
-    **dict.fromkeys(
-        (
-            *("write_text", "write_bytes", "touch", "mkdir", "chmod", "lchmod"),
-            *("symlink_to", "hardlink_to"),
-        ),
-        (_WRITE, ()),
-    ),
-    **dict.fromkeys(("read_text", "read_bytes"), (_READ, ())),
-    **dict.fromkeys(("rename", "replace"), (_WRITE, ((0, "target", _WRITE),))),
+    **each((_DELETE, ()), "unlink rmdir rmtree"),
+    **each((_WRITE, ()), "write_text write_bytes touch mkdir chmod lchmod symlink_to hardlink_to"),
+    **each((_READ, ()), "read_text read_bytes"),
+    **each((_WRITE, ((0, "target", _WRITE),)), "rename replace"),
 }
 # Methods that write what is given as a name; objects of many libraries have them.
 SAVERS: Final = frozenset(
@@ -130,69 +116,66 @@ _CONNECTS: Final = "opens a connection to another machine"
 _OTHER_USER: Final = "acts as another user"
 
 FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
-    **dict.fromkeys(
-        (
-            *("pickle.load", "pickle.loads", "pickle.Unpickler", "marshal.load", "marshal.loads"),
-            *("dill.load", "dill.loads", "cloudpickle.load", "cloudpickle.loads", "shelve.open"),
-            *("joblib.load", "pandas.read_pickle", "jsonpickle.decode", "yaml.unsafe_load"),
-            *("cPickle.load", "cPickle.loads", "_pickle.load", "_pickle.loads"),
-        ),
+    **each(
         (Effect.UNKNOWN, _STORED_OBJECTS),
+        """
+        pickle.load pickle.loads pickle.Unpickler marshal.load marshal.loads dill.load dill.loads
+        cloudpickle.load cloudpickle.loads shelve.open joblib.load pandas.read_pickle
+        jsonpickle.decode yaml.unsafe_load cPickle.load cPickle.loads _pickle.load _pickle.loads
+        """,
     ),
-    **dict.fromkeys(
-        (
-            *("ctypes.CDLL", "ctypes.PyDLL", "ctypes.cdll.LoadLibrary", "ctypes.pydll.LoadLibrary"),
-            *("ctypes.memmove", "ctypes.memset", "ctypes.string_at", "ctypes.cast", "cffi.FFI"),
-            *("ctypes.CFUNCTYPE", "mmap.mmap"),
-        ),
+    **each(
         (Effect.UNKNOWN, _NATIVE),
+        """
+        ctypes.CDLL ctypes.PyDLL ctypes.cdll.LoadLibrary ctypes.pydll.LoadLibrary ctypes.memmove
+        ctypes.memset ctypes.string_at ctypes.cast cffi.FFI ctypes.CFUNCTYPE mmap.mmap
+        """,
     ),
-    **dict.fromkeys(
-        (
-            *("types.FunctionType", "types.CodeType", "code.InteractiveInterpreter"),
-            *("code.InteractiveConsole", "code.interact", "os.startfile"),
-            *("pydoc.locate", "pydoc.safeimport", "pkgutil.resolve_name"),
-        ),
+    **each(
         (Effect.UNKNOWN, _UNKNOWN_CODE),
+        """
+        types.FunctionType types.CodeType code.InteractiveInterpreter code.InteractiveConsole
+        code.interact os.startfile pydoc.locate pydoc.safeimport pkgutil.resolve_name
+        """,
     ),
-    **dict.fromkeys(("os.fork", "os.forkpty"), (Effect.UNKNOWN, "starts copies of itself")),
-    **dict.fromkeys(
-        (
-            *("os.killpg", "signal.pidfd_send_signal"),
-            *("psutil.Process().kill", "psutil.Process().terminate"),
-        ),
+    **each((Effect.UNKNOWN, "starts copies of itself"), "os.fork os.forkpty"),
+    **each(
         (Effect.IRREVERSIBLE, "ends processes"),
+        """
+        os.killpg signal.pidfd_send_signal psutil.Process().kill psutil.Process().terminate
+        """,
     ),
-    **dict.fromkeys(
-        (
-            *("os.setuid", "os.setgid", "os.seteuid", "os.setegid", "os.setreuid", "os.setregid"),
-            *("os.setresuid", "os.setresgid", "os.setgroups", "os.initgroups", "os.chroot"),
-        ),
+    **each(
         (Effect.PRIVILEGED, _OTHER_USER),
+        """
+        os.setuid os.setgid os.seteuid os.setegid os.setreuid os.setregid os.setresuid
+        os.setresgid os.setgroups os.initgroups os.chroot
+        """,
     ),
-    **dict.fromkeys(
-        ("keyring.get_password", "getpass.getpass"), (Effect.SECRETS, "asks for a password")
-    ),
-    **dict.fromkeys(
-        ("os.environ.items", "os.environ.values"),
+    **each((Effect.SECRETS, "asks for a password"), "keyring.get_password getpass.getpass"),
+    **each(
         (Effect.SECRETS, "shows every variable of the environment"),
+        """
+        os.environ.items os.environ.values
+        """,
     ),
-    **dict.fromkeys(
-        ("torch.hub.load", "torch.hub.load_state_dict_from_url"),
+    **each(
         (Effect.UNKNOWN, "runs code that it downloads"),
+        """
+        torch.hub.load torch.hub.load_state_dict_from_url
+        """,
     ),
     "ensurepip.bootstrap": (Effect.INSTALLS, "installs pip"),
 }
 # Whole modules, for what every call of theirs comes to.
 MODULES: Final[dict[str, tuple[Effect, str]]] = {
-    **dict.fromkeys(
-        (
-            *("smtplib", "aiosmtplib", "ftplib", "telnetlib", "nntplib", "imaplib", "poplib"),
-            *("paramiko", "fabric", "asyncssh", "pysftp", "scp", "xmlrpc.client"),
-            *("websockets", "websocket", "boto3", "botocore", "google.cloud", "azure.storage"),
-            *("slack_sdk", "twilio", "sendgrid", "stripe", "tweepy", "pymongo", "redis"),
-        ),
+    **each(
         (Effect.LEAVES, _CONNECTS),
+        """
+        smtplib aiosmtplib ftplib telnetlib nntplib imaplib poplib paramiko fabric asyncssh pysftp
+        scp xmlrpc.client websockets websocket boto3 botocore google.cloud azure.storage slack_sdk
+        twilio sendgrid stripe tweepy pymongo redis
+        """,
     ),
     "plumbum": (Effect.UNKNOWN, "runs programs that are not known before they run"),
 }

@@ -35,7 +35,7 @@ from safetyd.core.shell.code.python_values import (
     text,
 )
 from safetyd.core.shell.machines import is_local, scheme
-from safetyd.core.shell.reading import HOLE, Access, Effect
+from safetyd.core.shell.reading import HOLE, Access, Effect, each
 
 _UNKNOWN_CODE: Final = "runs code that is not known before it runs"
 _DOWNLOADED_CODE: Final = "runs code that it downloads"
@@ -88,23 +88,21 @@ class PythonEffects:
         self._builder = builder
         self._run_source = run_source
         self._special: dict[str, Callable[[Arguments], None]] = {
-            **dict.fromkeys(("exec", "eval"), self._source),
-            **dict.fromkeys(("timeit.timeit", "timeit.repeat", "timeit.Timer"), self._timed),
+            **each(self._source, "exec eval"),
+            **each(self._timed, "timeit.timeit timeit.repeat timeit.Timer"),
             **dict.fromkeys(
                 [f"{module}.{name}" for module in _PROFILERS for name in ("run", "runctx")],
                 lambda given: self._statement(given.of(0, "statement")),
             ),
-            **dict.fromkeys(("fileinput.input", "fileinput.FileInput"), self._edited),
+            **each(self._edited, "fileinput.input fileinput.FileInput"),
             "venv.create": self._environment,
             "venv.EnvBuilder": self._environment_builder,
             **dict.fromkeys(_IMPORTS, self._import),
-            **dict.fromkeys(("os.getenv", "os.environ.get", "os.environ.pop"), self._variable),
-            **dict.fromkeys(("pip.main", "pip._internal.main"), self._pip),
-            **dict.fromkeys(("operator.attrgetter", "operator.methodcaller"), self._getter),
-            **dict.fromkeys(
-                ("urllib.request.urlopen", "urllib.request.Request"), self._urllib_request
-            ),
-            **dict.fromkeys(("runpy.run_path", "execfile"), self._own_script),
+            **each(self._variable, "os.getenv os.environ.get os.environ.pop"),
+            **each(self._pip, "pip.main pip._internal.main"),
+            **each(self._getter, "operator.attrgetter operator.methodcaller"),
+            **each(self._urllib_request, "urllib.request.urlopen urllib.request.Request"),
+            **each(self._own_script, "runpy.run_path execfile"),
             "importlib.util.spec_from_file_location": lambda given: self._own_script(
                 Arguments(given.values[1:], given.keywords, given.more)
             ),

@@ -4,54 +4,37 @@ import re
 from typing import Final
 
 from safetyd.core.shell.code.sql_code import read_sql
-from safetyd.core.shell.reading import Effect
+from safetyd.core.shell.reading import Effect, word_set
 
 Found = tuple[Effect, str]
 
 # Modules that speak to services; what they only ask passes.
-_CLIENTS: Final = frozenset(
-    {
-        *("mlflow", "wandb", "huggingface_hub", "datasets", "transformers", "kaggle", "comet_ml"),
-        *("clearml", "neptune", "feast", "sagemaker", "kubernetes", "docker", "podman", "github"),
-        *("gitlab", "jenkins", "jenkinsapi", "jira", "atlassian", "notion_client"),
-        "googleapiclient",
-        *("google", "azure", "msgraph", "digitalocean", "cloudflare", "CloudFlare", "libcloud"),
-        *("openstack", "hvac", "consul", "etcd3", "pika", "kafka", "confluent_kafka", "nats"),
-        *("psycopg2", "psycopg", "asyncpg", "pymysql", "MySQLdb", "mysql", "mariadb", "sqlalchemy"),
-        *("pyodbc", "oracledb", "cx_Oracle", "snowflake", "clickhouse_connect"),
-        "clickhouse_driver",
-        *("elasticsearch", "opensearchpy", "influxdb", "influxdb_client", "cassandra", "neo4j"),
-        *("motor", "peewee", "pony", "tortoise", "supabase", "firebase_admin", "pinecone"),
-        *("qdrant_client", "weaviate", "chromadb", "pymilvus", "meilisearch", "algoliasearch"),
-        *("airflow", "prefect", "dagster", "ray", "discord", "telegram", "mastodon", "praw"),
-        *("shopify", "hubspot", "zenpy", "pagerduty", "datadog", "pyairtable", "gspread"),
-        *("s3fs", "gcsfs", "adlfs", "minio", "dropbox", "pyVmomi", "proxmoxer", "netmiko"),
-        "napalm",
-        *("pynetbox", "ldap3", "keycloak", "auth0", "okta", "argocd", "dvc", "sqlite3", "duckdb"),
-    }
-)
+_CLIENTS: Final = word_set("""
+    mlflow wandb huggingface_hub datasets transformers kaggle comet_ml clearml neptune feast
+    sagemaker kubernetes docker podman github gitlab jenkins jenkinsapi jira atlassian
+    notion_client googleapiclient google azure msgraph digitalocean cloudflare CloudFlare libcloud
+    openstack hvac consul etcd3 pika kafka confluent_kafka nats psycopg2 psycopg asyncpg pymysql
+    MySQLdb mysql mariadb sqlalchemy pyodbc oracledb cx_Oracle snowflake clickhouse_connect
+    clickhouse_driver elasticsearch opensearchpy influxdb influxdb_client cassandra neo4j motor
+    peewee pony tortoise supabase firebase_admin pinecone qdrant_client weaviate chromadb pymilvus
+    meilisearch algoliasearch airflow prefect dagster ray discord telegram mastodon praw shopify
+    hubspot zenpy pagerduty datadog pyairtable gspread s3fs gcsfs adlfs minio dropbox pyVmomi
+    proxmoxer netmiko napalm pynetbox ldap3 keycloak auth0 okta argocd dvc sqlite3 duckdb
+""")
 _LOCAL: Final = frozenset({"sqlite3", "duckdb"})  # a file of the project, or nothing but memory
-_CHANGING: Final = frozenset(
-    {
-        *("delete", "remove", "drop", "terminate", "destroy", "purge", "truncate", "flush", "wipe"),
-        *("flushall", "flushdb", "upload", "push", "publish", "send", "revoke", "deregister"),
-        *("unregister", "transition", "patch", "scale", "restart", "stop", "kill", "evict"),
-        "reset",
-        *("rollback", "cancel", "disable", "archive", "merge", "rm", "clear", "reboot", "shutdown"),
-        *("put", "post", "produce", "grant", "rename", "deploy", "invoke", "trigger"),
-    }
-)
+_CHANGING: Final = word_set("""
+    delete remove drop terminate destroy purge truncate flush wipe flushall flushdb upload push
+    publish send revoke deregister unregister transition patch scale restart stop kill evict reset
+    rollback cancel disable archive merge rm clear reboot shutdown put post produce grant rename
+    deploy invoke trigger
+""")
 # Methods that mean the same, whatever they are called on.
-_ALWAYS: Final = frozenset(
-    {
-        *("push_to_hub", "delete_object", "delete_objects", "delete_bucket", "terminate_instances"),
-        *("put_object", "upload_file", "upload_fileobj", "upload_folder", "drop_database"),
-        *("drop_collection", "delete_many", "flushall", "flushdb", "delete_repo"),
-        "delete_namespace",
-        *("delete_experiment", "delete_run", "drop_all", "delete_table", "delete_stack"),
-        "delete_index",
-    }
-)
+_ALWAYS: Final = word_set("""
+    push_to_hub delete_object delete_objects delete_bucket terminate_instances put_object
+    upload_file upload_fileobj upload_folder drop_database drop_collection delete_many flushall
+    flushdb delete_repo delete_namespace delete_experiment delete_run drop_all delete_table
+    delete_stack delete_index
+""")
 _QUERIES: Final = frozenset(
     {"execute", "executemany", "executescript", "exec_driver_sql", "command"}
 )

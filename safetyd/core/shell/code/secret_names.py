@@ -7,13 +7,13 @@ from typing import Final
 from tree_sitter import Node
 
 from safetyd.core.shell.machines import is_local
-from safetyd.core.shell.reading import HOLE
+from safetyd.core.shell.reading import HOLE, each, word_set
+from safetyd.core.shell.tree.syntax import text_of
 from safetyd.core.shell.words import Word
 
-_SECRET_WORDS: Final = frozenset(
-    {"SECRET", "SECRETS", "TOKEN", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "CREDENTIAL"}
-    | {"CREDENTIALS", "APIKEY", "PAT"}
-)
+_SECRET_WORDS: Final = word_set("""
+    SECRET SECRETS TOKEN PASSWORD PASSWD PASS PASSPHRASE CREDENTIAL CREDENTIALS APIKEY PAT
+""")
 _KEY_WORDS: Final = frozenset({"API", "ACCESS", "PRIVATE", "SIGNING", "ENCRYPTION", "SSH", "AUTH"})
 
 
@@ -37,8 +37,7 @@ _names_only = re.compile(
 
 def shows_names_only(stage: Node | None) -> bool:
     """Say whether a command that reads all variables shows no value that may be secret."""
-    text = (stage.text or b"").decode("utf-8", "replace") if stage is not None else ""
-    return bool(text) and _names_only(text) is not None
+    return stage is not None and _names_only(text_of(stage)) is not None
 
 
 # Keys by the form that their makers gave them.
@@ -54,24 +53,21 @@ _header = re.compile(
     r"|api-key|x-auth-token|x-vault-token|x-gitlab-token): *(\S{8,})",
     re.IGNORECASE,
 ).match
-_OPTIONS: Final = frozenset(
-    {
-        *("--password", "--passwd", "--pass", "--token", "--api-key", "--apikey", "--api-token"),
-        *("--secret", "--access-token", "--auth-token", "--authkey", "--auth-key", "--secret-key"),
-        *("--access-key", "--registration-token", "--client-secret", "--http-password"),
-        *("--ftp-password", "--proxy-password", "--db-password", "--admin-password"),
-    }
-)
+_OPTIONS: Final = word_set("""
+    --password --passwd --pass --token --api-key --apikey --api-token --secret --access-token
+    --auth-token --authkey --auth-key --secret-key --access-key --registration-token
+    --client-secret --http-password --ftp-password --proxy-password --db-password --admin-password
+""")
 # Short options with a password, by program; some take the value only in the same word.
 _SHORT: Final = {
-    **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mariadb"), ("-p", "")),
-    **dict.fromkeys(("redis-cli", "valkey-cli"), ("-a", " ")),
-    **dict.fromkeys(("mongosh", "mongo", "mongodump", "mongoexport", "cqlsh"), ("-p", " ")),
-    **dict.fromkeys(("docker", "podman", "helm", "skopeo", "buildah", "sqlcmd"), ("-p", " ")),
-    **dict.fromkeys(("ldapsearch", "ldapmodify", "ldapadd", "ldapdelete"), ("-w", " ")),
-    **dict.fromkeys(("sshpass",), ("-p", "")),
-    **dict.fromkeys(("openssl",), ("-k", " ")),
-    **dict.fromkeys(("codecov", "twine", "circleci"), ("-t", " ")),
+    **each(("-p", ""), "mysql mysqldump mysqladmin mariadb"),
+    **each(("-a", " "), "redis-cli valkey-cli"),
+    **each(("-p", " "), "mongosh mongo mongodump mongoexport cqlsh"),
+    **each(("-p", " "), "docker podman helm skopeo buildah sqlcmd"),
+    **each(("-w", " "), "ldapsearch ldapmodify ldapadd ldapdelete"),
+    **each(("-p", ""), "sshpass"),
+    **each(("-k", " "), "openssl"),
+    **each(("-t", " "), "codecov twine circleci"),
 }
 _ASKING: Final = frozenset({"curl", "wget", "http", "https"})
 _SHORTEST: Final = 6  # letters that hold a key

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from safetyd.core.shell.code.code_builder import CodeBuilder
-from safetyd.core.shell.reading import HOLE, Access, Effect
+from safetyd.core.shell.reading import HOLE, Access, Effect, word_set
 
 _PSQL_LOOKS: Final = re.compile(
     r"\\(d\w*[+S]*|l[+x]*|list|timing|x|conninfo|pset|a|t|H|f|C|T|echo|qecho|warn|q|z|sf\+?|sv\+?"
@@ -13,12 +13,11 @@ _PSQL_LOOKS: Final = re.compile(
 )
 _MYSQL: Final = frozenset({"mysql", "mariadb", "mycli"})
 _MYSQL_LOOKS: Final = frozenset("cgGhqrstuwWx?")
-_SQLITE_LOOKS: Final = frozenset(
-    {"tables", "schema", "headers", "header", "mode", "indexes", "indices", "databases", "width"}
-    | {"nullvalue", "separator", "timer", "echo", "show", "help", "quit", "exit", "print", "dump"}
-    | {"fullschema", "stats", "eqp", "explain", "bail", "limit", "prompt", "changes", "version"}
-    | {"timeout", "dbinfo", "sha3sum", "maxrows", "columns", "lint"}
-)
+_SQLITE_LOOKS: Final = word_set("""
+    tables schema headers header mode indexes indices databases width nullvalue separator timer
+    echo show help quit exit print dump fullschema stats eqp explain bail limit prompt changes
+    version timeout dbinfo sha3sum maxrows columns lint
+""")
 _SQLITE_WRITES: Final = frozenset({"output", "once", "save", "backup", "clone", "log", "open"})
 _BACKTICKS: Final = re.compile(r"`([^`]*)`?")
 _NOWHERE: Final = frozenset({"", "stdout", "stderr", "off", "on", "pstdout"})

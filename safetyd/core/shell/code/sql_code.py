@@ -10,7 +10,7 @@ from typing import Final
 from safetyd.core.shell.code.code_builder import CodeBuilder
 from safetyd.core.shell.code.sql_clients import read_client_command
 from safetyd.core.shell.code.sql_tokens import SqlToken, SqlTokenizer, UnreadableSql
-from safetyd.core.shell.reading import HOLE, Access, Code, Effect
+from safetyd.core.shell.reading import HOLE, Access, Code, Effect, each, word_set
 
 _UNREADABLE: Final = (Effect.UNKNOWN, "cannot be read")
 _ASKS: Final = frozenset({"SELECT", "VALUES", "TABLE", "WITH", "FROM", "SUMMARIZE", "("})
@@ -36,12 +36,9 @@ _CHANGES: Final = {
     "KILL": "ends other sessions",
 }
 _KINDS: Final = {"DROP": "drops", "CREATE": "creates", "ALTER": "changes"}
-_BESIDE: Final = frozenset(
-    {
-        *("MATERIALIZED", "OR", "REPLACE", "TEMP", "TEMPORARY", "UNIQUE", "IF", "EXISTS", "NOT"),
-        "FOREIGN",
-    }
-)
+_BESIDE: Final = word_set("""
+    MATERIALIZED OR REPLACE TEMP TEMPORARY UNIQUE IF EXISTS NOT FOREIGN
+""")
 _DROPS: Final = frozenset({"DROP", "TRUNCATE"})
 _OF_SERVER: Final = frozenset(
     {"GLOBAL", "PERSIST", "PERSIST_ONLY", "PASSWORD", "ROLE", "AUTHORIZATION", "SYSTEM"}
@@ -50,62 +47,51 @@ _PRAGMAS_ASKING: Final = frozenset(
     {"TABLE_INFO", "TABLE_XINFO", "TABLE_LIST", "INDEX_LIST", "INDEX_INFO", "INDEX_XINFO"}
     | {"FOREIGN_KEY_LIST", "FOREIGN_KEY_CHECK", "INTEGRITY_CHECK", "QUICK_CHECK"}
 )
-_PRAGMAS_OF_SESSION: Final = frozenset(
-    {
-        *("FOREIGN_KEYS", "BUSY_TIMEOUT", "CACHE_SIZE", "TEMP_STORE", "QUERY_ONLY"),
-        "CASE_SENSITIVE_LIKE",
-    }
-)
+_PRAGMAS_OF_SESSION: Final = word_set("""
+    FOREIGN_KEYS BUSY_TIMEOUT CACHE_SIZE TEMP_STORE QUERY_ONLY CASE_SENSITIVE_LIKE
+""")
 _PRAGMAS_ACTING: Final = frozenset(
     {"WAL_CHECKPOINT", "OPTIMIZE", "INCREMENTAL_VACUUM", "SHRINK_MEMORY"}
 )
 _FILES: Final = {
-    **dict.fromkeys(("PG_READ_FILE", "PG_READ_BINARY_FILE", "PG_LS_DIR"), Access.READ),
-    **dict.fromkeys(("PG_STAT_FILE", "LO_IMPORT", "LOAD_FILE", "READFILE"), Access.READ),
-    **dict.fromkeys(("READ_CSV", "READ_CSV_AUTO", "READ_PARQUET", "READ_JSON"), Access.READ),
-    **dict.fromkeys(("READ_TEXT", "READ_BLOB", "READ_JSON_AUTO", "GLOB"), Access.READ),
-    **dict.fromkeys(("WRITEFILE", "LO_EXPORT"), Access.WRITE),
+    **each(Access.READ, "PG_READ_FILE PG_READ_BINARY_FILE PG_LS_DIR"),
+    **each(Access.READ, "PG_STAT_FILE LO_IMPORT LOAD_FILE READFILE"),
+    **each(Access.READ, "READ_CSV READ_CSV_AUTO READ_PARQUET READ_JSON"),
+    **each(Access.READ, "READ_TEXT READ_BLOB READ_JSON_AUTO GLOB"),
+    **each(Access.WRITE, "WRITEFILE LO_EXPORT"),
 }
 _RUNS: Final = frozenset({"XP_CMDSHELL", "SYS_EXEC", "SYS_EVAL"})
 _ACTING: Final = {
-    **dict.fromkeys(
-        ("PG_TERMINATE_BACKEND", "PG_CANCEL_BACKEND"), (Effect.IRREVERSIBLE, "ends other sessions")
-    ),
-    **dict.fromkeys(
-        ("NEXTVAL", "SETVAL", "LO_UNLINK", "LO_CREATE", "LO_PUT", "LO_FROM_BYTEA"),
+    **each((Effect.IRREVERSIBLE, "ends other sessions"), "PG_TERMINATE_BACKEND PG_CANCEL_BACKEND"),
+    **each(
         (Effect.IRREVERSIBLE, "changes what a database holds"),
+        """
+        NEXTVAL SETVAL LO_UNLINK LO_CREATE LO_PUT LO_FROM_BYTEA
+        """,
     ),
-    **dict.fromkeys(
-        ("PG_RELOAD_CONF", "PG_ROTATE_LOGFILE", "PG_SWITCH_WAL", "PG_PROMOTE", "SET_CONFIG"),
+    **each(
         (Effect.PRIVILEGED, "changes settings or rights of the server"),
+        """
+        PG_RELOAD_CONF PG_ROTATE_LOGFILE PG_SWITCH_WAL PG_PROMOTE SET_CONFIG
+        """,
     ),
-    **dict.fromkeys(
-        (
-            "LOAD_EXTENSION",
-            "EDIT",
-            "EXECUTABLE",
-            "QUERY_TO_XML",
-            "SYSTEM",
-            "EVAL",
-            "FTS3_TOKENIZER",
-        ),
+    **each(
         (Effect.UNKNOWN, "runs what its text does not show"),
+        """
+        LOAD_EXTENSION EDIT EXECUTABLE QUERY_TO_XML SYSTEM EVAL FTS3_TOKENIZER
+        """,
     ),
-    **dict.fromkeys(
-        ("DBLINK", "DBLINK_EXEC", "DBLINK_CONNECT", "DBLINK_SEND_QUERY", "URL", "S3", "REMOTE"),
+    **each(
         (Effect.LEAVES, "opens a connection to another machine"),
+        """
+        DBLINK DBLINK_EXEC DBLINK_CONNECT DBLINK_SEND_QUERY URL S3 REMOTE
+        """,
     ),
-    **dict.fromkeys(
-        (
-            "OPENROWSET",
-            "OPENDATASOURCE",
-            "OPENQUERY",
-            "HTTP_GET",
-            "HTTP_POST",
-            "MYSQL",
-            "POSTGRESQL",
-        ),
+    **each(
         (Effect.LEAVES, "opens a connection to another machine"),
+        """
+        OPENROWSET OPENDATASOURCE OPENQUERY HTTP_GET HTTP_POST MYSQL POSTGRESQL
+        """,
     ),
 }
 _ACTING_PREFIXES: Final = ("PG_FILE_", "PG_CREATE_", "PG_DROP_", "PG_LOGICAL_", "PG_REPLICATION_")

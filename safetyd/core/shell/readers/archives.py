@@ -1,154 +1,95 @@
 """Archives: what is packed, and where it is unpacked."""
 
 import re
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from safetyd.core.shell import rows
+from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import DECODED, NOTHING, Flow, Word, least_trusted
 
-_VALUED: Final = "fbCTXIgHKLNVF"
-_LONG: Final = {
-    "--create": "c",
-    "--extract": "x",
-    "--get": "x",
-    "--list": "t",
-    "--append": "r",
-    "--update": "u",
-    "--catenate": "A",
-    "--concatenate": "A",
-    "--delete": "D",
-    "--diff": "d",
-    "--compare": "d",
-    "--file": "f",
-    "--directory": "C",
-    "--to-stdout": "O",
-    "--absolute-names": "P",
-    "--files-from": "T",
-    "--exclude-from": "X",
-    "--use-compress-program": "I",
-    "--info-script": "F",
-    "--new-volume-script": "F",
-    "--one-top-level": "C",
-    "--listed-incremental": "g",
-}
-_LONG_VALUED: Final = frozenset(
-    {
-        *("--file", "--directory", "--files-from", "--exclude-from", "--use-compress-program"),
-        *("--info-script", "--new-volume-script", "--listed-incremental", "--exclude", "--owner"),
-        *("--transform", "--xform", "--strip-components", "--group", "--mode", "--mtime"),
-        *("--to-command", "--checkpoint-action", "--rsh-command", "--rmt-command", "--format"),
-        *("--blocking-factor", "--record-size", "--label", "--starting-file", "--newer"),
-    }
-)
-_RUNS: Final = frozenset({"--to-command", "--rsh-command", "--rmt-command", "I", "F"})
+_CREATES: Final = ("-c", "--create", "-r", "--append", "-u", "--update", "-A", "--catenate")
+_CHANGES: Final = (*_CREATES, "--concatenate", "--delete")
+_ARCHIVE: Final = ("-f", "--file")
+_FLAGS: Final = frozenset({"--list", "--checkpoint"})  # not short for an option with a value
 _moves = re.compile(r"-\w*m\w*|--mov?e?").fullmatch  # letters may stand together
-
-
-class _Given(NamedTuple):
-    """What tar is told: its options with their values, by letter or long name, and the rest."""
-
-    options: list[tuple[str, Word | None]]
-    arguments: list[Word]
-
-    def has(self, *names: str) -> bool:
-        return any(name in names for name, _ in self.options)
-
-    def values(self, name: str) -> list[Word]:
-        return [value for each, value in self.options if each == name and value is not None]
 
 
 def read_tar(inv: Invocation) -> None:
     """Read `tar`: what it lists, packs or unpacks, and what its options run."""
-    given = _tar(inv)
-    _tar_options(inv, given)
-    inv.reads(*given.values("T"), *given.values("X"))
-    if given.has("x"):
-        _unpacked(inv, given)
-    elif given.has("c", "r", "u", "A", "D"):
-        inv.found(Effect.WORK, "packs files")
-        for word in given.values("f"):
-            inv.writes(word)
-        inv.reads(*given.arguments)
-        inv.output = rows.printed(inv)
-    elif given.has("t", "d"):
-        inv.found(Effect.READ, "looks into an archive")
-        inv.reads(*given.values("f"))
-    else:
-        inv.found(Effect.UNKNOWN, rows.WHY[Effect.UNKNOWN])
-
-
-def _tar(inv: Invocation) -> _Given:
-    given, words = _Given([], []), iter(inv.call.words)
-    for number, word in enumerate(words):
-        text = word.text
-        if number == 0 and text[:1] != "-":
-            for letter in text:  # the values stand behind all letters
-                given.options.append((letter, next(words, None) if letter in _VALUED else None))
-        elif text == "--":
-            given.arguments.extend(words)
-        elif text.startswith("--"):
-            given.options.append(_long(word, words))
-        elif text.startswith("-") and len(text) > 1:
-            given.options.extend(_short(word, words))
-        else:
-            given.arguments.append(word)
-    return given
-
-
-def _long(word: Word, words: Iterator[Word]) -> tuple[str, Word | None]:
-    name, equals, value = word.text.partition("=")
-    known = [each for each in (*_LONG, *_LONG_VALUED) if each.startswith(name)]
-    name = name if name in known or not known else known[0]
-    said = word._replace(text=value, inner=-1) if equals else None
-    if said is None and name in _LONG_VALUED:
-        said = next(words, None)
-    return _LONG.get(name, name), said
-
-
-def _short(word: Word, words: Iterator[Word]) -> Iterator[tuple[str, Word | None]]:
-    for at, letter in enumerate(word.text[1:], start=2):
-        if letter in _VALUED:
-            rest = word.text[at:]
-            yield letter, word._replace(text=rest, inner=-1) if rest else next(words, None)
-            return
-        yield letter, None
-
-
-def _tar_options(inv: Invocation, given: _Given) -> None:
-    for name, value in given.options:
-        if HOLE in name:
-            inv.found(Effect.UNKNOWN, "has options that are not known before it runs")
-        elif value is not None and name in _RUNS:
-            inv.shell(value, "tar")
-        elif value is not None and name == "--checkpoint-action":
-            action, _, command = value.text.partition("=")
-            if action.strip() == "exec" or HOLE in action:
-                inv.shell(value._replace(text=command, inner=-1), "tar --checkpoint-action")
-    for word in given.values("f"):
-        if ":" in word.text and not given.has("--force-local"):
-            inv.found(Effect.LEAVES, "uses an archive on another machine")
-    for word in given.values("g"):
-        inv.writes(word)
-    if given.has("--remove-files", "--recursive-unlink"):
+    words = list(_spelled_out(inv.call.words, inv.call.program.valued))
+    call = inv.call = Call(inv.call.program, inv.call.name, words, inv.stdin)
+    _tar_options(inv)
+    inv.reads(*call.values(*call.program.row.reads))
+    if any(HOLE in name for name, _ in call.options):
+        inv.found(Effect.UNKNOWN, "has options that are not known before it runs")
+        return
+    if call.has("--remove-files", "--recursive-unlink"):
         inv.found(Effect.IRREVERSIBLE, "deletes what it packs or replaces")
+    if call.has("-x", "--extract", "--get"):
+        _unpacked(inv)
+    elif call.has(*_CHANGES):
+        inv.found(Effect.WORK, "packs files")
+        for word in call.values(*_ARCHIVE):
+            inv.writes(word)
+        inv.reads(*call.arguments)
+        inv.output = rows.printed(inv)
+    elif call.has("-t", "--list", "-d", "--diff", "--compare"):
+        inv.found(Effect.READ, "looks into an archive")
+        inv.reads(*call.values(*_ARCHIVE))
+    else:
+        inv.found(Effect.UNKNOWN)
 
 
-def _unpacked(inv: Invocation, given: _Given) -> None:
-    archives = given.values("f")
+def _spelled_out(words: Sequence[Word], valued: frozenset[str]) -> Iterator[Word]:
+    """Yield the words of tar with `xf` as `-x -f` and long options in full."""
+    left = iter(words)
+    for number, word in enumerate(left):
+        name, equals, value = word.text.partition("=")
+        if number == 0 and word.text[:1] != "-":
+            for letter in word.text:  # their values follow all letters
+                yield word.with_text(f"-{letter}")
+                if f"-{letter}" in valued and (given := next(left, None)):
+                    yield given
+        elif name.startswith("--") and name != "--" and name not in valued | _FLAGS:
+            full = min((option for option in valued if option.startswith(name)), default=name)
+            yield word.with_text(f"{full}{equals}{value}")
+        else:
+            yield word
+
+
+def _tar_options(inv: Invocation) -> None:
+    call = inv.call
+    for value in call.values(*call.program.row.runs):
+        inv.shell(value, "tar")
+    for value in call.values("--checkpoint-action"):
+        action, _, command = value.text.partition("=")
+        if action.strip() == "exec" or HOLE in action:
+            inv.shell(value.with_text(command), "tar --checkpoint-action")
+    for word in call.values(*_ARCHIVE):
+        if ":" in word.text and not call.has("--force-local"):
+            inv.found(Effect.LEAVES, "uses an archive on another machine")
+    for word in call.values(*call.program.row.writes):
+        inv.writes(word)
+
+
+def _unpacked(inv: Invocation) -> None:
+    call = inv.call
+    archives = call.values(*_ARCHIVE)
     inv.reads(*archives)
-    if given.has("O", "--to-command"):
-        held = [inv.scope.files.get(inv.scope.place(word.text).path) for word in archives]
+    if call.has("-O", "--to-stdout", "--to-command"):
+        held = [inv.scope.held(word.text) for word in archives]
         flows = [flow for flow in (inv.stdin, *held) if flow is not None]
         inv.found(Effect.READ, "prints what an archive holds")
         inv.output = Flow(None, least_trusted([DECODED, *(flow.origin for flow in flows)]))
         return
     inv.found(Effect.WORK, "unpacks an archive")
-    if given.has("P"):
+    if call.has("-P", "--absolute-names"):
         inv.found(Effect.IRREVERSIBLE, "unpacks to wherever the archive says")
-    for word in given.values("C") or [inv.command.words[0]._replace(text=".", inner=-1)]:
+    folders = call.values("-C", "--directory", "--one-top-level")
+    for word in folders or [inv.command.words[0].with_text(".")]:
         inv.writes(word, "unpacks into")
     inv.output = NOTHING
 
@@ -171,7 +112,7 @@ def read_archiver(inv: Invocation) -> None:
     """Read `7z` and its kin: a verb, an archive, and files."""
     call, verb = inv.call, inv.call.verb
     inv.named = f"{call.name} {verb}".strip()
-    folders = [w._replace(text=w.text[2:], inner=-1) for w in call.words if w.text.startswith("-o")]
+    folders = [w.with_text(w.text[2:]) for w in call.words if w.text.startswith("-o")]
     if any(word.text.startswith("-sdel") for word in call.words):
         inv.found(Effect.IRREVERSIBLE, "deletes what it packs")
     if verb in {"l", "t", "i", "h", "b", ""}:
@@ -188,5 +129,5 @@ def read_archiver(inv: Invocation) -> None:
             inv.writes(word)
         inv.reads(*call.arguments[2:])
     else:
-        inv.found(Effect.UNKNOWN, rows.WHY[Effect.UNKNOWN])
+        inv.found(Effect.UNKNOWN)
     inv.output = Flow(None, DECODED)

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from safetyd.core.shell import places, rows
+from safetyd.core.shell import rows
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.machines import is_local
+from safetyd.core.shell.machines import is_local, is_remote
 from safetyd.core.shell.readers.deletions import delete
 from safetyd.core.shell.reading import Effect
-from safetyd.core.shell.words import NETWORK, NOTHING, Flow, Word
+from safetyd.core.shell.words import DOWNLOADED, NOTHING, Word
 
 _GROUPS: Final = {"aws": "s3", "gcloud": "storage"}
 _COPIES: Final = frozenset(
@@ -34,7 +34,7 @@ def read_bucket(inv: Invocation) -> None:
         return
     verb = words[0].text if words else ""
     if verb == "cat":
-        inv.output = Flow(None, NETWORK)
+        inv.output = DOWNLOADED
     if verb not in _COPIES or call.has_surely("--help"):
         return
     if any(call.has_surely(option) for option in _DRY):
@@ -47,9 +47,9 @@ def _copy(inv: Invocation, verb: str, words: list[Word]) -> None:
     call = inv.call
     target = words[-1] if len(words) > 1 else None
     sources = words[:-1] if target is not None else words
-    here = [word for word in sources if not _is_far(word)]
+    here = [word for word in sources if not is_remote(word)]
     remedy = "" if call.name == "gsutil" else "with `--dry-run`"
-    if call.name in _NO_SCHEME or (target is not None and _is_far(target)) or verb == "put":
+    if call.name in _NO_SCHEME or (target is not None and is_remote(target)) or verb == "put":
         where = visible(target.text) if target is not None else "another machine"
         inv.found(Effect.LEAVES, f"copies to {where}", remedy=remedy)
         inv.reads(*here)
@@ -61,26 +61,12 @@ def _copy(inv: Invocation, verb: str, words: list[Word]) -> None:
     if target is None:
         inv.found(Effect.WORK, "brings files from the cloud")
     elif target.text == "-":
-        inv.output = Flow(None, NETWORK)
+        inv.output = DOWNLOADED
     else:
-        _bring(inv, target)
+        inv.saves(target, DOWNLOADED)
         if verb in {"sync", "rsync", "mirror"} and _deletes(inv):
             delete(inv, target, recursive=True)
 
 
 def _deletes(inv: Invocation) -> bool:
     return inv.call.name == "rclone" or inv.call.has(*_DELETES)
-
-
-def _bring(inv: Invocation, target: Word) -> None:
-    """Write what came from the cloud, and remember that it did."""
-    inv.writes(target)
-    where = inv.scope.place(target.text)
-    if where.kind != places.STREAM and target.fixed:
-        inv.scope.files[where.path] = Flow(None, NETWORK)
-
-
-def _is_far(word: Word) -> bool:
-    """Say whether a word is `s3://bucket/key` or `remote:path`."""
-    before, colon, _ = word.text.partition(":")
-    return bool(colon) and "/" not in before

@@ -5,23 +5,20 @@ from typing import Final
 
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.reading import Access, Effect, Touch
-from safetyd.core.shell.words import COMMAND, Flow, Word
+from safetyd.core.shell.reading import Access, Effect, Touch, word_set
+from safetyd.core.shell.words import UNKNOWN_TEXT, Word
 
 _RUN: Final = frozenset({"run", "exec", "create"})
 _ENDS: Final = frozenset({"kill", "stop", "restart", "pause"})
 _GROUPS: Final = frozenset({"container", "compose"})
-_FLAGS: Final = frozenset(
-    {
-        *("--rm", "--init", "--privileged", "--read-only", "--detach", "--interactive", "--tty"),
-        *("--no-deps", "--build", "--service-ports", "--use-aliases", "--quiet-pull", "--quiet"),
-        *("--publish-all", "--oom-kill-disable", "--no-healthcheck", "--disable-content-trust"),
-        *("--sig-proxy", "--remove-orphans", "--no-TTY", "--no-tty", "--replace", "--latest"),
-        *("--tls", "--debug", "--tlsverify", "--all-resources", "--compatibility", "--dry-run"),
-        *("--verbose", "--no-ansi", "--help", "--version", "--no-hosts", "--no-hostname", "--rmi"),
-        *("--env-host", "--http-proxy", "--read-only-tmpfs", "--tls-verify", "--passwd"),
-    }
-)
+_FLAGS: Final = word_set("""
+    --rm --init --privileged --read-only --detach --interactive --tty --no-deps --build
+    --service-ports --use-aliases --quiet-pull --quiet --publish-all --oom-kill-disable
+    --no-healthcheck --disable-content-trust --sig-proxy --remove-orphans --no-TTY --no-tty
+    --replace --latest --tls --debug --tlsverify --all-resources --compatibility --dry-run
+    --verbose --no-ansi --help --version --no-hosts --no-hostname --rmi --env-host --http-proxy
+    --read-only-tmpfs --tls-verify --passwd
+""")
 _SHORT_FLAGS: Final = frozenset("ditPTq")
 _ELSEWHERE: Final = ("-H", "--host", "--context", "-c", "--url", "--connection", "-r", "--remote")
 _CACHES: Final = ("~/.m2", "~/.cache", "~/.npm", "~/.cargo", "~/.gradle", "~/go", "~/.ivy2")
@@ -56,7 +53,7 @@ def read_docker(inv: Invocation) -> None:
         if verb in _ENDS and not all(word.known for word in words):
             inv.found(Effect.IRREVERSIBLE, "ends containers that are not known before it runs")
         for word in inv.call.values("-o", "--output"):
-            inv.writes(word._replace(text=word.text.rpartition("dest=")[2], inner=-1))
+            inv.writes(word.with_text(word.text.rpartition("dest=")[2]))
 
 
 def _machine(inv: Invocation, options: Options) -> None:
@@ -77,11 +74,11 @@ def _options(words: Sequence[Word]) -> tuple[Options, list[Word]]:
         if word.text == "--":
             break
         if equals:
-            options.append((name, word._replace(text=value, inner=-1)))
+            options.append((name, word.with_text(value)))
         elif name in _FLAGS or (short and set(name[1:]) <= _SHORT_FLAGS):
             options.append((name, None))
         elif short and len(name) > 2 and not set(name[1:-1]) <= _SHORT_FLAGS:  # noqa: PLR2004
-            options.append((name[:2], word._replace(text=word.text[2:], inner=-1)))
+            options.append((name[:2], word.with_text(word.text[2:])))
         else:
             named = f"-{name[-1]}" if short else name
             options.append((named, left.pop(0) if left else None))
@@ -96,7 +93,7 @@ def _run(inv: Invocation, verb: str, words: Sequence[Word]) -> None:
     """Read the command inside, after what the container is given."""
     options, words = _options(words)
     if ("--help", None) in options:
-        inv.found(Effect.READ, "tells about itself")
+        inv.found_help()
         return
     inv.found(Effect.WORK, "runs a command in a container")
     _rights(inv, options)
@@ -119,7 +116,7 @@ def _run(inv: Invocation, verb: str, words: Sequence[Word]) -> None:
         way = f"{inv.call.name} {verb}"
         inv.output = inv.runner.program(inner, inv.command, scope, way)
     else:
-        inv.output = Flow(None, COMMAND)
+        inv.output = UNKNOWN_TEXT
 
 
 def _rights(inv: Invocation, options: Options) -> None:

@@ -6,20 +6,17 @@ from typing import Final
 from safetyd.core.shell import rows
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation
-from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.reading import HOLE, Effect, word_set
 from safetyd.core.shell.words import Word
 
 _runs_more = re.compile(
     r"\||@|(msl|ephemeral|url|https?|ftp|mvg|text|label|inline):", re.IGNORECASE
 ).match
 _format = re.compile(r"[A-Za-z0-9]{2,9}:").match
-_FLAGS: Final = frozenset(
-    {
-        *("-y", "-n", "-hide_banner", "-an", "-vn", "-sn", "-dn", "-nostdin", "-stats", "-nostats"),
-        *("-shortest", "-re", "-benchmark", "-copyts", "-ignore_unknown", "-h", "-version"),
-        *("-formats", "-codecs", "-encoders", "-decoders", "-filters", "-protocols", "-L"),
-    }
-)
+_FLAGS: Final = word_set("""
+    -y -n -hide_banner -an -vn -sn -dn -nostdin -stats -nostats -shortest -re -benchmark -copyts
+    -ignore_unknown -h -version -formats -codecs -encoders -decoders -filters -protocols -L
+""")
 _FILES: Final = frozenset({"-vstats_file", "-passlogfile", "-progress", "-dump_attachment"})
 _sets_tag = re.compile(r"-[\w:#*-]*[+^<-]?=").match
 _PUBLIC: Final = frozenset({"x509", "verify", "crl", "req", "s_client", "pkcs7", "ocsp", "ts"})
@@ -43,7 +40,7 @@ def read_picture(inv: Invocation) -> None:
 def _without_format(word: Word) -> Word:
     """Return the file that `png:file` names."""
     named = _format(word.text)
-    return word._replace(text=word.text[named.end() :], inner=-1) if named else word
+    return word.with_text(word.text[named.end() :]) if named else word
 
 
 def read_ffmpeg(inv: Invocation) -> None:

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from safetyd.core.shell import places, rows
+from safetyd.core.shell.calls import after_options
 from safetyd.core.shell.code.sql_code import read_sql, sql_type
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.machines import is_local
+from safetyd.core.shell.readers.deletions import run_code
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import KNOWN, NETWORK, PROJECT, Flow, Word
 
@@ -34,7 +36,7 @@ def read_sql_client(inv: Invocation) -> None:
     """Read a client for SQL: its options, its files, its further words, or its input."""
     call = inv.call
     if call.has_surely("--help") or call.has_surely("-?"):
-        inv.found(Effect.READ, "tells about itself")
+        inv.found_help()
         return
     name = call.program.name
     texts = call.values(*_TEXTS.get(name, ("-e", "--execute", "--init-command")))
@@ -89,7 +91,7 @@ def _statements(inv: Invocation, word: Word, *, scratch: bool = False) -> None:
         )
     if not code.findings:
         inv.found(Effect.READ, "asks a database", type=kind if kind == "db_read" else "")
-    inv.code(code._replace(findings=()), word, name)
+    run_code(inv, code._replace(findings=()), word, name)
 
 
 def _file(inv: Invocation, word: Word, database: Word | None) -> None:
@@ -167,7 +169,7 @@ def read_redis(inv: Invocation) -> None:
     call = inv.call
     for word in call.values("--rdb", "--functions-rdb"):
         inv.writes(word)
-    words = [word.text.lower() for word in _after(inv)]
+    words = [word.text.lower() for word in after_options(call.words, call.program.valued)]
     if call.has("--eval", "--pipe", "--cluster", "--cluster-mode", "-x", "-X"):
         inv.found(Effect.UNKNOWN, "runs what a file or its input holds", type="db_write")
     elif words:
@@ -196,16 +198,6 @@ def _redis(inv: Invocation, words: Sequence[str]) -> None:
         inv.found(Effect.PRIVILEGED, f"changes the server by {visible(verb)}", type="modify_config")
     else:
         inv.found(Effect.IRREVERSIBLE, f"changes a database by {visible(verb)}", type="db_write")
-
-
-def _after(inv: Invocation) -> list[Word]:
-    """Return the command behind the options of `redis-cli`."""
-    words, valued = list(inv.call.words), inv.call.program.valued
-    while words and words[0].text.startswith("-"):
-        word = words.pop(0)
-        if word.text in valued:
-            words = words[1:]
-    return words
 
 
 def read_database_tool(inv: Invocation) -> None:

@@ -5,8 +5,8 @@ from typing import Final
 from safetyd.core.shell import places
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import matches
-from safetyd.core.shell.reading import HOLE, Access, Effect, Touch
-from safetyd.core.shell.words import Word
+from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Touch
+from safetyd.core.shell.words import COMMAND, Word
 
 _SYSTEM_FOLDERS: Final = (
     *("/bin/", "/boot/", "/etc/", "/lib/", "/lib64/", "/sbin/", "/sys/", "/proc/", "/dev/"),
@@ -76,6 +76,28 @@ def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes
         )
     else:
         inv.found(Effect.WORK, f"{what} {shown}", touches=touches, type="delete_file")
+
+
+def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
+    """Record what a piece of code in another language does, which `word` holds."""
+    for effect, why in code.findings:
+        inv.found(effect, f"runs code that {why}")
+    for path, access, _ in code.touches:
+        named = word._replace(text=path, globs=False)
+        if access is Access.READ:
+            inv.reads(named)
+        elif access is Access.WRITE:
+            inv.changes(path, Access.WRITE, "runs code that writes")
+        else:
+            # Outside the project it may as well be a single file.
+            inside = inv.scope.place(path).kind == places.INSIDE
+            folder = inside and "." not in path.rpartition("/")[2]
+            delete(inv, named, recursive=folder, what="runs code that deletes")
+    for text in code.shell:
+        inv.runner.text(text, word.with_text(text), inv.scope, way, None)
+    for given in code.commands:
+        words = [word._replace(text=each, inner=-1, origin=COMMAND) for each in given]
+        inv.runner.program(words, inv.command, inv.scope, way)
 
 
 def is_made_again(path: str, inv: Invocation) -> bool:

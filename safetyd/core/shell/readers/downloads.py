@@ -10,7 +10,8 @@ from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.machines import host, is_local, is_metadata, scheme, tells
 from safetyd.core.shell.readers import local_services
 from safetyd.core.shell.reading import HOLE, Effect
-from safetyd.core.shell.words import COMMAND, KNOWN, NETWORK, NOTHING, Flow, Word
+from safetyd.core.shell.tree.syntax import text_of
+from safetyd.core.shell.words import COMMAND, DOWNLOADED, KNOWN, NOTHING, Word
 
 _ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND"})
 _SENDING_SCHEMES: Final = frozenset({"smtp", "smtps", "telnet", "gopher", "gophers", "mqtt"})
@@ -24,7 +25,7 @@ _DETOURS: Final = (
 )
 _SAID: Final = ("-H", "--header", "-A", "--user-agent", "-e", "--referer", "-b", "--cookie")
 _CREDENTIALS: Final = ("authorization", "token", "key", "auth", "session")
-_UNPACKING: Final = (b"tar ", b"bsdtar ", b"tee ", b"gunzip", b"cpio", b"unzip", b"sudo ", b"dd ")
+_UNPACKING: Final = ("tar ", "bsdtar ", "tee ", "gunzip", "cpio", "unzip", "sudo ", "dd ")
 _ITEM: Final = re.compile(r"[^=:@/]+(=@|:=@|:=|==|=|@|:)")
 
 
@@ -71,17 +72,17 @@ def _curl_files(inv: Invocation, urls: Sequence[Word]) -> None:
     folder = next(iter(call.values("--output-dir")), None)
     outputs = call.values("-o", "--output")
     for word in outputs:
-        _save(inv, _below(folder, word) if folder else word)
+        inv.saves(_below(folder, word) if folder else word, DOWNLOADED)
     remote = call.has("-O", "--remote-name", "--remote-name-all")
     for url in urls if remote else ():
-        _save(inv, _below(folder, _named_by(url)))
+        inv.saves(_below(folder, _named_by(url)), DOWNLOADED)
     for word in call.values(*(set(call.program.row.writes) - {"-o", "--output"})):
         inv.writes(word)
     if any("%output" in word.text for word in call.values("-w", "--write-out")):
         inv.found(Effect.UNKNOWN, "writes a file that its format names")
     printed = [word for word in outputs if inv.scope.place(word.text).kind == places.STREAM]
     everything = remote or len(outputs) >= len(urls)
-    inv.output = NOTHING if outputs and everything and not printed else Flow(None, NETWORK)
+    inv.output = NOTHING if outputs and everything and not printed else DOWNLOADED
     if remote and not outputs:
         inv.output = NOTHING
 
@@ -123,12 +124,12 @@ def _wget_files(inv: Invocation, urls: Sequence[Word]) -> None:
     if call.has_surely("--spider"):
         inv.output = NOTHING
     elif output is not None:
-        _save(inv, output)
+        inv.saves(output, DOWNLOADED)
         printed = inv.scope.place(output.text).kind == places.STREAM
-        inv.output = Flow(None, NETWORK) if printed else NOTHING
+        inv.output = DOWNLOADED if printed else NOTHING
     else:
         for url in urls:
-            _save(inv, _below(folder, _named_by(url)))
+            inv.saves(_below(folder, _named_by(url)), DOWNLOADED)
         if folder is not None:
             inv.writes(folder)
         inv.output = NOTHING
@@ -141,12 +142,12 @@ def read_fetch(inv: Invocation) -> None:
     folder = next(iter(call.values("-d", "--dir")), None)
     outputs = call.values("-o", "--out", "--output")
     for word in outputs or [_named_by(url) for url in call.arguments]:
-        _save(inv, _below(folder, word))
+        inv.saves(_below(folder, word), DOWNLOADED)
     _request(inv, call.arguments, Sent(), [])
     if _is_open(call.arguments):
         _unchecked(inv, call.arguments, stored=True)
     printed = any(inv.scope.place(word.text).kind == places.STREAM for word in outputs)
-    inv.output = Flow(None, NETWORK) if printed else NOTHING
+    inv.output = DOWNLOADED if printed else NOTHING
 
 
 def read_httpie(inv: Invocation) -> None:
@@ -172,17 +173,17 @@ def read_httpie(inv: Invocation) -> None:
     inv.reads(*(_file_of(item) for item in data if "@" in item.text))
     outputs = call.values("-o", "--output")
     for word in outputs:
-        _save(inv, word)
+        inv.saves(word, DOWNLOADED)
     if call.has("-d", "--download") and not outputs:
         for word in url:
-            _save(inv, _named_by(word))
-    inv.output = NOTHING if outputs else Flow(None, NETWORK)
+            inv.saves(_named_by(word), DOWNLOADED)
+    inv.output = NOTHING if outputs else DOWNLOADED
 
 
 def _only_told(inv: Invocation) -> bool:
     """Say whether it is only asked about itself, or for nothing."""
     if inv.call.has_surely("--help") or inv.call.has_surely("--version"):
-        inv.found(Effect.READ, "tells about itself")
+        inv.found_help()
         return True
     return False
 
@@ -218,7 +219,7 @@ def _is_open(urls: Sequence[Word]) -> bool:
 def _unchecked(inv: Invocation, urls: Sequence[Word], *, stored: bool) -> None:
     """Say that a file is kept that anybody on the way may have changed."""
     following = inv.scope.piped_to
-    unpacked = following is not None and (following.text or b"").startswith(_UNPACKING)
+    unpacked = following is not None and text_of(following).startswith(_UNPACKING)
     if (stored or unpacked) and not all(is_local(url.text) for url in urls):
         why = "keeps a file without checking who sent it"
         inv.found(Effect.UNKNOWN, why, remedy="over https, with the certificate checked")
@@ -227,14 +228,6 @@ def _unchecked(inv: Invocation, urls: Sequence[Word], *, stored: bool) -> None:
 def _prints(inv: Invocation) -> bool:
     outputs = inv.call.values("-O", "--output-document")
     return any(inv.scope.place(word.text).kind == places.STREAM for word in outputs)
-
-
-def _save(inv: Invocation, word: Word) -> None:
-    """Write what was fetched, and remember where it came from."""
-    inv.writes(word)
-    where = inv.scope.place(word.text)
-    if where.kind != places.STREAM and word.fixed:
-        inv.scope.files[where.path] = Flow(None, NETWORK)
 
 
 def _below(folder: Word | None, word: Word) -> Word:

@@ -6,10 +6,10 @@ from typing import Final
 
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.code.one_liners import is_substitution
-from safetyd.core.shell.invocation import Invocation, changed, followed, visible
+from safetyd.core.shell.invocation import Invocation, changed, visible
 from safetyd.core.shell.readers.deletions import delete
 from safetyd.core.shell.reading import HOLE, Access, Effect
-from safetyd.core.shell.words import COMMAND, NOTHING, Flow, Word
+from safetyd.core.shell.words import NOTHING, UNKNOWN_TEXT, Word
 
 _SCRATCH: Final = re.compile(r"(?:\./)?\.?(?:tmp|temp|scratch|sandbox)[\w.-]*")
 _TARGET: Final = ("-t", "--target-directory")
@@ -86,7 +86,7 @@ def _is_file(word: Word) -> bool:
 
 def _carry(inv: Invocation, source: Word, target: Word) -> None:
     """Remember of a copy what is known of the file: its text, or that it was downloaded."""
-    known = inv.scope.files.get(inv.scope.place(source.text).path)
+    known = inv.scope.held(source.text)
     if known is not None:
         where = inv.scope.place(target.text).path
         inv.scope.files[where] = known
@@ -130,14 +130,10 @@ def _linked(inv: Invocation, source: Word, target: Word) -> None:
 
 def read_tee(inv: Invocation) -> None:
     """Read `tee` and `sponge`, which write what they are given."""
-    given = inv.stdin or Flow(None, COMMAND)
+    given = inv.stdin or UNKNOWN_TEXT
     inv.found(Effect.READ, "passes its input on")
     for word in inv.call.arguments:
-        where = inv.scope.place(word.text)
-        before = inv.scope.files.get(where.path) if inv.call.has("-a", "--append") else None
-        inv.writes(word)
-        if where.kind != places.STREAM and word.fixed:
-            inv.scope.files[where.path] = followed(before or NOTHING, given)
+        inv.saves(word, given, appends=inv.call.has("-a", "--append"))
     sponges = inv.call.name == "sponge" and inv.call.arguments
     inv.output = NOTHING if sponges else given
 
@@ -147,21 +143,18 @@ def read_dd(inv: Invocation) -> None:
     given = dict[str, Word]()
     for word in inv.call.words:
         name, _, value = word.text.partition("=")
-        given[name] = word._replace(text=value, inner=-1)
+        given[name] = word.with_text(value)
         if HOLE in name:
             inv.found(Effect.UNKNOWN, "copies what is not known before it runs")
     inv.found(Effect.READ, "copies bytes", said="")
-    flow = changed(inv.stdin) if inv.stdin else Flow(None, COMMAND)
+    flow = changed(inv.stdin) if inv.stdin else UNKNOWN_TEXT
     if "if" in given:
         inv.reads(given["if"])
-        flow = changed(inv.scope.files.get(inv.scope.place(given["if"].text).path, flow))
+        flow = changed(inv.scope.held(given["if"].text) or flow)
     if "of" not in given:
         inv.output = flow
         return
-    target = given["of"]
-    inv.writes(target)
-    if target.fixed:
-        inv.scope.files[inv.scope.place(target.text).path] = flow
+    inv.saves(given["of"], flow)
 
 
 def read_rename(inv: Invocation) -> None:
@@ -170,7 +163,7 @@ def read_rename(inv: Invocation) -> None:
     if inv.call.has("-n", "--no-act", "--nono") and not inv.call.options[1:]:
         inv.found(Effect.READ, "shows how files would be called")
     if not files:
-        inv.found(Effect.UNKNOWN, rows.WHY[Effect.UNKNOWN])
+        inv.found(Effect.UNKNOWN)
     elif is_substitution(files[0].text):
         files = files[1:]
     elif re.fullmatch(r"[\w.\-]*", files[0].text) and len(files) > 2:  # noqa: PLR2004 - both words

@@ -10,8 +10,8 @@ from safetyd.core.shell import places, rows
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, matches
-from safetyd.core.shell.reading import HOLE, Access, Effect
-from safetyd.core.shell.words import COMMAND, NAME, VARIABLE, Flow, Word
+from safetyd.core.shell.reading import HOLE, Access, Effect, each, word_set
+from safetyd.core.shell.words import COMMAND, NAME, VARIABLE, Flow, Word, as_one
 
 _BESIDE: Final = re.compile(r"\.\./\w[\w.-]*")
 _STASH: Final = "after `git stash`"
@@ -19,12 +19,9 @@ _DISCARDS: Final = "throws away changes that are not committed"
 _OUTSIDE: Final = "works on a repository that lies elsewhere, whose settings may run programs"
 
 # Options of git itself, before the verb.
-_WITH_VALUE: Final = frozenset(
-    [
-        *("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source"),
-        "--super-prefix",
-    ]
-)
+_WITH_VALUE: Final = word_set("""
+    -C -c --git-dir --work-tree --namespace --config-env --attr-source --super-prefix
+""")
 # Short options have values with some verbs and none with others.
 _VALUED: Final = {
     "commit": "-m -F -C -c -t",
@@ -62,14 +59,12 @@ _VALUED: Final = {
     "diagnose": "-o -s",
     "describe": "",
     "shortlog": "",
-    **dict.fromkeys(("log", "show", "diff", "reflog", "whatchanged"), "-n -S -G -L -O -l -U"),
+    **each("-n -S -G -L -O -l -U", "log show diff reflog whatchanged"),
 }
-_ASKS: Final = frozenset(
-    [
-        *("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool"),
-        *("--list", "-l", "--show-origin", "--show-scope", "--name-only"),
-    ]
-)
+_ASKS: Final = word_set("""
+    --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l
+    --show-origin --show-scope --name-only
+""")
 # They change nothing but the files of one copy.
 _OF_FILES: Final = frozenset({"reset", "clean", "checkout", "restore", "switch", "rm"})
 _CHANGING: Final = frozenset({"set", "unset", "rename-section", "remove-section"})
@@ -79,13 +74,13 @@ def read_git(inv: Invocation) -> None:
     """Read git's own options, then the verb by its reader or its row."""
     words = _after_options(inv)
     if not words:
-        inv.found(Effect.READ, "tells about itself")
+        inv.found_help()
         return
     verb = words[0].text
     program = _program(inv.call.program, verb if verb in _VALUED else "")
     inv.call = Call(program, inv.call.name, words, inv.stdin)
     if len(words) > 1 and (words[1].text == "--help" or [w.text for w in words[1:]] == ["-h"]):
-        inv.found(Effect.READ, "tells about itself")
+        inv.found_help()
         return
     for word in inv.call.arguments[1:]:
         if word.text.startswith(("ext::", "fd::")):
@@ -112,7 +107,7 @@ def _after_options(inv: Invocation) -> list[Word]:
         word = words.pop(0)
         value: Word | None = None
         if equals:
-            value = word._replace(text=text, inner=-1)
+            value = word.with_text(text)
         elif name in _WITH_VALUE and words:
             value = words.pop(0)
         if value is not None:
@@ -130,7 +125,7 @@ def _option(inv: Invocation, name: str, value: Word) -> None:
     elif name in {"-c", "--config-env"}:
         key, _, text = value.text.partition("=")
         given = HOLE if name == "--config-env" else text
-        _setting(inv, key, value._replace(text=given, inner=-1))
+        _setting(inv, key, value.with_text(given))
     elif name == "--exec-path":
         inv.found(Effect.UNKNOWN, "takes the parts of git from another folder")
     elif name in {"--git-dir", "--work-tree"} and where.kind != places.INSIDE:
@@ -146,7 +141,7 @@ def _setting(inv: Invocation, key: str, value: Word) -> None:
     elif key.startswith("alias."):
         text = value.text
         said = text[1:] if text.startswith("!") else f"git {text}"
-        inv.shell(value._replace(text=said, inner=-1), f"git {key}")
+        inv.shell(value.with_text(said), f"git {key}")
     elif key == "credential.helper" and not value.text:
         return
     elif not _listed(inv, "git_settings", key):
@@ -178,7 +173,7 @@ def _config(inv: Invocation) -> None:
     else:
         inv.found(Effect.WORK, "changes the settings of this repository")
     if words and not removes:
-        value = words[1] if len(words) > 1 else words[0]._replace(text="", inner=-1)
+        value = words[1] if len(words) > 1 else words[0].with_text("")
         _setting(inv, words[0].text, value)
 
 
@@ -247,7 +242,7 @@ def _clone(inv: Invocation) -> None:
     inv.found(Effect.WORK, "copies a repository")
     for value in call.values("-c", "--config"):
         key, _, text = value.text.partition("=")
-        _setting(inv, key, value._replace(text=text, inner=-1))
+        _setting(inv, key, value.with_text(text))
     for value in call.values("-u", "--upload-pack"):
         inv.shell(value, "git clone --upload-pack")
     if call.has("--template"):
@@ -256,7 +251,7 @@ def _clone(inv: Invocation) -> None:
         inv.reads(words[0])
         name = words[0].text.rstrip("/").rpartition("/")[2].rpartition(":")[2]
         name = name.removesuffix(".git") or "repository"
-        target = words[1] if len(words) > 1 else words[0]._replace(text=name, inner=-1)
+        target = words[1] if len(words) > 1 else words[0].with_text(name)
         inv.writes(target)
         if target.fixed:  # it takes no folder that holds anything
             inv.scope.made |= {inv.scope.place(target.text).path}
@@ -272,9 +267,7 @@ def _submodule(inv: Invocation) -> None:
     rows.apply(inv)
     command = [word for word in _behind(inv.call, "foreach") if word.text != "--recursive"]
     if command:
-        text = " ".join(word.text for word in command)
-        inner = command[0].inner if len(command) == 1 else -1
-        inv.shell(command[0]._replace(text=text, inner=inner), "git submodule foreach")
+        inv.shell(as_one(command), "git submodule foreach")
 
 
 def _behind(call: Call, verb: str) -> Iterator[Word]:
@@ -317,7 +310,7 @@ def _show(inv: Invocation) -> None:
     for word in inv.call.arguments[1:]:
         _, colon, path = word.text.partition(":")
         if colon and path:
-            inv.reads(word._replace(text=path, inner=-1))
+            inv.reads(word.with_text(path))
 
 
 def _rm(inv: Invocation) -> None:

@@ -11,7 +11,8 @@ from safetyd.core.shell.code.one_liners import read_one_liner
 from safetyd.core.shell.code.python_code import read_python
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.machines import is_local
-from safetyd.core.shell.reading import HOLE, Code, Effect
+from safetyd.core.shell.readers.deletions import run_code
+from safetyd.core.shell.reading import HOLE, Code, Effect, each
 from safetyd.core.shell.words import DECODED, NETWORK, Word
 
 _MODULE: Final = "-m"
@@ -107,8 +108,8 @@ _LISP: Final = _language(
 _HASKELL: Final = _language("haskell", "-e", "-i -package", long=True)
 
 LANGUAGES: Final = {
-    **dict.fromkeys(("python", "pypy", "ipython", "pythonw"), _PYTHON),
-    **dict.fromkeys(("node", "nodejs", "tsx", "ts-node", "bun", "deno"), _NODE),
+    **each(_PYTHON, "python pypy ipython pythonw"),
+    **each(_NODE, "node nodejs tsx ts-node bun deno"),
     "perl": _PERL,
     "ruby": _RUBY,
     "jruby": _RUBY,
@@ -128,7 +129,7 @@ LANGUAGES: Final = {
     "iex": _ELIXIR,
     "runghc": _HASKELL,
     "runhaskell": _HASKELL,
-    **dict.fromkeys(("guile", "racket", "sbcl", "clojure", "clj", "ocaml"), _LISP),
+    **each(_LISP, "guile racket sbcl clojure clj ocaml"),
 }
 
 
@@ -158,7 +159,7 @@ class Given:
                 self._option(text, self._next())
             elif text.startswith("--") or language.long:
                 name, equals, value = text.partition("=")
-                self._option(name, word._replace(text=value, inner=-1) if equals else None)
+                self._option(name, word.with_text(value) if equals else None)
             else:
                 self._letters(word)
             if self.module or (self.codes and language.name == "python"):
@@ -173,7 +174,7 @@ class Given:
             letter, rest = rest[0], rest[1:]
             option = f"-{letter}"
             rest = rest.lstrip(language.digits.get(letter, ""))
-            value = word._replace(text=rest, inner=-1)
+            value = word.with_text(rest)
             if option in language.code or option in language.valued:
                 self._option(option, value if rest else self._next())
                 return
@@ -275,7 +276,7 @@ def _arguments(inv: Invocation, language: Language, given: Given) -> None:
 def _script(inv: Invocation, language: Language, script: Word, arguments: list[Word]) -> None:
     name = script.text.rpartition("/")[2]
     if name in _FRAMEWORKS and inv.runner.knows(name):
-        program = script._replace(text=name, inner=-1)
+        program = script.with_text(name)
         inv.runner.program([program, *arguments], inv.command, inv.scope, inv.call.name)
     elif script.text.startswith(("http://", "https://")):
         inv.unseen(NETWORK, "a script")
@@ -289,7 +290,7 @@ def run_module(inv: Invocation, module: Word, arguments: list[Word]) -> None:
     names = (f"python -m {module.text}", module.text, module.text.replace("_", "-"))
     name = next((name for name in names if inv.runner.knows(name)), None)
     if name is not None:
-        program = module._replace(text=name, inner=-1)
+        program = module.with_text(name)
         inv.output = inv.runner.program(
             [program, *arguments], inv.command, inv.scope, f"{inv.call.name} -m"
         )
@@ -318,7 +319,7 @@ def _read(language: Language, source: str) -> Code:
 def _reader(inv: Invocation, language: Language, word: Word) -> Callable[[str], None]:
     def read(source: str) -> None:
         inv.found(Effect.WORK, "runs code")
-        inv.code(_read(language, source), word, inv.call.name)
+        run_code(inv, _read(language, source), word, inv.call.name)
 
     return read
 

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import unquote_plus, urlsplit
 
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.reading import HOLE, Effect, word_set
 
 # Ports that servers under development have by default.
 _OF_PROJECTS: Final = frozenset(
@@ -41,13 +41,10 @@ _ASKS: Final = re.compile(
     r"|invocations|search/\w+|experiments/search|runs/search|registered-models/search)"
     r"(/query|/_?search)?/?$",
 )
-_DELETES: Final = frozenset(
-    {
-        *("delete", "deletes", "remove", "drop", "dropdatabase", "purge", "truncate", "flush"),
-        *("flushall", "shutdown", "restart", "reboot", "kill", "terminate", "destroy", "wipe"),
-        *("dodelete", "scripttext", "saferestart", "uninstall", "disable", "rollback", "prune"),
-    }
-)
+_DELETES: Final = word_set("""
+    delete deletes remove drop dropdatabase purge truncate flush flushall shutdown restart reboot
+    kill terminate destroy wipe dodelete scripttext saferestart uninstall disable rollback prune
+""")
 _ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND"})
 _words_of = re.compile(r"[A-Za-z]+").findall
 _camel = re.compile(r"(?<=[a-z])(?=[A-Z])").split

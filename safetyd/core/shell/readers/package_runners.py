@@ -8,7 +8,7 @@ from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import matches
 from safetyd.core.shell.readers.deletions import delete
 from safetyd.core.shell.readers.interpreters import LANGUAGES, run, run_module
-from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.reading import HOLE, Effect, each
 from safetyd.core.shell.words import NETWORK, Word
 
 
@@ -24,23 +24,23 @@ class Launch(NamedTuple):
 _FETCHES: Final = Launch((), fetches=True)
 _EXEC: Final = Launch(("exec",))
 _LAUNCHES: Final[dict[str, tuple[Launch, ...]]] = {
-    **dict.fromkeys(("npx", "pnpx", "bunx", "uvx"), (_FETCHES,)),
+    **each((_FETCHES,), "npx pnpx bunx uvx"),
     "npm": (Launch(("exec",), fetches=True), Launch(("x",), fetches=True)),
     "pnpm": (Launch(("dlx",), fetches=True), _EXEC),
     "yarn": (Launch(("dlx",), fetches=True), _EXEC),
     "bun": (Launch(("x",), fetches=True),),
     "pipx": (Launch(("run",), fetches=True),),
     "uv": (Launch(("run",), script=True), Launch(("tool", "run"), fetches=True)),
-    **dict.fromkeys(("poetry", "pipenv", "rye"), (Launch(("run",), script=True),)),
-    **dict.fromkeys(("pdm", "hatch", "pixi"), (Launch(("run",), script=True),)),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), (Launch(("run",), script=True),)),
-    **dict.fromkeys(("bundle", "bundler", "rbenv", "pyenv", "asdf", "tox"), (_EXEC,)),
-    **dict.fromkeys(("composer", "dune", "opam", "stack", "cabal"), (_EXEC,)),
-    **dict.fromkeys(("mise", "rtx"), (_EXEC, Launch(("x",)))),
-    **dict.fromkeys(("volta", "fnm"), (Launch(("run",)), Launch(("exec",)))),
-    **dict.fromkeys(("nyc", "c8", "dotenv"), (Launch(("run",)), Launch((), script=True))),
+    **each((Launch(("run",), script=True),), "poetry pipenv rye"),
+    **each((Launch(("run",), script=True),), "pdm hatch pixi"),
+    **each((Launch(("run",), script=True),), "conda mamba micromamba"),
+    **each((_EXEC,), "bundle bundler rbenv pyenv asdf tox"),
+    **each((_EXEC,), "composer dune opam stack cabal"),
+    **each((_EXEC, Launch(("x",))), "mise rtx"),
+    **each((Launch(("run",)), Launch(("exec",))), "volta fnm"),
+    **each((Launch(("run",)), Launch((), script=True)), "nyc c8 dotenv"),
     "rustup": (Launch(("run",), skip=1),),
-    **dict.fromkeys(("nvm", "n"), (Launch(("exec",), skip=1),)),
+    **each((Launch(("exec",), skip=1),), "nvm n"),
     "dotenvx": (Launch(("run",)),),
     "dotnet": (Launch(("tool", "run")),),
 }
@@ -198,7 +198,7 @@ def _run(inv: Invocation, launch: Launch, inner: list[Word]) -> None:
     elif launch.script and suffix in rows.RUN_BY:
         run(inv, LANGUAGES[rows.RUN_BY[suffix]], inner)
     elif not first.fixed or (inv.runner.packaged if launch.fetches else inv.runner.knows)(name):
-        program = first._replace(text=name if first.fixed else first.text, inner=-1)
+        program = first.with_text(name if first.fixed else first.text)
         inv.output = inv.runner.program([program, *inner[1:]], inv.command, inv.scope, inv.named)
     elif launch.fetches:
         why = f"downloads and runs {visible(name)}, if the project does not have it"

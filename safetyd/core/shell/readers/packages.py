@@ -9,7 +9,7 @@ from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.machines import is_address
 from safetyd.core.shell.readers.families import looks
-from safetyd.core.shell.reading import Effect
+from safetyd.core.shell.reading import Effect, each
 from safetyd.core.shell.words import Word
 
 _FIELDS: Final = ("-f", "-F", "--field", "--raw-field", "--input", "--form")
@@ -24,7 +24,7 @@ _JAVA_LOADS: Final = (
     "--upgrade-module-path",
 )
 _DRY: Final = {
-    **dict.fromkeys(("make", "gmake"), ("-n", "--dry-run", "--just-print", "--recon")),
+    **each(("-n", "--dry-run", "--just-print", "--recon"), "make gmake"),
     "just": ("-n", "--dry-run"),
     "task": ("-n", "--dry", "--dry-run"),
     "gradle": ("-m", "--dry-run"),
@@ -130,14 +130,14 @@ def read_compiler(inv: Invocation) -> None:
     rows.apply(inv)
     for word in inv.call.words:
         if word.text.startswith("-o") and word.text not in inv.call.program.valued:
-            inv.writes(word._replace(text=word.text[2:], inner=-1))
+            inv.writes(word.with_text(word.text[2:]))
         elif word.text.startswith("-Wl,") and "plugin" in word.text:
             inv.found(Effect.UNKNOWN, "lets the linker load code", remedy="without a plugin")
         elif word.text.startswith("-B"):
             inv.found(Effect.UNKNOWN, "takes its parts from another folder", remedy="without `-B`")
     for word in inv.call.arguments:
         if word.text.startswith("@"):
-            inv.script(word._replace(text=word.text[1:], inner=-1), inv.call.name)
+            inv.script(word.with_text(word.text[1:]), inv.call.name)
 
 
 def read_java(inv: Invocation) -> None:
@@ -155,7 +155,7 @@ def read_java(inv: Invocation) -> None:
         inv.found(Effect.UNKNOWN, why, remedy="without this option")
     for path in inv.call.values("-cp", "-classpath", "--class-path", "-p", "--module-path"):
         for part in path.text.split(":"):
-            inv.script(path._replace(text=part or ".", inner=-1), f"{call.name} {path.text}")
+            inv.script(path.with_text(part or "."), f"{call.name} {path.text}")
     if words and words[0].text.endswith(".java"):
         inv.script(words[0], call.name)
     archive = next(iter(inv.call.values("-jar")), None)
@@ -191,7 +191,7 @@ def read_cargo(inv: Invocation) -> None:
     rows.apply(inv)
     if inv.call.verb == "watch":
         for word in inv.call.values("-x", "--exec"):
-            inv.shell(word._replace(text=f"cargo {word.text}", inner=-1), "cargo watch -x")
+            inv.shell(word.with_text(f"cargo {word.text}"), "cargo watch -x")
         for word in inv.call.values("-s", "--shell"):
             inv.shell(word, "cargo watch -s")
 
@@ -204,7 +204,7 @@ def read_commands(inv: Invocation) -> None:
         inv.writes(word)
     for word in [*inv.call.values(*row.runs), *inv.call.arguments]:
         if word.text.startswith("npm:"):
-            word = word._replace(text=f"npm run {word.text[4:]}", inner=-1)  # noqa: PLW2901
+            word = word.with_text(f"npm run {word.text[4:]}")  # noqa: PLW2901
         inv.shell(word, inv.call.name)
 
 

@@ -3,9 +3,8 @@
 import re
 from typing import Final
 
-from safetyd.core.shell.calls import Call, command_of, own_call
+from safetyd.core.shell.calls import Call, after_options, split_command
 from safetyd.core.shell.invocation import Invocation
-from safetyd.core.shell.programs import Wraps
 from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.words import Word
 
@@ -70,15 +69,14 @@ def read_kill_by_name(inv: Invocation) -> None:
 
 def read_tracer(inv: Invocation) -> None:
     """Read `strace` and its kin: the program that they watch."""
-    own = own_call(inv.call, Wraps())
+    own, words = split_command(inv.call)
     for value in own.values("-o", "--output"):
         if value.text.startswith(("|", "!")):
-            inv.shell(value._replace(text=value.text[1:], inner=-1), f"{inv.call.name} -o")
+            inv.shell(value.with_text(value.text[1:]), f"{inv.call.name} -o")
         else:
             inv.writes(value)
     if own.has("-E", "--env"):
         inv.found(Effect.UNKNOWN, "sets variables for the program that it watches")
-    words = list(command_of(inv.call, Wraps()))
     _watch(inv, own, words)
 
 
@@ -90,25 +88,15 @@ def read_profiler(inv: Invocation) -> None:
         inv.found(Effect.READ, "shows what was measured")
         inv.reads(*inv.call.values("-i", "--input"))
     elif verb not in _PROFILES:
-        inv.found(Effect.UNKNOWN, "may do anything: the table does not know this use")
+        inv.found(Effect.UNKNOWN)
     else:
-        words = _behind(inv, verb)
+        at = [word.text for word in inv.call.words].index(verb) + 1
+        words = after_options(inv.call.words[at:], inv.call.program.valued)
         own = inv.call.words[: len(inv.call.words) - len(words)]
         call = Call(inv.call.program, inv.call.name, own, None)
         for value in call.values("-o", "--output"):
             inv.writes(value)
         _watch(inv, call, words)
-
-
-def _behind(inv: Invocation, verb: str) -> list[Word]:
-    """Return the command behind a verb and its options."""
-    words = list(inv.call.words)
-    at = next(n for n, word in enumerate(words) if word.text == verb) + 1
-    while at < len(words) and words[at].text.startswith("-"):
-        if words[at].text == "--":
-            return words[at + 1 :]
-        at += 2 if words[at].text in inv.call.program.valued else 1
-    return words[at:]
 
 
 def _watch(inv: Invocation, own: Call, words: list[Word]) -> None:

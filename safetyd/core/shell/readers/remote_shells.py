@@ -5,10 +5,10 @@ from typing import Final
 
 from safetyd.core.shell import rows
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.machines import is_local
+from safetyd.core.shell.machines import is_local, is_remote
 from safetyd.core.shell.readers.deletions import delete
-from safetyd.core.shell.reading import HOLE, Effect
-from safetyd.core.shell.words import KNOWN, NETWORK, Flow, Word, least_trusted
+from safetyd.core.shell.reading import Effect
+from safetyd.core.shell.words import DOWNLOADED, Word, as_one
 
 _FORGES: Final = frozenset(
     {"git@github.com", "git@gitlab.com", "git@bitbucket.org", "git@codeberg.org"}
@@ -36,28 +36,20 @@ def read_ssh(inv: Invocation) -> None:
     if (not call.arguments and call.has_surely("-Q")) or (
         call.has_surely("-G") and len(call.arguments) == 1 and not call.values("-o", "-F")
     ):
-        inv.found(Effect.READ, "tells about itself")
+        inv.found_help()
         return
     _ssh_options(inv)
     words = list(_after_options(inv))
     target, command = words[:1], words[1:]
-    inv.output = Flow(None, NETWORK)
+    inv.output = DOWNLOADED
     if target and target[0].text in _FORGES and not command:
         inv.found(Effect.READ, "asks who it is to a host of repositories")
         return
     where = visible(target[0].text) if target else "another machine"
     inv.found(Effect.LEAVES, f"opens a shell on {where}" if not command else f"runs on {where}")
-    if not command:
-        return
-    text = " ".join(word.text for word in command)
-    origin = least_trusted([word.origin for word in command])
-    if HOLE not in text:
-        inner = command[0].inner if len(command) == 1 else -1
-        word = Word(text, command[0].start, command[-1].end, KNOWN, inner=inner)
-        scope = inv.scope.copy(elsewhere=True)
-        inv.runner.text(text, word, scope, call.name, inv.stdin)
-    else:
-        inv.unseen(origin, "a text")
+    if command:
+        inv.scope = inv.scope.copy(elsewhere=True)
+        inv.shell(as_one(command), call.name, inv.stdin)
 
 
 def _after_options(inv: Invocation) -> list[Word]:
@@ -79,7 +71,7 @@ def _ssh_options(inv: Invocation) -> None:
     for value in call.values("-o"):
         name, _, command = value.text.replace("=", " ", 1).strip().partition(" ")
         if name.lower() in _RUNNING and command.strip() != "none":
-            inv.shell(value._replace(text=command, inner=-1), f"{call.name} -o {name}")
+            inv.shell(value.with_text(command), f"{call.name} -o {name}")
         elif name.lower() in {"permitlocalcommand", "include", "proxyusefdpass"}:
             inv.found(Effect.UNKNOWN, f"sets {name}, which makes it run programs")
     for value in call.values("-S") if call.name != "ssh" else ():
@@ -95,7 +87,7 @@ def read_copy(inv: Invocation) -> None:
     """Read `scp` and `sftp`, which copy to and from other machines."""
     call = inv.call
     _ssh_options(inv)
-    remote = [word for word in call.arguments if _is_remote(word)]
+    remote = [word for word in call.arguments if is_remote(word)]
     if remote or call.name == "sftp" or not call.arguments:
         where = visible(remote[0].text) if remote else "another machine"
         inv.found(Effect.LEAVES, f"copies to or from {where}")
@@ -109,7 +101,7 @@ def read_rsync(inv: Invocation) -> None:
     if any(call.has_surely(option) for option in ("-n", "--dry-run", "--list-only")):
         inv.found(Effect.READ, "only lists what it would copy")
         return
-    remote = [word for word in call.arguments if _is_remote(word)]
+    remote = [word for word in call.arguments if is_remote(word)]
     if remote:
         why = f"copies to or from {visible(remote[0].text)}"
         inv.found(Effect.LEAVES, why, remedy="as `rsync --dry-run`")
@@ -119,7 +111,7 @@ def read_rsync(inv: Invocation) -> None:
     if call.has("--remove-source-files"):
         for word in call.arguments[:-1]:
             delete(inv, word, recursive=True)
-    elif call.has(*_DELETING) and call.arguments and not _is_remote(call.arguments[-1]):
+    elif call.has(*_DELETING) and call.arguments and not is_remote(call.arguments[-1]):
         delete(inv, call.arguments[-1], recursive=True)
 
 
@@ -138,25 +130,19 @@ def _rsync_options(inv: Invocation) -> None:
 
 
 def _copied(inv: Invocation, words: list[Word]) -> None:
-    inv.reads(*(word for word in words[:-1] if not _is_remote(word)))
-    if len(words) > 1 and not _is_remote(words[-1]):
+    inv.reads(*(word for word in words[:-1] if not is_remote(word)))
+    if len(words) > 1 and not is_remote(words[-1]):
         inv.writes(words[-1])
     elif len(words) == 1:
         inv.found(Effect.READ, "lists files")
 
 
-def _is_remote(word: Word) -> bool:
-    """Say whether a word is `host:path` or an address."""
-    before, colon, _ = word.text.partition(":")
-    return bool(colon) and "/" not in before
-
-
 def read_nc(inv: Invocation) -> None:
     """Read `nc` and its kin: a bare connection, and perhaps a program at its end."""
     call = inv.call
-    inv.output = Flow(None, NETWORK)
+    inv.output = DOWNLOADED
     if call.has_surely("-h"):
-        inv.found(Effect.READ, "tells about itself")
+        inv.found_help()
     elif call.has("-e", "--exec", "-c", "--sh-exec", "--lua-exec"):
         inv.found(Effect.UNKNOWN, "gives a shell to another machine", blocks=True)
     elif call.has("-l", "--listen"):
@@ -171,7 +157,7 @@ def read_nc(inv: Invocation) -> None:
 
 def read_telnet(inv: Invocation) -> None:
     """Read `telnet`."""
-    inv.output = Flow(None, NETWORK)
+    inv.output = DOWNLOADED
     _connects(inv, inv.call.arguments[0].text if inv.call.arguments else "")
 
 
@@ -189,9 +175,9 @@ def _connects(inv: Invocation, address: str) -> None:
 def read_socat(inv: Invocation) -> None:
     """Read `socat`, which joins two addresses; one may be a program."""
     call = inv.call
-    inv.output = Flow(None, NETWORK)
+    inv.output = DOWNLOADED
     if call.has_surely("-h"):
-        inv.found(Effect.READ, "tells about itself")
+        inv.found_help()
         return
     for word in call.arguments:
         connects = _CONNECTS.match(word.text)

@@ -93,7 +93,7 @@ def read_fd(inv: Invocation) -> None:
     words = list(inv.call.words)
     at = next((n for n, word in enumerate(words) if _fd_runs(word.text)), len(words))
     attached = _fd_runs(words[at].text) if at < len(words) else None
-    first = [words[at]._replace(text=attached[1], inner=-1)] if attached and attached[1] else []
+    first = [words[at].with_text(attached[1])] if attached and attached[1] else []
     command = [*first, *(word for word in words[at + 1 :] if word.text != ";")]
     call = Call(inv.call.program, inv.call.name, words[:at], None)
     roots = [*call.arguments[1:], *call.values("--base-directory", "--search-path")]

@@ -13,8 +13,10 @@ from safetyd.core.shell.words import (
     LIST,
     NOTHING,
     PROJECT,
+    UNKNOWN_TEXT,
     Flow,
     Word,
+    as_one,
     least_trusted,
 )
 
@@ -40,17 +42,13 @@ def read_cd(inv: Invocation) -> None:
 
 
 def read_eval(inv: Invocation) -> None:
-    words = inv.call.words
-    if not words:
+    if not inv.call.words:
         return
-    text = " ".join(word.text for word in words)
-    origin = least_trusted([word.origin for word in words])
-    if HOLE in text:
-        inv.unseen(origin, "a text")
-        return
-    inner = words[0].inner if len(words) == 1 else -1
-    word = Word(text, words[0].start, words[-1].end, inner=inner)
-    inv.output = inv.runner.sourced(text, word, inv.scope, "eval")
+    text = as_one(inv.call.words)
+    if text.known:
+        inv.output = inv.runner.sourced(text.text, text, inv.scope, "eval")
+    else:
+        inv.unseen(text.origin, "a text")
 
 
 def read_source(inv: Invocation) -> None:
@@ -117,7 +115,7 @@ def read_echo(inv: Invocation) -> None:
     elif texts and texts[0] == "-v":
         inv.output = NOTHING
         if len(texts) > 1:
-            inv.scope.variables[texts[1]] = Flow(None, COMMAND)
+            inv.scope.variables[texts[1]] = UNKNOWN_TEXT
         return
     elif texts:
         texts = [_formatted(texts[0], texts[1:])]
@@ -178,7 +176,7 @@ def read_cat(inv: Invocation) -> None:
     rows.apply(inv)
     files = [word for word in inv.call.arguments if word.text != "-"]
     if not files:
-        inv.output = inv.stdin or Flow(None, COMMAND)
+        inv.output = inv.stdin or UNKNOWN_TEXT
         return
     flows = [_held(word, inv) for word in files]
     origin = least_trusted([flow.origin for flow in flows])
@@ -211,11 +209,11 @@ def read_mktemp(inv: Invocation) -> None:
     for word in (*inv.call.values("-p", "--tmpdir"), *inv.call.arguments):
         if "/" in word.text:
             inv.writes(word, "makes a file in")
-    inv.output = Flow(None, COMMAND) if elsewhere else Flow(f"{_TEMPORARY}\n", KNOWN)
+    inv.output = UNKNOWN_TEXT if elsewhere else Flow(f"{_TEMPORARY}\n", KNOWN)
 
 
 def read_pwd(inv: Invocation) -> None:
     """Read `pwd`, which prints where it stands."""
     inv.found(Effect.READ, "says where it stands")
     cwd = inv.scope.cwd
-    inv.output = Flow(None, COMMAND) if cwd is None else Flow(f"{cwd or '.'}\n", KNOWN)
+    inv.output = UNKNOWN_TEXT if cwd is None else Flow(f"{cwd or '.'}\n", KNOWN)

@@ -8,6 +8,7 @@ from safetyd.core.shell import rows
 from safetyd.core.shell.code.awk_code import read_awk as awk_code
 from safetyd.core.shell.code.sed_code import read_sed as sed_code
 from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.readers.deletions import run_code
 from safetyd.core.shell.reading import HOLE, Code, Effect
 from safetyd.core.shell.words import DECODED, NETWORK, Word
 
@@ -71,11 +72,11 @@ def _sed_option(script: _Script, word: Word, words: Iterator[Word]) -> _Script:
     if text.startswith("--"):
         name, equals, value = text.partition("=")
         letter = next((_SED_LONG[begin] for begin in _SED_LONG if name.startswith(begin)), "")
-        rest = word._replace(text=value, inner=-1) if equals else None
+        rest = word.with_text(value) if equals else None
     else:
         at = next((n for n, each in enumerate(text) if each in "efli"), 0)
         letter = text[at] if at else ""
-        rest = word._replace(text=text[at + 1 :], inner=-1) if text[at + 1 :] else None
+        rest = word.with_text(text[at + 1 :]) if text[at + 1 :] else None
     if letter == "i":
         return script._replace(in_place=True)
     if letter in {"e", "f", "l"} and rest is None:
@@ -123,13 +124,13 @@ def _code(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
     if word.text == HOLE or word.origin in {NETWORK, DECODED}:
         inv.unseen(word.origin, "a script")
     else:
-        inv.code(read(word.text), word, inv.call.name)
+        run_code(inv, read(word.text), word, inv.call.name)
 
 
 def _script_file(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
     """Say what the script in a file does, if its text is known."""
     name = inv.call.name
-    inv.script(word, f"{name} -f", lambda text: inv.code(read(text), word, name))
+    inv.script(word, f"{name} -f", lambda text: run_code(inv, read(text), word, name))
 
 
 def _files(inv: Invocation, files: list[Word], *, changed: bool) -> None:

@@ -4,14 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from safetyd.core.shell.calls import Call, command_of, own_call
+from safetyd.core.shell.calls import Call, split_command
 from safetyd.core.shell.invocation import Invocation
-from safetyd.core.shell.programs import Wraps
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import COMMAND, Word
 
 _ASKING: Final = ("-l", "--list", "-v", "--validate", "-k", "-K", "--remove-timestamp")
-_PLAIN: Final = Wraps()
 # Keys of tmux, and what they type.
 _KEYS: Final = {"Enter": "\n", "C-m": "\n", "Space": " ", "C-c": "\n", "C-d": "\n", "C-l": ""}
 _part_of = re.compile(r"\{(?:[#%]|=.*=|[0-9+-]*[./]*)(?<!\{)\}").sub  # `{.}` and its kin
@@ -23,14 +21,14 @@ _LOOKING: Final = ("ls", "list-", "capture-pane", "capturep", "has", "display", 
 
 def read_sudo(inv: Invocation) -> None:
     """Read `sudo` and its kin: the rights of another user, and what is done with them."""
-    words, own = list(command_of(inv.call, _PLAIN)), own_call(inv.call, _PLAIN)
+    own, words = split_command(inv.call)
     while words and "=" in words[0].text:
         words = words[1:]
     if not words and own.has(*_ASKING) and not own.has("-i", "-s", "-b"):
         inv.found(Effect.READ, "asks what it may do")
         return
     if [word.text for word in inv.call.words] == ["-h"]:
-        inv.found(Effect.READ, "tells about itself")
+        inv.found_help()
         return
     inv.found(Effect.PRIVILEGED, "runs with the rights of another user")
     if own.has("-e", "--edit"):
@@ -42,8 +40,8 @@ def read_sudo(inv: Invocation) -> None:
 
 def read_xargs(inv: Invocation) -> None:
     """Read `xargs`: its command with the words of its input, where they are known."""
-    command, own = inv.command, own_call(inv.call, _PLAIN)
-    words = list(command_of(inv.call, _PLAIN))
+    command = inv.command
+    own, words = split_command(inv.call)
     if not words:
         inv.found(Effect.READ, "prints its input")
         return
@@ -86,10 +84,8 @@ def _filled(word: Word, mark: str, texts: Sequence[str], origin: str) -> Word:
 
 def read_parallel(inv: Invocation) -> None:
     """Read `parallel`: a text for a shell, with words behind `:::` or from its input."""
-    words = list(command_of(inv.call, _PLAIN))
-    if own_call(inv.call, _PLAIN).has(
-        "-S", "--sshlogin", "--sshloginfile", "--slf", "--onall", "--nonall"
-    ):
+    own, words = split_command(inv.call)
+    if own.has("-S", "--sshlogin", "--sshloginfile", "--slf", "--onall", "--nonall"):
         inv.found(Effect.LEAVES, "runs commands on other machines")
     texts = [word.text for word in words]
     at = next((n for n, text in enumerate(texts) if text.startswith(":::")), len(texts))
@@ -110,7 +106,7 @@ def _with_each(inv: Invocation, words: list[Word], each: str) -> None:
         inv.runner.text(text, words[0]._replace(inner=-1), inv.scope, inv.call.name, None)
         if not any(" " in word.text for word in words[1:]):
             return  # else somebody means the words as they are quoted
-    words = [word._replace(text=_part_of(HOLE, word.text), inner=-1) for word in words]
+    words = [word.with_text(_part_of(HOLE, word.text)) for word in words]
     filled = [_filled(word, "{}", [each], COMMAND) for word in words]
     added = [] if marked else [Word(each, words[0].start, words[-1].end, COMMAND)]
     inv.runner.program([*filled, *added], inv.command, inv.scope, inv.call.name)
@@ -134,11 +130,12 @@ def read_script(inv: Invocation) -> None:
 
 def read_taskset(inv: Invocation) -> None:
     """Read `taskset` and its kin; of a running process they change its share."""
-    if own_call(inv.call, _PLAIN).has("-p", "--pid"):
+    own, words = split_command(inv.call)
+    if inv.call.name in {"taskset", "faketime"}:
+        words = words[1:]
+    if own.has("-p", "--pid"):
         inv.found(Effect.PRIVILEGED, "changes how a running process works")
-        return
-    words = list(command_of(inv.call, Wraps(skip=int(inv.call.name in {"taskset", "faketime"}))))
-    if words:
+    elif words:
         inv.output = inv.runner.program(words, inv.command, inv.scope, inv.call.name)
     else:
         inv.found(Effect.READ, "tells how it is set")
@@ -178,7 +175,7 @@ def _typed(inv: Invocation) -> None:
 
 def read_screen(inv: Invocation) -> None:
     """Read `screen`: a command in a terminal of its own."""
-    words, own = list(command_of(inv.call, _PLAIN)), own_call(inv.call, _PLAIN)
+    own, words = split_command(inv.call)
     if own.has("-X", "-c"):
         inv.found(Effect.UNKNOWN, "types into a terminal, or runs commands of screen")
     elif any(word.text in {"-ls", "-list"} for word in own.words):

@@ -6,6 +6,7 @@ from typing import Final
 
 from tree_sitter import Node
 
+from safetyd.core.shell.tree.syntax import text_of
 from safetyd.core.shell.words import Flow
 
 _substitutions = re.compile(r"\$\([^()]*\)|`[^`]*`").sub
@@ -22,7 +23,7 @@ def as_commands(node: Node, variables: Mapping[str, Flow], knows: Callable[[str]
 
     `((rm -rf x))` divides in bash. In dash it is a subshell in a subshell.
     """
-    inside = (node.text or b"")[2:-2].decode("utf-8", "replace")
+    inside = text_of(node)[2:-2]
     plain = _variable(lambda found: _value(found, variables), _substitutions("0", inside))
     for part in _between_commands(_quotes("", plain)):
         found = _command(part)

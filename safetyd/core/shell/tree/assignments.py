@@ -8,10 +8,10 @@ from tree_sitter import Node
 
 from safetyd.core.shell.reading import HOLE
 from safetyd.core.shell.scope import POSITIONAL, Scope
-from safetyd.core.shell.tree.syntax import Unreadable
+from safetyd.core.shell.tree.syntax import Unreadable, text_of
 from safetyd.core.shell.words import (
     COMMAND,
-    Flow,
+    UNKNOWN_TEXT,
     Values,
     Word,
     expand,
@@ -38,7 +38,7 @@ class Assigned:
         if not names.isdisjoint(_CHANGING) or not scope.functions.keys().isdisjoint(names):
             names |= scope.variables.keys()
         for name in names:
-            scope.variables[name] = Flow(None, COMMAND)
+            scope.variables[name] = UNKNOWN_TEXT
 
     def _names(self, node: Node) -> frozenset[str]:
         """Return the variables that something in a node may change, and the programs that it runs.
@@ -61,7 +61,7 @@ def assignment(node: Node, values: Values) -> tuple[str, Word]:
     target, value = node.children[0], node.children[-1]
     if target.type == "subscript":
         run_inside(target, values)
-    name = _said(target).partition("[")[0]
+    name = text_of(target).partition("[")[0]
     if not name.isidentifier():
         raise Unreadable("cannot be read: it assigns to what is no variable")
     adds = any(child.type == "+=" for child in node.children)
@@ -89,15 +89,15 @@ def forget_read(program: str, words: Sequence[Word], scope: Scope) -> None:
     else:
         return
     for name in names:
-        scope.variables[name] = Flow(None, COMMAND)
+        scope.variables[name] = UNKNOWN_TEXT
 
 
 def _names(node: Node) -> Iterator[str]:
     """Yield the variables that a node itself may change, and the program that it runs."""
     if node.type == "variable_assignment":
-        yield _said(node.children[0]).partition("[")[0]
+        yield text_of(node.children[0]).partition("[")[0]
     elif node.type == "command":
-        words = _said(node).split() or [""]  # nothing but blanks of Unicode
+        words = text_of(node).split() or [""]  # nothing but blanks of Unicode
         yield words[0]
         if words[0] in _READING:
             yield from _names_in(" ".join(words[1:]))
@@ -106,8 +106,4 @@ def _names(node: Node) -> Iterator[str]:
     elif node.type not in {"simple_expansion", "expansion"}:
         for child in node.children:
             if child.type in {"variable_name", "subscript"}:
-                yield _said(child).partition("[")[0]
-
-
-def _said(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+                yield text_of(child).partition("[")[0]

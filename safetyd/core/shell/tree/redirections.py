@@ -6,17 +6,16 @@ from typing import Final, NamedTuple
 
 from tree_sitter import Node
 
+from safetyd.core.shell.reading import word_set
 from safetyd.core.shell.scope import Redirect
-from safetyd.core.shell.tree.syntax import Unreadable, check_apart
-from safetyd.core.shell.words import KNOWN, NOTHING, Flow, Values, Word, body, expand, joined
+from safetyd.core.shell.tree.syntax import Unreadable, check_apart, text_of
+from safetyd.core.shell.words import KNOWN, Flow, Values, Word, body, expand, joined
 
 _is_descriptor = re.compile(r"\d+\Z|\{\w+\}\Z").match
-_WORDS: Final = frozenset(
-    {
-        *("word", "string", "raw_string", "ansi_c_string", "concatenation", "number"),
-        *("simple_expansion", "expansion", "command_substitution", "process_substitution"),
-    }
-)
+_WORDS: Final = word_set("""
+    word string raw_string ansi_c_string concatenation number simple_expansion expansion
+    command_substitution process_substitution
+""")
 
 
 class Opened(NamedTuple):
@@ -55,7 +54,7 @@ def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
     check_apart(child for child in node.children if child.type in _WORDS)
     for child in node.children:
         if child.type == "file_descriptor":
-            descriptor = (child.text or b"").decode("utf-8", "replace")
+            descriptor = text_of(child)
             if not _is_descriptor(descriptor):
                 raise Unreadable("cannot be read: a word of it touches a redirection")
         elif child.is_named:
@@ -64,7 +63,7 @@ def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
                 raise Unreadable("cannot be read: it redirects to several files at once")
             targets += found
         else:
-            operator = (child.text or b"").decode()
+            operator = text_of(child)
     # What stands behind the file are further words of the command.
     target = targets[0] if targets else Word("", node.start_byte, node.end_byte)
     return Redirect(operator, descriptor, target), targets[1:]
@@ -72,8 +71,6 @@ def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
 
 def _heredoc(node: Node, values: Values) -> Flow:
     parts = {child.type: child for child in node.children}
-    start, text = parts.get("heredoc_start"), parts.get("heredoc_body")
-    marks = (start.text or b"") if start else b""
-    if any(mark in marks for mark in b"'\"\\"):
-        return Flow(((text and text.text) or b"").decode("utf-8", "replace"), KNOWN)
-    return body(text, values) if text else NOTHING
+    text = parts["heredoc_body"]
+    quoted = any(mark in text_of(parts["heredoc_start"]) for mark in "'\"\\")
+    return Flow(text_of(text), KNOWN) if quoted else body(text, values)

@@ -8,6 +8,8 @@ from typing import Final
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
+from safetyd.core.shell.reading import word_set
+
 MAX_BYTES: Final = 64 * 1024
 
 _LONG: Final = 512  # bytes, from which a text is looked through before it is parsed
@@ -21,24 +23,18 @@ _is_plain = re.compile(r"[A-Za-z0-9_./:@,+%-][A-Za-z0-9_./:=@,+% -]*\Z").match
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 # Words that bash reads as syntax where a program is named.
-RESERVED: Final = frozenset(
-    {
-        *("if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case"),
-        *("esac", "in", "select", "function", "coproc", "{", "}", "[[", "]]"),
-    }
-)
+RESERVED: Final = word_set("""
+    if then elif else fi for while until do done case esac in select function coproc { } [[ ]]
+""")
 _RESERVED: Final = frozenset(word.encode() for word in RESERVED)
 _OF_CASES: Final = frozenset({"case", "in", "esac", ";", "\n"})
 SILENT: Final = frozenset({"comment", "heredoc_body", "heredoc_end", "heredoc_start"})
 _KEYWORDS: Final = RESERVED | {"export", "declare", "local", "readonly", "typeset", "unset"}
 # A word that goes on in the next line or behind a blank, and what of the tree takes care of it.
 _GOES_ON: Final = re.compile(rb"(?<!\\)(?:\\\\)*(?:\\(?=[ \t])|(?<=[^\s;&|(])\\(?=\n[^\s;&|)]))")
-_GOING_ON: Final = frozenset(
-    {
-        *("word", "string", "string_content", "raw_string", "ansi_c_string", "comment"),
-        *("heredoc_body", "heredoc_content"),
-    }
-)
+_GOING_ON: Final = word_set("""
+    word string string_content raw_string ansi_c_string comment heredoc_body heredoc_content
+""")
 _quotes = re.compile(rb"[\\'\"]").sub
 # tree-sitter-bash 0.25 calls C's isdigit with whatever stands here: above U+00FF that reads memory
 # which is not its own, and may end the process.
@@ -64,6 +60,10 @@ _parsing = _Parsing()
 
 class Unreadable(Exception):
     """Nobody can say what a command does. Its words complete "it ..."."""
+
+
+def text_of(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
 
 
 def plain_words(text: str) -> list[str] | None:

@@ -44,7 +44,7 @@ from safetyd.core.shell.command_reader import ShellConfig
 from safetyd.core.version_history import share
 from safetyd.daemon.disk_space import DiskConfig
 from safetyd.extras.backup.history_config import HistoryConfig
-from safetyd.extras.postgres.postgres_config import OutletsConfig, outlet_problems
+from safetyd.extras.postgres.postgres_config import ExportersConfig, exporter_problems
 from safetyd.journal.audit import AuditConfig
 from safetyd.notify import address_book
 from safetyd.notify.address_book import Tables
@@ -108,7 +108,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     decisions: DecisionsConfig = DecisionsConfig()
     sessions: SessionsConfig = SessionsConfig()
     shell: ShellConfig = ShellConfig()
-    outlets: OutletsConfig = OutletsConfig()
+    outlets: ExportersConfig = ExportersConfig()
 
     @property
     def tables(self) -> Tables:
@@ -230,7 +230,7 @@ def _meaning_errors(config: Config) -> Iterator[str]:
     if config.shell.table:
         yield "shell.table is not a setting: it is the name of the table that is shipped"
     yield from web_problems(config.web)
-    yield from outlet_problems(config.outlets)
+    yield from exporter_problems(config.outlets)
     yield from _telling_errors(config)
     yield from _bus_errors(config.bus)
 

@@ -17,7 +17,7 @@ from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore
 from safetyd.core.events.event import Event
 from safetyd.core.reporting.records import Records
 from safetyd.daemon.resources import Resources
-from safetyd.monitoring.metrics import Family
+from safetyd.monitoring.metric_families import Family
 from safetyd.operators.contract.status_contract import DaemonFacts, UnavailableExtra
 from safetyd.operators.handlers import Handlers
 

@@ -9,7 +9,7 @@ import anyio.abc
 from safetyd.core.events.event import Event
 from safetyd.daemon.resources import Resources
 from safetyd.journal.audit_reading import newest_events
-from safetyd.journal.commit_loop import CommitLoop, Conclude, Outlet
+from safetyd.journal.commit_loop import CommitLoop, Conclude, Observer
 from safetyd.journal.compaction import Compaction
 from safetyd.journal.recovery import Restored
 from safetyd.journal.transcript_files import TranscriptFiles
@@ -17,7 +17,7 @@ from safetyd.monitoring.recent_events import MAX_EVENTS, RecentEvents
 
 
 class Written:
-    """An outlet of the journal: what was written last, and when."""
+    """The last durable event."""
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
@@ -37,7 +37,7 @@ class WrittenRecords:
         restored: Restored,
         *,
         conclude: Conclude,
-        observers: Sequence[Outlet],
+        observers: Sequence[Observer],
         appended: Callable[[float, int], None],
         flush: Callable[[], None],
     ) -> None:
@@ -54,7 +54,7 @@ class WrittenRecords:
             of.audit,
             of.clock,
             conclude=conclude,
-            outlets=(*own, *observers),
+            observers=(*own, *observers),
             appended=appended,
             flush=flush,
         )

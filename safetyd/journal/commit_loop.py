@@ -34,7 +34,7 @@ INPUT_BYTES: Final = 80 * 1024
 
 log = logging.getLogger("safetyd.writer")
 
-Outlet = Callable[[Sequence[Event]], None]
+Observer = Callable[[Sequence[Event]], None]
 # Gets the final answers of requests, and returns what sends them once they are durable.
 Conclude = Callable[[EngineState, Sequence[Conclusion]], Callable[[], None]]
 
@@ -114,7 +114,7 @@ class CommitLoop:
         clock: Clock,
         *,
         conclude: Conclude = _no_conclusions,
-        outlets: Sequence[Outlet] = (),
+        observers: Sequence[Observer] = (),
         appended: Callable[[float, int], None] = _ignore,
         flush: Callable[[], None] = _nothing,
     ) -> None:
@@ -128,7 +128,7 @@ class CommitLoop:
         self._room = anyio.Event()
         self._freeze: Callable[[int, Frozen], None] | None = None
         self._conclude = conclude
-        self._outlets = outlets
+        self._observers = observers
         self._appended = appended  # hears how long an append took, and of how many events
         self._flush = flush  # lets the answers of a batch leave
         self.audit_problem = ""
@@ -247,8 +247,8 @@ class CommitLoop:
         for conclude in batch.conclusions:
             conclude()
         self._flush()
-        for outlet in self._outlets:
-            outlet(batch.events)
+        for observe in self._observers:
+            observe(batch.events)
         if sent.frozen is not None:
             sent.frozen.take(self._told_seq, sent.frozen)
 

@@ -1,10 +1,11 @@
-"""Counts that grow by what was journalled: rounds and money by agent, findings, people's answers.
+"""Counters of journalled events: rounds and money by agent, anomalies, answers, deliveries.
 
-They begin at zero with the daemon. An amount belongs to the label that its agent had at the time,
-because a counter that loses something to another one would look as if it had begun anew.
+They start at zero with the daemon. An amount is counted under the label that its agent has at that
+moment, because moving it to another label later would look like a counter reset.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
@@ -22,13 +23,14 @@ from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.money import nano, usd
 from safetyd.core.messages.telemetry import Iteration
 from safetyd.core.messages.verdict import Severity
+from safetyd.monitoring.metric_families import counter_by
 
-OTHER: Final = "other"  # every agent without a label of its own
-# Names whose rounds are told apart; telemetry alone may bring further ones, which share.
+OTHER: Final = "other"  # the label of agents that have none of their own
+# Agents whose rounds are counted separately; any beyond this share one count.
 MAX_AGENTS: Final = 4096
 MAX_ASKED: Final = 10_000  # requests whose age is known
 
-# How people answer; what says something else of itself counts as the last.
+# How operators answer; anything else is counted as the last.
 VIAS: Final = ("cli", "tui", "web", "link", "sms", "desktop", "bus")
 WAITS_S: Final = (10, 60, 300, 900, 3600, 14_400, 86_400, 604_800)
 
@@ -52,7 +54,7 @@ class Histogram:
         return self.put_in(HistogramMetricFamily(name, text))
 
     def put_in(self, family: HistogramMetricFamily, *labels: str) -> HistogramMetricFamily:
-        """Add what was counted to a family, under these labels."""
+        """Add the buckets to a family, under these labels."""
         total, buckets = 0, []
         for bound, count in zip((*self._bounds, "+Inf"), self._counts, strict=True):
             total += count
@@ -62,9 +64,9 @@ class Histogram:
 
 
 class Counters:
-    """Counts of events. `label` names the series of an agent, `labels` those that always exist.
+    """Counters of events. `label` returns an agent's label, `labels` those that always exist.
 
-    `asked` are the requests that are pending at the start, and when each was asked.
+    `asked` are the requests that are pending at the start, and when each was opened.
     """
 
     def __init__(
@@ -74,12 +76,12 @@ class Counters:
         asked: Mapping[str, datetime] = MappingProxyType({}),
     ) -> None:
         self._rounds: dict[str, list[int]] = {}  # dispatched and reported, by agent
-        self._iterations: dict[str, int] = {}
-        self._spent_nano: dict[str, int] = {}
-        self._found: dict[tuple[str, str], int] = {}
+        self._iterations: Counter[str] = Counter()
+        self._spent_nano: Counter[str] = Counter()
+        self._anomalies: Counter[tuple[str, str]] = Counter()  # by kind and severity
         self._waits = {via: Histogram(WAITS_S) for via in VIAS}
-        self._messages: dict[tuple[str, str], int] = {}  # by channel and what became of them
-        self._events: dict[tuple[str, str], int] = {}  # SafetyEvents, by type and severity
+        self._messages: Counter[tuple[str, str]] = Counter()  # by channel and outcome
+        self._events: Counter[tuple[str, str]] = Counter()  # SafetyEvents, by type and severity
         self._label = label
         self._labels = labels
         self._asked = dict(asked)
@@ -102,24 +104,22 @@ class Counters:
             self._round(event.agent, _REPORTED)
 
     def _settled(self, event: Settled) -> None:
-        """Count the larger of what an outcome says that it cost and what its tokens cost."""
+        """Count the reported cost or the price of the tokens, whichever is higher."""
         cost = max(nano(event.cost_usd or 0.0), event.priced_nano or 0)
         if cost:
-            label = self._label(event.agent)
-            self._spent_nano[label] = self._spent_nano.get(label, 0) + cost
+            self._spent_nano[self._label(event.agent)] += cost
 
     def _anomaly(self, event: AnomalyFound) -> None:
-        key = event.rule.removeprefix("anomaly."), event.severity
-        self._found[key] = self._found.get(key, 0) + 1
+        self._anomalies[event.rule.removeprefix("anomaly."), event.severity] += 1
 
     def asked(self, request_id: str, at: datetime) -> None:
-        """Note when a person was first asked; of too many requests the oldest is forgotten."""
+        """Remember when a request was opened, and forget the oldest if there are too many."""
         self._asked.setdefault(request_id, at)
         if len(self._asked) > MAX_ASKED:
             del self._asked[next(iter(self._asked))]
 
     def _answered(self, event: Answered) -> None:
-        """Count how long a person took."""
+        """Count how long the answer took."""
         asked_at = self._asked.pop(event.request_id, None)
         if asked_at is not None:
             waited_s = (event.at - asked_at).total_seconds()
@@ -127,57 +127,44 @@ class Counters:
             self._waits.get(via, self._waits["bus"]).add(max(waited_s, 0.0))
 
     def _messaged(self, event: Told | NotTold) -> None:
-        key = event.channel, event.state
-        self._messages[key] = self._messages.get(key, 0) + 1
+        self._messages[event.channel, event.state] += 1
 
     def _notified(self, event: SafetyEvent) -> None:
-        key = event.event_type, severity_of(event)
-        self._events[key] = self._events.get(key, 0) + 1
+        self._events[event.event_type, severity_of(event)] += 1
 
     def families(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
         spent = {label: usd(amount) for label, amount in self._spent_nano.items()}
-        yield self._by_agent("safetyd_iterations", "Rounds begun or told of.", self._iterations)
-        yield self._by_agent("safetyd_cost_usd", "What outcomes cost, in US dollars.", spent)
-        found = CounterMetricFamily(
-            "safetyd_anomalies", "What the detectors found.", labels=["kind", "severity"]
+        yield self._by_agent("safetyd_iterations", "Rounds proposed or reported.", self._iterations)
+        yield self._by_agent("safetyd_cost_usd", "Cost of outcomes in US dollars.", spent)
+        yield counter_by(
+            ("kind", "severity"), "safetyd_anomalies", "Anomalies found.", self._anomalies.items()
         )
-        for labels, count in self._found.items():
-            found.add_metric(labels, count)
-        yield found
         waits = HistogramMetricFamily(
-            "safetyd_time_to_decision_seconds", "From asking to a person's answer.", labels=["via"]
+            "safetyd_time_to_decision_seconds", "From request to answer.", labels=["via"]
         )
         for via, histogram in self._waits.items():
             histogram.put_in(waits, via)
         yield waits
-        messages = CounterMetricFamily(
-            "safetyd_notify_deliveries", "What became of messages.", labels=["channel", "outcome"]
+        yield counter_by(
+            ("channel", "outcome"),
+            "safetyd_notify_deliveries",
+            "Notifications by outcome.",
+            self._messages.items(),
         )
-        for labels, count in self._messages.items():
-            messages.add_metric(labels, count)
-        yield messages
-        events = CounterMetricFamily(
-            "safetyd_events",
-            "SafetyEvents that people are notified of.",
-            labels=["type", "severity"],
+        yield counter_by(
+            ("type", "severity"), "safetyd_events", "SafetyEvents published.", self._events.items()
         )
-        for labels, count in self._events.items():
-            events.add_metric(labels, count)
-        yield events
 
     def _round(self, agent: str, which: int) -> None:
-        """Count a round once, though an agent may both ask for it and tell of it."""
+        """Count a round once, though an agent may both propose and report it."""
         known = agent in self._rounds or len(self._rounds) < MAX_AGENTS
         rounds = self._rounds.setdefault(agent if known else "", [0, 0])
         before = max(rounds)
         rounds[which] += 1
         if rounds[which] > before:
-            label = self._label(agent)
-            self._iterations[label] = self._iterations.get(label, 0) + 1
+            self._iterations[self._label(agent)] += 1
 
     def _by_agent(self, name: str, text: str, counts: Mapping[str, float]) -> CounterMetricFamily:
-        family = CounterMetricFamily(name, text, labels=["agent"])
-        # A series that began above zero would hide its beginning from a rate.
-        for label, count in {**dict.fromkeys((OTHER, *self._labels()), 0), **counts}.items():
-            family.add_metric([label], count)
-        return family
+        # A series must start at zero, or a rate would miss its first increase.
+        known = {**dict.fromkeys((OTHER, *self._labels()), 0), **counts}
+        return counter_by(("agent",), name, text, (((key,), count) for key, count in known.items()))

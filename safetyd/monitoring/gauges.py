@@ -1,6 +1,6 @@
-"""What the guards know, as numbers for Prometheus: read when scraped, kept by nobody.
+"""Gauges of the engine's state, computed at each scrape.
 
-Labels come from bounded sets. What has none of its own is `other`, and shows the highest of all.
+Labels come from bounded sets. Everything else shares the label `other`, which shows the maximum.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -15,6 +15,7 @@ from safetyd.core.messages.money import usd
 from safetyd.core.policy import Policy
 from safetyd.core.text.visible_text import visible
 from safetyd.monitoring.counters import OTHER
+from safetyd.monitoring.metric_families import gauge, gauge_by
 
 MAX_BREAKERS: Final = 100  # with a label of their own
 STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
@@ -23,7 +24,7 @@ SCOPES: Final = ("chain", "session", "day")
 
 
 class ChannelHealth(Protocol):
-    """What is known of a channel to people."""
+    """The state of a notification channel."""
 
     @property
     def name(self) -> str: ...
@@ -42,7 +43,7 @@ class ChannelHealth(Protocol):
 
 
 class Gauges:
-    """`policy` is the one in force, `keyed` are the agents whose names are protected by a key."""
+    """`policy` returns the policy in force, `keyed` the agents whose names need a key."""
 
     def __init__(
         self,
@@ -67,17 +68,17 @@ class Gauges:
         return {*policy.agents, *policy.iterations.agents, *self._keyed()}
 
     def families(self, state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily | None]:
-        """Yield what is known now, and None where others may have their turn."""
+        """Yield all gauges, and None where the caller may pause."""
         guards = state.guards
-        yield _family(
+        yield gauge(
             "autonomy_safe_mode_active",
-            "1 while anybody is in safe mode.",
-            [((), guards.safe_mode.status(None, moment.t).active)],
+            "1 while any agent is in safe mode.",
+            guards.safe_mode.status(None, moment.t).active,
         )
-        yield _family(
+        yield gauge(
             "safetyd_seconds_since_human",
-            "Since a person was last seen.",
-            [((), guards.anomaly.since_human_s(moment.t))],
+            "Seconds since an operator was last present.",
+            guards.anomaly.since_human_s(moment.t),
         )
         yield from _requests(state, moment)
         yield from self._channels()
@@ -86,26 +87,19 @@ class Gauges:
         yield from self._agents(state, moment.t)
 
     def _channels(self) -> Iterator[GaugeMetricFamily]:
-        waiting: dict[str, float] = {}
-        oldest: dict[str, float] = {}
-        up: dict[str, float] = {}
-        refused: dict[str, float] = {}
-        for state in self._channels_now():
-            waiting[state.name] = state.waiting_high + state.waiting_normal + state.under_way
-            oldest[state.name] = state.oldest_s or 0.0
-            up[state.name] = state.up
-            refused[state.name] = state.refused
-        for name, text, values in (
-            ("safetyd_notify_queue_depth", "Messages that are being tried.", waiting),
-            ("safetyd_notify_oldest_pending_seconds", "How long the oldest is tried.", oldest),
-            ("safetyd_notify_up", "0 while a channel takes nothing.", up),
+        channels = list(self._channels_now())
+        for name, text, value in (
+            ("queue_depth", "Notifications queued or being sent.", _queued),
+            ("oldest_pending_seconds", "Age of the oldest queued notification.", _oldest_s),
+            ("up", "0 while a channel is down.", lambda one: one.up),
             (
-                "safetyd_notify_refused_answers",
-                "Answers of other people, since it was opened.",
-                refused,
+                "refused_answers",
+                "Answers refused since the channel opened.",
+                lambda one: one.refused,
             ),
         ):
-            yield _family(name, text, _labelled(values), "channel")
+            values = {one.name: value(one) for one in channels}
+            yield gauge_by("channel", f"safetyd_notify_{name}", text, values)
 
     def _breaker_states(self, state: EngineState) -> GaugeMetricFamily:
         highest: dict[str, float] = {}
@@ -115,7 +109,7 @@ class Gauges:
             label = visible(breaker) if breaker in self._breakers else OTHER
             _raise(highest, label, STATES[now])
         text = "0 closed, 1 half open, 2 open."
-        return _family("safetyd_breaker_state", text, _labelled(highest), "breaker")
+        return gauge_by("breaker", "safetyd_breaker_state", text, highest)
 
     def _agents(self, state: EngineState, t: float) -> Iterator[GaugeMetricFamily | None]:
         guard = state.guards.anomaly
@@ -130,36 +124,30 @@ class Gauges:
             _raise(files, label, of.files_per_commit)
             _raise(repeated, label, of.repeated_action)
         for name, text, values in (
-            ("safetyd_error_ratio", "Errors among the last outcomes.", errors),
-            ("safetyd_files_per_commit", "Files that the last commit changed.", files),
-            ("safetyd_repeated_actions", "How often in a row the last action.", repeated),
+            ("safetyd_error_ratio", "Share of errors among the last outcomes.", errors),
+            ("safetyd_files_per_commit", "Files changed by the last commit.", files),
+            ("safetyd_repeated_actions", "How often the last action was repeated.", repeated),
         ):
-            yield _family(name, text, _labelled(values), "agent")
+            yield gauge_by("agent", name, text, values)
 
 
 def _requests(state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily]:
     approvals = state.approvals
     oldest = next(approvals.pending(), None)
     waited_s = 0.0 if oldest is None else (moment.at - oldest.asked.at).total_seconds()
-    yield _family(
-        "safetyd_requests_pending",
-        "Requests that wait for a person.",
-        [((), approvals.pending_count())],
+    yield gauge("safetyd_requests_pending", "Pending requests.", approvals.pending_count())
+    yield gauge(
+        "safetyd_request_oldest_seconds", "Age of the oldest pending request.", max(waited_s, 0.0)
     )
-    yield _family(
-        "safetyd_request_oldest_seconds",
-        "How long the oldest of them has waited.",
-        [((), max(waited_s, 0.0))],
-    )
-    yield _family(
+    yield gauge(
         "safetyd_requests_unnotified",
-        "Requests of which somebody should know and nobody does.",
-        [((), state.outbox.unnotified(moment.at))],
+        "Pending requests that no recipient was notified of.",
+        state.outbox.unnotified(moment.at),
     )
 
 
 def _budgets(state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily]:
-    """Yield the day's budget and, of chains and sessions, the fullest of each."""
+    """Yield the budget of the day, and of the fullest chain and session."""
     standings = list(state.guards.budget.standings(moment.at))
     fullest = {
         scope: max(found, key=_fill)
@@ -171,10 +159,10 @@ def _budgets(state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily]:
     limit = {scope: usd(found.limit) for scope, found in fullest.items() if found.limit}
     for what, text, amounts in (
         ("spent", "Spent in the fullest budget.", spent),
-        ("reserved", "Set aside in the same.", reserved),
-        ("limit", "What the same permits, if it has a limit.", limit),
+        ("reserved", "Reserved in the fullest budget.", reserved),
+        ("limit", "Limit of the fullest budget, if it has one.", limit),
     ):
-        yield _family(f"safetyd_budget_{what}_usd", text, _labelled(amounts), "scope")
+        yield gauge_by("scope", f"safetyd_budget_{what}_usd", text, amounts)
 
 
 def _fill(standing: Standing) -> tuple[float, int]:
@@ -187,14 +175,9 @@ def _raise(highest: dict[str, float], label: str, value: float) -> None:
     highest[label] = max(highest.get(label, value), value)
 
 
-def _labelled(values: dict[str, float]) -> Iterator[tuple[tuple[str, ...], float]]:
-    return (((label,), value) for label, value in values.items())
+def _queued(channel: ChannelHealth) -> float:
+    return channel.waiting_high + channel.waiting_normal + channel.under_way
 
 
-def _family(
-    name: str, text: str, samples: Iterable[tuple[tuple[str, ...], float]], *labels: str
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, float(value))
-    return family
+def _oldest_s(channel: ChannelHealth) -> float:
+    return channel.oldest_s or 0.0

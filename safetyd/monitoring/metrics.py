@@ -1,16 +1,12 @@
-"""Counts for Prometheus: plain numbers on the path of a decision, labelled only when scraped."""
+"""Metrics for Prometheus: plain numbers while deciding, families only when scraped."""
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.daemon_events import DiskLevel, DiskUse
@@ -19,16 +15,15 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Cause, Severity
 from safetyd.monitoring.counters import Counters, Histogram
+from safetyd.monitoring.metric_families import Family, counter, counter_by, gauge, gauge_by
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 DISK_LEVELS: Final[tuple[DiskLevel, ...]] = ("good", "warn", "critical")
 SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500)
 
-Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | InfoMetricFamily
-
 
 class Sources(NamedTuple):
-    """Whom the gauges ask; each is a function, asked when somebody scrapes."""
+    """Functions that are called at each scrape."""
 
     stopped: Callable[[], bool] = bool
     malformed: Callable[[], int] = int
@@ -46,7 +41,7 @@ class Sources(NamedTuple):
 
 
 class GaugeText(msgspec.Struct, frozen=True):
-    """What the engine's state says, as text."""
+    """Gauges of the engine's state as text."""
 
     text: str
 
@@ -60,30 +55,27 @@ class Metrics:
         self._version = version
         self._sources = sources or Sources()
         self._counters = counters or Counters()
-        self._decisions: dict[tuple[Severity, Cause], int] = {}
-        self._verdicts: dict[tuple[str, Severity], int] = {}
+        self._decisions: Counter[tuple[Severity, Cause]] = Counter()
+        self._verdicts: Counter[tuple[str, Severity]] = Counter()
         self._judged = 0
         self._seconds = Histogram(SECONDS)
         self._append_seconds = Histogram(SECONDS)
         self._batch_events = Histogram(SIZES)
 
     def decided(self, decision: Decision, seconds: float) -> None:
-        key = decision.decision, decision.cause
-        self._decisions[key] = self._decisions.get(key, 0) + 1
+        self._decisions[decision.decision, decision.cause] += 1
         self._seconds.add(seconds)
 
     def refused(self, cause: Cause) -> None:
-        key = Severity.BLOCK, cause
-        self._decisions[key] = self._decisions.get(key, 0) + 1
+        self._decisions[Severity.BLOCK, cause] += 1
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take note of what was journalled."""
+        """Count durable events."""
         for event in events:
             if type(event) is Decided:
                 self._judged += 1
                 for verdict in event.verdicts:
-                    key = verdict.guard, verdict.decision
-                    self._verdicts[key] = self._verdicts.get(key, 0) + 1
+                    self._verdicts[verdict.guard, verdict.decision] += 1
                 if event.type == "dispatch":
                     self._counters.dispatched(event)
                 if event.asks is not None:
@@ -96,19 +88,19 @@ class Metrics:
         self._batch_events.add(events)
 
     def counts(self) -> dict[Severity, int]:
-        """Return how many decisions of each kind left since the start."""
+        """Return how many decisions of each kind were sent since the start."""
         counts = dict.fromkeys(Severity, 0)
         for (severity, _), count in self._decisions.items():
             counts[severity] += count
         return counts
 
     def slices(self) -> Iterator[bytes]:
-        """Yield what is known without the engine's state, a piece at a time."""
+        """Yield all families that do not need the engine's state, one at a time."""
         for family in self._families():
             yield generate_latest(_Only(family))
 
     def gauges(self, state: EngineState, moment: Moment) -> Generator[None, Moment, GaugeText]:
-        """Return what the engine's state says; pause where others may have their turn."""
+        """Return the gauges of the engine's state, pausing between slices."""
         text = []
         for family in self._sources.gauges(state, moment):
             if family is None:
@@ -118,76 +110,41 @@ class Metrics:
         return GaugeText("".join(text))
 
     def _families(self) -> Iterator[Family]:
-        yield self._decision_counts()
+        sources = self._sources
+        yield counter_by(
+            ("decision", "cause"), "safetyd_decisions", "Decisions sent.", self._decisions.items()
+        )
         yield self._seconds.family("safetyd_decision_seconds", "From receipt to reply.")
         yield self._guard_verdicts()
         yield self._append_seconds.family("safetyd_journal_append_seconds", "One durable append.")
         yield self._batch_events.family("safetyd_journal_batch_events", "Events in one append.")
-        yield from self._bus()
-        yield _gauge(
-            "safetyd_emergency_stop_active", "1 while any stop holds.", self._sources.stopped()
-        )
-        yield _gauge(
+        yield gauge("safetyd_ready", "0 while proposals cannot be answered.", sources.ready())
+        yield gauge("safetyd_bus_up", "0 while the bus does not answer.", sources.bus_up())
+        yield counter("safetyd_bus_reconnects", "Reconnections to the bus.", sources.reconnects())
+        yield gauge("safetyd_emergency_stop_active", "1 while any stop holds.", sources.stopped())
+        yield gauge(
             "safetyd_config_last_reload_successful",
-            "0 after a refused reload.",
-            self._sources.reload_ok(),
+            "0 after a rejected reload.",
+            sources.reload_ok(),
         )
-        malformed = CounterMetricFamily("safetyd_malformed", "Messages that were not understood.")
-        malformed.add_metric([], self._sources.malformed())
-        yield malformed
-        audit = CounterMetricFamily("safetyd_audit_bytes", "Bytes written to the audit files.")
-        audit.add_metric([], self._sources.audit_bytes())
-        yield audit
-        yield from self._disk()
-        yield from self._sources.more()
+        yield counter("safetyd_malformed", "Malformed messages.", sources.malformed())
+        yield counter(
+            "safetyd_audit_bytes", "Bytes written to the audit files.", sources.audit_bytes()
+        )
+        if (use := sources.disk()) is not None:
+            yield from _disk(use)
+        yield from sources.more()
         yield from self._counters.families()
-        yield InfoMetricFamily("safetyd_build", "What runs here.", value={"version": self._version})
-
-    def _decision_counts(self) -> CounterMetricFamily:
-        family = CounterMetricFamily(
-            "safetyd_decisions", "Decisions that left.", labels=["decision", "cause"]
-        )
-        for (severity, cause), count in self._decisions.items():
-            family.add_metric([severity, cause], count)
-        return family
-
-    def _bus(self) -> Iterator[Family]:
-        sources = self._sources
-        yield _gauge("safetyd_ready", "0 while no proposal would be answered.", sources.ready())
-        yield _gauge("safetyd_bus_up", "0 while the bus is not heard.", sources.bus_up())
-        reconnects = CounterMetricFamily("safetyd_bus_reconnects", "Connections made anew.")
-        reconnects.add_metric([], sources.reconnects())
-        yield reconnects
-
-    def _disk(self) -> Iterator[GaugeMetricFamily]:
-        use = self._sources.disk()
-        if use is None:
-            return
-        yield _gauge(
-            "safetyd_disk_free_bytes",
-            "What can still be written where the data directory is.",
-            use.free_bytes,
-        )
-        yield _gauge(
-            "safetyd_disk_total_bytes", "What could be if nothing else was.", use.total_bytes
-        )
-        level = DISK_LEVELS.index(use.level)
-        yield _gauge("safetyd_disk_level", "0 good, 1 filling, 2 nearly full.", level)
-        parts = GaugeMetricFamily(
-            "safetyd_data_bytes", "What the data directory has on disk.", labels=["part"]
-        )
-        for part, count in use.parts.items():
-            parts.add_metric([part], count)
-        yield parts
+        yield InfoMetricFamily("safetyd_build", "safetyd.", value={"version": self._version})
 
     def _guard_verdicts(self) -> CounterMetricFamily:
         family = CounterMetricFamily(
-            "safetyd_guard_verdicts", "What each guard said.", labels=["guard", "decision"]
+            "safetyd_guard_verdicts", "Verdicts of each guard.", labels=["guard", "decision"]
         )
         for guard in self._sources.guards():
             restricted = 0
             for severity in (Severity.ASK, Severity.BLOCK):
-                count = self._verdicts.get((guard, severity), 0)
+                count = self._verdicts[guard, severity]
                 restricted += count
                 family.add_metric([guard, severity], count)
             family.add_metric([guard, Severity.ALLOW], max(0, self._judged - restricted))
@@ -205,7 +162,9 @@ class _Only(CollectorRegistry):
         yield self._family
 
 
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text)
-    family.add_metric([], float(value))
-    return family
+def _disk(use: DiskUse) -> Iterator[GaugeMetricFamily]:
+    yield gauge("safetyd_disk_free_bytes", "Bytes that safetyd can still write.", use.free_bytes)
+    yield gauge("safetyd_disk_total_bytes", "Size of the disk.", use.total_bytes)
+    level = DISK_LEVELS.index(use.level)
+    yield gauge("safetyd_disk_level", "0 good, 1 filling, 2 nearly full.", level)
+    yield gauge_by("part", "safetyd_data_bytes", "Size of the data directory.", use.parts)

@@ -74,7 +74,7 @@ class LoopRig:
             journal,
             self.audit,
             self.clock,
-            outlets=[lambda events: self.heard.append(f"{len(events)} events")],
+            observers=[lambda events: self.heard.append(f"{len(events)} events")],
             appended=lambda _seconds, events: self.sizes.append(events),
             flush=lambda: self.heard.append("flushed"),
         )

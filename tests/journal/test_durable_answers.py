@@ -151,7 +151,7 @@ class Life:
             audit,
             clock,
             conclude=self._held.conclude,
-            outlets=(
+            observers=(
                 PublishedEvents(self._wire.publisher, Subjects()).observe,
                 self._dispatch.observe,
                 self._watch_events,

@@ -18,13 +18,13 @@ from safetyd.console.options import config_option, data_dir_option, json_option,
 from safetyd.console.render.layout import indented, when
 from safetyd.console.subcommands.read_records import some_files
 from safetyd.console.terminal_text import document, plain, several
+from safetyd.extras.postgres.export_problem import ExportProblem
 from safetyd.extras.postgres.journal_id import journal_id
-from safetyd.extras.postgres.outlet_problem import OutletProblem
 from safetyd.extras.postgres.postgres_config import PostgresConfig
-from safetyd.extras.postgres.postgres_outlet import NOT_INSTALLED, dsn_of, open_loader
+from safetyd.extras.postgres.postgres_exporter import NOT_INSTALLED, dsn_of, open_loader
 from safetyd.host import own_config
 from safetyd.journal.audit_reading import Rests
-from safetyd.monitoring.outlet_state import OutletState
+from safetyd.monitoring.exporter_metrics import ExporterState
 from safetyd.operators.contract.status_contract import StatusAnswer, StatusQuestion
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def role(config_path: Path | None, directory: Path, *, as_json: bool) -> None:
         click.echo("\n".join(f"{line};".replace("; ", ";\n") for line in lines))
 
 
-def _shown(found: "Standing", daemon: OutletState | None) -> Iterator[str]:
+def _shown(found: "Standing", daemon: ExporterState | None) -> Iterator[str]:
     yield f"{found.server}, schema {found.schema}"
     facts = [
         ("events", f"{found.seq} of {found.audit_seq}: {several(found.behind, 'event')} behind"),
@@ -191,7 +191,7 @@ def _shown(found: "Standing", daemon: OutletState | None) -> Iterator[str]:
     yield from indented(facts)
 
 
-def _wrong(found: "Standing | None", daemon: OutletState | None) -> Iterator[str]:
+def _wrong(found: "Standing | None", daemon: ExporterState | None) -> Iterator[str]:
     if found is not None and found.other_journal:
         yield f"schema {found.schema} has the events of another journal: name another schema"
     if daemon is not None and daemon.problem:
@@ -229,7 +229,7 @@ def _database(chosen: Chosen) -> "Database":
 def _problems_told() -> Iterator[None]:
     try:
         yield
-    except OutletProblem as exc:
+    except ExportProblem as exc:
         raise Failure(str(exc), "outlet") from exc
     except ModuleNotFoundError as exc:
         if (exc.name or "").partition(".")[0] not in {"psycopg", "psycopg_binary"}:

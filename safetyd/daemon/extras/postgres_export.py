@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from safetyd.core.events.event import Event
 from safetyd.core.reporting.records import Records
 from safetyd.daemon.extra import Extra, ExtraHost
-from safetyd.extras.postgres.postgres_outlet import PostgresOutlet
-from safetyd.monitoring.metrics import Family
-from safetyd.monitoring.outlet_metrics import outlet_families
+from safetyd.extras.postgres.postgres_exporter import PostgresExporter
+from safetyd.monitoring.exporter_metrics import exporter_families
+from safetyd.monitoring.metric_families import Family
 from safetyd.operators.contract.status_contract import DaemonFacts
 
 
@@ -20,9 +20,9 @@ class PostgresExport(Extra):
     def __init__(self, host: ExtraHost, _known: Records) -> None:
         of = host.of
         config = of.settings.config.outlets.postgres
-        self._outlet: PostgresOutlet | None = None
+        self._exporter: PostgresExporter | None = None
         if config.dsn_file:
-            self._outlet = PostgresOutlet(
+            self._exporter = PostgresExporter(
                 config,
                 of.data_dir,
                 written=lambda: of.audit.seq,
@@ -30,19 +30,19 @@ class PostgresExport(Extra):
             )
 
     def observe(self, events: Sequence[Event]) -> None:
-        if self._outlet:
-            self._outlet.observe(events)
+        if self._exporter:
+            self._exporter.observe(events)
 
     async def run(self) -> None:
-        if self._outlet:
-            await self._outlet.run()
+        if self._exporter:
+            await self._exporter.run()
 
     def extended(self, facts: DaemonFacts) -> DaemonFacts:
-        return replace(facts, outlets=(self._outlet.state,)) if self._outlet else facts
+        return replace(facts, outlets=(self._exporter.state,)) if self._exporter else facts
 
     def metrics(self) -> Iterator[Family]:
-        if self._outlet:
-            yield from outlet_families((self._outlet.state,))
+        if self._exporter:
+            yield from exporter_families(self._exporter.state)
 
 
 EXTRA = PostgresExport

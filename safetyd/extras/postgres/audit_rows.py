@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from safetyd.extras.postgres.outlet_problem import MissingEvents, OutletProblem
+from safetyd.extras.postgres.export_problem import ExportProblem, MissingEvents
 from safetyd.journal.audit import NO_HASH, Opened, files
 from safetyd.journal.audit_reading import lines_after
 
@@ -69,7 +69,7 @@ def row_of(line: bytes) -> AuditRow | None:
 def rows_after(directory: Path, progress: Progress) -> Iterator[AuditRow]:
     """Yield the events after `progress` in order, as far as they are written.
 
-    Raises `MissingEvents` where some are not there, and `OutletProblem` where one does not follow
+    Raises `MissingEvents` where some are not there, and `ExportProblem` where one does not follow
     from the one before: then these are the files of another journal, or were changed.
     """
     return following(lines_after(directory, progress.seq), progress, str(directory))
@@ -81,14 +81,14 @@ def following(lines: Iterable[bytes], progress: Progress, where: str) -> Iterato
     for line in lines:
         row = row_of(line)
         if row is None:
-            raise OutletProblem(
+            raise ExportProblem(
                 f"the line after event {seq} in {where} is not as it was written: see "
                 "`safetyd audit verify`"
             )
         if row.seq != seq + 1:
             raise MissingEvents(seq + 1, row.seq - 1, where)
         if hashlib.sha256(link + row.line).hexdigest().encode() != row.hash:
-            raise OutletProblem(
+            raise ExportProblem(
                 f"event {row.seq} in {where} does not follow from event {seq} in the database: "
                 "these are events of another journal, of an older backup, or were changed; see "
                 "`safetyd audit verify`, and load another journal into another schema"
@@ -108,7 +108,7 @@ def after_missing(directory: Path, last: int) -> Progress:
             continue
         if opened.after_seq == last:
             return Progress(last, opened.previous)
-    raise OutletProblem(
+    raise ExportProblem(
         f"no audit file in {directory} begins after event {last}: lines were taken out; see "
         "`safetyd audit verify`"
     )

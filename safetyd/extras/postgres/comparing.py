@@ -11,8 +11,8 @@ from psycopg import sql
 
 from safetyd.extras.postgres.audit_rows import AuditRow, row_of
 from safetyd.extras.postgres.database import Connection, Database
+from safetyd.extras.postgres.export_problem import ExportProblem
 from safetyd.extras.postgres.loading import TABLES
-from safetyd.extras.postgres.outlet_problem import OutletProblem
 from safetyd.journal.audit_reading import lines_after
 
 AT_ONCE: Final = 20_000  # events whose rows in other tables are compared by one query
@@ -64,7 +64,7 @@ def _loaded(connection: Connection, journal: str) -> int:
         return 0
     owner, seq = found
     if owner != journal:
-        raise OutletProblem("the schema has the events of another journal")
+        raise ExportProblem("the schema has the events of another journal")
     return int(seq)
 
 

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from safetyd.extras.postgres.outlet_problem import OutletProblem
+from safetyd.extras.postgres.export_problem import ExportProblem
 
 OLDEST: Final = 130_000
 # What an address may say otherwise. A server that is gone is noticed within a minute.
@@ -44,7 +44,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Commit what is done in it, or raise `OutletProblem` and have done nothing."""
+        """Commit what is done in it, or raise `ExportProblem` and have done nothing."""
         try:
             with self._using, errors_explained():
                 connection = self._connected()
@@ -83,7 +83,7 @@ class Database:
 
     def _connected(self) -> Connection:
         if self._over:
-            raise OutletProblem("it was given up")
+            raise ExportProblem("it was given up")
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._dsn())
         return self._connection
@@ -100,7 +100,7 @@ def connect(dsn: str) -> Connection:
     problem = _unfit(connection)
     if problem:
         connection.close()
-        raise OutletProblem(problem)
+        raise ExportProblem(problem)
     connection.autocommit = True  # transactions are begun and ended by `transaction`
     return connection
 
@@ -113,7 +113,7 @@ def parts_of(dsn: str) -> dict[str, Any]:
         given = {}
     # After an @ in a password the rest of it would be the server's name.
     if not given or "@" in str(given.get("host") or ""):
-        raise OutletProblem(
+        raise ExportProblem(
             "what stands in the file of outlets.postgres.dsn_file is no address of a database: one "
             "looks like postgresql://safetyd:PASSWORD@db.example/safetyd?sslmode=verify-full, with "
             "%40 for an @ in the password"
@@ -133,12 +133,12 @@ def _unfit(connection: Connection) -> str:
 
 @contextmanager
 def errors_explained(password: str = "") -> Iterator[None]:
-    """Raise `OutletProblem` for what PostgreSQL or the way to it says is wrong."""
+    """Raise `ExportProblem` for what PostgreSQL or the way to it says is wrong."""
     try:
         yield
     except psycopg.Error as exc:
         said = words_of(exc)
-        raise OutletProblem(said.replace(password, "***") if password else said) from None
+        raise ExportProblem(said.replace(password, "***") if password else said) from None
 
 
 def words_of(exc: psycopg.Error) -> str:

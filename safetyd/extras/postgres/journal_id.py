@@ -5,7 +5,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from safetyd.extras.postgres.outlet_problem import OutletProblem
+from safetyd.extras.postgres.export_problem import ExportProblem
 from safetyd.host import write_whole
 
 FILE: Final = "journal-id"
@@ -23,7 +23,7 @@ def journal_id(data_dir: Path, *, make: bool = True) -> str:
             write_whole(path, f"{secrets.token_hex(16)}\n".encode(), mode=0o644)
         found = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as exc:
-        raise OutletProblem(f"{path} cannot be used: {exc}") from None
+        raise ExportProblem(f"{path} cannot be used: {exc}") from None
     if not _is_id(found):
-        raise OutletProblem(f"{path} holds no name of a journal (32 hexadecimal digits)")
+        raise ExportProblem(f"{path} holds no name of a journal (32 hexadecimal digits)")
     return found

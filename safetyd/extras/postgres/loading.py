@@ -9,7 +9,7 @@ from psycopg import sql
 
 from safetyd.extras.postgres.audit_rows import AuditRow, Progress, after_missing, rows_after
 from safetyd.extras.postgres.database import Connection, Database
-from safetyd.extras.postgres.outlet_problem import MissingEvents, OutletProblem
+from safetyd.extras.postgres.export_problem import ExportProblem, MissingEvents
 from safetyd.extras.postgres.schema_migrations import migrate
 from safetyd.journal.audit_reading import Rests
 
@@ -117,7 +117,7 @@ class Loader:
             if not rows:
                 raise
         except OSError as exc:
-            raise OutletProblem(f"the audit files cannot be read: {exc}") from None
+            raise ExportProblem(f"the audit files cannot be read: {exc}") from None
         return Batch(rows, sorted(months))
 
     def _write(self, connection: Connection, batch: Batch, months: set[str]) -> None:
@@ -149,7 +149,7 @@ def claimed(connection: Connection, journal: str) -> Progress:
     assert found is not None  # noqa: S101 - it was just put there
     owner, seq, digest = found
     if owner != journal:
-        raise OutletProblem(
+        raise ExportProblem(
             f"the schema has the events of another journal ({owner[:8]}…, this one is "
             f"{journal[:8]}…): name another outlets.postgres.schema"
         )

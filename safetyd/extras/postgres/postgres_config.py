@@ -21,11 +21,11 @@ class PostgresConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     batch: Annotated[int, Meta(ge=1, le=100_000)] = 5000  # events in one transaction
 
 
-class OutletsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ExportersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     postgres: PostgresConfig = PostgresConfig()
 
 
-def outlet_problems(config: OutletsConfig) -> Iterator[str]:
+def exporter_problems(config: ExportersConfig) -> Iterator[str]:
     """Name an address that stands where the name of its file should, without repeating it."""
     file = config.postgres.dsn_file
     if "://" in file or "=" in file:

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from safetyd.extras.postgres.database import Connection, Database
-from safetyd.extras.postgres.outlet_problem import OutletProblem
+from safetyd.extras.postgres.export_problem import ExportProblem
 
 RECORD: Final = b"""
 CREATE TABLE IF NOT EXISTS migrations (
@@ -100,7 +100,7 @@ def _missing(connection: Connection, schema: str) -> Iterator[Migration]:
     applied = {number: (name, digest) for number, name, digest in _applied(connection)}
     known = {one.number: one for one in migrations()}
     if applied.keys() - known.keys():
-        raise OutletProblem(
+        raise ExportProblem(
             f"schema {schema} was made by a newer safetyd (migration {max(applied)}, this one "
             f"knows {max(known)}); run that one, or name another outlets.postgres.schema"
         )
@@ -108,7 +108,7 @@ def _missing(connection: Connection, schema: str) -> Iterator[Migration]:
         if number not in applied:
             yield one
         elif applied[number] != (one.name, one.sha256):
-            raise OutletProblem(
+            raise ExportProblem(
                 f"migration {number} of schema {schema} is not the one that this safetyd has; name "
                 "another outlets.postgres.schema and load everything anew"
             )

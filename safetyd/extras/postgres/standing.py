@@ -27,7 +27,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def standing(database: Database, audit: Path, journal: str) -> Standing:
-    """Return how far the tables are; raises `OutletProblem` if the server cannot be asked."""
+    """Return how far the tables are; raises `ExportProblem` if the server cannot be asked."""
     end = seq_of(next(iter(NewestFirst(audit, None, WITHOUT_BOUNDS, Rests(0.0))), b""))
     with database.transaction() as connection:
         nothing = Standing(

@@ -12,7 +12,7 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Mode, Profile
 from safetyd.core.reporting.kept_days import MissingSnapshots
-from safetyd.monitoring.outlet_state import OutletState
+from safetyd.monitoring.exporter_metrics import ExporterState
 from safetyd.operators.contract.agent_contract import AgentRow, AgentState
 from safetyd.operators.contract.guard_contract import Breaker, Budget, Finding
 from safetyd.operators.contract.hold_contract import Pausing, SafeModeShown
@@ -79,7 +79,7 @@ class DaemonFacts(Done, frozen=True, kw_only=True):
     config: str  # the file, or nothing
     config_problem: str  # why the newest configuration or keys are not in force, or nothing
     next_start: tuple[str, ...]  # sections whose change waits for the next start
-    outlets: tuple[OutletState, ...] = ()  # where events go besides the journal
+    outlets: tuple[ExporterState, ...] = ()  # where events go besides the journal
     missing: MissingSnapshots | None = None  # days that should have a snapshot and have none
     unavailable: tuple[UnavailableExtra, ...] = ()  # what is configured and lacks a dependency
 

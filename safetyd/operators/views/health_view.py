@@ -14,7 +14,7 @@ from safetyd.bus.keyring import ROLES, Role
 from safetyd.core.events.daemon_events import DiskLevel, DiskUse
 from safetyd.core.events.disk_words import MAKE_ROOM, filling, fullness, size
 from safetyd.core.text.time_words import complete
-from safetyd.monitoring.outlet_state import OutletState
+from safetyd.monitoring.exporter_metrics import ExporterState
 from safetyd.operators.contract.notification_contract import ChannelState
 from safetyd.operators.contract.status_contract import (
     DaemonFacts,
@@ -97,7 +97,7 @@ def _checks(facts: HealthFacts) -> Iterator[HealthCheck]:
         yield _moved(facts.daemon, facts.port_taken)
     yield _keys(facts)
     yield _channels(facts.channels)
-    yield from (_outlet(facts, state) for state in facts.daemon.outlets)
+    yield from (_exporter(facts, state) for state in facts.daemon.outlets)
     yield from (_bad(each.name, each.why, each.fix) for each in facts.daemon.unavailable)
     versions = ", ".join(f"{name} {number}" for name, number in facts.versions.items())
     yield HealthCheck(name="versions", state="good", says=versions)
@@ -221,7 +221,7 @@ def _why(channel: ChannelState) -> str:
     return f": {channel.last_error}" if channel.last_error else ", and was not tried again yet"
 
 
-def _outlet(facts: HealthFacts, state: OutletState) -> HealthCheck:
+def _exporter(facts: HealthFacts, state: ExporterState) -> HealthCheck:
     """Judge an outlet: it may be behind while it catches up, and must not be broken."""
     took = state.last_success
     success = "since the start nothing was taken"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from safetyd.extras.postgres.audit_rows import Progress, after_missing, row_of, rows_after
-from safetyd.extras.postgres.outlet_problem import MissingEvents, OutletProblem
+from safetyd.extras.postgres.export_problem import ExportProblem, MissingEvents
 from tests.event_samples import one_of_each
 from tests.extras.postgres.event_mix import event_mix, write_audit
 
@@ -53,9 +53,9 @@ def test_files_of_another_journal_do_not_follow(audit: Path, tmp_path: Path) -> 
     edit(tmp_path / "other" / "audit" / FILE, "module_p00000002", "module_p99999992")
     last = next(iter(rows_after(audit, Progress())))
 
-    with pytest.raises(OutletProblem, match=r"event 7 .* does not follow from event 6"):
+    with pytest.raises(ExportProblem, match=r"event 7 .* does not follow from event 6"):
         list(rows_after(tmp_path / "other" / "audit", Progress()))
-    with pytest.raises(OutletProblem, match="does not follow from event 1 in the database"):
+    with pytest.raises(ExportProblem, match="does not follow from event 1 in the database"):
         list(rows_after(audit, Progress(last.seq, "0" * 64)))
 
 
@@ -69,7 +69,7 @@ def test_a_line_that_was_taken_out_is_missing(audit: Path) -> None:
         list(rows_after(audit, Progress()))
 
     assert (raised.value.first, raised.value.last) == (5, 6)
-    with pytest.raises(OutletProblem, match=r"no audit file in .* begins after event 6"):
+    with pytest.raises(ExportProblem, match=r"no audit file in .* begins after event 6"):
         after_missing(audit, 6)
 
 
@@ -78,7 +78,7 @@ def test_a_line_without_its_hash_is_named(audit: Path) -> None:
     lines[3] = lines[3][:-20] + "\n"
     (audit / FILE).write_text("".join(lines))
 
-    with pytest.raises(OutletProblem, match=r"the line after event 2 .* not as it was written"):
+    with pytest.raises(ExportProblem, match=r"the line after event 2 .* not as it was written"):
         list(rows_after(audit, Progress()))
 
 

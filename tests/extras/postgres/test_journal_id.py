@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from safetyd.extras.postgres.export_problem import ExportProblem
 from safetyd.extras.postgres.journal_id import journal_id
-from safetyd.extras.postgres.outlet_problem import OutletProblem
 
 
 def test_a_data_directory_has_one_name_for_ever_and_no_two_have_the_same(tmp_path: Path) -> None:
@@ -21,10 +21,10 @@ def test_who_only_looks_gives_no_name(tmp_path: Path) -> None:
 def test_what_is_no_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "journal-id").write_text("mine\n")
 
-    with pytest.raises(OutletProblem, match="holds no name of a journal"):
+    with pytest.raises(ExportProblem, match="holds no name of a journal"):
         journal_id(tmp_path)
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OutletProblem, match=f"{tmp_path}/none/journal-id cannot be used"):
+    with pytest.raises(ExportProblem, match=f"{tmp_path}/none/journal-id cannot be used"):
         journal_id(tmp_path / "none")

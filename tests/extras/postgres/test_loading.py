@@ -17,8 +17,8 @@ from safetyd.core.events.guard_events import PersonSeen
 from safetyd.extras.postgres import loading
 from safetyd.extras.postgres.audit_rows import Progress
 from safetyd.extras.postgres.database import Database
+from safetyd.extras.postgres.export_problem import ExportProblem, MissingEvents
 from safetyd.extras.postgres.loading import TABLES
-from safetyd.extras.postgres.outlet_problem import MissingEvents, OutletProblem
 from safetyd.extras.postgres.schema_migrations import migrate, migrations, reader_sql
 from safetyd.extras.postgres.standing import standing
 from safetyd.journal.audit import Audit
@@ -133,7 +133,7 @@ def test_a_batch_is_whole_or_not_there(store: PostgresStore) -> None:
     loader.load()
     store.change("ALTER TABLE outcomes ADD CHECK (seq < 30)")
 
-    with pytest.raises(OutletProblem, match=r"violates check constraint .*23514"):
+    with pytest.raises(ExportProblem, match=r"violates check constraint .*23514"):
         loader.load()
 
     assert store.one("SELECT max(seq) FROM events") == 20
@@ -176,7 +176,7 @@ def test_a_part_that_somebody_dropped_is_made_again(store: PostgresStore) -> Non
     loader.load()
     store.change("DROP TABLE events_2026_03")
 
-    with pytest.raises(OutletProblem, match="no partition of relation"):
+    with pytest.raises(ExportProblem, match="no partition of relation"):
         loader.load()
 
     assert loader.load().seq == 40
@@ -191,7 +191,7 @@ def test_events_of_another_journal_are_refused(
     other.write(event_mix(9))
 
     for attempt in (other.load, other.compare):
-        with pytest.raises(OutletProblem, match="the events of another journal"):
+        with pytest.raises(ExportProblem, match="the events of another journal"):
             attempt()
 
     assert store.one("SELECT count(*) FROM events") == 5
@@ -207,7 +207,7 @@ def test_a_journal_that_went_another_way_is_refused(store: PostgresStore) -> Non
     (store.audit / "audit-00000001.jsonl").unlink()
     store.write(event_mix(12, at(900)))
 
-    with pytest.raises(OutletProblem, match=r"event 11 .* does not follow from event 10"):
+    with pytest.raises(ExportProblem, match=r"event 11 .* does not follow from event 10"):
         store.load()
 
 
@@ -234,7 +234,7 @@ def test_audit_files_that_cannot_be_read_are_named(store: PostgresStore) -> None
     path.rename(path.with_suffix(".moved"))
     path.mkdir()
 
-    with pytest.raises(OutletProblem, match=r"the audit files cannot be read: .*directory"):
+    with pytest.raises(ExportProblem, match=r"the audit files cannot be read: .*directory"):
         store.load()
 
 
@@ -316,7 +316,7 @@ def test_a_change_that_fails_leaves_nothing_behind(store: PostgresStore) -> None
     store.server.execute(f"CREATE SCHEMA {store.schema}")
     store.server.execute(f"CREATE TABLE {store.schema}.decisions (mine text)")
 
-    with pytest.raises(OutletProblem, match='relation "decisions" already exists'):
+    with pytest.raises(ExportProblem, match='relation "decisions" already exists'):
         migrate(store.database)
 
     assert store.one("SELECT to_regclass('events') IS NULL AND to_regclass('migrations') IS NULL")
@@ -325,12 +325,12 @@ def test_a_change_that_fails_leaves_nothing_behind(store: PostgresStore) -> None
 def test_tables_of_a_newer_safetyd_or_of_others_are_left_alone(store: PostgresStore) -> None:
     migrate(store.database)
     store.change("INSERT INTO migrations (number, name, sha256) VALUES (99, 'later', '')")
-    with pytest.raises(OutletProblem, match=r"made by a newer safetyd .migration 99, this one"):
+    with pytest.raises(ExportProblem, match=r"made by a newer safetyd .migration 99, this one"):
         migrate(store.database)
 
     store.change("DELETE FROM migrations WHERE number = 99")
     store.change("UPDATE migrations SET sha256 = 'x' WHERE number = 2")
-    with pytest.raises(OutletProblem, match=r"migration 2 of schema .* is not the one"):
+    with pytest.raises(ExportProblem, match=r"migration 2 of schema .* is not the one"):
         migrate(store.database)
 
 

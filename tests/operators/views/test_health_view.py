@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from safetyd.bus.keyring import Role
 from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.disk_words import MAKE_ROOM
-from safetyd.monitoring.outlet_state import OutletState
+from safetyd.monitoring.exporter_metrics import ExporterState
 from safetyd.operators.contract.notification_contract import ChannelState
 from safetyd.operators.contract.status_contract import HealthCheck
 from safetyd.operators.views.health_view import (
@@ -196,7 +196,7 @@ def test_keys_that_are_more_than_a_year_old_are_named_the_oldest_first():
 
 
 def test_an_outlet_may_be_behind_and_must_not_be_broken():
-    behind = OutletState(
+    behind = ExporterState(
         name="postgres", seq=2, behind=7, last_success=at(NOW - 9), errors=0, problem=""
     )
     broken = replace(behind, name="other", last_success=None, problem="it is down")

@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from safetyd.extras.postgres import postgres_outlet
+from safetyd.extras.postgres import postgres_exporter
 from safetyd.extras.postgres.postgres_config import PostgresConfig
-from safetyd.extras.postgres.postgres_outlet import PostgresOutlet
+from safetyd.extras.postgres.postgres_exporter import PostgresExporter
 from tests.conftest import COMMAND_S, environment
 from tests.console.console_rig import here
 from tests.extras.postgres.event_mix import event_mix
@@ -35,15 +35,15 @@ def store(postgres: PostgresServer, schema: str, tmp_path: Path) -> Iterator[Pos
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_outlet, "AGAIN_S", (0.02,))
+    monkeypatch.setattr(postgres_exporter, "AGAIN_S", (0.02,))
 
 
-def outlet(store: PostgresStore, written: int, batch: int = 100) -> PostgresOutlet:
+def outlet(store: PostgresStore, written: int, batch: int = 100) -> PostgresExporter:
     config = PostgresConfig(dsn_file="dsn", schema=store.schema, batch=batch)
-    return PostgresOutlet(config, store.data_dir, written=lambda: written, now=lambda: NOON)
+    return PostgresExporter(config, store.data_dir, written=lambda: written, now=lambda: NOON)
 
 
-async def run_until(one: PostgresOutlet, *claims: Callable[[], object]) -> None:
+async def run_until(one: PostgresExporter, *claims: Callable[[], object]) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(one.run)
         for claim in claims:
@@ -110,11 +110,11 @@ async def test_a_server_that_hangs_is_left_alone_and_holds_nobody_up(
 
     def thaw() -> bool:
         problems.append(one.state.problem)
-        monkeypatch.setattr(postgres_outlet, "DEADLINE_S", PATIENCE_S)
+        monkeypatch.setattr(postgres_exporter, "DEADLINE_S", PATIENCE_S)
         store.server.thaw()
         return True
 
-    monkeypatch.setattr(postgres_outlet, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(postgres_exporter, "DEADLINE_S", 0.2)
     store.server.freeze()
     try:
         await run_until(one, lambda: one.state.errors, thaw, lambda: one.state.seq == 10)

@@ -1,11 +1,11 @@
 """Why an outlet takes nothing."""
 
 
-class OutletProblem(Exception):
+class ExportProblem(Exception):
     """What is wrong and what to do, in one sentence without secrets."""
 
 
-class MissingEvents(OutletProblem):
+class MissingEvents(ExportProblem):
     """Events that come next are in no audit file."""
 
     def __init__(self, first: int, last: int, where: str) -> None:

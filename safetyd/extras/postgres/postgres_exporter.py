@@ -13,12 +13,12 @@ import anyio
 import anyio.to_thread
 
 from safetyd.core.events.event import Event
+from safetyd.extras.postgres.export_problem import ExportProblem
 from safetyd.extras.postgres.journal_id import journal_id
-from safetyd.extras.postgres.outlet_problem import OutletProblem
 from safetyd.extras.postgres.postgres_config import PostgresConfig
 from safetyd.host import NoSecret, read_secret, secret_directories
 from safetyd.journal.audit_reading import Rests
-from safetyd.monitoring.outlet_state import OutletState
+from safetyd.monitoring.exporter_metrics import ExporterState
 
 if TYPE_CHECKING:
     from safetyd.extras.postgres.database import Database
@@ -32,10 +32,10 @@ AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 GATHER_S: Final = 0.2  # so that not every decision is a transaction of its own
 DEADLINE_S: Final = 180.0  # of one batch: a server that hangs is left alone after it
 
-log = logging.getLogger("safetyd.outlets")
+log = logging.getLogger("safetyd.postgres")
 
 
-class PostgresOutlet:
+class PostgresExporter:
     """One task, one thread, one connection."""
 
     def __init__(
@@ -65,8 +65,8 @@ class PostgresOutlet:
         self._told.set()
 
     @property
-    def state(self) -> OutletState:
-        return OutletState(
+    def state(self) -> ExporterState:
+        return ExporterState(
             name=NAME,
             seq=self._seq,
             behind=max(0, self._written() - (self._seq or 0)),
@@ -93,7 +93,7 @@ class PostgresOutlet:
                 self._seq = await anyio.to_thread.run_sync(
                     self._load, abandon_on_cancel=True, limiter=limiter
                 )
-        except OutletProblem as exc:
+        except ExportProblem as exc:
             await self._failed(str(exc))
         except TimeoutError:
             self._give_up()
@@ -111,12 +111,12 @@ class PostgresOutlet:
             if self._loader is None:
                 self._database, self._loader = open_loader(self._config, self._data_dir, Rests())
             return self._loader.load().seq
-        except OutletProblem:
+        except ExportProblem:
             raise
         except Exception as exc:
             # A mistake of ours must not end the daemon; where it is stands in the log.
             log.exception("events cannot be loaded into PostgreSQL")
-            raise OutletProblem(f"safetyd made a mistake: {type(exc).__name__}") from None
+            raise ExportProblem(f"safetyd made a mistake: {type(exc).__name__}") from None
 
     def _give_up(self) -> None:
         """Leave the connection, whatever a thread still waits for."""
@@ -149,7 +149,7 @@ def open_loader(
         from safetyd.extras.postgres.database import Database  # noqa: PLC0415 - only where it is configured
         from safetyd.extras.postgres.loading import Loader  # noqa: PLC0415 - see above
     except ImportError as exc:
-        raise OutletProblem(NOT_INSTALLED) from exc
+        raise ExportProblem(NOT_INSTALLED) from exc
     database = Database(lambda: dsn_of(config, data_dir), config.schema)
     where = audit or data_dir / "audit"
     loader = Loader(
@@ -163,4 +163,4 @@ def dsn_of(config: PostgresConfig, data_dir: Path) -> str:
     try:
         return read_secret(config.dsn_file, secret_directories(data_dir))
     except NoSecret as exc:
-        raise OutletProblem(f"outlets.postgres.dsn_file: {exc}") from None
+        raise ExportProblem(f"outlets.postgres.dsn_file: {exc}") from None

@@ -1,4 +1,4 @@
-"""One agent's raw connection, which says at once when the server is gone."""
+"""A raw NATS connection of one agent that fails at once when the server is gone."""
 
 import base64
 import select
@@ -16,7 +16,7 @@ GREETING_S: Final = 10.0
 
 
 class Refused(Exception):
-    """The server does not let this user in."""
+    """The server rejects this user."""
 
 
 class Message(NamedTuple):
@@ -56,7 +56,7 @@ class AgentWire:
         self._send(b"%b%b\r\n" % (head, payload))
 
     def hear(self, patience_s: float) -> list[Message]:
-        """Return what has come, waiting for it; raise ConnectionError once nothing more can."""
+        """Return new messages, waiting for them; raise ConnectionError at the end."""
         if not select.select([self._socket], [], [], patience_s)[0]:
             return []
         data = self._socket.recv(1 << 20)
@@ -83,7 +83,7 @@ class AgentWire:
         self._socket.sendall(data)
 
     def _messages(self) -> Iterator[Message]:
-        """Yield every whole message in the buffer."""
+        """Yield every complete message in the buffer."""
         while (end := self._buffer.find(b"\r\n")) >= 0:
             verb, *parts = self._buffer[:end].split(b" ")
             body, after = end + 2, end + 2

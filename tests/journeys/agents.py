@@ -1,4 +1,4 @@
-"""Agents that propose without pause and remember everything they sent and heard."""
+"""Agents that propose without pause and record everything they send and receive."""
 
 import itertools
 import time
@@ -25,7 +25,7 @@ _read = msgspec.json.Decoder(Decision).decode
 
 Fields = dict[str, object]
 
-# Allowed and not allowed ones, so that both are under way when things break.
+# Allowed and blocked proposals, so that both are in flight when a fault happens.
 KINDS: Final[Sequence[Fields]] = (
     {"type": "read_file", "text": "notes.txt"},
     {"type": "read_file", "text": "plans.txt"},
@@ -34,7 +34,7 @@ KINDS: Final[Sequence[Fields]] = (
 
 
 class Heard(NamedTuple):
-    """A decision, what it answers, when it came, and whether as reply or on its own subject."""
+    """A received decision, with its proposal, its time and the subject it came on."""
 
     id: str
     decision: Decision
@@ -49,7 +49,7 @@ class Heard(NamedTuple):
 
 
 class History:
-    """What all agents of a crowd sent and heard, in the order in which it happened to each."""
+    """Everything that a crowd of agents sent and received, in order for each agent."""
 
     def __init__(self) -> None:
         self._news = Condition()
@@ -72,7 +72,7 @@ class History:
             self._news.notify_all()
 
     def until(self, wanted: Callable[[Heard], object]) -> Heard:
-        """Return the first from now on that is wanted."""
+        """Return the first decision from now on that matches."""
         end, seen = time.monotonic() + PATIENCE_S, len(self.heard)
         with self._news:
             while True:
@@ -85,21 +85,21 @@ class History:
                     raise AssertionError(f"not heard within {PATIENCE_S} s; the last was {last}")
 
     def until_allowed(self) -> Heard:
-        """Return the next allow whose question was sent from now on.
+        """Return the next `allow` for a proposal sent from now on.
 
-        Who had the name before may have asked something that is only answered now.
+        An earlier agent of the same name may have proposed something that is only answered now.
         """
         now = time.monotonic()
         return self.until(lambda h: h.decision.allowed and self.sent.get(h.id, now) > now)
 
 
 class Agent:
-    """Keeps some proposals under way, over one connection after the other."""
+    """Keeps some proposals in flight, and reconnects when its connection breaks."""
 
     def __init__(self, name: str, url: str, history: History, seed: Path | None = None) -> None:
         self.name = name
         self.in_flight = 8
-        self.asks_again = False  # what was under way when a connection broke
+        self.asks_again = False  # in flight when a connection broke
         self.connected = Event()
         self.connections = 0
         self.refused = Event()
@@ -163,7 +163,7 @@ class Agent:
 
     def _note(self, message: Message) -> None:
         id_ = message.subject.rpartition(".")[2]
-        if not message.payload:  # nobody listens for proposals now
+        if not message.payload:  # no daemon is listening for proposals
             self._under_way.pop(id_, None)
             self._over.wait(PAUSE_S)
             return
@@ -178,7 +178,7 @@ class Agent:
 
 @contextmanager
 def crowd(url: str, *names: str, asks_again: bool = False) -> Iterator[History]:
-    """Let keyless agents of these names propose, and yield what they sent and heard."""
+    """Let anonymous agents with these names propose, and yield what they sent and received."""
     history = History()
     with ExitStack() as stack:
         for name in names:
@@ -189,7 +189,7 @@ def crowd(url: str, *names: str, asks_again: bool = False) -> Iterator[History]:
 
 
 def until(claim: Callable[[], object]) -> None:
-    """Return once the claim is true."""
+    """Return once the condition holds."""
     begun = time.monotonic()
     while not claim():
         assert time.monotonic() - begun < PATIENCE_S, f"not true within {PATIENCE_S} s"

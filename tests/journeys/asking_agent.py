@@ -1,4 +1,4 @@
-"""An agent that asks, people who answer, and executors that claim, over the bus."""
+"""An agent that proposes, operators who answer, and executors that claim, over the bus."""
 
 from itertools import count
 from pathlib import Path
@@ -16,11 +16,11 @@ PUSH: Final = {"type": "push", "text": "git push origin main"}
 
 
 class Asker:
-    """One agent, without a key unless it is given, on one connection."""
+    """One agent on one connection; anonymous unless it is given a key."""
 
     def __init__(self, daemon: RunningDaemon, name: str = "code", key: Path | None = None) -> None:
         self.name = name
-        # Those without a key hear one another.
+        # Anonymous agents share one inbox.
         whose = "asker" if key is None else f"agent.{name}"
         self._inbox = f"_INBOX.{whose}.{next(_numbers)}"
         self.peer = Peer(daemon.endpoint.bus, key, inbox=self._inbox)
@@ -35,7 +35,7 @@ class Asker:
         return self.ask("propose", {**PUSH, "id": id_, **fields})
 
     def wait_for(self, id_: str) -> int:
-        """Propose what a person is asked about, and return where the answer will be heard."""
+        """Propose something that needs approval, and return the subject of the final answer."""
         inbox = f"{self._inbox}.wait-{id_}"
         heard = self.peer.subscribe(inbox)
         payload = msgspec.json.encode({**PUSH, "id": id_, "wait": True})
@@ -44,7 +44,7 @@ class Asker:
         return heard
 
     def claim(self, asked: Reply, claimant: str) -> Reply:
-        """Claim what was asked about, under the id that asked."""
+        """Claim the approved action under the id of its proposal."""
         named = {"id": asked["id"], "digest": asked["digest"], "claimant": claimant}
         return self.ask("claim", named)
 
@@ -54,7 +54,7 @@ class Asker:
 
 
 def request_of(peer: Peer, name: str, **fields: object) -> str:
-    """Propose what a person is asked about, under a name, and return the request."""
+    """Propose something that needs approval, under this name, and return the request."""
     payload = msgspec.json.encode({**PUSH, "id": "p1", **fields})
     decision: Reply = peer.ask(f"safety.v1.propose.{name}", payload).fields
     assert decision["status"] == "pending", decision
@@ -64,7 +64,7 @@ def request_of(peer: Peer, name: str, **fields: object) -> str:
 def requests_with_key(
     daemon: RunningDaemon, name: str, count: int = 1, **fields: object
 ) -> list[str]:
-    """Let an agent with a key ask so often, each time about something else."""
+    """Let an agent with a key make this many different requests."""
     key = daemon.data_dir / "keys" / "agents" / f"{name}.nk"
     texts = {f"p{number}": f"git push origin {name} p{number}" for number in range(count)}
     with Peer(daemon.endpoint.bus, key, f"_INBOX.agent.{name}") as peer:
@@ -72,7 +72,7 @@ def requests_with_key(
 
 
 def requests_of_many(daemon: RunningDaemon, count: int, **fields: object) -> list[str]:
-    """Ask under so many names that somebody made up."""
+    """Make a request under each of this many invented names."""
     with Asker(daemon) as asker:
         names = (f"made-up-{number}" for number in range(count))
         return [request_of(asker.peer, name, **fields) for name in names]
@@ -86,7 +86,7 @@ def review(
     key: Path | None = None,
     **fields: object,
 ) -> Reply:
-    """Answer as an operator and return the result for the first id."""
+    """Answer requests as an operator and return the result for the first id."""
     own = daemon.data_dir / "keys" / "operator.nk"
     with Peer(daemon.endpoint.bus, key or own, f"_INBOX.op.{by}") as peer:
         payload = msgspec.json.encode({"command": command, "ids": ids, **fields})
@@ -96,7 +96,7 @@ def review(
 
 
 def waiting(daemon: RunningDaemon) -> list[Reply]:
-    """Return what waits for a person."""
+    """Return the pending requests."""
     own = daemon.data_dir / "keys" / "operator.nk"
     with Peer(daemon.endpoint.bus, own, "_INBOX.op.local") as peer:
         reply = peer.ask("safety.v1.query.local", b'{"command":"pending"}').fields

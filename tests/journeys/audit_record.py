@@ -1,4 +1,4 @@
-"""What the audit files say, held against what agents heard."""
+"""Compare the audit files with the decisions that agents received."""
 
 from itertools import chain
 from pathlib import Path
@@ -12,12 +12,12 @@ from safetyd.journal.audit import files
 from tests.conftest import RunningDaemon
 from tests.journeys.agents import Heard, History
 
-# What may be answered without being written down one by one: it can only say no.
+# Blocks that are answered without being recorded one by one.
 UNRECORDED: Final = frozenset({"malformed", "rate_limit", "stopped", "unavailable"})
 
 
 def events(data_dir: Path) -> list[Event]:
-    """Return everything in the audit files, but a line that is just being written."""
+    """Return all events in the audit files, without a line that is still being written."""
     return [
         decode(line)
         for path in files(data_dir / "audit")
@@ -33,7 +33,7 @@ def assert_verifies(daemon: RunningDaemon) -> None:
 
 
 def assert_recorded(history: History, *data_dirs: Path) -> None:
-    """Every decision that an agent heard is in an audit file, the same in all that counts."""
+    """Assert that every received decision is in an audit file with the same important fields."""
     kept = chain.from_iterable(map(events, data_dirs))
     decided = {event.seq: event for event in kept if isinstance(event, Decided)}
     wrong = [heard for heard in history.heard if not _recorded(heard, decided)]
@@ -56,7 +56,7 @@ def _recorded(heard: Heard, decided: dict[int, Decided]) -> bool:
 
 
 def _asked(heard: Heard, history: History) -> bool:
-    """Say whether an answer is about what was asked; a late refusal in a flood may not say."""
+    """Return whether an answer names its proposal; a late refusal in a flood may not."""
     if heard.decision.seq is None and not heard.decision.digest:
         return True
     return history.digests.get(heard.decision.id) == heard.decision.digest

@@ -9,7 +9,7 @@ from tests.web.browser import chromium
 
 @pytest.fixture
 def everywhere() -> Iterator[Targets]:
-    """Everywhere that people can be told."""
+    """A receiver for every channel."""
     with targets() as found:
         yield found
 

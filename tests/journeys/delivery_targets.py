@@ -1,4 +1,4 @@
-"""Everywhere that people can be told, on this machine: each takes messages, or does not."""
+"""Local receivers for every channel that accept, refuse or hang."""
 
 import json
 import threading
@@ -18,18 +18,18 @@ from tests.notify.sms.twilio_stand_in import ACCOUNT, AUTH_TOKEN
 PATIENCE_S: Final = 25.0
 CHANNELS: Final = ("email", "sms", "webhook", "ntfy", "team")
 
-# Takes it; hangs before, or after it has taken it; says that it cannot take it now.
+# Accept; hang before accepting; hang after accepting; refuse for now.
 Mode = Literal["takes", "deaf", "mute", "refuses"]
 
 
 class Arrival(NamedTuple):
     at: float
-    id: str  # of the message, where the channel has room for one
+    id: str  # of the message, where the channel transmits one
     words: str
 
 
 class Targets:
-    """`mode` is that of every channel unless `modes` has another."""
+    """The receivers; `mode` applies to every channel that is not in `modes`."""
 
     def __init__(self, mail: MailServer) -> None:
         self.modes: dict[str, Mode] = {}
@@ -40,7 +40,7 @@ class Targets:
         self._server.daemon_threads = True
 
     def set(self, mode: Mode, *channels: str) -> None:
-        """Let these channels, or all, behave so from now on; what hangs goes on hanging."""
+        """Set the mode of these channels, or of all; deliveries that already hang go on hanging."""
         for channel in channels or CHANNELS:
             self.modes[channel] = mode
         asked = self.modes.get("email", "takes")
@@ -56,7 +56,7 @@ class Targets:
         return list(self._posted.get(channel, ()))
 
     def wait(self, channel: str, count: int) -> list[Arrival]:
-        """Return what arrived, as soon as it is so much."""
+        """Wait for this many messages and return them."""
         until(lambda: len(self.arrivals(channel)) >= count, f"{count} on {channel}")
         return self.arrivals(channel)
 
@@ -75,7 +75,7 @@ class Targets:
         return int(self._server.server_address[1])
 
     def configure(self, directory: Path) -> str:
-        """Write the secrets into a directory and return the tables."""
+        """Write the secrets into a directory and return the configuration."""
         directory.mkdir(parents=True, exist_ok=True)
         base = f"http://127.0.0.1:{self.port}"
         (directory / "smtp.password").write_text("sesame")
@@ -170,7 +170,7 @@ def targets() -> Iterator[Targets]:
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds, and not for ever."""
+    """Wait until the condition holds, up to a limit."""
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline, f"waited too long for {what}"
@@ -178,7 +178,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 
 def outbox(daemon: RunningDaemon) -> list[dict[str, Any]]:
-    """Return the messages that the daemon knows of, newest first."""
+    """Return the daemon's messages, newest first."""
     own = daemon.data_dir / "keys" / "operator.nk"
     with Peer(daemon.endpoint.bus, own, "_INBOX.op.local") as peer:
         reply = peer.ask("safety.v1.query.local", b'{"command":"outbox"}').fields
@@ -187,7 +187,7 @@ def outbox(daemon: RunningDaemon) -> list[dict[str, Any]]:
 
 
 class Helper:
-    """Somebody's desktop, as far as the daemon knows of it."""
+    """A desktop helper as the daemon sees it."""
 
     def __init__(self, daemon: RunningDaemon) -> None:
         own = daemon.data_dir / "keys" / "operator.nk"
@@ -202,11 +202,11 @@ class Helper:
         self._peer.close()
 
     def hears(self) -> dict[str, Any]:
-        """Return the next message to be shown."""
+        """Return the next message to show."""
         notice: dict[str, Any] = self._peer.heard(self._notices, PATIENCE_S).fields["notice"]
         return notice
 
     def shows(self, notice: dict[str, Any]) -> None:
-        """Tell the daemon that a message is on the screen."""
+        """Confirm to the daemon that a message is shown."""
         shown = {"command": "notify_shown", "delivery": notice["delivery"]}
         self._peer.ask("safety.v1.control.local", json.dumps(shown).encode())

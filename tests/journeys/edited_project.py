@@ -1,4 +1,4 @@
-"""A project of a daemon with a history, and the agent that edits a file of it."""
+"""A project with a file history, and an agent that edits a file in it."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ errors_in_a_row = 2
 
 
 class Project:
-    """A project of a daemon, and the agent that edits a file of it and reports it."""
+    """A project and the agent that edits a file in it and reports the outcome."""
 
     def __init__(self, daemon: RunningDaemon, root: Path, name: str) -> None:
         self.daemon = daemon
@@ -42,12 +42,12 @@ class Project:
             agent.ask("telemetry", {"type": "outcome", "id": id_, "ok": ok})
 
     def commits(self, count: int = 0) -> list[dict[str, Any]]:
-        """Return the commits of actions, newest first, once there are so many."""
+        """Wait for this many commits of actions and return them, newest first."""
         until(lambda: len(self._of_actions()) >= count)
         return self._of_actions()
 
     def _of_actions(self) -> list[dict[str, Any]]:
-        """Return those after or before an action; the first of all is of none."""
+        """Return the commits made before or after an action, without the very first commit."""
         return [row for row in self.rows() if row["id"]]
 
     def rows(self) -> list[dict[str, Any]]:

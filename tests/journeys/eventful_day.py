@@ -1,6 +1,6 @@
-"""A day on which everything happened that the control room can show, lived through on the bus.
+"""A simulated day with everything that the control room can show, played over the bus.
 
-Its first minutes are two minutes ago: by now somebody should have been told of what was asked then.
+It begins two minutes ago, so that its first requests are already overdue for delivery.
 """
 
 from collections.abc import Iterator
@@ -43,15 +43,15 @@ enabled = true
 url = "http://127.0.0.1:{port}/topic"
 """
 AGO_S: Final = 120.0
-UNHEARD: Final = "shop"  # what it asks is taken by no channel
+UNHEARD: Final = "shop"  # no channel delivers its requests
 KEYED: Final = "release"
-SECOND: Final = "bob"  # an operator besides the local one
+SECOND: Final = "bob"  # a second operator
 DIFF: Final = "--- a/pay.py\n+++ b/pay.py\n@@ -1 +1 @@\n-fee = 0.02\n+fee = 0.03\n"
 LATENCIES_MS: Final = (*(100 + n % 3 for n in range(12)), 9_000)
 
 
 class Day(NamedTuple):
-    """Where it can be seen, and the requests that wait."""
+    """The daemon's addresses and the pending requests."""
 
     daemon: RunningDaemon
     unheard: str
@@ -59,7 +59,7 @@ class Day(NamedTuple):
 
 
 class _Receiver(ThreadingHTTPServer):
-    """Takes messages of the webhook, but about one agent, and none of ntfy."""
+    """Accepts webhook messages except those about one agent, and refuses ntfy."""
 
     daemon_threads = True
 
@@ -85,7 +85,7 @@ class _Receiver(ThreadingHTTPServer):
 
 @contextmanager
 def eventful_day(start: StartDaemon, directory: Path) -> Iterator[Day]:
-    """Live through it."""
+    """Play the day and return it."""
     server = _Receiver()
     Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     secret = directory / "webhook.secret"
@@ -97,7 +97,7 @@ def eventful_day(start: StartDaemon, directory: Path) -> Iterator[Day]:
     for command in (("agent", "add", KEYED), ("operator", "add", SECOND)):
         assert daemon.safetyd(*command).returncode == 0
     unheard = _ask_in_vain(daemon)
-    daemon.stop()  # or it would take it for a step of the clock
+    daemon.stop()  # otherwise the daemon would see a clock step
     wall.step(AGO_S)
     server.barred = True
     daemon.start()
@@ -109,7 +109,7 @@ def eventful_day(start: StartDaemon, directory: Path) -> Iterator[Day]:
 
 
 def _ask_in_vain(daemon: RunningDaemon) -> str:
-    """Ask what nobody is told of."""
+    """Make a request that no channel delivers."""
     with Asker(daemon, UNHEARD) as shop:
         asked = shop.propose("sale", type="deploy", text="deploy the sale to staging")
     request: str = asked["request_id"]
@@ -136,7 +136,7 @@ def _live(daemon: RunningDaemon) -> tuple[str, str, str]:
 
 
 def _build(daemon: RunningDaemon) -> None:
-    """Spend money on two models in two sessions, be blocked, and be slow once."""
+    """Spend money on two models in two sessions, get blocked, and be slow once."""
     with Asker(daemon, "builder") as builder:
         for session, model in (("morning", "llama-70b"), ("noon", "qwen-32b")):
             started = {"type": "session_started", "session": session, "model": model}
@@ -150,7 +150,7 @@ def _build(daemon: RunningDaemon) -> None:
 
 
 def _fetch(daemon: RunningDaemon) -> None:
-    """Call a dependency until it is cut off, and one that works."""
+    """Call a failing dependency until its breaker opens, and one that works."""
     with Asker(daemon, "crawler") as crawler:
         for number in range(8):
             call = {"type": "web_fetch", "dependency": "search-api"}
@@ -180,12 +180,12 @@ def _ask(daemon: RunningDaemon) -> tuple[str, str, str]:
 
 
 def _told_of(daemon: RunningDaemon, state: str) -> list[str]:
-    """Return what messages were about that came to this."""
+    """Return the requests named in the messages that arrived here."""
     return [ref for row in outbox(daemon) if row["state"] == state for ref in row["refs"]]
 
 
 def _act(agent: Asker, id_: str, outcome: Reply | None = None, **about: str) -> None:
-    """Propose what is allowed, and tell how it went."""
+    """Propose an allowed action and report its outcome."""
     proposal = {"type": "read_file", "text": f"{id_}.txt", "id": id_, **about}
     decided = agent.ask("propose", proposal)
     assert decided["decision"] == "allow", decided

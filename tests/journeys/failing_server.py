@@ -1,6 +1,6 @@
-"""A nats-server that dies, once, at the very moment at which the daemon says something to it.
+"""A nats-server that dies once, at the moment the daemon sends certain bytes.
 
-Run as `bus.nats_server`: it passes everything on to the real one, up to the bytes that it dies of.
+Run as `bus.nats_server`, it relays everything to the real server up to those bytes.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ CHUNK: Final = 1 << 16
 
 
 def made(directory: Path, trigger: str) -> Path:
-    """Return the path of such a server."""
+    """Return the path of a server that dies at these bytes."""
     path = directory / "failing-nats-server"
     path.write_text(
         f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
@@ -50,7 +50,7 @@ def serve(trigger: bytes) -> None:
 
 
 def _moved(config: Path) -> tuple[int, int]:
-    """Write a configuration for the real server; return the port it had, and the one it has."""
+    """Write a configuration for the real server; return its old and its new port."""
     text = config.read_text()
     outer = re.search(r'listen: "127\.0\.0\.1:(\d+)"', text)
     assert outer is not None

@@ -1,4 +1,4 @@
-"""A flood, and how long an agent waits before, in and after it."""
+"""Measure how long an agent waits before, during and after a flood."""
 
 import subprocess
 import sys
@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 from tests.conftest import environment
 
 WARM_S: Final = 0.5
-CALM_S: Final = 1.0  # before it, and again after it
+CALM_S: Final = 1.0  # before the flood, and again after it
 FLOOD_S: Final = 4.0
-TIMES: Final = 4  # what a median wait may grow by
+TIMES: Final = 4  # the most by which the median wait may grow
 ROUNDS: Final = 5
 MB: Final = 1_000_000
 
 
 class Round(NamedTuple):
-    """What an agent waited, and by how many bytes something else grew in the flood."""
+    """Waits of an agent, and how many bytes something else grew during the flood."""
 
     calm: Sequence[float]
     during: Sequence[float]
@@ -37,7 +37,7 @@ class Round(NamedTuple):
 
 @contextmanager
 def flood(module: str, *arguments: object, for_s: float = FLOOD_S) -> Iterator[list[str]]:
-    """Run `tests.journeys.MODULE` for so long; what it printed is in the list afterwards."""
+    """Run `tests.journeys.MODULE` meanwhile; append what it prints to the yielded list."""
     command = [sys.executable, "-m", f"tests.journeys.{module}", *map(str, arguments), str(for_s)]
     said = list[str]()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as started:
@@ -51,7 +51,7 @@ def measure(
     during: Callable[[], Sequence[float]],
     size: Callable[[], int] = lambda: 0,
 ) -> Round:
-    """Measure one flood: `during` returns what was waited in it, `size` what may grow by it."""
+    """Measure one flood: `during` returns the waits, `size` what may grow."""
     propose(WARM_S)
     calm, before = propose(CALM_S), size()
     waited = during()
@@ -61,7 +61,7 @@ def measure(
 
 
 def assert_hardly_slower(measured: Callable[[int], Round]) -> None:
-    """Measure rounds until one is calm enough: another program's burst may spoil one."""
+    """Repeat the measurement if it fails, because another program's load may spoil a round."""
     for number in range(ROUNDS):
         found = measured(number)
         print(found)
@@ -71,7 +71,7 @@ def assert_hardly_slower(measured: Callable[[int], Round]) -> None:
 
 
 def peak_bytes(pid: int) -> int:
-    """Return the most that a process ever had in memory."""
+    """Return the peak memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""An agent that speaks over HTTP with a token."""
+"""An agent that uses the HTTP API with a token."""
 
 import json
 import urllib.error
@@ -16,7 +16,7 @@ class Heard(NamedTuple):
 
 
 class HttpAgent:
-    """One agent of a daemon, with a token that was made for it or that is given."""
+    """One agent with a given token or a new one."""
 
     def __init__(self, daemon: RunningDaemon, name: str, token: str | None = None) -> None:
         self.daemon = daemon
@@ -33,7 +33,7 @@ class HttpAgent:
         return self.ask(path, json.dumps(fields).encode())
 
     def ask(self, path: str, body: bytes | None = None, **headers: str) -> Heard:
-        """Send GET or, with a body, POST."""
+        """Send a GET, or a POST if there is a body."""
         sent = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         url = f"{self.daemon.endpoint.web}/api/v1/{path}"
@@ -49,7 +49,7 @@ class HttpAgent:
 
 
 def new_token(daemon: RunningDaemon, command: str, name: str, *options: str) -> str:
-    """Make a token with `safetyd agent add` or `rotate`, and read it off the screen."""
+    """Make a token with `safetyd agent add` or `rotate` and return what it prints."""
     said = told(daemon, "agent", command, name, "--token", *options)
     assert said.returncode == 0, said.stderr
     (token,) = (line.strip() for line in said.stdout.splitlines() if f"  {name}." in line)

@@ -1,4 +1,4 @@
-"""A program that has the port before the daemon, and leaves a worker in every browser it meets."""
+"""A program that holds the port before the daemon and installs a service worker in browsers."""
 
 import socket
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from playwright.async_api import Page
 
 PLANTED: Final = "planted"
 TAKEN: Final = "taken by the worker"
-_ICON: Final = "<link rel=icon href=data:,>"  # so that nobody asks for one
+_ICON: Final = "<link rel=icon href=data:,>"  # so that browsers do not request one
 _PAGE: Final = f"""<!doctype html>{_ICON}<title>wait</title><script>
 navigator.serviceWorker.register("/worker.js")
   .then(() => navigator.serviceWorker.ready)
   .then(() => {{ document.title = "{PLANTED}"; }});
 </script>"""
-# It answers everything itself, and keeps what it was asked where pages of its origin can read it.
+# It answers every request itself and stores the requests where pages of its origin can read them.
 _WORKER: Final = f"""
 self.addEventListener("install", () => self.skipWaiting());
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
@@ -41,7 +41,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Do not log."""
 
 
 class _OnIPv6(ThreadingHTTPServer):
@@ -50,7 +50,7 @@ class _OnIPv6(ThreadingHTTPServer):
 
 @contextmanager
 def impostor(port: int) -> Iterator[None]:
-    """Listen on both addresses of a port, as a daemon does, and end."""
+    """Listen on both loopback addresses of a port, as a daemon does, until the block ends."""
     servers = (
         ThreadingHTTPServer(("127.0.0.1", port), _Answers),
         _OnIPv6(("::1", port), _Answers),
@@ -68,13 +68,13 @@ def impostor(port: int) -> Iterator[None]:
 
 
 async def meet(page: Page, url: str) -> None:
-    """Look at an impostor's page until its worker is there."""
+    """Open an impostor's page until its worker is installed."""
     await page.goto(url)
     await page.wait_for_function(f"document.title === '{PLANTED}'")
 
 
 async def seen_by_worker(page: Page, url: str) -> list[str]:
-    """Return what the worker of an origin was asked, except for the page that tells it."""
+    """Return the requests that the worker of an origin saw, without the page that lists them."""
     await page.goto(url)
     assert await page.inner_text("h1") == TAKEN
     told: list[str] = await page.evaluate(

@@ -1,4 +1,4 @@
-"""Agents with keys beside any number of names without one, each asked over the bus."""
+"""Agents with keys, and any number of anonymous agents, over the bus."""
 
 from itertools import count
 from typing import Any, Final, Self
@@ -15,7 +15,7 @@ _numbers: Final = count(1)
 
 
 class Caller:
-    """One connection: of an agent with a key, or of whoever likes to use any name."""
+    """One connection of an agent with a key, or of anonymous agents."""
 
     def __init__(self, daemon: RunningDaemon, agent: str | None = None) -> None:
         seed, inbox = None, f"_INBOX.caller.{next(_numbers)}"
@@ -38,11 +38,11 @@ class Caller:
         return self._ask("telemetry", name, {"type": "outcome", "ok": True, **fields})
 
     def succeeds(self, name: str | None = None, **fields: object) -> Reply:
-        """Do something if it is allowed, and succeed at it."""
+        """Propose an action and report success if it was allowed."""
         return self._ends(name, fields, ok=True)
 
     def fails(self, name: str | None = None, **fields: object) -> Reply:
-        """Do something if it is allowed, and fail at it because its dependency does."""
+        """Propose an action and report a dependency failure if it was allowed."""
         return self._ends(name, fields, ok=False)
 
     def _ends(self, name: str | None, fields: Reply, *, ok: bool) -> Reply:
@@ -59,7 +59,7 @@ class Caller:
 def with_keys(
     start: StartDaemon, config_toml: str, *names: str, heard: bool = True
 ) -> RunningDaemon:
-    """Start a daemon that knows these agents by their keys and, usually, has heard each of them."""
+    """Start a daemon with keys for these agents; by default each has already proposed once."""
     daemon = start(config_toml)
     for name in names:
         Keyring(daemon.data_dir / "keys").add("agents", name)

@@ -1,4 +1,4 @@
-"""A keyless agent as fast as it can: `python -m tests.journeys.keyless_flood URL NAMES S`."""
+"""An anonymous agent that floods: `python -m tests.journeys.keyless_flood URL NAMES S`."""
 
 import sys
 from itertools import cycle
@@ -16,7 +16,7 @@ LARGEST: Final = _HEAD + b"x" * (MAX_MESSAGE_BYTES - len(_HEAD + _TAIL)) + _TAIL
 
 
 def flood(url: str, names: int, until: float) -> int:
-    """Send until then, over a new connection whenever one is cut; return the bytes."""
+    """Send until the deadline, reconnecting as needed; return the bytes sent."""
     sent = 0
     messages = cycle([pub(b"safety.v1.propose.flood-%d" % i, LARGEST) for i in range(names)])
     while monotonic() < until:

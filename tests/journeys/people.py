@@ -1,4 +1,4 @@
-"""What the local operator does, from outside."""
+"""The local operator, outside the daemon."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +14,7 @@ Reply = dict[str, Any]
 
 
 class Listener:
-    """The local operator, who listens to every event."""
+    """The local operator, subscribed to every event."""
 
     def __init__(self, daemon: RunningDaemon) -> None:
         key = daemon.data_dir / "keys" / "operator.nk"
@@ -29,7 +29,7 @@ class Listener:
         self._peer.close()
 
     def hear(self, kind: str, agent: str | None) -> Reply:
-        """Return the next event of this kind about this agent, passing over all others."""
+        """Return the next event of this kind about this agent, skipping all others."""
         while True:
             event = self._peer.heard(self._events).fields
             if (event["event_type"], event["agent_id"]) == (kind, agent):
@@ -39,7 +39,7 @@ class Listener:
 def control(
     daemon: RunningDaemon, command: str, *, key: Path | None = None, **fields: object
 ) -> Reply:
-    """Give one command as the local operator and return the reply."""
+    """Send one command as the local operator and return the reply."""
     return _ask(daemon, key, "control", {"command": command, **fields})
 
 
@@ -57,7 +57,7 @@ def query(
 def _ask(
     daemon: RunningDaemon, key: Path | None, verb: str, request: Reply, by: str = "local"
 ) -> Reply:
-    """Ask until somebody answers: a server may be started again before the daemon is back."""
+    """Repeat the request until it is answered: the server may restart before the daemon."""
     own = daemon.data_dir / "keys" / "operator.nk"
     replies = list[Reply]()
 

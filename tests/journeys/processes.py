@@ -1,4 +1,4 @@
-"""The processes of a running daemon, seen and signalled from outside."""
+"""Inspect and signal the processes of a running daemon."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ def server_pid(daemon: RunningDaemon) -> int:
 
 
 def state(pid: int) -> str:
-    """Return the kernel's letter for it, Z or nothing once it has ended."""
+    """Return the kernel's state letter of a process, or nothing once it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -26,18 +26,18 @@ def gone(pid: int) -> bool:
 
 
 def kill(pid: int) -> None:
-    """Return once it is dead."""
+    """Kill a process and wait until it is dead."""
     os.kill(pid, signal.SIGKILL)
     until(lambda: gone(pid))
 
 
 def freeze(pid: int) -> None:
-    """Return once it stands still."""
+    """Freeze a process and wait until it has stopped."""
     os.kill(pid, signal.SIGSTOP)
     until(lambda: state(pid) == "T")
 
 
 def thaw(pid: int) -> None:
-    """Let it go on, unless somebody has ended it meanwhile."""
+    """Resume a frozen process, unless it has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)

@@ -15,7 +15,7 @@ AGAIN_S: Final = 0.05
 
 
 def propose_on(url: str, key: Path, size: int, number: int, until: float) -> None:
-    """Propose until then without reading an answer, over a new connection when one is cut."""
+    """Propose until the deadline without reading answers, reconnecting as needed."""
     subject, inbox = f"safety.v1.propose.{key.stem}", f"_INBOX.agent.{key.stem}.{number}"
     payload = b'{"type":"read_file"}'.ljust(size)
     proposal = pub(subject.encode(), payload, inbox.encode())

@@ -1,4 +1,4 @@
-"""One agent with a key among many without, and how long it waits for answers."""
+"""One agent with a key among many anonymous ones, and how long it waits for answers."""
 
 import itertools
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.conftest import RunningDaemon
 
 NAMES: Final = 900
 PER_SECOND: Final = 50
-AGAIN_S: Final = 2.0  # without an answer, the same id is proposed again
+AGAIN_S: Final = 2.0  # after this long without an answer it repeats the proposal with the same id
 AGAIN_SOON_S: Final = 0.05
 PATIENCE_S: Final = 30.0
 
@@ -30,9 +30,9 @@ class Proposer:
         self._peer.close()
 
     def propose(self, for_s: float) -> list[float]:
-        """Return how long each answer took, from when it was due to be asked for.
+        """Return how long each answer took, measured from the moment the proposal was due.
 
-        One that could not be sent because the one before it was not answered has waited, too.
+        The wait of a proposal delayed by an unanswered one counts too.
         """
         begun, waits = monotonic(), []
         for number in range(int(for_s * PER_SECOND)):
@@ -47,8 +47,8 @@ class Proposer:
         payload = b'{"type":"read_file","text":"notes %d","id":"n-%d"}' % (number, number)
         begun = monotonic()
         while True:
-            # While the server takes on other users, what passes through it may be lost. Where it
-            # ended a connection of the daemon that fell behind, nobody listens until the next.
+            # While the server reloads its users, messages may be lost. When it closed a
+            # connection of the daemon that fell behind, no one listens until the daemon reconnects.
             try:
                 return self._allowed(self._peer.ask("safety.v1.propose.code", payload, AGAIN_S))
             except AssertionError:
@@ -61,7 +61,7 @@ class Proposer:
 
 
 def introduce(daemon: RunningDaemon) -> None:
-    """Let many agents without a key be known."""
+    """Let many anonymous agents propose once."""
     with Peer(daemon.endpoint.bus) as peer:
         for number in range(NAMES):
             payload = b'{"type":"read_file","text":"notes","cost_usd":0.001}'

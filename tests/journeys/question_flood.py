@@ -1,4 +1,4 @@
-"""An observer who asks as fast as it can: `python -m tests.journeys.question_flood URL KEY S`."""
+"""An observer that floods queries: `python -m tests.journeys.question_flood URL KEY S`."""
 
 import sys
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ ASKED: Final = ("agents", "status", "pending", "budgets")
 
 
 def ask_on(url: str, key: Path, number: int, until: float) -> None:
-    """Ask until then, over a new connection whenever one is cut."""
+    """Send queries until the deadline, reconnecting as needed."""
     name = key.stem
     inbox = f"_INBOX.op.{name}.{number}"
     questions = b"".join(

@@ -1,4 +1,4 @@
-"""Somebody who reads the pages of the control room: what they see, and how they come in."""
+"""A reader of the control room: how to sign in, and what the pages show."""
 
 import re
 from collections.abc import AsyncIterator
@@ -12,13 +12,13 @@ from tests.journeys.eventful_day import SECOND, Day
 from tests.journeys.people import query
 from tests.web.browser import WAIT_MS, visitor
 
-# Whether each chart has something on it.
+# Whether each chart shows any data.
 PAINTED: Final = """charts => charts.map(chart => {
   const canvas = chart.querySelector('canvas');
   const { width, height } = canvas;
   return canvas.getContext('2d').getImageData(0, 0, width, height).data.some(byte => byte);
 })"""
-# All at once, so that the page does not change by itself meanwhile.
+# In one step, so that a live update cannot come between.
 FILTERS: Final = """(form, wanted) => {
   for (const [name, value] of Object.entries(wanted)) form.elements[name].value = value;
   form.requestSubmit();
@@ -31,7 +31,7 @@ PERSONS: Final = {"local": "operator.nk", SECOND: f"operators/{SECOND}.nk"}
 async def signed_in(
     day: Day, browser: Browser, by: str = "local", **options: object
 ) -> AsyncIterator[Page]:
-    """Open a browser of a person, who came in by a link of their own."""
+    """Open a browser that signed in with an operator's link."""
     key = day.daemon.data_dir / "keys" / PERSONS[by]
     link = query(day.daemon, "sign_in", by=by, key=key)["url"]
     async with visitor(browser, base_url=origin(link), **options) as page:
@@ -41,7 +41,7 @@ async def signed_in(
 
 
 async def deafen(page: Page) -> None:
-    """Let a page hear nothing more of what happens; what its reader sends goes on."""
+    """Cut a page off from live updates; its own requests still work."""
 
     async def hush(route: Route) -> None:
         if route.request.resource_type == "fetch":
@@ -55,7 +55,7 @@ async def deafen(page: Page) -> None:
 
 
 async def filter_by(page: Page, **wanted: str) -> None:
-    """Fill in the form that filters, and send it."""
+    """Fill in and submit the filter form."""
     await page.locator("main form").evaluate(FILTERS, wanted)
 
 
@@ -66,7 +66,7 @@ async def assert_painted(page: Page, within: str = "main") -> None:
 
 
 async def assert_runs_down(shown: Locator) -> None:
-    """Wait until less is left, as somebody reads it, than there was."""
+    """Wait until the displayed remaining time has decreased."""
     await expect(shown).to_contain_text(LEFT)
     found = LEFT.search(await shown.inner_text())
     assert found is not None

@@ -1,4 +1,4 @@
-"""As many loops as a browser has connections: `python -m tests.journeys.scrape_flood URL S`."""
+"""A flood of HTTP requests: `python -m tests.journeys.scrape_flood URL S`."""
 
 import sys
 from http.client import HTTPConnection, HTTPException
@@ -28,7 +28,7 @@ def ask_for(url: str, until: float, counts: list[int]) -> None:
 
 
 def loops(url: str, for_s: float) -> int:
-    """Ask until then and return how many answers came."""
+    """Request until the deadline and return how many answers came."""
     until, counts = monotonic() + for_s, list[int]()
     asking = [Thread(target=ask_for, args=(url, until, counts)) for _ in range(LOOPS)]
     for loop in asking:

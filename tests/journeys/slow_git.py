@@ -1,4 +1,4 @@
-"""A git that a test can hold up."""
+"""A git that a test can pause."""
 
 import shutil
 from pathlib import Path
@@ -21,7 +21,7 @@ exec {git} "$@"
 
 
 class SlowGit:
-    """A git that begins nothing while the test holds it."""
+    """A git that starts nothing while the test holds it."""
 
     def __init__(self, directory: Path) -> None:
         self._hold = directory / "hold"
@@ -36,7 +36,7 @@ class SlowGit:
         self._hold.touch()
 
     def hold_after(self, files: int) -> None:
-        """Let a rollback restore so many files, and no more."""
+        """Let a rollback restore this many files before it pauses."""
         self._some.write_text(str(files))
 
     def let_go(self) -> None:

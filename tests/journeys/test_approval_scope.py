@@ -1,4 +1,4 @@
-"""What a person's yes is good for, over the bus: exactly what was shown, and nothing beside it."""
+"""An approval covers exactly what was shown, over the bus."""
 
 from datetime import datetime, timedelta
 from itertools import count
@@ -79,7 +79,7 @@ def approved(daemon: RunningDaemon, asked: Reply, **fields: Any) -> Reply:
     ],
     ids=str,
 )
-def test_an_approval_is_not_used_by_anything_that_the_person_did_not_see(
+def test_an_approval_covers_only_what_the_operator_saw(
     daemon: RunningDaemon, change: Reply
 ) -> None:
     with Asker(daemon, name()) as agent:
@@ -95,7 +95,7 @@ def test_an_approval_is_not_used_by_anything_that_the_person_did_not_see(
         assert seen["cause"] == "human_approved", "what was seen is still permitted"
 
 
-def test_harmless_repetition_uses_the_approval_also_after_a_restart(
+def test_a_harmless_repetition_uses_the_approval_even_after_a_restart(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(UNLIMITED)
@@ -125,7 +125,7 @@ def test_harmless_repetition_uses_the_approval_also_after_a_restart(
         assert agent.propose("p3", **again)["decision"] == "require_confirmation", "once"
 
 
-def test_fields_that_nobody_knows_are_on_the_card_wherever_they_stand(
+def test_unknown_fields_are_shown_on_the_card(
     daemon: RunningDaemon,
 ) -> None:
     with Asker(daemon, name()) as agent:
@@ -142,7 +142,7 @@ def permission(agent: Asker, action: str, **fields: object) -> Reply:
 
 
 @pytest.mark.parametrize("action", ["run_shell", "db_write", "send_email", "frobnicate"])
-def test_an_ask_without_the_text_that_would_be_done_is_told_what_to_add_and_nobody_is_asked(
+def test_a_permission_request_without_text_is_refused_with_the_missing_field(
     daemon: RunningDaemon, action: str
 ) -> None:
     with Asker(daemon, name()) as agent:
@@ -153,7 +153,7 @@ def test_an_ask_without_the_text_that_would_be_done_is_told_what_to_add_and_nobo
         assert agent.ask("permission", {"open": True}) == {"requests": []}
 
 
-def test_a_permission_is_good_for_what_its_ask_showed(daemon: RunningDaemon) -> None:
+def test_a_permission_covers_what_its_request_showed(daemon: RunningDaemon) -> None:
     shown = {"text": "make test", "paths": ["a.py"], "target": {"name": "ci", "shard": 2}}
     with Asker(daemon, name()) as agent:
         asked = permission(agent, "run_shell", context={**shown, "why": "to be sure"})
@@ -173,7 +173,7 @@ def test_a_permission_is_good_for_what_its_ask_showed(daemon: RunningDaemon) -> 
         assert agent.propose("p9", **uses, **shown)["cause"] == "human_approved"
 
 
-def test_a_permission_is_not_good_for_where_a_link_leads_later(
+def test_a_permission_does_not_cover_a_symlink_that_was_changed_later(
     daemon: RunningDaemon, tmp_path: Path
 ) -> None:
     link = tmp_path / "old"
@@ -195,7 +195,7 @@ def test_a_permission_is_not_good_for_where_a_link_leads_later(
     assert (moved["decision"], same["cause"]) == ("require_confirmation", "human_approved")
 
 
-def test_nobody_inherits_what_was_permitted_to_a_name_whose_key_was_revoked(
+def test_permissions_end_with_the_revoked_key(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(UNLIMITED)
@@ -221,7 +221,7 @@ def test_nobody_inherits_what_was_permitted_to_a_name_whose_key_was_revoked(
     assert claimed["granted"] is False
 
 
-def test_a_grant_from_a_request_covers_exactly_what_was_seen(daemon: RunningDaemon) -> None:
+def test_a_grant_from_a_request_covers_exactly_what_was_shown(daemon: RunningDaemon) -> None:
     with Asker(daemon, name()) as agent:
         seen = {"type": "run_shell", "text": "make -k all"}
         asked = agent.propose("p1", **seen)
@@ -259,7 +259,7 @@ def test_a_grant_from_a_request_covers_exactly_what_was_seen(daemon: RunningDaem
         ("draw", "desktop", False),
     ],
 )
-def test_whatever_the_way_an_approval_comes_it_is_judged_alike(
+def test_every_way_to_approve_follows_the_same_rules(
     daemon: RunningDaemon, action: str, via: str, *, taken: bool
 ) -> None:
     with Asker(daemon, name()) as agent:
@@ -275,7 +275,7 @@ def test_whatever_the_way_an_approval_comes_it_is_judged_alike(
         assert review(daemon, "deny", asked["request_id"], via=via)["ok"] is not taken
 
 
-def test_a_notification_approves_only_what_it_can_show_whole(daemon: RunningDaemon) -> None:
+def test_a_notification_approves_only_what_it_shows_completely(daemon: RunningDaemon) -> None:
     with Asker(daemon, name()) as agent:
         short = agent.propose("p1", text="git push")
         long = agent.propose("p2", text="git push " + "x" * 400)

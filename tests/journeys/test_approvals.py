@@ -1,4 +1,4 @@
-"""What people are asked and answer, whatever is killed meanwhile and whoever is faster."""
+"""Requests, answers and claims, with kills and races."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ def recorded(daemon: RunningDaemon, kind: type[Recorded], agent: str) -> list[Re
 
 
 def uses(daemon: RunningDaemon, agent: str) -> list[str]:
-    """Return the proposals that went ahead because a person said yes."""
+    """Return the proposals that were allowed by an operator's approval."""
     waited = [e.id for e in recorded(daemon, Released, agent) if e.waits and not e.verdicts]
     return waited + [e.id for e in recorded(daemon, Decided, agent) if e.uses is not None]
 
@@ -52,7 +52,7 @@ def pending(daemon: RunningDaemon, agent: str) -> list[str]:
 
 
 @pytest.mark.req("S3.17", "S3.22", "S3.23")
-def test_requests_answers_approvals_and_claims_outlive_a_kill(daemon: RunningDaemon) -> None:
+def test_requests_answers_approvals_and_claims_survive_a_kill(daemon: RunningDaemon) -> None:
     with (
         Asker(daemon, "asks") as asks,
         Asker(daemon, "waits") as waits,
@@ -62,7 +62,7 @@ def test_requests_answers_approvals_and_claims_outlive_a_kill(daemon: RunningDae
         asked, unclaimed, claimed = (one.propose("p1") for one in (asks, approved, claims))
         waits.wait_for("p1")
         (answered,) = pending(daemon, "waits")
-        waits.peer.close()  # it will never hear
+        waits.peer.close()  # it never receives the answer
         for request in (answered, unclaimed["request_id"], claimed["request_id"]):
             review(daemon, "approve", request)
         assert claims.claim(claimed, "x")["granted"]
@@ -101,7 +101,7 @@ def at_once(*acts: Thread) -> None:
         act.join()
 
 
-def test_two_people_answer_at_once_and_one_wins_thirty_times(daemon: RunningDaemon) -> None:
+def test_of_two_simultaneous_answers_exactly_one_wins(daemon: RunningDaemon) -> None:
     bob = daemon.data_dir / "keys" / "operators" / "bob.nk"
     with Asker(daemon, "disputed") as asker:
         asked = [asker.propose(f"p{n}", text=f"git push {n}")["request_id"] for n in range(30)]
@@ -138,7 +138,7 @@ HOLDS: Sequence[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("hold", "release", "more"), HOLDS, ids=[hold for hold, _, _ in HOLDS])
-def test_approval_while_nobody_may_act_is_recorded_and_good_for_once_afterwards(
+def test_an_approval_during_a_stop_is_recorded_and_used_once_afterwards(
     daemon: RunningDaemon, hold: str, release: str, more: dict[str, Any]
 ) -> None:
     name = f"held-by-{hold}"
@@ -161,7 +161,7 @@ def test_approval_while_nobody_may_act_is_recorded_and_good_for_once_afterwards(
     assert uses(daemon, name) == ["p3"]
 
 
-def test_of_twenty_executors_that_claim_at_once_one_wins(daemon: RunningDaemon) -> None:
+def test_of_twenty_simultaneous_claims_exactly_one_wins(daemon: RunningDaemon) -> None:
     with Asker(daemon, "crowd") as asker:
         asked = asker.propose("p1")
     review(daemon, "approve", asked["request_id"])
@@ -183,7 +183,7 @@ def test_of_twenty_executors_that_claim_at_once_one_wins(daemon: RunningDaemon) 
     assert len(recorded(daemon, Claimed, "crowd")) == 1
 
 
-def test_agent_can_neither_answer_nor_see_what_others_ask(daemon: RunningDaemon) -> None:
+def test_an_agent_can_neither_answer_nor_see_requests_of_others(daemon: RunningDaemon) -> None:
     seed = daemon.data_dir / "keys" / "agents" / "ops.nk"
     with Asker(daemon, "seen") as asker:
         asked = asker.propose("p1")
@@ -205,7 +205,9 @@ def test_agent_can_neither_answer_nor_see_what_others_ask(daemon: RunningDaemon)
     assert pending(daemon, "seen") == [asked["request_id"]]
 
 
-def test_who_waits_has_the_answer_about_when_its_reviewer_has(daemon: RunningDaemon) -> None:
+def test_a_waiting_agent_gets_the_answer_about_when_the_operator_does(
+    daemon: RunningDaemon,
+) -> None:
     reviewer, agent = [], []
     with Asker(daemon, "patient") as asker:
         for number in range(5):
@@ -220,7 +222,7 @@ def test_who_waits_has_the_answer_about_when_its_reviewer_has(daemon: RunningDae
     assert min(agent) < 3 * min(reviewer)
 
 
-def test_hundreds_are_answered_at_once_though_no_batch_could_hold_them(
+def test_hundreds_of_requests_are_answered_in_one_command(
     daemon: RunningDaemon,
 ) -> None:
     with Asker(daemon, "many") as asker:
@@ -234,7 +236,7 @@ def test_hundreds_are_answered_at_once_though_no_batch_could_hold_them(
     assert_verifies(daemon)
 
 
-def test_a_denial_is_remembered_for_the_same_action_until_it_is_lifted(
+def test_a_denial_holds_for_the_same_action_until_it_is_lifted(
     daemon: RunningDaemon,
 ) -> None:
     with Asker(daemon, "denied") as asker:

@@ -1,4 +1,4 @@
-"""A backup of a running daemon, its death, and another daemon that goes on where it was."""
+"""A backup of a running daemon, restored into another daemon that continues from it."""
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ CONFIG = '[history]\nsnapshot_at = "00:00"\n'
 
 
 def known(daemon: RunningDaemon) -> dict[str, Any]:
-    """Return what is asked, permitted and spent, but not how much time is left at the moment."""
+    """Return pending requests, grants and spending, without remaining times."""
     found = {name: query(daemon, name) for name in ("pending", "grants", "budgets")}
     for request in found["pending"]["requests"]:
         assert request.pop("left_s") > 0
@@ -33,7 +33,7 @@ def known(daemon: RunningDaemon) -> dict[str, Any]:
 
 
 def work(daemon: RunningDaemon) -> dict[str, Any]:
-    """Let agents do what is to be known afterwards; return a decision."""
+    """Let agents act, so that there is state to restore; return a decision."""
     with Asker(daemon) as agent:
         read = agent.propose("r1", type="read_file", text="notes.txt", cost_usd=0.5)
         assert read["decision"] == "allow"
@@ -48,7 +48,7 @@ def work(daemon: RunningDaemon) -> dict[str, Any]:
 
 
 def edit(daemon: RunningDaemon, file: Path, key: Path) -> None:
-    """Have an agent change a file of the shop; return when that is committed."""
+    """Let an agent change a file in the shop, and wait for the commit."""
     with Asker(daemon, "code", key) as agent:
         action = {"type": "edit_file", "id": "w1", "paths": [str(file)], "text": "x"}
         assert agent.ask("propose", action)["decision"] == "allow"
@@ -63,7 +63,7 @@ def started_from(daemon: RunningDaemon, data_dir: Path) -> None:
 
 
 def digests(data_dir: Path) -> set[str]:
-    """Return what is known by the checkpoint, and by whoever reads the audit files again."""
+    """Return state digests from the checkpoint and from replaying the audit files."""
     (saved,) = Checkpoints(data_dir / "checkpoints").load()
     assert isinstance(saved, SavedCheckpoint)
     replayed = Engine(Policy())
@@ -73,7 +73,7 @@ def digests(data_dir: Path) -> set[str]:
 
 @pytest.mark.journey
 @pytest.mark.req("S2.23")
-def test_a_daemon_restored_elsewhere_knows_the_same_and_goes_on_without_a_gap(
+def test_a_restored_daemon_has_the_same_state_and_continues_without_a_gap(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     daemon = start_daemon(CONFIG)
@@ -88,7 +88,7 @@ def test_a_daemon_restored_elsewhere_knows_the_same_and_goes_on_without_a_gap(
         ("local", made["seq"], False)
     ]
     assert recorded[0].size == made["size"] == file.stat().st_size
-    with Asker(daemon) as agent:  # after the moment of the backup
+    with Asker(daemon) as agent:  # after the backup
         assert agent.propose("p2", text="git push origin other")["status"] == "pending"
     daemon.kill()
 
@@ -115,7 +115,7 @@ def test_a_daemon_restored_elsewhere_knows_the_same_and_goes_on_without_a_gap(
 
 @pytest.mark.journey
 @pytest.mark.req("S2.23")
-def test_keys_that_are_restored_still_open_and_commits_can_be_gone_back_to(
+def test_restored_keys_work_and_restored_commits_can_be_rolled_back_to(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     root, key, passphrase = (tmp_path / name for name in ("shop", "code.nk", "passphrase"))
@@ -151,7 +151,7 @@ def test_keys_that_are_restored_still_open_and_commits_can_be_gone_back_to(
 
 @pytest.mark.journey
 @pytest.mark.req("S2.21")
-def test_a_daemon_takes_its_snapshot_and_retention_shows_it(start_daemon: StartDaemon) -> None:
+def test_the_daemon_makes_a_snapshot_and_retention_lists_it(start_daemon: StartDaemon) -> None:
     daemon = start_daemon(CONFIG)
     until(lambda: any(isinstance(event, SnapshotTaken) for event in events(daemon.data_dir)))
 
@@ -167,7 +167,7 @@ def test_a_daemon_takes_its_snapshot_and_retention_shows_it(start_daemon: StartD
 
 @pytest.mark.journey
 @pytest.mark.req("S2.21")
-def test_days_on_which_no_daemon_ran_are_told_at_the_next_start(start_daemon: StartDaemon) -> None:
+def test_days_without_a_snapshot_are_reported_at_the_next_start(start_daemon: StartDaemon) -> None:
     passed = datetime.now(UTC) - timedelta(hours=1)
     config = f'[history]\nsnapshot_at = "{passed:%H:%M}"\n[notifications]\ntimezone = "UTC"\n'
     daemon = start_daemon(config)

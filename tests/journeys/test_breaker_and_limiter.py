@@ -1,4 +1,4 @@
-"""Breaker and limiter together, under a flood of calls to a dependency that fails and recovers."""
+"""Breaker and rate limit under a flood of calls to a dependency that fails and recovers."""
 
 import time
 from collections import Counter
@@ -52,7 +52,7 @@ _read = msgspec.json.Decoder(Decision).decode
 
 
 class Flood:
-    """An agent that always has some calls under way and reports at once how each one went."""
+    """An agent that keeps some calls in flight and reports each outcome at once."""
 
     def __init__(self, wire: AgentWire) -> None:
         self._wire = wire
@@ -63,7 +63,7 @@ class Flood:
         wire.subscribe("_INBOX.flood.*")
 
     def until(self, enough: Callable[[], bool]) -> Iterator[None]:
-        """Go on until it is enough, pausing after every few answers."""
+        """Continue until the condition holds, pausing after every few answers."""
         ends = time.monotonic() + PATIENCE_S
         while not enough():
             assert time.monotonic() < ends, f"not enough within {PATIENCE_S} s: {self.answers}"
@@ -89,7 +89,7 @@ class Flood:
 
 
 class Calm:
-    """An agent that proposes now and then, and must not notice anything."""
+    """An agent that proposes now and then and must not be affected."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -110,7 +110,7 @@ class Calm:
 
 
 def fail_and_recover(flood: Flood, calm: Calm) -> None:
-    """Let the dependency work, fail for two probes or more, and work again."""
+    """Let the dependency work, fail for at least two probes, and work again."""
     answers = flood.answers
     _together(flood, calm, lambda: answers.total() >= 1000)
     flood.works = False
@@ -128,7 +128,7 @@ def _together(flood: Flood, calm: Calm, enough: Callable[[], bool]) -> None:
 
 
 def trials(journal: list[Event]) -> list[list[float]]:
-    """Return, for each time the breaker opened, how much later calls were allowed meanwhile."""
+    """Return, for each opening of the breaker, the delays of the calls allowed meanwhile."""
     found: list[list[float]] = []
     opened_t: float | None = None
     for event in journal:
@@ -144,7 +144,7 @@ def trials(journal: list[Event]) -> list[list[float]]:
 
 
 class Load(NamedTuple):
-    """What a flood came to."""
+    """The result of a flood."""
 
     decisions_per_s: int
     seconds: float
@@ -158,7 +158,7 @@ class Load(NamedTuple):
 
 
 @pytest.mark.req("S1.41")
-def test_a_flood_is_held_to_its_rate_and_a_failing_dependency_is_only_probed(
+def test_a_flood_is_limited_and_a_failing_dependency_is_only_probed(
     start_daemon: StartDaemon, record_property: Callable[[str, object], None]
 ) -> None:
     daemon = start_daemon(CONFIG)
@@ -197,7 +197,7 @@ def measured(flood: Flood, calm: Calm, probes: list[list[float]], took_s: float)
 
 
 def assert_rate_held(journal: list[Event]) -> None:
-    """No stretch of time, short or long, has more allows than its tokens."""
+    """Assert that no time window has more allows than its tokens."""
     times = [event.t for event in journal if isinstance(event, Decided) and allowed(event)]
     excess = max(
         (later - earlier + 1) - (BURST + PER_SECOND * (times[later] - times[earlier]))
@@ -209,7 +209,7 @@ def assert_rate_held(journal: list[Event]) -> None:
 
 
 def assert_only_probed(journal: list[Event], probes: list[list[float]]) -> None:
-    """The breaker opened, opened again while probes failed, and closed in the end."""
+    """Assert that the breaker opened, reopened while probes failed, and closed at last."""
     moves = [event.state for event in journal if isinstance(event, BreakerMoved)]
 
     assert (moves[0], moves[-1]) == ("open", "closed")

@@ -1,4 +1,4 @@
-"""After an approved action has happened, what it changed is shown wherever its request is."""
+"""Every view of a request shows what its approved action changed."""
 
 import re
 import urllib.request
@@ -37,7 +37,7 @@ SEEN: Final = "+<script>window.ran = 1</script> \\x1b]0;owned\\x07"
 
 
 def changes_the_shop(daemon: RunningDaemon, cart: Path, told: Callable[[], object]) -> str:
-    """Let an agent be allowed to change a file by a person who was told; return the request."""
+    """Let an operator approve a change of a file, let the agent make it, and return the request."""
     action = {"type": "push", "text": "./release", "project": "shop"}
     with Asker(daemon) as agent:
         asked = agent.ask("propose", {**action, "id": "p1"})
@@ -54,7 +54,7 @@ def changes_the_shop(daemon: RunningDaemon, cart: Path, told: Callable[[], objec
 
 
 class Changed(NamedTuple):
-    """An approved request, the mail that asked for it, and its change."""
+    """An approved request, its mail, and the commit of its change."""
 
     daemon: RunningDaemon
     mail: str
@@ -63,7 +63,7 @@ class Changed(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """What to type to see all of the change."""
+        """Return the command that shows the whole change."""
         return f"safetyd history diff {self.commit} --project shop"
 
 
@@ -81,7 +81,7 @@ def changed(
         yield Changed(daemon, mail, request, commit[:12])
 
 
-def test_at_a_terminal_the_request_shows_what_was_changed(changed: Changed) -> None:
+def test_the_terminal_shows_what_an_approved_action_changed(changed: Changed) -> None:
     shown = changed.daemon.safetyd("show", changed.request).stdout
 
     assert f"what it changed, commit {changed.commit} of shop" in shown
@@ -93,7 +93,7 @@ def test_at_a_terminal_the_request_shows_what_was_changed(changed: Changed) -> N
     assert f"committed in shop ({changed.commit}" in explained
 
 
-def test_the_page_of_the_link_shows_what_was_changed(changed: Changed) -> None:
+def test_the_link_page_shows_what_an_approved_action_changed(changed: Changed) -> None:
     found = re.search(r"http://\S+/d/[^\s?]+", changed.mail)
     assert found is not None, changed.mail
 
@@ -124,7 +124,7 @@ async def test_the_request_in_the_control_room_shows_what_was_changed(
         await expect(page.get_by_role("heading", name=title)).to_be_visible()
 
 
-async def test_the_screen_for_reviews_shows_what_was_changed(changed: Changed) -> None:
+async def test_the_review_screen_shows_what_an_approved_action_changed(changed: Changed) -> None:
     async with reviewing(changed.daemon, (120, 30)) as reviewer:
         await reviewer.sees("0 pending")
         await reviewer.press("c")

@@ -1,4 +1,4 @@
-"""A wall clock that is put back or forward: people are told, and no yes lasts longer."""
+"""Steps of the wall clock: requests are still delivered, and no approval lasts longer."""
 
 import re
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ def told(mail: MailServer, *requests: str) -> bool:
 
 
 @pytest.mark.parametrize("step_s", [HOUR, -DAY, -1.0])
-def test_whoever_asks_after_the_clock_was_put_back_or_forward_is_told_of(
+def test_requests_made_after_a_clock_step_are_notified(
     daemon: RunningDaemon, mail: MailServer, wall: WallClock, step_s: float
 ) -> None:
     names = f"by{'back' if step_s < 0 else 'forward'}-{abs(step_s):.0f}"
@@ -80,7 +80,7 @@ def test_whoever_asks_after_the_clock_was_put_back_or_forward_is_told_of(
         assert review(daemon, "deny", request)["ok"]
 
 
-def test_no_yes_and_no_question_lasts_longer_because_the_clock_was_put_back(
+def test_no_approval_or_request_lasts_longer_when_the_clock_goes_back(
     daemon: RunningDaemon, wall: WallClock
 ) -> None:
     approved, asked = ask(daemon, "approved"), ask(daemon, "asked", timeout_s=3.0)
@@ -108,7 +108,7 @@ def grant(daemon: RunningDaemon, agent: str, ends: datetime) -> str:
 
 
 def ended(daemon: RunningDaemon, kind: type[Lapsed | Expired | GrantEnded]) -> set[str]:
-    """Return the requests or grants whose time was over, by the record."""
+    """Return the requests or grants that the audit records as expired."""
     found = (event for event in events(daemon.data_dir) if isinstance(event, kind))
     return {id_ for event in found for id_ in _ids(event)}
 
@@ -124,7 +124,7 @@ def blocked(daemon: RunningDaemon, id_: str) -> None:
 
 
 @pytest.mark.journey
-def test_a_report_has_all_of_a_day_on_which_the_clock_was_ahead_for_a_while(
+def test_the_report_of_a_day_with_a_clock_step_is_complete(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     clock = WallClock(tmp_path)

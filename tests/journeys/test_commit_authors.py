@@ -1,4 +1,4 @@
-"""The history of a project knows who changed what: an agent, a human, or a rollback."""
+"""The file history attributes each change to an agent, a human or a rollback."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ NAMES: Final = ("edited", "shell", "undone", "robot", "newest", "quick")
 
 
 class Work:
-    """A daemon with a project for each test."""
+    """A daemon with one project per test."""
 
     def __init__(self, daemon: RunningDaemon, root: Path) -> None:
         self.daemon = daemon
@@ -34,7 +34,7 @@ class Work:
         return done.stdout
 
     def interventions(self) -> dict[str, int]:
-        """Return what people did today, as the report counts it."""
+        """Return the interventions that today's report counts."""
         counted: dict[str, int] = query(self.daemon, "report")["report"]["override"]["by_kind"]
         return counted
 
@@ -62,7 +62,7 @@ def work(start_module_daemon: StartDaemon, tmp_path_factory: pytest.TempPathFact
     return Work(start_module_daemon(config), root)
 
 
-def test_undoing_an_edit_brings_back_what_a_human_had_written(work: Work) -> None:
+def test_undoing_an_edit_restores_what_a_human_wrote(work: Work) -> None:
     project = work.project("edited")
     project.writes("e1", "v1 of the agent\n")
     project.commits(1)
@@ -80,7 +80,7 @@ def test_undoing_an_edit_brings_back_what_a_human_had_written(work: Work) -> Non
     assert (found["id"], found["commit"]) == ("e2", project.rows()[2]["commit"])
 
 
-def test_edits_that_follow_each_other_at_once_are_all_in_the_history(work: Work) -> None:
+def test_rapid_edits_are_all_committed(work: Work) -> None:
     project = work.project("quick")
 
     for number in range(4):
@@ -92,7 +92,7 @@ def test_edits_that_follow_each_other_at_once_are_all_in_the_history(work: Work)
     assert project.file.read_text() == "version 1\n"
 
 
-def test_what_an_agent_does_at_once_is_not_a_humans_and_what_failed_is_its_own(work: Work) -> None:
+def test_immediate_and_failed_changes_are_attributed_to_the_agent(work: Work) -> None:
     project = work.project("shell")
     (project.root / "notes").write_text("of a human\n")
     command = {"type": "run_shell", "text": "make build", "cwd": str(project.root)}
@@ -100,7 +100,7 @@ def test_what_an_agent_does_at_once_is_not_a_humans_and_what_failed_is_its_own(w
         until(lambda: query(work.daemon, "commits", project="shell")["commits"])
         for id_, ok in (("s1", False), ("s2", True)):
             assert agent.ask("propose", {**command, "id": id_})["decision"] == "allow"
-            (project.root / id_).write_text("built\n")  # before anybody can have looked
+            (project.root / id_).write_text("built\n")  # before a commit could see it
             agent.ask("telemetry", {"type": "outcome", "id": id_, "ok": ok})
             until(lambda id_=id_: [row["id"] for row in project.commits()][:1] == [id_])  # type: ignore[misc]
 
@@ -113,7 +113,7 @@ def test_what_an_agent_does_at_once_is_not_a_humans_and_what_failed_is_its_own(w
     assert any(subject.startswith("failed: ") for subject in subjects)
 
 
-def test_a_rollback_has_a_commit_of_its_own_and_is_not_blamed_on_the_next_agent(
+def test_a_rollback_is_its_own_commit_and_not_attributed_to_the_next_agent(
     work: Work,
 ) -> None:
     project = work.project("undone")
@@ -138,7 +138,7 @@ def test_a_rollback_has_a_commit_of_its_own_and_is_not_blamed_on_the_next_agent(
     assert project.file.read_text() == "good\n"
 
 
-def test_an_automatic_rollback_is_nobodys_intervention(work: Work) -> None:
+def test_an_automatic_rollback_does_not_count_as_an_intervention(work: Work) -> None:
     project = work.project("robot")
     project.writes("r1", "good\n")
     project.commits(1)
@@ -155,7 +155,7 @@ def test_an_automatic_rollback_is_nobodys_intervention(work: Work) -> None:
     assert work.interventions() == before
 
 
-def test_going_to_the_newest_commit_changes_nothing_and_is_no_rollback(work: Work) -> None:
+def test_rolling_back_to_the_newest_commit_changes_nothing(work: Work) -> None:
     project = work.project("newest")
     project.writes("n1", "one\n")
     newest = project.commits(1)[0]["commit"]
@@ -165,4 +165,4 @@ def test_going_to_the_newest_commit_changes_nothing_and_is_no_rollback(work: Wor
     assert said.startswith(f"Nothing to change in newest: this is the state after {newest[:12]}.")
     assert "use --revert" in said
     assert work.recorded("rolled_back", "newest") == []
-    project.writes("n2", "two\n")  # nobody is paused
+    project.writes("n2", "two\n")  # no agent is paused

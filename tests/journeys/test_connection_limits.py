@@ -1,4 +1,4 @@
-"""One process that holds many connections, and the agents and people that need one too."""
+"""One process that holds many connections cannot keep others out."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -36,7 +36,7 @@ def allowed(peer: Peer, name: str) -> bool:
 
 
 def lets_in(daemon: RunningDaemon, name: str, key: Path | None = None) -> bool:
-    """Say whether an agent that comes now is heard."""
+    """Return whether an agent that connects now gets an answer."""
     try:
         with Peer(daemon.endpoint.bus, key, f"_INBOX.agent.{name}") as peer:
             return allowed(peer, name)
@@ -45,7 +45,7 @@ def lets_in(daemon: RunningDaemon, name: str, key: Path | None = None) -> bool:
 
 
 def obeys(daemon: RunningDaemon) -> bool:
-    """Say whether an operator who comes now is heard."""
+    """Return whether an operator who connects now gets an answer."""
     try:
         return bool(query(daemon, "status")["ok"])
     except (AssertionError, OSError, Refused):
@@ -56,7 +56,7 @@ def obeys(daemon: RunningDaemon) -> bool:
 def holding(
     daemon: RunningDaemon, said: bytes, key: Path | None = None, many: int = MANY
 ) -> Iterator[None]:
-    """Hold as many connections as one gets, each of which says one thing and then nothing."""
+    """Hold as many connections as possible, each idle after one message."""
     with ExitStack() as stack:
         for _ in range(many):
             try:
@@ -72,9 +72,7 @@ def holding(
     [b"", b"SUB safety.v1.state.stop 1\r\n", b"PUB safety.v1.propose.quiet 2\r\n{}\r\n"],
     ids=["nothing", "listens", "spoke once"],
 )
-def test_connections_that_have_been_silent_longest_give_way(
-    daemon: RunningDaemon, said: bytes
-) -> None:
+def test_the_longest_idle_connections_are_closed_first(daemon: RunningDaemon, said: bytes) -> None:
     with Peer(daemon.endpoint.bus) as working:
         assert allowed(working, "working")
 
@@ -87,7 +85,7 @@ def test_connections_that_have_been_silent_longest_give_way(
     until(lambda: "connections without a key are ended" in daemon.log())
 
 
-def test_one_observer_keeps_no_operator_out(daemon: RunningDaemon) -> None:
+def test_one_observer_cannot_keep_operators_out(daemon: RunningDaemon) -> None:
     keys = daemon.data_dir / "keys"
 
     with holding(daemon, b"", keys / "observers" / "wall.nk", MAX_PEOPLE):
@@ -97,7 +95,7 @@ def test_one_observer_keeps_no_operator_out(daemon: RunningDaemon) -> None:
     until(lambda: "connections of wall are ended" in daemon.log())
 
 
-def test_one_agent_with_a_key_keeps_no_other_out(daemon: RunningDaemon) -> None:
+def test_one_agent_cannot_keep_other_agents_out(daemon: RunningDaemon) -> None:
     keys = daemon.data_dir / "keys" / "agents"
     with Peer(daemon.endpoint.bus, keys / "idle.nk", "_INBOX.agent.idle") as working:
         assert allowed(working, "idle")

@@ -41,7 +41,7 @@ Agents = Callable[[str], SyncSafety]
 
 @pytest.fixture
 def agents(daemon: RunningDaemon) -> Iterator[Agents]:
-    """`agents("code")` is a client under that name."""
+    """Return a function that opens a client under a name."""
     opened: list[SyncSafety] = []
 
     def client(name: str) -> SyncSafety:

@@ -1,4 +1,4 @@
-"""The daemon is killed under load, again and again."""
+"""The daemon is killed repeatedly under load."""
 
 import random
 import time
@@ -16,7 +16,7 @@ LONGEST_LIFE_S: Final = 1.0
 
 
 def moments() -> Iterator[float]:
-    """Yield for how long to let it live each time."""
+    """Yield how long to let the daemon run each time."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -24,7 +24,9 @@ def moments() -> Iterator[float]:
 
 
 @pytest.mark.journey
-def test_every_decision_heard_is_in_the_audit_after_twenty_kills(start_daemon: StartDaemon) -> None:
+def test_every_received_decision_is_in_the_audit_after_twenty_kills(
+    start_daemon: StartDaemon,
+) -> None:
     daemon = start_daemon(UNBOUNDED)
 
     with crowd(daemon.endpoint.bus, "a", "b", "c", asks_again=True) as history:
@@ -32,7 +34,7 @@ def test_every_decision_heard_is_in_the_audit_after_twenty_kills(start_daemon: S
             time.sleep(moment)
             daemon.kill()
             daemon.launch()
-            if number % 4:  # every fourth is killed again while it starts
+            if number % 4:  # every fourth one is killed again during its start
                 daemon.wait_until_ready()
                 history.until_allowed()
         daemon.wait_until_ready()

@@ -1,4 +1,4 @@
-"""A day passes: its report is kept as a file, and goes out by mail to who wants it."""
+"""A day passes: its report is stored and mailed to its recipients."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def mail() -> Iterator[MailServer]:
 
 
 @pytest.mark.req("S2.44")
-def test_a_day_that_was_missed_is_kept_and_sent_at_the_next_start(
+def test_a_missed_report_is_made_and_sent_at_the_next_start(
     start_daemon: StartDaemon, mail: MailServer, tmp_path: Path
 ) -> None:
     wall = WallClock(tmp_path)

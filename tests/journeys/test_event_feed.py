@@ -1,4 +1,4 @@
-"""The daemon is killed again and again under somebody who follows it."""
+"""The daemon is killed repeatedly while a reader follows its events."""
 
 import json
 import random
@@ -22,13 +22,13 @@ from tests.journeys.audit_record import assert_verifies, events
 from tests.servers import until
 
 KILLS: Final = 8
-AT_MOST: Final = 40  # events that are heard between two of them
+AT_MOST: Final = 40  # events received between two kills
 PATIENCE_S: Final = 60.0
 AGAIN_S: Final = 0.02
 
 
 class Follower:
-    """Follows from the beginning, and resumes after what it heard last."""
+    """Follows from the beginning and resumes after the last event it received."""
 
     def __init__(self, daemon: RunningDaemon) -> None:
         self._daemon = daemon
@@ -43,7 +43,7 @@ class Follower:
                 await anyio.sleep(AGAIN_S)
 
     async def hears(self, more: int) -> None:
-        """Return once so many more were heard."""
+        """Wait for this many more events."""
         enough = len(self.seqs) + more
         await until(lambda: len(self.seqs) >= enough, PATIENCE_S)
 
@@ -58,7 +58,7 @@ class Follower:
 
 @asynccontextmanager
 async def restless_operator(daemon: RunningDaemon) -> AsyncIterator[None]:
-    """Pause and unpause agents all the time, of which people are told."""
+    """Pause and unpause agents continuously, which makes events."""
     seed = (daemon.data_dir / "keys/operator.nk").read_text().strip()
     person = await nats.connect(
         daemon.endpoint.bus,
@@ -84,7 +84,7 @@ async def restless_operator(daemon: RunningDaemon) -> AsyncIterator[None]:
 
 @pytest.mark.journey
 @pytest.mark.req("S1.45")
-async def test_who_resumes_hears_every_event_once_however_often_the_daemon_is_killed(
+async def test_a_resuming_reader_gets_every_event_once_despite_kills(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = await anyio.to_thread.run_sync(start_daemon, UNBOUNDED)

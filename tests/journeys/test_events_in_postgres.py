@@ -1,4 +1,4 @@
-"""A daemon with a real PostgreSQL, which is down, comes back, and is not waited for."""
+"""A daemon with a real PostgreSQL that goes down and comes back without delaying decisions."""
 
 import json
 import urllib.request
@@ -23,7 +23,7 @@ SECRET = "hunter2-of-guarded"
 
 @pytest.fixture
 def down(postgres: PostgresServer) -> Iterator[PostgresServer]:
-    """A server that is down; afterwards it is up again."""
+    """Stop the server and start it again afterwards."""
     postgres.stop()
     yield postgres
     if not postgres.running:
@@ -53,7 +53,7 @@ def behind(daemon: RunningDaemon) -> int:
 
 
 @pytest.mark.req("S1.44")
-def test_a_daemon_loads_what_happened_whatever_was_down(
+def test_events_reach_postgres_after_any_outage(
     start_daemon: StartDaemon, down: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
     dsn = tmp_path / "dsn"
@@ -69,7 +69,7 @@ def test_a_daemon_loads_what_happened_whatever_was_down(
     down.start()
     until(lambda: behind(daemon) == 0)
     with frozen(down):
-        propose(daemon, 5)  # nobody waits for it
+        propose(daemon, 5)  # decisions do not wait for it
     daemon.kill()
     daemon.start()
     propose(daemon, 5)

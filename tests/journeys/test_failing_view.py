@@ -1,10 +1,10 @@
-"""A mistake in what operators look at does not stop the decisions of agents."""
+"""A bug in an operator query does not stop decisions."""
 
 from pathlib import Path
 
 from tests.conftest import StartDaemon
 
-# Python runs this at its start: one view of the daemon has a mistake then.
+# Python runs this at start-up; it puts a bug into one of the daemon's views.
 BROKEN = """
 from safetyd.operators.command_runner import VIEWS
 from safetyd.operators.contract.guard_contract import LimitsQuestion
@@ -17,7 +17,7 @@ VIEWS.update([overview(LimitsQuestion, broken)])
 """
 
 
-def test_a_query_that_fails_is_answered_with_an_error_and_logged(
+def test_a_failing_query_is_answered_with_an_error_and_logged(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(BROKEN)

@@ -1,4 +1,4 @@
-"""The disk that holds everything fills up, and is given room again."""
+"""The data disk fills up and gets free space again."""
 
 import os
 import select
@@ -29,7 +29,7 @@ from tests.journeys.processes import gone, server_pid
 IN_NAMESPACE: Final = "TESTS_IN_NAMESPACE"
 SIZE: Final = "48m"
 MIB: Final = 1024**2
-# Whatever is not urgent waits.
+# Non-urgent messages wait.
 ALWAYS_NIGHT: Final = """
 [notifications]
 quiet_start = "00:00"
@@ -43,9 +43,9 @@ ENOUGH_KIB: Final = 1100
 
 @pytest.fixture
 def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path | None]:
-    """A directory whose `data` is a file system of its own, with little room.
+    """A directory whose `data` is a small file system of its own.
 
-    Who may not mount one gets None, after the test has passed in a namespace where everybody may.
+    Yield None if this user cannot mount; the test has then already run in a user namespace.
     """
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
@@ -75,7 +75,7 @@ def run_in_namespace(request: pytest.FixtureRequest) -> None:
 
 
 def fill(path: Path) -> None:
-    """Leave not one block free."""
+    """Leave no free block."""
     with path.open("wb", buffering=0) as file:
         for size in (1 << 20, 1 << 12, 1):
             with suppress(OSError):
@@ -85,7 +85,7 @@ def fill(path: Path) -> None:
 
 
 def fill_with_files(directory: Path) -> None:
-    """Leave room for not one file more."""
+    """Leave no free inode."""
     directory.mkdir()
     with suppress(OSError):
         for number in range(FILES):
@@ -99,7 +99,7 @@ def make_room(daemon: RunningDaemon) -> None:
 
 
 class Watchdog:
-    """What a service manager hears: it would restart a daemon that has nothing to say."""
+    """A stand-in for systemd's notification socket."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -113,7 +113,7 @@ class Watchdog:
         self._socket.close()
 
     def forget(self) -> None:
-        """Pass over what was said up to now."""
+        """Discard everything received so far."""
         with suppress(BlockingIOError):
             while self._socket.recv(64, socket.MSG_DONTWAIT):
                 pass
@@ -124,7 +124,7 @@ class Watchdog:
 
 
 class Start(NamedTuple):
-    """What became of a start."""
+    """The result of a start."""
 
     ready: bool
     code: int
@@ -141,7 +141,7 @@ def running(directory: Path, variables: Mapping[str, str]) -> Iterator[RunningDa
 
 
 def unwritable(heard: Heard) -> bool:
-    """Say whether it was refused because of the disk, not because the machine is busy."""
+    """Return whether the disk, and not a busy machine, made the start fail."""
     decision = heard.decision
     why = ("the journal has not answered", "the audit file cannot be written")
     return decision.cause == "unavailable" and decision.reason.startswith(why)
@@ -156,7 +156,7 @@ def recorded(heard: Heard) -> bool:
 
 
 def assert_disk_is_told_of(daemon: RunningDaemon) -> None:
-    """Health is told though nothing can be written, and names the disk."""
+    """Assert that health still answers and names the disk."""
     answer = query(daemon, "health")
     checks = {check["name"]: check for check in answer["checks"]}
     states = {name: checks[name]["state"] for name in ("daemon", "journal", "disk", "bus")}
@@ -166,7 +166,7 @@ def assert_disk_is_told_of(daemon: RunningDaemon) -> None:
 
 
 def survive(daemon: RunningDaemon, watchdog: Watchdog) -> History:
-    """Fill the disk, stop, give it room and resume; return what agents lived through."""
+    """Fill the disk, stop, free space and resume; return what the agents received."""
     filler = daemon.data_dir / "filler"
     with crowd(daemon.endpoint.bus, "a", "b") as history:
         history.until_allowed()
@@ -196,7 +196,7 @@ def survive(daemon: RunningDaemon, watchdog: Watchdog) -> History:
 
 
 @pytest.mark.journey
-def test_full_disk_allows_nothing_and_can_be_stopped_and_recovers_by_itself(
+def test_on_a_full_disk_nothing_is_allowed_stop_works_and_the_daemon_recovers(
     small_disk: Path | None,
 ) -> None:
     if small_disk is None:
@@ -212,7 +212,7 @@ def test_full_disk_allows_nothing_and_can_be_stopped_and_recovers_by_itself(
 
 
 def start_with(filler: Path, free_kib: int) -> Start:
-    """Start a daemon with so much room, and end it once it is ready."""
+    """Start a daemon with this much free space, and end it once it is ready."""
     fill(filler)
     os.truncate(filler, filler.stat().st_size - free_kib * 1024)
     return start(filler.parent)
@@ -251,7 +251,7 @@ def assert_refused(start: Start, filler: Path, free: str) -> None:
 
 
 def leave(filler: Path, free_mib: int) -> None:
-    """Leave about so much room and no more."""
+    """Leave about this much free space."""
     filler.unlink(missing_ok=True)
     room = shutil.disk_usage(filler.parent).free - free_mib * MIB
     with filler.open("wb") as file:
@@ -264,17 +264,17 @@ def metrics(daemon: RunningDaemon) -> str:
 
 
 def assert_told_of(daemon: RunningDaemon, title: str, level: int) -> None:
-    """Status and metrics say it too, each in its own words."""
+    """Assert that status and metrics report it too."""
     said = daemon.safetyd("status").stdout.splitlines()
     assert said[0].startswith(f"{title}: the disk at {daemon.data_dir} is "), said
     assert said[1].startswith("  safetyd has "), said
-    # They are made at most once a second.
+    # Metrics are built at most once a second.
     until(lambda: f"\nsafetyd_disk_level {level}.0\n" in metrics(daemon))
     assert '\nsafetyd_data_bytes{part="journal"} ' in metrics(daemon)
 
 
 @pytest.mark.journey
-def test_a_disk_that_fills_is_named_before_it_is_full_and_when_it_is(
+def test_a_filling_disk_raises_an_alert_before_and_when_it_is_full(
     small_disk: Path | None, everywhere: Targets
 ) -> None:
     if small_disk is None:
@@ -304,7 +304,7 @@ def test_a_disk_that_fills_is_named_before_it_is_full_and_when_it_is(
                 assert doctor.returncode == 1
                 assert f"wrong  disk           the disk at {daemon.data_dir} is" in doctor.stdout
 
-                # A server that owes an answer is started anew, so nobody listens any more.
+                # A server that owes an answer is restarted, so no one listens meanwhile.
                 filler.unlink()
                 until(lambda: "DISK_HAS_ROOM" in daemon.log())
                 history.until_allowed()
@@ -322,7 +322,7 @@ history = "shadow"
 
 
 def change(daemon: RunningDaemon, id_: str, *files: Path) -> None:
-    """Let an agent report that it has written files of its project."""
+    """Let an agent report that it wrote files in its project."""
     with Asker(daemon, "coder") as agent:
         action = {"type": "edit_file", "paths": [str(files[0])], "text": "x", "id": id_}
         decision = agent.ask("propose", action)
@@ -342,7 +342,7 @@ def commit_of(daemon: RunningDaemon, id_: str) -> dict[str, Any]:
 
 
 @pytest.mark.journey
-def test_a_file_larger_than_the_disk_is_left_out_of_the_history_and_stops_nobody(
+def test_a_file_larger_than_the_disk_is_not_committed_and_blocks_nothing(
     small_disk: Path | None,
 ) -> None:
     if small_disk is None:
@@ -388,7 +388,7 @@ def authors(daemon: RunningDaemon) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.journey
-def test_an_edit_that_a_full_disk_kept_out_of_the_history_is_committed_later_as_the_agents(
+def test_an_edit_missed_on_a_full_disk_is_committed_later_for_its_agent(
     small_disk: Path | None,
 ) -> None:
     if small_disk is None:
@@ -426,7 +426,7 @@ def test_an_edit_that_a_full_disk_kept_out_of_the_history_is_committed_later_as_
 
 
 @pytest.mark.journey
-def test_closed_audit_files_may_be_moved_away_under_a_running_daemon(tmp_path: Path) -> None:
+def test_closed_audit_files_can_be_moved_away_while_the_daemon_runs(tmp_path: Path) -> None:
     daemon = RunningDaemon(tmp_path, f"{UNBOUNDED}[audit]\nmax_bytes = 4096\n")
     audit = daemon.data_dir / "audit"
     try:
@@ -449,7 +449,7 @@ def test_closed_audit_files_may_be_moved_away_under_a_running_daemon(tmp_path: P
 
 
 @pytest.mark.journey
-def test_start_with_any_room_is_ready_or_says_in_one_sentence_which_disk_is_full(
+def test_a_start_with_little_space_succeeds_or_names_the_full_disk(
     small_disk: Path | None,
 ) -> None:
     if small_disk is None:
@@ -470,7 +470,7 @@ def test_start_with_any_room_is_ready_or_says_in_one_sentence_which_disk_is_full
 
 
 @pytest.mark.journey
-def test_stop_without_a_daemon_finds_room_on_a_disk_that_is_full_of_bytes_and_files(
+def test_stop_without_a_daemon_works_on_a_disk_without_free_blocks_or_inodes(
     small_disk: Path | None,
 ) -> None:
     if small_disk is None:
@@ -488,7 +488,7 @@ def test_stop_without_a_daemon_finds_room_on_a_disk_that_is_full_of_bytes_and_fi
 
 
 def kill_both(daemon: RunningDaemon) -> None:
-    """End daemon and server as a power cut would."""
+    """Kill the daemon and its server, as a power cut would."""
     server = server_pid(daemon)
     daemon.kill()
     until(lambda: gone(server))
@@ -517,7 +517,7 @@ def assert_stopped_until_resumed(daemon: RunningDaemon, agent: str | None) -> No
 
 
 @pytest.mark.journey
-def test_stop_on_a_full_disk_survives_a_kill_of_everything_with_and_without_room(
+def test_a_stop_on_a_full_disk_survives_a_kill_of_all_processes(
     small_disk: Path | None,
 ) -> None:
     if small_disk is None:

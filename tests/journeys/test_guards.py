@@ -1,4 +1,4 @@
-"""Every guard as an agent meets it: through the client library and a running daemon."""
+"""Every guard through the client library and a running daemon."""
 
 import json
 import re
@@ -62,7 +62,7 @@ Agents = Callable[[str], SyncSafety]
 
 @pytest.fixture
 def agents(daemon: RunningDaemon) -> Iterator[Agents]:
-    """`agents("code")` is a client under that name."""
+    """Return a function that opens a client under a name."""
     opened: list[SyncSafety] = []
 
     def client(name: str) -> SyncSafety:
@@ -81,7 +81,7 @@ def fails(safety: SyncSafety, decision: Decision, **fields: Any) -> None:
 
 @pytest.mark.req("S2.24")
 @pytest.mark.req("S2.47")
-def test_a_stop_halts_all_agents(daemon: RunningDaemon, agents: Agents, people: Listener) -> None:
+def test_a_stop_blocks_all_agents(daemon: RunningDaemon, agents: Agents, people: Listener) -> None:
     crew = [agents(name) for name in ("one", "two", "three")]
     assert all(agent.propose("read_file").allowed for agent in crew)
 
@@ -95,7 +95,7 @@ def test_a_stop_halts_all_agents(daemon: RunningDaemon, agents: Agents, people: 
     assert all(agent.propose("read_file").allowed for agent in crew)
 
 
-def test_a_paused_agent_may_not_even_read(
+def test_a_paused_agent_cannot_even_read(
     daemon: RunningDaemon, agents: Agents, people: Listener
 ) -> None:
     resting = agents("resting")
@@ -112,7 +112,7 @@ def test_a_paused_agent_may_not_even_read(
 @pytest.mark.req("S1.3")
 @pytest.mark.req("S1.20")
 @pytest.mark.req("S1.35")
-def test_in_development_no_model_in_the_cloud_is_called(agents: Agents, people: Listener) -> None:
+def test_development_mode_blocks_cloud_models(agents: Agents, people: Listener) -> None:
     cloudy = agents("cloudy")
 
     refused = cloudy.propose("model_call", provider="openai", model="gpt-5.2", cost_usd=0.0)
@@ -126,7 +126,7 @@ def test_in_development_no_model_in_the_cloud_is_called(agents: Agents, people: 
 @pytest.mark.req("S0.8")
 @pytest.mark.req("S0.11")
 @pytest.mark.req("S2.41")
-def test_three_errors_leave_an_agent_reading_until_a_person_lets_it_go(
+def test_three_errors_put_an_agent_in_safe_mode_until_an_operator_ends_it(
     daemon: RunningDaemon, agents: Agents, people: Listener
 ) -> None:
     clumsy = agents("clumsy")
@@ -163,7 +163,7 @@ def test_three_errors_leave_an_agent_reading_until_a_person_lets_it_go(
         ("read_file", poor(autonomy_appropriateness=2), Severity.ASK, "scores.autonomy"),
     ],
 )
-def test_what_an_action_is_and_says_decides_whether_it_runs(
+def test_type_and_text_of_an_action_decide_its_verdict(
     agents: Agents, action: str, fields: dict[str, Any], decision: Severity, rule: str | None
 ) -> None:
     answer = agents(action).propose(action, **fields)
@@ -190,7 +190,9 @@ def test_the_third_visit_of_a_state_is_a_loop_until_the_episode_ends(agents: Age
 
 
 @pytest.mark.req("S2.42")
-def test_check_passes_once_and_then_says_the_seconds_that_are_left(daemon: RunningDaemon) -> None:
+def test_a_cooldown_check_passes_once_and_then_gives_the_remaining_seconds(
+    daemon: RunningDaemon,
+) -> None:
     first = daemon.safetyd("check", "planner", "dispatch")
     second = daemon.safetyd("check", "planner", "dispatch")
 
@@ -205,7 +207,7 @@ def test_check_passes_once_and_then_says_the_seconds_that_are_left(daemon: Runni
 @pytest.mark.req("S1.13")
 @pytest.mark.req("S1.16")
 @pytest.mark.req("S1.31")
-def test_a_hasty_agent_is_slowed_down_and_others_are_not(agents: Agents, people: Listener) -> None:
+def test_only_the_fast_agent_is_rate_limited(agents: Agents, people: Listener) -> None:
     hasty = agents("hasty")
 
     answers = [hasty.propose("read_file", text=str(number)) for number in range(3)]
@@ -220,9 +222,7 @@ def test_a_hasty_agent_is_slowed_down_and_others_are_not(agents: Agents, people:
 @pytest.mark.req("S1.33")
 @pytest.mark.req("S2.3")
 @pytest.mark.req("S2.47")
-def test_a_chain_is_warned_of_and_ended_when_its_money_is_gone(
-    agents: Agents, people: Listener
-) -> None:
+def test_a_chain_budget_warns_and_then_blocks(agents: Agents, people: Listener) -> None:
     spender = agents("spender")
 
     first, second, third = (
@@ -240,7 +240,7 @@ def test_a_chain_is_warned_of_and_ended_when_its_money_is_gone(
 
 
 @pytest.mark.req("S2.5")
-def test_a_session_whose_money_is_gone_pauses_its_agent(
+def test_an_exhausted_session_budget_pauses_the_agent(
     daemon: RunningDaemon, agents: Agents, people: Listener
 ) -> None:
     lavish = agents("lavish")
@@ -260,7 +260,7 @@ def test_a_session_whose_money_is_gone_pauses_its_agent(
 @pytest.mark.req("S1.6")
 @pytest.mark.req("S1.10")
 @pytest.mark.req("S1.29")
-def test_a_dependency_that_keeps_failing_is_left_alone_by_everybody(
+def test_the_breaker_opens_for_all_agents_when_a_dependency_keeps_failing(
     agents: Agents, people: Listener
 ) -> None:
     caller = agents("caller")
@@ -277,7 +277,7 @@ def test_a_dependency_that_keeps_failing_is_left_alone_by_everybody(
 
 
 @pytest.mark.req("S1.22", "S1.34", "S2.35", "S2.36", "S2.47")
-def test_the_same_action_in_quick_succession_is_told_to_people_and_then_pauses_its_agent(
+def test_rapid_repetition_raises_an_alert_and_then_pauses_the_agent(
     agents: Agents, people: Listener
 ) -> None:
     frantic = agents("frantic")
@@ -295,7 +295,7 @@ def test_the_same_action_in_quick_succession_is_told_to_people_and_then_pauses_i
 @pytest.mark.req("S1.26")
 @pytest.mark.req("S1.27")
 @pytest.mark.req("S1.42")
-def test_what_people_hear_is_in_the_audit_log_whose_every_line_fits_the_schema(
+def test_every_audit_line_matches_the_schema(
     daemon: RunningDaemon, agents: Agents, people: Listener
 ) -> None:
     agents("vandal").propose("type", text="rm -rf /")
@@ -315,7 +315,7 @@ def test_what_people_hear_is_in_the_audit_log_whose_every_line_fits_the_schema(
     assert_verifies(daemon)
 
 
-def test_a_tight_loop_that_always_fails_runs_three_bodies(daemon: RunningDaemon) -> None:
+def test_a_failing_loop_runs_three_times(daemon: RunningDaemon) -> None:
     bodies = 0
 
     async def fails_again_and_again() -> Blocked:

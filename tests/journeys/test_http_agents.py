@@ -1,4 +1,4 @@
-"""Agents over HTTP: the same rules as on the bus, and nobody speaks for another."""
+"""Agents over HTTP: the same rules as on the bus, and no agent can act for another."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,9 @@ def in_background(ask: Callable[[], Heard], then: Callable[[], object]) -> Heard
         return asked.result(30)
 
 
-def test_a_proposal_is_decided_journalled_and_reported_as_on_the_bus(daemon: RunningDaemon) -> None:
+def test_an_http_proposal_is_decided_journalled_and_reported_like_one_on_the_bus(
+    daemon: RunningDaemon,
+) -> None:
     agent = HttpAgent(daemon, "builder")
     read = agent.propose(type="read_file", paths=["src/app.py"], id="read-1")
     again = agent.propose(type="read_file", paths=["src/app.py"], id="read-1")
@@ -57,7 +59,7 @@ def test_a_proposal_is_decided_journalled_and_reported_as_on_the_bus(daemon: Run
     assert (reported.telemetry.id, reported.telemetry.cost_usd) == ("read-1", 0.02)
 
 
-def test_only_the_token_of_an_agent_speaks_for_it(daemon: RunningDaemon) -> None:
+def test_an_agent_is_accepted_only_with_its_own_token(daemon: RunningDaemon) -> None:
     alice, bob = HttpAgent(daemon, "alice"), HttpAgent(daemon, "bob")
     read = {"type": "read_file", "id": "r1"}
     nobody = HttpAgent(daemon, "alice", token="")
@@ -81,7 +83,7 @@ def test_only_the_token_of_an_agent_speaks_for_it(daemon: RunningDaemon) -> None
         assert keyless.propose("r2", type="read_file")["cause"] == "malformed"
 
 
-def test_a_token_is_stored_nowhere(daemon: RunningDaemon) -> None:
+def test_a_token_is_never_stored(daemon: RunningDaemon) -> None:
     agent = HttpAgent(daemon, "secretive")
     agent.propose(type="read_file")
     agent.ask("propose/secretive", agent.token.encode())
@@ -94,7 +96,7 @@ def test_a_token_is_stored_nowhere(daemon: RunningDaemon) -> None:
     assert [row["token"] for row in rows if row["name"] == "secretive"] == [True]
 
 
-def test_an_approval_is_awaited_claimed_and_used_once(daemon: RunningDaemon) -> None:
+def test_an_approval_over_http_is_claimed_and_used_once(daemon: RunningDaemon) -> None:
     agent = HttpAgent(daemon, "deployer")
     asked = agent.propose(**PUSH, id="push-1").content
     still = agent.wait(asked["request_id"], 0)
@@ -115,7 +117,7 @@ def test_an_approval_is_awaited_claimed_and_used_once(daemon: RunningDaemon) -> 
     assert (second.status, second.content["cause"]) == (200, "already_claimed")
 
 
-def test_an_approval_that_nobody_awaited_is_found_later_unless_all_is_stopped(
+def test_an_approval_can_be_fetched_later_unless_stopped(
     daemon: RunningDaemon,
 ) -> None:
     agent = HttpAgent(daemon, "patient")
@@ -137,7 +139,7 @@ def test_an_approval_that_nobody_awaited_is_found_later_unless_all_is_stopped(
     assert (allowed.status, allowed.content["cause"]) == (200, "human_approved")
 
 
-def test_a_proposal_that_waits_is_answered_by_the_denial(daemon: RunningDaemon) -> None:
+def test_a_waiting_proposal_gets_the_denial(daemon: RunningDaemon) -> None:
     agent = HttpAgent(daemon, "waiter")
 
     def deny() -> None:
@@ -154,7 +156,7 @@ def test_a_proposal_that_waits_is_answered_by_the_denial(daemon: RunningDaemon) 
     assert len(waiting(daemon)) == before, "looking at an answer asks nobody"
 
 
-def test_what_is_malformed_is_refused_with_the_reason(daemon: RunningDaemon) -> None:
+def test_malformed_http_requests_are_refused_with_the_reason(daemon: RunningDaemon) -> None:
     agent = HttpAgent(daemon, "sloppy")
     for path, body in (
         ("propose/sloppy", b"not JSON"),
@@ -171,7 +173,7 @@ def test_what_is_malformed_is_refused_with_the_reason(daemon: RunningDaemon) -> 
         assert heard.content.get("error") or heard.content.get("reason")
 
 
-def test_who_sends_too_much_is_limited_as_on_the_bus(daemon: RunningDaemon) -> None:
+def test_http_agents_have_the_same_rate_limits_as_on_the_bus(daemon: RunningDaemon) -> None:
     agent, other = HttpAgent(daemon, "noisy"), HttpAgent(daemon, "quiet")
     body = json.dumps({"type": "read_file", "context": {"much": "x" * 60_000}}).encode()
     heard = [agent.ask("propose/noisy", body) for _ in range(24)]
@@ -206,7 +208,7 @@ def test_tokens_are_rotated_and_revoked_like_keys(daemon: RunningDaemon) -> None
         assert keyless.propose("r1", type="read_file")["decision"] == "allow"
 
 
-def test_nothing_is_allowed_while_nothing_can_be_written(start_daemon: StartDaemon) -> None:
+def test_nothing_is_allowed_while_the_journal_cannot_be_written(start_daemon: StartDaemon) -> None:
     daemon = start_daemon("")
     agent = HttpAgent(daemon, "builder")
     server = server_pid(daemon)

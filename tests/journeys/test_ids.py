@@ -1,4 +1,4 @@
-"""An id stands for what was first proposed under it, as long as answers are remembered."""
+"""An id belongs to the first content proposed under it, as long as answers are stored."""
 
 from datetime import UTC, datetime
 from threading import Event
@@ -16,7 +16,7 @@ OTHER = {"type": "read_file", "text": "other.txt"}
 
 
 def wait_until_over(allowed: Reply) -> None:
-    """Return once an allow may no longer be begun."""
+    """Wait until an `allow` has expired."""
     ends = datetime.fromisoformat(allowed["expires_at"])
     while (left := (ends - datetime.now(UTC)).total_seconds()) > 0:
         Event().wait(left)
@@ -27,7 +27,9 @@ def killed(daemon: RunningDaemon) -> None:
     daemon.start()
 
 
-def test_id_keeps_its_first_content_when_its_allow_is_over(start_daemon: StartDaemon) -> None:
+def test_an_id_keeps_its_first_content_after_its_approval_expired(
+    start_daemon: StartDaemon,
+) -> None:
     daemon = start_daemon(BRIEF)
     with Asker(daemon) as asker:
         first = asker.propose("p1", **READ)
@@ -53,7 +55,7 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
     return start_module_daemon(UNLIMITED)
 
 
-def test_id_of_an_approval_is_for_what_was_approved(daemon: RunningDaemon) -> None:
+def test_an_approved_id_covers_only_the_approved_content(daemon: RunningDaemon) -> None:
     with Asker(daemon, "approved") as asker:
         asked = asker.propose("p1")
         review(daemon, "approve", asked["request_id"])
@@ -64,7 +66,7 @@ def test_id_of_an_approval_is_for_what_was_approved(daemon: RunningDaemon) -> No
         assert asker.propose("p1")["cause"] == "human_approved"
 
 
-def test_what_is_refused_for_its_id_takes_nothing_back(daemon: RunningDaemon) -> None:
+def test_a_refused_id_withdraws_nothing(daemon: RunningDaemon) -> None:
     with Asker(daemon, "refused") as asker:
         asker.propose("p1", **READ)
         asked = asker.propose("p2")
@@ -75,7 +77,7 @@ def test_what_is_refused_for_its_id_takes_nothing_back(daemon: RunningDaemon) ->
     assert asked["request_id"] in [row["id"] for row in waiting(daemon)]
 
 
-def test_who_joins_a_request_in_other_words_is_answered_in_its_own(daemon: RunningDaemon) -> None:
+def test_an_agent_that_joins_a_request_is_answered_under_its_own_id(daemon: RunningDaemon) -> None:
     with Asker(daemon, "joins") as asker:
         asked = asker.propose("p1", rationale="it is done")
         joined = asker.propose("p2", rationale="it is ready")

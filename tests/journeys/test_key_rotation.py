@@ -1,4 +1,4 @@
-"""Keys that are replaced: both are trusted for a while, and then only the new one."""
+"""Key rotation: both keys work for a while, then only the new one."""
 
 import shutil
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ HOUR: Final = 3600.0
 
 
 class Rotated(NamedTuple):
-    """Somebody whose key was replaced: a copy of the seed before, and where the new one is."""
+    """A user whose key was rotated: a copy of the old seed, and the path of the new one."""
 
     daemon: RunningDaemon
     old: Path
@@ -40,7 +40,7 @@ class Rotated(NamedTuple):
     def is_heard(self, peer: Peer) -> bool:
         answer = peer.ask(self.subject, msgspec.json.encode(self.question))
         if not answer.payload:
-            return False  # nobody listens yet
+            return False  # no daemon is listening yet
         return bool(answer.fields.get("ok") or answer.fields.get("decision") == "allow")
 
     def is_let_in(self, seed: Path) -> bool:
@@ -61,7 +61,7 @@ def wall(tmp_path: Path) -> WallClock:
 def rotated(
     request: pytest.FixtureRequest, start_daemon: StartDaemon, wall: WallClock, tmp_path: Path
 ) -> Rotated:
-    """An agent, a person and the local operator, in whose overlap of 24 hours nothing ran yet."""
+    """An agent, an operator and the local operator, at the start of a 24-hour overlap."""
     daemon, name = start_daemon(variables=wall.variables), str(request.param)
     keys = daemon.data_dir / "keys"
     group, new = {
@@ -96,7 +96,7 @@ def shared(tmp_path: Path) -> Iterator[Shared]:
 
 
 def take_on(shared: Shared, accounts: str) -> None:
-    """Let somebody else's bus have other accounts."""
+    """Give the external bus new accounts."""
     (shared.bus.directory / "accounts.conf").write_text(accounts)
     shared.bus.stop()
     shared.bus.start()
@@ -106,9 +106,7 @@ def last_change(daemon: RunningDaemon) -> KeysChanged:
     return [event for event in events(daemon.data_dir) if isinstance(event, KeysChanged)][-1]
 
 
-def test_both_keys_are_heard_until_the_old_one_is_cut_off(
-    rotated: Rotated, wall: WallClock
-) -> None:
+def test_both_keys_work_until_the_old_one_expires(rotated: Rotated, wall: WallClock) -> None:
     assert rotated.is_let_in(rotated.old)
     rotated.daemon.restart()
 
@@ -130,7 +128,7 @@ def test_both_keys_are_heard_until_the_old_one_is_cut_off(
 
 
 @pytest.mark.parametrize("rotated", ["alice"], indirect=True)
-def test_key_that_ended_while_the_daemon_was_down_is_not_let_in(
+def test_a_key_that_expired_while_the_daemon_was_down_is_rejected(
     rotated: Rotated, wall: WallClock
 ) -> None:
     rotated.daemon.kill()
@@ -142,7 +140,7 @@ def test_key_that_ended_while_the_daemon_was_down_is_not_let_in(
     assert rotated.is_let_in(rotated.new)
 
 
-def test_browsers_of_an_operator_are_signed_out_when_the_old_key_ends(
+def test_browsers_are_signed_out_when_the_old_key_expires(
     start_daemon: StartDaemon, wall: WallClock
 ) -> None:
     daemon = start_daemon(variables=wall.variables)
@@ -160,7 +158,7 @@ def test_browsers_of_an_operator_are_signed_out_when_the_old_key_ends(
     assert status(base, signed_in(link(daemon))) == 200
 
 
-def test_agent_that_reads_its_key_file_when_it_connects_goes_on_by_itself(
+def test_an_agent_that_rereads_its_key_file_continues_by_itself(
     start_daemon: StartDaemon, wall: WallClock, tmp_path: Path
 ) -> None:
     daemon = start_daemon(variables=wall.variables)
@@ -182,7 +180,7 @@ def test_agent_that_reads_its_key_file_when_it_connects_goes_on_by_itself(
         until(lambda: reader.propose("read_file").allowed)
 
 
-def test_bus_of_ones_own_trusts_what_is_printed_and_is_told_twice(
+def test_rotation_on_an_external_bus_prints_both_steps(
     start_daemon: StartDaemon, shared: Shared, tmp_path: Path
 ) -> None:
     daemon, where = start_daemon(shared.config), ("--data-dir", str(tmp_path))

@@ -1,4 +1,4 @@
-"""A flood from an agent without a key, and what the agents with keys notice of it."""
+"""A flood from an anonymous agent hardly affects agents with keys."""
 
 import itertools
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def journal_bytes(daemon: RunningDaemon) -> int:
 
 
 @pytest.mark.parametrize("names", [1, 1000], ids=["one", "many"])
-def test_flood_hardly_slows_agents_with_keys_and_hardly_fills_the_journal(
+def test_an_anonymous_flood_hardly_slows_agents_with_keys(
     start_daemon: StartDaemon, names: int
 ) -> None:
     def measured(_number: int) -> Round:

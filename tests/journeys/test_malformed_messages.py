@@ -1,4 +1,4 @@
-"""Whatever bytes a peer sends, the next good message is answered."""
+"""Whatever bytes a peer sends, the next valid message is answered."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ HEADERS: Final = {
     "vertical tab in a header": b"NATS/1.0\r\nke\x0by: \x0c\r\n\r\n",
 }
 
-# What a message may hold, and what the answer must then say.
+# A malformed message, and what its answer must name.
 PAYLOADS: Final = {
     "nothing": (b"", "not a JSON object"),
     "not JSON": (b"rm -rf /", "not a JSON object"),
@@ -70,7 +70,7 @@ PAYLOADS: Final = {
     ),
 }
 
-# Where an agent says something else, and what would be taken if the last one counted.
+# Other messages of agents with a duplicate key, and what they would do if the last one counted.
 TWICE: Final = {
     "permission": (b'{"action":"deploy","action":"read_file"}', "reason"),
     "claim": (b'{"id":"p1","digest":"a","digest":"b"}', "reason"),
@@ -81,7 +81,7 @@ OF_AGENTS = re.compile(r" safetyd: (ANOMALY_DETECTED|refused) agent=")
 
 
 class Door(NamedTuple):
-    """A way to the daemon: a subject, and a question there that has a good answer."""
+    """A subject of the daemon, and a valid request on it."""
 
     connect: Callable[[], Peer]
     inbox: str
@@ -153,23 +153,25 @@ def way(daemon: RunningDaemon, who: str, stack: ExitStack) -> Door:
 
 
 def assert_next_is_answered(door: Door, peer: Peer) -> None:
-    """Ask a good question where the poison was put, and where it could have spread."""
+    """Send a valid request where the bad message went, and where it could do harm."""
     for asker in (peer, door.connect()):
         answer = asker.ask(door.subject.decode(), door.question)
         assert door.is_good(answer.fields), answer.fields
 
 
 def assert_undisturbed(daemon: RunningDaemon, before: str) -> None:
-    """Nothing of it was worth a warning, and no connection was lost over it.
+    """Assert that it caused no warning and no lost connection.
 
-    That the same is asked again and again, and how much was refused, is rightly told.
+    Findings about repeated proposals and counts of refusals are expected.
     """
     lines = daemon.log().removeprefix(before).splitlines()
     assert [line for line in lines if not OF_AGENTS.search(line)] == []
 
 
 @pytest.mark.parametrize("poison", [b"\x0b", b"\x0c", NOT_UTF8], ids=["VT", "FF", "not UTF-8"])
-def test_bytes_in_reply_and_subject(daemon: RunningDaemon, door: Door, poison: bytes) -> None:
+def test_any_bytes_in_reply_and_subject_do_no_harm(
+    daemon: RunningDaemon, door: Door, poison: bytes
+) -> None:
     before, peer = daemon.log(), door.connect()
 
     peer.send(pub(door.subject, door.question, reply=b"_INBOX." + poison + b"1"))
@@ -182,20 +184,20 @@ def test_bytes_in_reply_and_subject(daemon: RunningDaemon, door: Door, poison: b
 
 
 @pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
-def test_bytes_in_headers(daemon: RunningDaemon, door: Door, headers: bytes) -> None:
+def test_any_bytes_in_headers_do_no_harm(daemon: RunningDaemon, door: Door, headers: bytes) -> None:
     before, peer = daemon.log(), door.connect()
     inbox = f"{door.inbox}.h"
     sid = peer.subscribe(inbox)
 
     peer.send(hpub(door.subject, headers, door.question, inbox.encode()))
 
-    assert door.is_good(peer.heard(sid).fields)  # headers are not even looked at
+    assert door.is_good(peer.heard(sid).fields)  # headers are ignored
     assert_next_is_answered(door, peer)
     assert_undisturbed(daemon, before)
 
 
 @pytest.mark.parametrize(("payload", "reason"), PAYLOADS.values(), ids=PAYLOADS)
-def test_malformed_proposal_is_blocked_with_the_reason(
+def test_a_malformed_proposal_is_blocked_with_the_reason(
     daemon: RunningDaemon, agents_door: Door, payload: bytes, reason: str
 ) -> None:
     before, peer = daemon.log(), agents_door.connect()
@@ -210,7 +212,7 @@ def test_malformed_proposal_is_blocked_with_the_reason(
 
 
 @pytest.mark.parametrize("who", ["control", "query", "keyless agent", "keyed agent"])
-def test_malformed_command_or_telemetry_is_refused_with_the_reason(
+def test_malformed_commands_and_telemetry_are_refused_with_the_reason(
     daemon: RunningDaemon, who: str
 ) -> None:
     with ExitStack() as stack:
@@ -227,7 +229,7 @@ def test_malformed_command_or_telemetry_is_refused_with_the_reason(
 
 
 @pytest.mark.parametrize("verb", ["control", "query"])
-def test_command_that_stands_twice_is_refused(daemon: RunningDaemon, verb: str) -> None:
+def test_a_message_with_two_commands_is_refused(daemon: RunningDaemon, verb: str) -> None:
     with ExitStack() as stack:
         door = way(daemon, verb, stack)
         twice = door.question.replace(b"{", b'{"command":"help",')
@@ -239,7 +241,7 @@ def test_command_that_stands_twice_is_refused(daemon: RunningDaemon, verb: str) 
 
 
 @pytest.mark.parametrize(("verb", "payload", "said_in"), [(v, *t) for v, t in TWICE.items()])
-def test_key_that_stands_twice_is_malformed_wherever_an_agent_speaks(
+def test_a_duplicate_json_key_is_malformed_everywhere(
     agents_door: Door, verb: str, payload: bytes, said_in: str
 ) -> None:
     peer, subject = agents_door.connect(), agents_door.subject.decode()
@@ -251,7 +253,7 @@ def test_key_that_stands_twice_is_malformed_wherever_an_agent_speaks(
 
 
 @pytest.mark.parametrize("name", ["a+b", "é", "x" * 65, "%00", "{}"])
-def test_name_that_is_none_is_blocked_with_what_would_be_one(
+def test_an_invalid_agent_name_is_blocked_with_the_rule_for_names(
     daemon: RunningDaemon, name: str
 ) -> None:
     with Peer(daemon.endpoint.bus) as peer:
@@ -262,7 +264,7 @@ def test_name_that_is_none_is_blocked_with_what_would_be_one(
         assert peer.ask("safety.v1.propose.raw", GOOD).fields["decision"] == "allow"
 
 
-def test_more_than_the_server_takes_costs_the_sender_its_connection(door: Door) -> None:
+def test_an_oversized_message_costs_the_sender_its_connection(door: Door) -> None:
     peer = door.connect()
 
     peer.send(b"PUB %b 262145\r\n" % door.subject)
@@ -284,9 +286,7 @@ def test_more_than_the_server_takes_costs_the_sender_its_connection(door: Door) 
         b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_is_no_protocol_at_all_costs_the_sender_its_connection(
-    door: Door, poison: bytes
-) -> None:
+def test_a_protocol_violation_costs_the_sender_its_connection(door: Door, poison: bytes) -> None:
     peer = door.connect()
 
     peer.send(poison)
@@ -295,7 +295,7 @@ def test_what_is_no_protocol_at_all_costs_the_sender_its_connection(
     assert_next_is_answered(door, door.connect())
 
 
-def test_largest_well_formed_messages_are_all_answered(daemon: RunningDaemon) -> None:
+def test_the_largest_valid_messages_are_answered(daemon: RunningDaemon) -> None:
     large = "x" * 64_000
     messages = {
         "propose.raw": {"type": "read_file", "context": {"diff": large}},
@@ -316,7 +316,7 @@ def test_largest_well_formed_messages_are_all_answered(daemon: RunningDaemon) ->
         assert_next_is_answered(door, peer)
 
 
-def test_longest_reasons_do_no_harm(daemon: RunningDaemon) -> None:
+def test_the_longest_reasons_do_no_harm(daemon: RunningDaemon) -> None:
     with ExitStack() as stack:
         door = way(daemon, "control", stack)
         peer = door.connect()
@@ -333,7 +333,7 @@ def test_longest_reasons_do_no_harm(daemon: RunningDaemon) -> None:
 
 
 @pytest.mark.parametrize("part", ["a=(日", "f()日", "[[ 日", "<<日 "])
-def test_no_command_ends_the_daemon(agents_door: Door, part: str) -> None:
+def test_no_command_crashes_the_daemon(agents_door: Door, part: str) -> None:
     peer = agents_door.connect()
 
     command = {"type": "run_shell", "text": part * 600}

@@ -1,4 +1,4 @@
-"""An operator's own template of a message, through a daemon and a mail server."""
+"""An operator's own message template, with a real mail server."""
 
 from pathlib import Path
 

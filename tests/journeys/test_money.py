@@ -1,4 +1,4 @@
-"""Money that is spent, money that waits for approval, and purchases, over the bus."""
+"""Spending, pending costs and purchases, over the bus."""
 
 import pytest
 
@@ -13,12 +13,12 @@ THINK = {"type": "model_call", "text": "think", "session": "s"}
 
 
 def amounts(money: Reply, what: str) -> list[float]:
-    """Return an amount of the day, of the agent and of the session."""
+    """Return an amount for the day, the agent and the session."""
     rows = [money["today"], *money["agents"], *money["sessions"]]
     return [round(row[what], 2) for row in rows]
 
 
-def test_a_pending_purchase_is_not_spent_money(start_daemon: StartDaemon) -> None:
+def test_a_pending_purchase_does_not_count_as_spent(start_daemon: StartDaemon) -> None:
     daemon = start_daemon()
     with Asker(daemon) as asker:
         asked = asker.propose("b1", **BUY, cost_usd=8)
@@ -38,7 +38,7 @@ def test_a_pending_purchase_is_not_spent_money(start_daemon: StartDaemon) -> Non
         assert asker.propose("m2", **THINK, cost_usd=3)["decision"] == "allow"
 
 
-def test_status_names_the_request_that_ends_a_pause_only_while_there_is_one(
+def test_status_names_the_request_that_ends_a_pause_while_it_is_pending(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon()

@@ -1,4 +1,4 @@
-"""People are told, whatever breaks: power cuts at every moment, and channels that do not work."""
+"""Messages arrive despite power cuts and failing channels."""
 
 import json
 import statistics
@@ -20,7 +20,7 @@ quiet_end = "00:00"
 """
 ARRIVED: Final = {"accepted", "delivered"}
 ROUNDS: Final = 8
-TIMES: Final = 10  # what hangs would take a hundred times as long
+TIMES: Final = 10  # a hanging channel would take a hundred times as long
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def answered_once(daemon: RunningDaemon, request: str) -> bool:
 
 @pytest.mark.req("K4")
 @pytest.mark.req("S3.6")
-def test_killed_before_a_message_is_taken_it_is_sent_after_the_restart(
+def test_a_message_not_yet_delivered_at_a_kill_is_sent_after_the_restart(
     daemon: RunningDaemon, everywhere: Targets
 ) -> None:
     everywhere.set("deaf")
@@ -69,7 +69,7 @@ def test_killed_before_a_message_is_taken_it_is_sent_after_the_restart(
     assert answered_once(daemon, request)
 
 
-def test_killed_before_it_was_recorded_a_message_comes_twice_with_the_same_id(
+def test_a_delivered_but_unrecorded_message_is_sent_again_with_the_same_id(
     daemon: RunningDaemon, everywhere: Targets
 ) -> None:
     everywhere.set("mute")
@@ -88,7 +88,7 @@ def test_killed_before_it_was_recorded_a_message_comes_twice_with_the_same_id(
     assert answered_once(daemon, request)
 
 
-def test_killed_after_it_was_recorded_a_message_does_not_come_again(
+def test_a_recorded_delivery_is_not_repeated_after_a_kill(
     daemon: RunningDaemon, everywhere: Targets
 ) -> None:
     request = ask(daemon, "p1")
@@ -106,7 +106,7 @@ def test_killed_after_it_was_recorded_a_message_does_not_come_again(
     assert answered_once(daemon, other)
 
 
-def test_channels_that_hang_or_refuse_move_neither_the_others_nor_decisions(
+def test_a_hanging_channel_delays_neither_other_channels_nor_decisions(
     daemon: RunningDaemon, everywhere: Targets
 ) -> None:
     well = rounds(daemon, everywhere, "well")
@@ -115,16 +115,16 @@ def test_channels_that_hang_or_refuse_move_neither_the_others_nor_decisions(
     everywhere.set("mute", "team")
     sick = rounds(daemon, everywhere, "sick")
 
-    # To arrive, and to decide.
+    # Seconds for a delivery, and for a decision.
     assert sick[0] < TIMES * well[0]
     assert sick[1] < TIMES * well[1]
 
 
 def rounds(daemon: RunningDaemon, everywhere: Targets, name: str) -> tuple[float, float]:
-    """Return how long a message takes to arrive by webhook and a decision to be made, at median."""
+    """Return the median times of a webhook delivery and of a decision."""
     arrives, decides = list[float](), list[float]()
     for number in range(ROUNDS):
-        # Each is another agent, since one that asks very often is told of more seldom.
+        # Different agents, because frequent requests of one agent are bundled.
         with Asker(daemon, f"{name}-{number}") as agent:
             before = len(everywhere.arrivals("webhook"))
             began = time.monotonic()
@@ -135,7 +135,7 @@ def rounds(daemon: RunningDaemon, everywhere: Targets, name: str) -> tuple[float
     return statistics.median(arrives), statistics.median(decides)
 
 
-def test_of_what_was_answered_meanwhile_nobody_is_told(
+def test_requests_answered_before_delivery_are_not_sent(
     start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path
 ) -> None:
     tables = everywhere.configure(tmp_path)
@@ -152,7 +152,7 @@ def test_of_what_was_answered_meanwhile_nobody_is_told(
 
 
 @pytest.mark.req("S3.37")
-def test_twenty_requests_are_one_message(
+def test_twenty_requests_share_one_message(
     start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path
 ) -> None:
     tables = everywhere.configure(tmp_path)
@@ -166,7 +166,7 @@ def test_twenty_requests_are_one_message(
     assert len(everywhere.wait("sms", 1)) == 1
 
 
-def test_an_entry_of_a_batch_can_be_approved_only_if_it_shows_everything(
+def test_a_batch_entry_can_be_approved_only_if_it_is_complete(
     start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path
 ) -> None:
     tables = everywhere.configure(tmp_path)
@@ -211,14 +211,14 @@ def test_an_entry_of_a_batch_can_be_approved_only_if_it_shows_everything(
     assert bought in arrival.words
 
 
-def test_a_desktop_is_told_again_until_a_helper_says_that_it_shows_it(
+def test_a_desktop_message_is_repeated_until_a_helper_confirms_it(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(AT_ONCE + "[notifications.desktop]\nhelper = true\n")
     request = ask(daemon, "p1")
     until(lambda: len(ids(daemon)) == 1, "the message")
 
-    daemon.kill()  # before anybody heard of it
+    daemon.kill()  # before it was delivered
     daemon.start()
     with Helper(daemon) as helper:
         heard = helper.hears()

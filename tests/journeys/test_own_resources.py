@@ -1,4 +1,4 @@
-"""An agent cannot take the guard away: not by a command, not by a file, not by another name."""
+"""An agent cannot disable the guard by a command, a file or another name."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.journey
 
 _numbers: Final = count()
 
-# What an agent would type to be its own judge; `{data}` is the data directory.
+# Commands that would let an agent approve itself; `{data}` is the data directory.
 FORBIDDEN: Final = (
     "safetyd grant add --agent code --type run_shell --text '.*' --uses 9 --for 1h --reason x",
     "rm {data}/EMERGENCY_STOP",
@@ -34,7 +34,7 @@ def daemon(start_module_daemon: StartDaemon, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture
 def agent(daemon: RunningDaemon) -> Iterator[Asker]:
-    """Yield an agent that nobody has asked anything of yet."""
+    """Yield an agent without any past requests."""
     with Asker(daemon, f"agent{next(_numbers)}") as asker:
         yield asker
 
@@ -43,9 +43,7 @@ def shell(agent: Asker, command: str) -> dict[str, Any]:
     return agent.propose(f"s{next(_numbers)}", type="run_shell", text=command)
 
 
-def test_an_agent_that_would_approve_its_own_request_is_blocked_and_the_request_waits(
-    daemon: RunningDaemon, agent: Asker
-) -> None:
+def test_an_agent_cannot_approve_its_own_request(daemon: RunningDaemon, agent: Asker) -> None:
     push = {"type": "run_shell", "text": "git push origin main"}
     asked = agent.propose("push-1", **push)
     request = asked["request_id"]
@@ -61,7 +59,7 @@ def test_an_agent_that_would_approve_its_own_request_is_blocked_and_the_request_
     assert request in {row["id"] for row in waiting(daemon)}
 
 
-def test_no_command_that_names_what_is_safetyds_own_is_let_through(
+def test_commands_that_touch_safetyds_own_files_are_never_allowed(
     daemon: RunningDaemon, agent: Asker
 ) -> None:
     commands = [command.replace("{data}", str(daemon.data_dir)) for command in FORBIDDEN]
@@ -75,7 +73,7 @@ def test_no_command_that_names_what_is_safetyds_own_is_let_through(
     assert_verifies(daemon)
 
 
-def test_an_operator_permits_one_exact_text_and_no_path(
+def test_an_operator_can_allow_one_exact_command_on_safetyds_files_but_no_path(
     daemon: RunningDaemon, agent: Asker
 ) -> None:
     usual, text = shell(agent, "make it"), "make it; safetyd watch"
@@ -108,7 +106,7 @@ def test_an_operator_permits_one_exact_text_and_no_path(
     ],
     ids=str,
 )
-def test_what_is_its_own_is_found_in_windows_and_in_fields_that_nobody_knows(
+def test_safetyds_own_files_are_found_in_long_texts_and_unknown_fields(
     daemon: RunningDaemon, agent: Asker, fields: dict[str, Any]
 ) -> None:
     written = json.loads(json.dumps(fields).replace("{data}", str(daemon.data_dir)))

@@ -1,4 +1,4 @@
-"""What another Unix user left in, or could change of, a data directory."""
+"""Files in a data directory that another Unix user owns or can write."""
 
 import os
 import re
@@ -27,7 +27,7 @@ ROOT_ONLY: Final = pytest.mark.skipif(
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A directory that every user of the machine can reach, with a data directory in it."""
+    """A world-readable directory with a data directory in it."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory)
         path.chmod(0o755)
@@ -36,7 +36,7 @@ def shared() -> Iterator[Path]:
 
 
 def plant(path: Path, content: str) -> None:
-    """Make a file, as another user."""
+    """Create a file as another user."""
     script = 'mkdir -p "$(dirname "$1")" && printf %s "$2" > "$1"'
     subprocess.run(
         ["/bin/sh", "-c", script, "sh", str(path), content],
@@ -49,7 +49,7 @@ def plant(path: Path, content: str) -> None:
 
 
 def refusal(data: Path) -> list[str]:
-    """Return what a start says, which must not succeed."""
+    """Return the output of a start that must fail."""
     said = safetyd("run", "--data-dir", str(data))
     assert (said.returncode, said.stdout) == (1, "")
     assert "Traceback" not in said.stderr
@@ -57,7 +57,7 @@ def refusal(data: Path) -> list[str]:
 
 
 def mend(lines: list[str]) -> None:
-    """Type what each line says."""
+    """Run the commands that the output suggests."""
     for line in lines:
         command = re.search("`(.+?)`", line)
         assert command is not None, line
@@ -74,7 +74,7 @@ def running(directory: Path) -> Iterator[RunningDaemon]:
 
 
 @ROOT_ONLY
-def test_key_that_another_user_planted_before_the_first_start_is_named_and_never_heard(
+def test_a_key_planted_by_another_user_is_named_and_rejected(
     shared: Path,
 ) -> None:
     data, seed = shared / "data", shared / "evil.nk"
@@ -100,7 +100,9 @@ def test_key_that_another_user_planted_before_the_first_start_is_named_and_never
 
 
 @ROOT_ONLY
-def test_data_dir_and_parents_of_another_user_are_refused_and_mended_as_said(shared: Path) -> None:
+def test_a_data_directory_of_another_user_is_refused_and_the_printed_fix_works(
+    shared: Path,
+) -> None:
     data = shared / "data"
     os.chown(data, NOBODY, NOBODY)
     shared.chmod(0o777)
@@ -114,7 +116,7 @@ def test_data_dir_and_parents_of_another_user_are_refused_and_mended_as_said(sha
         assert control(daemon, "stop")["ok"]
 
 
-def test_keys_that_others_can_write_to_are_refused_at_the_start_and_at_a_reload(
+def test_keys_writable_by_others_are_refused_at_start_and_reload(
     shared: Path,
 ) -> None:
     data = shared / "data"

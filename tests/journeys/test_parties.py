@@ -1,4 +1,4 @@
-"""Names without a key can be made up: whatever they do, agents with keys do not notice."""
+"""Anonymous agents can invent names; nothing they do affects agents with keys."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ def budget(daemon: RunningDaemon, scope: str) -> dict[str, object]:
     return next(row for row in rows if row["scope"] == scope)
 
 
-def test_costs_that_names_without_a_key_make_up_use_up_their_own_share_alone(
+def test_costs_of_anonymous_agents_use_up_only_the_anonymous_share(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = with_keys(start_daemon, "[budget]\nsession_usd = 0\n", "code", "ops")
@@ -39,7 +39,7 @@ def test_costs_that_names_without_a_key_make_up_use_up_their_own_share_alone(
         assert ops.reports(cost_usd=20)["ok"]
         assert ops.reports(cost_usd=1e9)["ok"]
         assert budget(daemon, "day")["spent"] == 50
-        # Both have used up their halves: what needs no money goes on, and people can add some.
+        # Both shares are used up: free actions go on, and operators can raise the budget.
         assert code.proposes(**CALL)["limit_id"] == "budget.day"
         assert code.proposes()["decision"] == ops.proposes()["decision"] == "allow"
         raised = daemon.safetyd("budgets", "raise", "day", "3", "--reason", "somebody lied")
@@ -48,7 +48,7 @@ def test_costs_that_names_without_a_key_make_up_use_up_their_own_share_alone(
         assert ops.proposes(**CALL)["limit_id"] == "budget.share:ops"
 
 
-def test_failures_of_names_without_a_key_put_those_alone_in_safe_mode(
+def test_failures_of_anonymous_agents_put_only_the_anonymous_pool_in_safe_mode(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = with_keys(start_daemon, "", "code", heard=False)
@@ -78,7 +78,7 @@ max_agents = 20
 """
 
 
-def test_names_that_are_made_up_keep_nobody_out_and_what_holds_a_name_stays(
+def test_invented_names_displace_no_agent_and_no_hold(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = with_keys(start_daemon, CROWDED, "code")
@@ -110,7 +110,7 @@ API: Final[dict[str, Any]] = {"dependency": "api"}
 DB: Final[dict[str, Any]] = {"dependency": "db"}
 
 
-def test_an_agent_that_fails_on_purpose_shuts_a_dependency_for_itself_alone(
+def test_an_agent_that_fails_on_purpose_opens_the_breaker_only_for_itself(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = with_keys(start_daemon, UNLIMITED, "bad", "good", "quiet")

@@ -1,4 +1,4 @@
-"""What agents without a key can make the daemon keep: a bounded part of its memory."""
+"""Anonymous agents can fill only a bounded part of the daemon's memory."""
 
 import urllib.request
 from itertools import count
@@ -25,7 +25,7 @@ _numbers: Final = count()
 
 
 def asks(peer: Peer, agent: str) -> Reply:
-    """Ask a person about something large, for as long as can be."""
+    """Make the largest request with the longest deadline."""
     number = next(_numbers)
     proposal = {
         "type": "deploy",
@@ -38,12 +38,12 @@ def asks(peer: Peer, agent: str) -> Reply:
 
 
 def many_names_ask(peer: Peer) -> list[Reply]:
-    """Ask as often as fills what is kept, each time under a name of ten."""
+    """Fill the anonymous limit with requests under ten names."""
     return [asks(peer, f"name-{number % 10}") for number in range(FULL)]
 
 
 def resident(daemon: RunningDaemon) -> int:
-    """Return how much memory the daemon takes."""
+    """Return the daemon's resident memory."""
     pages = Path(f"/proc/{daemon.pid}/statm").read_text().split()[1]
     return int(pages) * 4096
 
@@ -53,7 +53,7 @@ def audit_size(daemon: RunningDaemon) -> int:
 
 
 def audit_bytes(daemon: RunningDaemon) -> int:
-    """Return what the metric says, which begins at zero with the daemon."""
+    """Return the metric's value, which starts at zero."""
     with urllib.request.urlopen(f"{daemon.endpoint.web}/metrics") as page:
         said = page.read().decode()
     return int(float(said.partition("\nsafetyd_audit_bytes_total ")[2].partition("\n")[0]))
@@ -64,7 +64,7 @@ def keyed(daemon: RunningDaemon) -> Peer:
     return Peer(daemon.endpoint.bus, key, "_INBOX.agent.keyed")
 
 
-def test_what_waits_of_agents_without_a_key_has_a_bound_and_an_end(
+def test_pending_requests_of_anonymous_agents_are_bounded_and_expire(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(UNLIMITED)
@@ -77,7 +77,7 @@ def test_what_waits_of_agents_without_a_key_has_a_bound_and_an_end(
         full = resident(daemon)
         more = many_names_ask(peer)
 
-    assert first["expires_at"]  # though it asked for none
+    assert first["expires_at"]  # although it set none
     assert (last["decision"], last["cause"]) == ("block", "rate_limit")
     assert "approvals.keyless_bytes" in last["triggered_rules"]
     assert "approvals.max_pending_bytes_keyless" in last["reason"]
@@ -94,7 +94,7 @@ def test_what_waits_of_agents_without_a_key_has_a_bound_and_an_end(
         assert asks(peer, "other")["status"] == "pending"
 
 
-def test_what_waits_of_one_agent_has_a_bound_and_what_is_written_down_is_counted(
+def test_pending_requests_of_one_agent_are_bounded_and_their_bytes_counted(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(UNLIMITED)
@@ -111,7 +111,7 @@ def test_what_waits_of_one_agent_has_a_bound_and_what_is_written_down_is_counted
     assert audit_size(daemon) - size > 40 * LARGE
 
     def is_counted() -> bool:
-        """Say whether the metric, which is a second old at the most, has all that was written."""
+        """Return whether the metric, at most a second old, counts all written bytes."""
         return abs(audit_bytes(daemon) - counted - (audit_size(daemon) - size)) < LARGE
 
     until(is_counted)

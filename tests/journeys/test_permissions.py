@@ -1,4 +1,4 @@
-"""Who may say and hear what, cell by cell, and the attacks that the accounts stop."""
+"""Permissions on the bus, cell by cell, and attacks that the accounts prevent."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ GOOD: Final = b'{"type":"read_file","text":"notes.txt"}'
 
 # P publish accepted, S subscribe accepted, . denied, - not possible.
 # `code` and `ops` are agents with a key, `open` is any agent without, `local` is the operator,
-# `wall` an observer; `agent?` and `human?` have a key that somebody forgot to give permissions.
+# `wall` an observer; `agent?` and `human?` have keys without permissions.
 TABLE: Final = """
 subject                                 daemon code ops open local wall agent? human?
 safety.v1.propose.code                    PS    P.   ..  P.   ..    ..    ..     ..
@@ -127,7 +127,7 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
 def users(
     daemon: RunningDaemon, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, User]]:
-    """Everybody, in the table's order; the daemon itself on a copy, where it does no harm."""
+    """All users in the table's order; the daemon itself on a copy of the server."""
     url, keys = daemon.endpoint.bus, daemon.data_dir / "keys"
     directory = tmp_path_factory.mktemp("copy")
     forgotten = Keyring(directory)
@@ -149,7 +149,7 @@ def users(
 
 @pytest.fixture
 def spy(daemon: RunningDaemon) -> Iterator[Peer]:
-    """Somebody who hears everything in the daemon's own account."""
+    """A subscriber to everything in the daemon's own account."""
     with Peer(daemon.endpoint.bus, daemon.data_dir / "keys" / "daemon.nk", "_INBOX.spy") as peer:
         peer.subscribe(">")
         peer.settle()
@@ -157,7 +157,7 @@ def spy(daemon: RunningDaemon) -> Iterator[Peer]:
 
 
 def copied(text: str, directory: Path, forgotten: dict[str, str]) -> str:
-    """Return the daemon's configuration for another server, with users that lack permissions."""
+    """Return the server configuration with two more users that have no permissions."""
     text = re.sub(r"^(listen|log_file|pid_file|logfile_\w+): .*$", "", text, flags=re.MULTILINE)
     text = re.sub(r'store_dir: ".*"', f'store_dir: "{directory / "store"}"', text)
     for account, name in (("AGENTS", "agent"), ("HUMANS", "human")):
@@ -167,7 +167,7 @@ def copied(text: str, directory: Path, forgotten: dict[str, str]) -> str:
 
 
 def cell(peer: Peer, subject: str) -> str:
-    """Try both and return what was accepted."""
+    """Try to publish and to subscribe; return what was accepted."""
     said = "-" if {"*", ">"} & set(subject.split(".")) else "P"
     if said == "P":
         peer.publish(subject)
@@ -195,7 +195,7 @@ def journal(peer: Peer) -> dict[str, int]:
     return state
 
 
-def test_everybody_may_do_what_the_table_says_and_nothing_else(users: dict[str, User]) -> None:
+def test_every_user_has_exactly_the_permissions_in_the_table(users: dict[str, User]) -> None:
     header, *rows = TABLE.strip().splitlines()
     expected = {(row.split()[0], *row.split()[1:]) for row in rows}
     subjects = [row.split()[0] for row in rows]
@@ -212,7 +212,7 @@ def test_everybody_may_do_what_the_table_says_and_nothing_else(users: dict[str, 
 
 @pytest.mark.parametrize("reply", CHOSEN_REPLIES)
 @pytest.mark.parametrize("who", ["code", "open"])
-def test_no_reply_subject_leads_into_the_daemons_account(
+def test_no_reply_subject_reaches_the_daemons_account(
     users: dict[str, User], spy: Peer, who: str, reply: str
 ) -> None:
     agent = "code" if who == "code" else "free"
@@ -230,7 +230,7 @@ def test_no_reply_subject_leads_into_the_daemons_account(
     assert after["last_seq"] > before["last_seq"]
 
 
-def test_answer_steered_to_another_agent_still_says_whom_it_is_for(users: dict[str, User]) -> None:
+def test_an_answer_redirected_to_another_agent_names_its_recipient(users: dict[str, User]) -> None:
     with users["ops"].connect() as victim, users["code"].connect() as attacker:
         sids = [
             victim.subscribe("safety.v1.decision.ops.*"),
@@ -245,7 +245,7 @@ def test_answer_steered_to_another_agent_still_says_whom_it_is_for(users: dict[s
 
 
 @pytest.mark.parametrize("header", HEADERS)
-def test_no_header_changes_what_a_message_does(
+def test_no_header_changes_the_effect_of_a_message(
     users: dict[str, User], spy: Peer, header: str
 ) -> None:
     before = journal(spy)
@@ -264,9 +264,7 @@ def test_no_header_changes_what_a_message_does(
     assert after["first_seq"] == before["first_seq"]
 
 
-def test_trace_cannot_be_sent_where_its_sender_may_not_publish(
-    users: dict[str, User], spy: Peer
-) -> None:
+def test_a_trace_cannot_be_sent_to_a_forbidden_subject(users: dict[str, User], spy: Peer) -> None:
     headers = b"NATS/1.0\r\nNats-Trace-Dest: safety.v1.control.local\r\n\r\n"
     with users["code"].connect() as peer:
         peer.send(hpub(b"safety.v1.propose.code", headers, GOOD))
@@ -279,7 +277,7 @@ def test_trace_cannot_be_sent_where_its_sender_may_not_publish(
 
 
 @pytest.mark.parametrize("who", ["code", "open", "local", "wall"])
-def test_nobody_but_the_daemon_reaches_the_journal(users: dict[str, User], who: str) -> None:
+def test_only_the_daemon_reaches_the_journal(users: dict[str, User], who: str) -> None:
     with users[who].connect() as peer:
         sid = peer.subscribe(f"{users[who].inbox}.x")
         for api in (
@@ -298,7 +296,9 @@ def test_nobody_but_the_daemon_reaches_the_journal(users: dict[str, User], who: 
 
 @pytest.mark.parametrize("subject", ["_INBOX.agent.ops.>", "safety.v1.decision.ops.*", "_INBOX.>"])
 @pytest.mark.parametrize("queue", ["", "workers"])
-def test_agent_cannot_listen_for_another(users: dict[str, User], subject: str, queue: str) -> None:
+def test_an_agent_cannot_subscribe_to_another_agents_subjects(
+    users: dict[str, User], subject: str, queue: str
+) -> None:
     with users["code"].connect() as spying:
         spying.subscribe(subject, queue)
         errors = denied(spying, "Subscription")
@@ -308,7 +308,9 @@ def test_agent_cannot_listen_for_another(users: dict[str, User], subject: str, q
         assert spying.settle() == []
 
 
-def test_agent_without_a_key_hears_nothing_of_those_with_one(users: dict[str, User]) -> None:
+def test_an_anonymous_agent_receives_nothing_meant_for_agents_with_keys(
+    users: dict[str, User],
+) -> None:
     with users["open"].connect() as spying:
         spying.subscribe("safety.v1.decision.>")
         spying.subscribe("_INBOX.>")
@@ -321,7 +323,9 @@ def test_agent_without_a_key_hears_nothing_of_those_with_one(users: dict[str, Us
     assert {message.fields["id"] for message in heard} == {free["id"]}
 
 
-def test_agent_without_a_key_cannot_use_a_name_that_has_one(users: dict[str, User]) -> None:
+def test_an_anonymous_agent_cannot_use_the_name_of_an_agent_with_a_key(
+    users: dict[str, User],
+) -> None:
     decision = ask(users["open"], "code")
     with users["open"].connect() as peer:
         noted = peer.ask("safety.v1.telemetry.code", b'{"type":"heartbeat"}').fields
@@ -331,7 +335,7 @@ def test_agent_without_a_key_cannot_use_a_name_that_has_one(users: dict[str, Use
     assert (noted["ok"], noted["code"]) == (False, "malformed")
 
 
-def test_agent_without_a_key_spends_nothing_of_a_name_that_has_one(
+def test_an_anonymous_agent_cannot_spend_the_budget_of_an_agent_with_a_key(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon("[rate]\nattempts_per_second = 1\n")
@@ -347,7 +351,7 @@ def test_agent_without_a_key_spends_nothing_of_a_name_that_has_one(
     assert ask(keyed, "code")["decision"] == "allow"
 
 
-def test_revoked_key_is_cut_off_and_cannot_return(
+def test_a_revoked_key_is_disconnected_and_rejected(
     daemon: RunningDaemon, users: dict[str, User], tmp_path: Path
 ) -> None:
     keyring = Keyring(daemon.data_dir / "keys")
@@ -365,9 +369,7 @@ def test_revoked_key_is_cut_off_and_cannot_return(
     assert ask(users["ops"], "ops")["decision"] == "allow"
 
 
-def test_stranger_with_a_key_of_its_own_is_not_let_in(
-    daemon: RunningDaemon, tmp_path: Path
-) -> None:
+def test_an_unknown_key_is_rejected(daemon: RunningDaemon, tmp_path: Path) -> None:
     stranger = Keyring(tmp_path).add("agents", "code")
 
     assert not _lets_in(User(daemon.endpoint.bus, stranger))

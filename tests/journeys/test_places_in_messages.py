@@ -1,4 +1,4 @@
-"""Many names without a key ask; an agent with a key has its place in every message."""
+"""Every message shows the requests of an agent with a key, despite many anonymous requests."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ def daemon(start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path) -> Ru
     return daemon
 
 
-def test_names_that_are_made_up_take_no_place_from_an_agent_with_a_key(
+def test_requests_under_invented_names_displace_no_request_of_an_agent_with_a_key(
     daemon: RunningDaemon, everywhere: Targets
 ) -> None:
     with Helper(daemon) as helper:
@@ -44,7 +44,7 @@ def test_names_that_are_made_up_take_no_place_from_an_agent_with_a_key(
     assert mail.index(asked) < min(mail.index(other) for other in made_up if other in mail)
     with urlopen(list_link(mail)) as page:
         assert "deployer" in page.read().decode()
-    # What one message does not show is in the next.
+    # Requests left out of one message are in the next.
     until(lambda: not unseen(everywhere, made_up), f"{NAMES} requests to be shown")
 
 

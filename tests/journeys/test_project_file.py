@@ -1,4 +1,4 @@
-"""A project's file, which agents may write, with a daemon that reads it."""
+"""A project file, which agents can write, read by a daemon."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.console.console_rig import told
 
 @pytest.mark.journey
 @pytest.mark.req("S3.60")
-def test_a_projects_file_counts_from_the_reload_on_and_a_broken_one_refuses_none(
+def test_a_project_file_takes_effect_at_reload_and_a_broken_one_does_not_stop_it(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     file = tmp_path / ".safetyd.toml"
@@ -34,7 +34,7 @@ def test_a_projects_file_counts_from_the_reload_on_and_a_broken_one_refuses_none
 
 
 @pytest.mark.journey
-def test_the_daemons_own_files_are_blocked_whatever_the_lists_say(
+def test_the_daemons_own_files_stay_blocked_whatever_a_project_file_allows(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon("[rules]\nsensitive_paths = []\n")

@@ -1,4 +1,4 @@
-"""Agents of one Unix user and a safetyd of another, as docs/operations.md describes it."""
+"""Agents and safetyd under different Unix users, as docs/operations.md describes."""
 
 import os
 import struct
@@ -31,7 +31,7 @@ root = "{root}"
 agents = ["coder"]
 history = "shadow"
 """
-# How an access control list is stored; setfacl may not be installed.
+# The binary format of an access control list; setfacl may not be installed.
 _USER_OBJ, _USER, _GROUP_OBJ, _MASK, _OTHER = 1, 2, 4, 0x10, 0x20
 _NOBODY_ELSE: Final = 2**32 - 1
 
@@ -73,7 +73,7 @@ def _set_list(path: Path, kind: str, owner: int, named: list[tuple[int, int, int
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A directory with a project of the agent's user, and a data directory of safetyd's."""
+    """A project owned by the agent's user, and a data directory owned by safetyd's."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         place.chmod(0o755)
@@ -92,7 +92,7 @@ def start(place: Path) -> RunningDaemon:
     return RunningDaemon(place, config, {"HOME": str(place / "data")}, user=SAFETYD)
 
 
-def test_the_first_action_in_a_project_of_another_user_is_undone_and_its_owner_works_on(
+def test_an_action_in_another_users_project_can_be_rolled_back(
     place: Path,
 ) -> None:
     root = place / "shop"
@@ -123,7 +123,7 @@ def test_the_first_action_in_a_project_of_another_user_is_undone_and_its_owner_w
         daemon.stop()
 
 
-def test_a_project_that_safetyd_cannot_write_is_named_with_what_to_type(place: Path) -> None:
+def test_an_unwritable_project_is_named_with_the_fix(place: Path) -> None:
     root = place / "shop"
     daemon = start(place)
     try:
@@ -134,7 +134,7 @@ def test_a_project_that_safetyd_cannot_write_is_named_with_what_to_type(place: P
         share(root)
         assert query(daemon, "commits")["problems"] == []
 
-        # As ProtectSystem=strict shows it to the service.
+        # As the service sees it with ProtectSystem=strict.
         subprocess.run(["mount", "--bind", "-o", "ro", root, root], check=True)
         try:
             (problem,) = query(daemon, "commits")["problems"]

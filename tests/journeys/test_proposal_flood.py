@@ -1,4 +1,4 @@
-"""Proposals without end from one agent with a key, and what the others notice of them."""
+"""A flood of proposals from one agent with a key hardly affects others."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -24,13 +24,13 @@ from tests.journeys.proposer import Proposer
 
 pytestmark = [pytest.mark.alone, pytest.mark.journey]
 
-# The server keeps 64 MB for one that reads too slowly, and its memory is collected later.
+# The server buffers 64 MB for a slow reader and frees it later.
 MAX_GROWTH_BYTES: Final = 200 * MB
 
 
 @pytest.fixture
 def daemon(start_daemon: StartDaemon) -> RunningDaemon:
-    """A daemon that takes in as much as it does by itself, of agents with keys."""
+    """A daemon with default limits and two agents with keys."""
     started = start_daemon(UNLIMITED.replace("attempts_per_second = 0\n", ""))
     keyring = Keyring(started.data_dir / "keys")
     keyring.add("agents", "code")
@@ -41,13 +41,13 @@ def daemon(start_daemon: StartDaemon) -> RunningDaemon:
 
 
 @pytest.mark.parametrize("size", [20, MAX_MESSAGE_BYTES], ids=["short", "long"])
-def test_agent_with_a_key_that_floods_is_shut_out_and_every_other_is_answered(
+def test_a_flooding_agent_is_disconnected_and_all_others_are_answered(
     daemon: RunningDaemon, size: int
 ) -> None:
     url, keys = daemon.endpoint.bus, daemon.data_dir / "keys" / "agents"
 
     def measured(number: int) -> Round:
-        # Each by another agent, for who floods is shut out long after it.
+        # A different agent each time, because a flooding agent stays disconnected for long.
         flooder = keys / f"flood-{number}.nk"
         with Proposer(url, keys / "code.nk") as proposer:
 

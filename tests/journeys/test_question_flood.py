@@ -1,4 +1,4 @@
-"""Questions without end from somebody who may only look, and what the others notice of them."""
+"""A flood of queries from an observer hardly affects others."""
 
 import threading
 from collections.abc import Sequence
@@ -31,13 +31,13 @@ pytestmark = [pytest.mark.alone, pytest.mark.journey]
 
 AGAIN_S: Final = 1.0
 ASKED: Final = 40
-RETRIED_S: Final = 1.0  # in which a command is begun
+RETRIED_S: Final = 1.0  # time to start a command
 MAX_GROWTH_BYTES: Final = 100 * MB
 
 
 @pytest.fixture(scope="module")
 def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
-    """A daemon that knows many agents, and an agent, observers and an operator by their keys."""
+    """A daemon with many known agents, and keys for an agent, observers and an operator."""
     started = start_module_daemon(UNLIMITED)
     keyring = Keyring(started.data_dir / "keys")
     keyring.add("agents", "code")
@@ -49,11 +49,11 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
     return started
 
 
-def test_questions_without_end_slow_no_agent_and_no_operator(daemon: RunningDaemon) -> None:
+def test_a_flood_of_queries_slows_neither_agents_nor_operators(daemon: RunningDaemon) -> None:
     url, keys = daemon.endpoint.bus, daemon.data_dir / "keys"
 
     def measured(number: int) -> Round:
-        # Each by another observer, for who floods is shut out long after it.
+        # A different observer each time, because a flooding one stays disconnected for long.
         observer = keys / "observers" / f"wall-{number}.nk"
         with Proposer(url, keys / "agents" / "code.nk") as proposer:
 
@@ -82,7 +82,7 @@ def is_answered(url: str, key: Path) -> bool:
     return bool(answer.payload and answer.fields["ok"])
 
 
-def test_an_operator_is_limited_only_while_agents_keep_the_daemon_busy(
+def test_queries_are_limited_only_while_agents_keep_the_daemon_busy(
     daemon: RunningDaemon,
 ) -> None:
     url, keys = daemon.endpoint.bus, daemon.data_dir / "keys"
@@ -118,7 +118,7 @@ def proposing(proposer: Proposer, over: threading.Event) -> None:
         proposer.propose(0.25)
 
 
-def test_operator_who_floods_can_still_command(daemon: RunningDaemon) -> None:
+def test_an_operator_who_floods_queries_can_still_send_commands(daemon: RunningDaemon) -> None:
     url, key = daemon.endpoint.bus, daemon.data_dir / "keys" / "operators" / "night.nk"
 
     with flood("question_flood", url, key):
@@ -128,8 +128,8 @@ def test_operator_who_floods_can_still_command(daemon: RunningDaemon) -> None:
     assert "night floods the bus with questions" in daemon.log()
 
 
-# Whenever somebody is shut out or let in again, the server may end connections and lose what
-# passes through it, so both are tried until they are answered.
+# When a user is disconnected or admitted again, the server may close connections and lose
+# messages, so both are repeated until they are answered.
 
 
 def may_not_ask(url: str, key: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What agents are told of a block: why, and never what a person types to permit it."""
+"""Agents learn why they were blocked, and never the command that would allow it."""
 
 import re
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ LOW: Final = dict.fromkeys(
     1,
 )
 
-# A proposal, and the rule or cause of its block or question.
+# A proposal, and the rule or cause of its decision.
 BLOCKS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "blocklist": ({"type": "run_shell", "text": "rm -rf /"}, "gate.blocklist:rm_rf"),
     "prohibited": ({"type": "change_password"}, "classify.prohibited"),
@@ -87,7 +87,7 @@ def proposes(peer: Peer, name: str, proposal: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("why", BLOCKS)
-def test_no_answer_tells_an_agent_what_to_type(
+def test_no_decision_shows_an_agent_how_to_approve_itself(
     daemon: RunningDaemon, agent: Peer, why: str
 ) -> None:
     (proposal, rule), name = BLOCKS[why], why.replace(" ", "_")
@@ -106,7 +106,7 @@ def test_no_answer_tells_an_agent_what_to_type(
 
 
 @pytest.mark.parametrize("why", ["blocklist", "prohibited", "stopped", "paused"])
-def test_no_answer_to_a_permission_tells_an_agent_what_to_type(agent: Peer, why: str) -> None:
+def test_no_permission_reply_shows_an_agent_how_to_approve_itself(agent: Peer, why: str) -> None:
     proposal, _ = BLOCKS[why]
     ask = {"action": proposal["type"], "context": {"text": proposal.get("text", "")}}
 
@@ -116,7 +116,7 @@ def test_no_answer_to_a_permission_tells_an_agent_what_to_type(agent: Peer, why:
     assert COMMAND.findall(answer.payload.decode()) == []
 
 
-def test_states_tell_no_agent_what_to_type(agent: Peer) -> None:
+def test_no_state_message_shows_an_agent_how_to_approve_itself(agent: Peer) -> None:
     heard = agent.subscribe("safety.v1.state.stop")
 
     state = agent.heard(heard, 15.0)  # it is repeated every ten seconds
@@ -124,7 +124,7 @@ def test_states_tell_no_agent_what_to_type(agent: Peer) -> None:
     assert COMMAND.findall(state.payload.decode()) == []
 
 
-def test_people_are_told_what_to_type(daemon: RunningDaemon, agent: Peer) -> None:
+def test_operators_get_the_command_to_type(daemon: RunningDaemon, agent: Peer) -> None:
     proposal = {"type": "click", "text": "reset the layout"}
     decision = msgspec.json.decode(proposes(agent, "asker", proposal))
 
@@ -145,7 +145,7 @@ def test_people_are_told_what_to_type(daemon: RunningDaemon, agent: Peer) -> Non
         ("run_test", "[types.run_test]\ntier ="),
     ],
 )
-def test_unknown_type_is_never_said_to_be_like_something_laxer(
+def test_an_unknown_type_is_never_compared_to_a_laxer_one(
     daemon: RunningDaemon, agent: Peer, odd: str, toml: str
 ) -> None:
     decision = msgspec.json.decode(proposes(agent, f"with-{odd}", {"type": odd}))

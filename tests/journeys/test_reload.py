@@ -1,4 +1,4 @@
-"""A configuration and keys that change while the daemon runs."""
+"""Changes of configuration and keys while the daemon runs."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from tests.journeys.audit_record import assert_recorded, assert_verifies, events
 
 BAD: Final = 'profile = "lax"\n[gate]\nblocklist_patterns = ["("]\n[rate]\nnonsense = 1\n' + WEB
 MISTAKES: Final = ("profile is", "gate.blocklist_patterns", "rate.nonsense")
-# What the crowd reads, which nothing else forbids.
+# The file that the crowd reads, which no other rule blocks.
 STRICTER: Final = '[gate]\nblocklist_patterns = ["notes.txt"]\n' + UNBOUNDED + WEB
 
 
@@ -34,7 +34,7 @@ def metric(daemon: RunningDaemon, name: str) -> float:
 
 
 @pytest.mark.journey
-def test_bad_file_is_refused_with_every_error_named_and_a_good_one_takes_effect(
+def test_a_reload_names_every_error_and_a_valid_file_takes_effect(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(UNBOUNDED)
@@ -58,7 +58,7 @@ def test_bad_file_is_refused_with_every_error_named_and_a_good_one_takes_effect(
 
 
 @pytest.mark.journey
-def test_key_counts_from_the_reload_on_and_its_connection_ends_with_it(
+def test_a_key_is_accepted_after_a_reload_and_disconnected_when_removed(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     daemon = start_daemon(UNBOUNDED)

@@ -1,4 +1,4 @@
-"""Where answers go is the asker's choice, and nobody takes them for what the daemon publishes."""
+"""Senders choose reply subjects, but replies cannot pass for what the daemon publishes."""
 
 import os
 import select
@@ -54,7 +54,7 @@ def watching(daemon: RunningDaemon, *options: str) -> Iterator[subprocess.Popen[
 
 
 def read_until(stream: IO[bytes], words: bytes) -> bytes:
-    """Return what was written until these words came."""
+    """Return the output up to these words."""
     said = b""
     while words not in said:
         ready, _, _ = select.select([stream], [], [], PATIENCE_S)
@@ -65,7 +65,7 @@ def read_until(stream: IO[bytes], words: bytes) -> bytes:
 
 
 def ask_towards(daemon: RunningDaemon, *replies: str) -> None:
-    """Ask as an observer, the answers to go to these subjects, and let them arrive."""
+    """Send queries as an observer with these reply subjects, and wait for the replies."""
     with Peer(
         daemon.endpoint.bus, keys(daemon) / "observers" / "wall.nk", "_INBOX.op.wall"
     ) as wall:
@@ -76,7 +76,7 @@ def ask_towards(daemon: RunningDaemon, *replies: str) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_no_answer_ends_or_reaches_who_watches_events(
+def test_no_reply_ends_or_reaches_an_event_subscriber(
     daemon: RunningDaemon, options: tuple[str, ...]
 ) -> None:
     with watching(daemon, *options) as watch:
@@ -91,7 +91,7 @@ def test_no_answer_ends_or_reaches_who_watches_events(
     control(daemon, "resume", agent="nobody")
 
 
-def test_only_what_the_daemon_publishes_itself_is_marked(daemon: RunningDaemon) -> None:
+def test_only_messages_published_by_the_daemon_carry_its_header(daemon: RunningDaemon) -> None:
     with Peer(daemon.endpoint.bus, keys(daemon) / "operator.nk", "_INBOX.op.local") as operator:
         operator.subscribe("safety.v1.event.>")
         operator.subscribe("safety.v1.state.>")
@@ -117,7 +117,7 @@ def marked(message: Message) -> bool:
     return NOTICE in message.headers
 
 
-async def test_no_agent_stops_or_answers_another_by_the_reply_it_chooses(
+async def test_no_agent_can_stop_or_answer_another_through_its_reply_subject(
     daemon: RunningDaemon,
 ) -> None:
     key = keys(daemon) / "agents" / "code.nk"
@@ -132,7 +132,7 @@ async def test_no_agent_stops_or_answers_another_by_the_reply_it_chooses(
 
 
 def act_up(daemon: RunningDaemon) -> None:
-    """Propose as another agent, the decisions to go where the first one listens."""
+    """Propose as another agent with reply subjects that the first agent subscribes to."""
     key = keys(daemon) / "agents" / "rogue.nk"
     with Peer(daemon.endpoint.bus, key, "_INBOX.agent.rogue") as rogue:
         for reply in ("safety.v1.state.stop", "safety.v1.decision.code.next"):

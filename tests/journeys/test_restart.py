@@ -1,4 +1,4 @@
-"""Ending and starting again, and starting from what a fault has left behind."""
+"""Restarts, also after faults that left damaged files."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ from tests.journeys.processes import gone, server_pid
 
 
 def work(daemon: RunningDaemon, agent: str = "a") -> None:
-    """Let an agent be answered for a moment."""
+    """Let agents get answers for a moment."""
     with crowd(daemon.endpoint.bus, agent) as history:
         history.until_allowed()
     assert_recorded(history, daemon.data_dir)
@@ -34,13 +34,13 @@ def checkpoints(daemon: RunningDaemon) -> list[Path]:
 
 @pytest.mark.journey
 @pytest.mark.parametrize("end", [RunningDaemon.interrupt, RunningDaemon.stop])
-def test_ended_daemon_leaves_nothing_behind_and_a_second_start_finds_everything(
+def test_a_stopped_daemon_leaves_no_process_and_the_next_start_finds_all_state(
     start_daemon: StartDaemon, end
 ) -> None:
     daemon = start_daemon(UNBOUNDED)
     work(daemon)
     bus, server, held = daemon.endpoint.bus, server_pid(daemon), keys(daemon)
-    # Ctrl-C goes to a whole group of processes: the server must not be in the daemon's.
+    # Ctrl-C signals the whole process group, so the server must not be in the daemon's.
     assert os.getpgid(server) != os.getpgid(daemon.pid)
 
     assert end(daemon) == 0
@@ -57,7 +57,7 @@ def test_ended_daemon_leaves_nothing_behind_and_a_second_start_finds_everything(
 
 
 @pytest.mark.journey
-def test_daemon_that_is_told_to_end_while_it_starts_leaves_nothing_behind(
+def test_a_daemon_ended_during_its_start_leaves_no_process(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(wait=False)
@@ -71,7 +71,9 @@ def test_daemon_that_is_told_to_end_while_it_starts_leaves_nothing_behind(
 
 
 @pytest.mark.journey
-def test_damaged_checkpoint_is_named_and_the_one_before_it_used(start_daemon: StartDaemon) -> None:
+def test_a_damaged_checkpoint_is_named_and_the_previous_one_is_used(
+    start_daemon: StartDaemon,
+) -> None:
     daemon = start_daemon(UNBOUNDED)
     assert control(daemon, "stop", reason="drill")["journalled"]
     daemon.restart()
@@ -94,7 +96,7 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_used(start_daemon: St
 
 
 @pytest.mark.journey
-def test_torn_last_audit_line_is_cut_off_and_that_is_recorded(start_daemon: StartDaemon) -> None:
+def test_a_torn_last_audit_line_is_removed_and_that_is_recorded(start_daemon: StartDaemon) -> None:
     daemon = start_daemon(UNBOUNDED)
     with crowd(daemon.endpoint.bus, "a") as history:
         history.until_allowed()
@@ -113,7 +115,7 @@ def test_torn_last_audit_line_is_cut_off_and_that_is_recorded(start_daemon: Star
 
 
 @pytest.mark.journey
-def test_port_that_another_program_took_is_left_to_it(start_daemon: StartDaemon) -> None:
+def test_a_port_taken_by_another_program_is_not_used(start_daemon: StartDaemon) -> None:
     daemon = start_daemon(UNBOUNDED)
     port = urlsplit(daemon.endpoint.bus).port
     daemon.stop()

@@ -1,4 +1,4 @@
-"""What any web page can ask for without end, and what agents notice of it."""
+"""A flood of HTTP requests from any web page hardly affects agents."""
 
 from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection
@@ -30,9 +30,7 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/nowhere"])
-def test_no_page_that_is_asked_for_without_end_slows_agents(
-    daemon: RunningDaemon, path: str
-) -> None:
+def test_a_flood_of_page_requests_does_not_slow_agents(daemon: RunningDaemon, path: str) -> None:
     key = daemon.data_dir / "keys" / "agents" / "code.nk"
 
     def measured(_number: int) -> Round:
@@ -49,7 +47,7 @@ def test_no_page_that_is_asked_for_without_end_slows_agents(
     assert_hardly_slower(measured)
 
 
-def test_any_page_may_ask_how_it_is_and_only_programs_what_agents_do(daemon: RunningDaemon) -> None:
+def test_browsers_can_read_health_from_any_origin_but_not_metrics(daemon: RunningDaemon) -> None:
     foreign = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}
 
     assert get(daemon, "/metrics")[0] == 200
@@ -58,7 +56,7 @@ def test_any_page_may_ask_how_it_is_and_only_programs_what_agents_do(daemon: Run
     assert get(daemon, "/metrics", {"Host": "evil.example"})[0] == 403
 
 
-def test_metrics_are_made_once_a_second_and_hold_nothing_that_moves_a_cursor(
+def test_metrics_are_built_once_a_second_without_control_characters(
     daemon: RunningDaemon,
 ) -> None:
     with Peer(daemon.endpoint.bus, inbox="_INBOX.escape") as peer:

@@ -1,4 +1,4 @@
-"""Two daemons where there may be one: exactly one answers, the other says why it does not."""
+"""Of two daemons exactly one answers; the other says why it does not."""
 
 import time
 from collections import Counter
@@ -24,7 +24,7 @@ include "accounts.conf"
 
 
 class Shared:
-    """Somebody else's bus, the keys for it, and what the daemons on it are configured with."""
+    """An external bus, its keys, and the configuration of its daemons."""
 
     def __init__(self, directory: Path) -> None:
         keys = Keyring(directory / "keys")
@@ -56,7 +56,9 @@ def assert_answered_once(history: History) -> None:
 
 
 @pytest.mark.journey
-def test_second_daemon_on_the_same_data_ends_and_names_the_first(start_daemon: StartDaemon) -> None:
+def test_a_second_daemon_on_the_same_data_exits_and_names_the_first(
+    start_daemon: StartDaemon,
+) -> None:
     first = start_daemon(UNBOUNDED)
 
     with crowd(first.endpoint.bus, "a") as history:
@@ -69,7 +71,7 @@ def test_second_daemon_on_the_same_data_ends_and_names_the_first(start_daemon: S
 
 
 @pytest.mark.journey
-def test_standby_answers_nothing_until_the_first_is_killed_and_then_knows_its_state(
+def test_a_standby_answers_only_after_the_first_daemon_is_gone_and_has_its_state(
     start_daemon: StartDaemon, shared: Shared
 ) -> None:
     first = start_daemon(shared.config)
@@ -80,7 +82,7 @@ def test_standby_answers_nothing_until_the_first_is_killed_and_then_knows_its_st
         until(lambda: stands_by(second, first))
         history.until_allowed()
         assert control(first, "stop", key=shared.operator)["journalled"]
-        for _ in range(3):  # each writes a checkpoint, and the journal is cut off behind it
+        for _ in range(3):  # each reload writes a checkpoint and truncates the journal
             assert control(first, "reload", key=shared.operator)["ok"]
         first.kill()
         killed = time.monotonic()
@@ -97,7 +99,7 @@ def test_standby_answers_nothing_until_the_first_is_killed_and_then_knows_its_st
 
 
 @pytest.mark.journey
-def test_frozen_daemon_that_lost_the_journal_answers_nothing_more_and_says_why(
+def test_a_frozen_daemon_that_lost_the_journal_stops_answering_and_says_why(
     start_daemon: StartDaemon, shared: Shared
 ) -> None:
     first = start_daemon(shared.config)

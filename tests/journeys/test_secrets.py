@@ -1,4 +1,4 @@
-"""Files that may hold secrets are asked about, whichever way an agent goes to them."""
+"""Access to files that may hold secrets needs approval, by whatever path."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -43,7 +43,7 @@ def decisions(answers: dict[str, dict[str, Any]]) -> dict[str, str]:
     return {what: answer["decision"] for what, answer in answers.items()}
 
 
-def test_a_patch_is_judged_by_the_files_that_it_touches_and_where_they_lead(
+def test_a_patch_is_judged_by_the_files_it_touches_and_their_symlinks(
     daemon: RunningDaemon, project: Path, agent: Asker
 ) -> None:
     (project / "settled").symlink_to(daemon.data_dir)
@@ -69,7 +69,7 @@ def test_a_patch_is_judged_by_the_files_that_it_touches_and_where_they_lead(
     assert_verifies(daemon)
 
 
-def test_a_path_is_judged_by_where_it_leads_too(
+def test_a_path_is_judged_by_its_symlink_target_too(
     daemon: RunningDaemon, project: Path, agent: Asker
 ) -> None:
     key = daemon.data_dir / "keys" / "operator.nk"
@@ -106,7 +106,7 @@ def test_a_path_is_judged_by_where_it_leads_too(
     assert_verifies(daemon)
 
 
-def test_more_paths_than_can_be_followed_are_asked_about(project: Path, agent: Asker) -> None:
+def test_too_many_paths_to_resolve_need_approval(project: Path, agent: Asker) -> None:
     (project / "hidden").symlink_to("/etc/shadow")
     padding = [project / str(number) / "/".join("a" * 40) for number in range(40)]
     for folder in padding:

@@ -1,4 +1,4 @@
-"""The bus under the daemon is killed and frozen."""
+"""The nats-server of a daemon is killed and frozen."""
 
 import time
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from tests.journeys.audit_record import assert_recorded, assert_verifies
 from tests.journeys.processes import freeze, kill, server_pid, thaw
 
 STALE: Final = timedelta(seconds=2 * ALLOW_LEAVES_WITHIN_S)
-# One that the daemon does not notice, and one in which it gives up its connection.
+# A short freeze that the daemon does not notice, and one in which it drops its connection.
 MOMENTS_S: Final = (0.8, 1.9)
 
 
 def strike(fault: Callable[[int], None], daemon: RunningDaemon, history: History) -> float:
-    """Return how many seconds after a fault a question that was sent after it was allowed."""
+    """Return the seconds from a fault to the first `allow` of a later proposal."""
     history.until_allowed()
     struck = time.monotonic()
     fault(server_pid(daemon))
@@ -31,7 +31,7 @@ def strike(fault: Callable[[int], None], daemon: RunningDaemon, history: History
 
 
 @pytest.mark.journey
-def test_answers_resume_after_the_server_dies_or_freezes_and_none_is_stale(
+def test_answers_resume_after_a_server_fault_and_none_is_stale(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(UNBOUNDED)
@@ -46,7 +46,7 @@ def test_answers_resume_after_the_server_dies_or_freezes_and_none_is_stale(
 
 
 @pytest.mark.journey
-def test_server_that_stood_still_for_a_moment_delivers_nothing_stale(
+def test_a_briefly_frozen_server_delivers_nothing_stale(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(UNBOUNDED)

@@ -1,4 +1,4 @@
-"""Rules tried on what a real daemon recorded."""
+"""`simulate` on the records of a real daemon."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ COMMIT = {"type": "run_shell", "cwd": "/srv/shop"}
 
 @pytest.fixture(scope="module")
 def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
-    """One that has worked, with people who answered, a stop, a pause, and a restart in between."""
+    """A daemon with a past: answers, a stop, a pause and a restart."""
     daemon = start_module_daemon(RULES)
     with Asker(daemon) as agent:
         for number in range(3):
@@ -59,7 +59,7 @@ def simulated(daemon: RunningDaemon, *options: str, code: int = 0) -> dict[str, 
 
 
 @pytest.mark.req("S4.28")
-def test_the_rules_in_force_would_have_decided_everything_as_it_was(daemon):
+def test_the_current_rules_reproduce_every_recorded_decision(daemon):
     found = simulated(daemon, "--config", str(daemon.config_path))
 
     assert found["same"], found
@@ -68,7 +68,7 @@ def test_the_rules_in_force_would_have_decided_everything_as_it_was(daemon):
     assert found["report"]["answers"] == {"recorded": 3, "alike": 0, "missing": 0, "not_taken": 0}
 
 
-def test_what_a_rule_blocked_and_would_be_allowed_ends_with_three(daemon, tmp_path: Path):
+def test_a_block_that_would_be_allowed_exits_with_three(daemon, tmp_path: Path):
     looser = tmp_path / "looser.toml"
     looser.write_text(daemon.config_path.read_text().replace('text = "hello"', 'text = "bye"'))
 
@@ -80,7 +80,7 @@ def test_what_a_rule_blocked_and_would_be_allowed_ends_with_three(daemon, tmp_pa
     assert found["report"]["loosened"] == 1
 
 
-def test_a_grant_is_said_to_cover_the_same_by_the_card_and_by_the_files(daemon):
+def test_card_and_audit_files_agree_on_what_a_grant_covers(daemon):
     (row,) = [
         row
         for row in json.loads(daemon.safetyd("list", "--json").stdout)["requests"]

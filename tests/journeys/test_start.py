@@ -1,4 +1,4 @@
-"""A start that something goes wrong with, or that is told something before it is ready."""
+"""Faults and signals during the start."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from tests.conftest import WEB, RunningDaemon, StartDaemon
 from tests.journeys.agents import until
 from tests.journeys.failing_server import made
 
-# What the daemon says when it looks for its journal, when it reads it, and when it listens.
+# What the daemon sends when it looks up its journal, reads it, and starts to listen.
 OPENS: Final = "$JS.API.STREAM.INFO"
 REPLAYS: Final = "$JS.API.CONSUMER.MSG.NEXT"
 LISTENS: Final = "SUB safety.v1.open.claim"
@@ -19,7 +19,7 @@ LISTENS: Final = "SUB safety.v1.open.claim"
 
 @pytest.fixture
 def killed(start_daemon: StartDaemon) -> RunningDaemon:
-    """A daemon that has gone, and whose journal must be read again."""
+    """A stopped daemon whose journal must be replayed."""
     daemon = start_daemon()
     daemon.kill()
     return daemon
@@ -31,7 +31,7 @@ def failing(daemon: RunningDaemon, moment: str) -> str:
 
 @pytest.mark.journey
 @pytest.mark.parametrize("moment", [OPENS, REPLAYS])
-def test_server_that_dies_during_the_start_ends_it_with_a_sentence(
+def test_a_server_that_dies_during_the_start_ends_it_with_a_clear_error(
     killed: RunningDaemon, moment: str
 ) -> None:
     killed.config_path.write_text(failing(killed, moment))
@@ -47,7 +47,7 @@ def test_server_that_dies_during_the_start_ends_it_with_a_sentence(
 
 
 @pytest.mark.journey
-def test_server_that_dies_when_the_daemon_listens_is_started_again(killed: RunningDaemon) -> None:
+def test_a_server_that_dies_once_the_daemon_listens_is_restarted(killed: RunningDaemon) -> None:
     killed.config_path.write_text(failing(killed, LISTENS))
 
     killed.start()
@@ -57,12 +57,12 @@ def test_server_that_dies_when_the_daemon_listens_is_started_again(killed: Runni
 
 
 def imports(daemon: RunningDaemon, library: str) -> bool:
-    """Say whether a process has come as far as to load a library."""
+    """Return whether a process has loaded a library."""
     return library in Path(f"/proc/{daemon.pid}/maps").read_text()
 
 
 @pytest.mark.journey
-def test_sighup_before_the_daemon_is_ready_is_a_reload_once_it_is(
+def test_a_sighup_during_the_start_reloads_once_the_daemon_is_ready(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(wait=False, forked=False)

@@ -1,4 +1,4 @@
-"""Stopping: by a file and by command, and after everything was killed."""
+"""Emergency stop by file and by command, also through kills."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ LOOKED_AT: Final = 100
 
 
 def assert_nothing_allowed_after(history: History, t: float) -> None:
-    """Look on while agents get many answers to what they asked later."""
+    """Wait while agents get many answers to later proposals."""
 
     def later() -> list[Heard]:
         return [heard for heard in history.heard if history.sent[heard.id] > t]
@@ -45,14 +45,14 @@ def make_file(path: Path) -> None:
     path.write_text("Stopped by: alice\nReason: drill\n")
 
 
-def test_stop_file_is_looked_for_in_time_to_stop_within_300_ms() -> None:
+def test_the_stop_file_is_polled_often_enough_to_stop_within_300_ms() -> None:
     assert LOOK_S < FILE_S
 
 
 @pytest.mark.req("S2.24")
 @pytest.mark.journey
 @pytest.mark.parametrize(("make", "remove"), [(make_file, Path.unlink), (Path.mkdir, Path.rmdir)])
-def test_stop_file_stops_and_holds_after_a_kill_until_it_is_removed(
+def test_a_stop_file_holds_through_a_kill_until_it_is_removed(
     start_daemon: StartDaemon, make: Callable[[Path], None], remove: Callable[[Path], None]
 ) -> None:
     daemon = start_daemon(UNBOUNDED)
@@ -79,7 +79,7 @@ def test_stop_file_stops_and_holds_after_a_kill_until_it_is_removed(
 
 
 @pytest.mark.journey
-def test_stop_command_holds_from_its_reply_on_and_after_everything_was_killed(
+def test_a_stop_holds_from_its_reply_on_and_through_a_kill_of_all_processes(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(UNBOUNDED)

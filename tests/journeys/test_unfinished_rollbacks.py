@@ -1,4 +1,4 @@
-"""Rollbacks that stop halfway, and histories that fail: on record, and shown with what to do."""
+"""Unfinished rollbacks and failing file histories are recorded and shown with a fix."""
 
 import os
 import subprocess
@@ -20,12 +20,12 @@ from tests.journeys.test_full_disk import IN_NAMESPACE, run_in_namespace
 pytestmark = pytest.mark.journey
 
 FILES: Final = 30
-ROOM: Final = 12  # files and folders that the disk of the project takes
+ROOM: Final = 12  # files and folders that fit on the project's disk
 
 
 @pytest.fixture
 def project_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path | None]:
-    """A folder `shop` that is a disk of its own; as `small_disk`, None if that was elsewhere."""
+    """A folder `shop` on a small disk of its own, or None as in `small_disk`."""
     (disk := tmp_path / "shop").mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
     mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
@@ -39,7 +39,7 @@ def project_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pat
 
 
 def deletes_everything(project: Project) -> None:
-    """Let the agent delete the files that its folder has."""
+    """Let the agent delete all files in its folder."""
     action = {"type": "run_shell", "text": "make clean", "cwd": str(project.root), "id": "d"}
     with Asker(project.daemon, project.agent) as agent:
         assert agent.ask("propose", action)["decision"] == "allow"
@@ -48,7 +48,7 @@ def deletes_everything(project: Project) -> None:
         agent.ask("telemetry", {"type": "outcome", "id": "d", "ok": True})
 
 
-def test_half_a_rollback_is_on_record_and_shown_until_it_is_finished(
+def test_an_unfinished_rollback_is_recorded_and_shown_until_finished(
     project_disk: Path | None, start_daemon: StartDaemon
 ) -> None:
     if project_disk is None:
@@ -92,7 +92,7 @@ def resize(disk: Path, inodes: int) -> None:
     subprocess.run(["mount", "-o", options, str(disk)], check=True)
 
 
-def test_a_rollback_during_which_the_daemon_ends_is_noticed_at_once_and_shown_afterwards(
+def test_a_rollback_interrupted_by_the_end_of_the_daemon_is_noticed_and_shown(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     git = SlowGit(tmp_path)
@@ -130,10 +130,10 @@ def test_a_rollback_during_which_the_daemon_ends_is_noticed_at_once_and_shown_af
     assert daemon.safetyd(*command.split()[1:]).returncode == 0
     assert project.file.read_text() == "1\n"
     assert (project.root / "notes").read_text() == "3\n", "the rollback is limited to a path"
-    project.writes("p4", "three\n")  # nobody is paused any more
+    project.writes("p4", "three\n")  # no agent is paused any more
 
 
-def test_the_undo_of_a_finished_rollback_brings_back_everything_from_before_the_first_attempt(
+def test_undoing_a_finished_rollback_restores_the_state_before_the_first_attempt(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     git = SlowGit(tmp_path)
@@ -180,7 +180,7 @@ def test_the_undo_of_a_finished_rollback_brings_back_everything_from_before_the_
     assert hold("of a human\n") == FILES
 
 
-def test_a_history_that_fails_is_shown_by_status_and_a_folder_that_became_a_link_by_doctor(
+def test_status_shows_a_failing_file_history_and_doctor_a_folder_replaced_by_a_symlink(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     (tmp_path / "shop").mkdir()

@@ -1,4 +1,4 @@
-"""Urgent requests of others use up their own urgent messages, and nobody else's."""
+"""Urgent requests use up only their own agent's urgent messages."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.asking_agent import requests_of_many, requests_with_key
 from tests.journeys.delivery_targets import Targets, until
 
-FREELY: Final = 5  # urgent messages of one party that go out as they come
+FREELY: Final = 5  # urgent messages of one party that are sent immediately
 CONFIG: Final = f"""
 {UNLIMITED}
 [notifications]
@@ -36,7 +36,7 @@ def another(daemon: RunningDaemon) -> list[str]:
 
 
 @pytest.mark.parametrize("others", [made_up, another])
-def test_urgent_requests_of_others_do_not_delay_that_of_an_agent_with_a_key(
+def test_urgent_requests_of_others_do_not_delay_an_agent_with_a_key(
     daemon: RunningDaemon, everywhere: Targets, others: Callable[[RunningDaemon], list[str]]
 ) -> None:
     first, rest = (asked := others(daemon))[:FREELY], asked[FREELY:]
@@ -45,7 +45,7 @@ def test_urgent_requests_of_others_do_not_delay_that_of_an_agent_with_a_key(
     (mine,) = requests_with_key(daemon, "deployer", urgency="high")
     until(lambda: told(everywhere, mine), "that of the agent with a key")
 
-    # What is one too many of the others comes later.
+    # The one request too many of the others comes later.
     assert not any(told(everywhere, ref) for ref in rest)
 
 

@@ -1,4 +1,4 @@
-"""What an agent changes is committed, seen and brought back, through a whole daemon."""
+"""Changes of agents are committed, shown and rolled back, with a whole daemon."""
 
 import json
 import re
@@ -25,7 +25,7 @@ NAMES: Final = ("shop", "deploy", "held", "told")
 
 
 class Shop:
-    """A daemon with a project for each test, and an observer."""
+    """A daemon with one project per test, and an observer."""
 
     def __init__(self, daemon: RunningDaemon, root: Path) -> None:
         self.daemon = daemon
@@ -59,7 +59,7 @@ def _report(daemon: RunningDaemon) -> str:
 @pytest.mark.req("S2.20")
 @pytest.mark.req("S2.22")
 @pytest.mark.req("S2.47")
-def test_what_an_agent_changed_is_listed_shown_and_brought_back(shop: Shop) -> None:
+def test_changes_of_an_agent_are_listed_shown_and_rolled_back(shop: Shop) -> None:
     project, daemon = shop.project("shop"), shop.daemon
     project.writes("p1", "two\n")
     project.commits(1)
@@ -91,11 +91,11 @@ def test_what_an_agent_changed_is_listed_shown_and_brought_back(shop: Shop) -> N
     again = control(daemon, "rollback", commit=undo, kind="soft", reason="it was right")
     validator("control_rollback_reply", closed=True).validate(again)
     assert project.file.read_text() == "three\n"
-    project.writes("p3", "four\n")  # nobody is paused any more
+    project.writes("p3", "four\n")  # no agent is paused any more
 
 
 @pytest.mark.req("S2.40")
-def test_before_an_approved_action_for_good_there_is_a_commit_that_names_who_approved(
+def test_an_approved_irreversible_action_is_preceded_by_a_commit_naming_the_approver(
     shop: Shop,
 ) -> None:
     project = shop.project("deploy")
@@ -115,7 +115,7 @@ def test_before_an_approved_action_for_good_there_is_a_commit_that_names_who_app
     assert "Safetyd-Approver: local" in message
 
 
-def test_only_operators_roll_back(shop: Shop) -> None:
+def test_only_operators_can_roll_back(shop: Shop) -> None:
     project, daemon = shop.project("held"), shop.daemon
     project.writes("h1", "one\n")
     first = project.commits(1)[0]["commit"]
@@ -131,7 +131,7 @@ def test_only_operators_roll_back(shop: Shop) -> None:
     assert asked["code"] == "unknown_command", "a question changes nothing"
 
 
-def test_agents_hear_of_a_rollback_whether_they_have_a_key_or_not(shop: Shop) -> None:
+def test_agents_with_and_without_a_key_are_notified_of_a_rollback(shop: Shop) -> None:
     project, daemon = shop.project("held"), shop.daemon
     project.writes("k0", "right\n")
     until(lambda: [row["id"] for row in project.commits()][:1] == ["k0"])
@@ -156,7 +156,7 @@ def test_agents_hear_of_a_rollback_whether_they_have_a_key_or_not(shop: Shop) ->
     assert notices[0]["reason"] == "wrong way"
 
 
-def test_a_commit_that_a_killed_daemon_did_not_make_is_made_and_agents_wait_for_a_rollback(
+def test_a_commit_missed_by_a_killed_daemon_is_made_and_agents_wait_for_a_rollback(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     git = SlowGit(tmp_path)
@@ -197,7 +197,7 @@ def test_a_commit_that_a_killed_daemon_did_not_make_is_made_and_agents_wait_for_
     assert project.file.read_text() == "one\n"
 
 
-async def test_the_client_is_told_of_a_rollback_and_asks_for_one_that_it_missed(
+async def test_the_client_receives_rollback_notices_and_fetches_missed_ones(
     shop: Shop,
 ) -> None:
     project, daemon = shop.project("told"), shop.daemon
@@ -227,7 +227,7 @@ async def test_the_client_is_told_of_a_rollback_and_asks_for_one_that_it_missed(
 
 
 @pytest.mark.parametrize("how", ["restart", "reload"])
-def test_a_history_that_is_switched_on_later_begins_with_what_was_there(
+def test_a_file_history_enabled_later_begins_with_the_existing_files(
     start_daemon: StartDaemon, tmp_path: Path, how: str
 ) -> None:
     daemon = start_daemon(CONFIG)

@@ -1,4 +1,4 @@
-"""The wall clock as one daemon's process sees it; a test puts it back or forward."""
+"""The wall clock of one daemon's process, which a test can move."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,21 +22,21 @@ time.time = stepped
 
 
 class WallClock:
-    """Right at first. Steady time, and what everybody else sees, stays as it is."""
+    """A clock that is right at first. Monotonic time and other processes are not affected."""
 
     def __init__(self, directory: Path) -> None:
         (directory / "sitecustomize.py").write_text(_SITE)
         self._file = directory / "seconds"
         self._seconds = 0.0
         self.step(0.0)
-        # What a daemon has to be started with.
+        # Environment variables for the daemon.
         self.variables = {"PYTHONPATH": str(directory), "WALL_CLOCK": str(self._file)}
 
     def now(self) -> datetime:
         return datetime.now(UTC) + timedelta(seconds=self._seconds)
 
     def step(self, seconds: float) -> None:
-        """Put the clock forward, or back, by so much."""
+        """Move the clock forward or back."""
         self._seconds += seconds
         new = self._file.with_suffix(".new")
         new.write_text(str(self._seconds))

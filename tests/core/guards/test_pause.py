@@ -31,7 +31,7 @@ def paused(*events: Paused | Unpaused) -> PauseGuard:
 @pytest.mark.req("S2.5")
 @pytest.mark.req("S2.35")
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_paused_agent_may_not_even_read(source: str) -> None:
+def test_a_paused_agent_cannot_even_read(source: str) -> None:
     verdict = look(paused(pause(120, source)), propose(121, type="read_file"))
 
     assert verdict.decision is Severity.BLOCK

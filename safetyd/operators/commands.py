@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import (
@@ -21,7 +22,6 @@ from safetyd.core.events.history_events import BackupMade
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import Exit
 from safetyd.core.messages.proposal import is_token
-from safetyd.core.party import KEYLESS
 from safetyd.journal.mailbox import FAILED, Carried, Plan
 from safetyd.operators.budget_commands import budget_raise
 from safetyd.operators.contract.backup_contract import BackupMadeCommand
@@ -127,7 +127,7 @@ def safe_mode_exit(by: str, command: ExitCommand) -> Plan[SafeModeLeft | Refusal
             for agent in left
         ]
         more = len(found.agents) - len(left)
-        several = command.agent in {EVERYBODY, KEYLESS}
+        several = command.agent in {EVERYBODY, ANONYMOUS}
         still = _still(state, moment, None if several else command.agent, left)
         return Carried(exits, SafeModeLeft(ok=True, left=left, more=more, still=still))
 
@@ -207,7 +207,7 @@ def _named(kernel: str | None) -> str | None:
 
 def check_kernel(name: str | None) -> None:
     """Refuse what names neither an agent, nor all without a key, nor everybody."""
-    if name != KEYLESS:
+    if name != ANONYMOUS:
         check_agent(_named(name))
 
 

@@ -15,11 +15,11 @@ from aiohttp import web
 
 from safetyd.bus.codec import Malformed, read_object
 from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import SafeModeStatus
-from safetyd.core.party import KEYLESS
 from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.commands import check_kernel, safe_mode_exit
 from safetyd.operators.contract.hold_contract import ExitCommand
@@ -131,7 +131,7 @@ def _status_of(agent: str | None) -> Ask:
     """Return who tells how safe mode is, None for an agent that nobody has heard of."""
 
     def ask(engine: EngineState, moment: Moment) -> SafeModeStatus | None:
-        known = agent is None or agent in {EVERYBODY, KEYLESS} or _heard_of(engine, agent)
+        known = agent is None or agent in {EVERYBODY, ANONYMOUS} or _heard_of(engine, agent)
         return engine.guards.safe_mode.status(agent, moment.t) if known else None
 
     return ask

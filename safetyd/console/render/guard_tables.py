@@ -15,10 +15,10 @@ from safetyd.console.render.layout import (
     when,
 )
 from safetyd.console.terminal_text import plain, several
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import Hold
-from safetyd.core.party import KEYLESS
 from safetyd.core.text.time_words import duration
 from safetyd.operators.contract.guard_contract import (
     AnomaliesAnswer,
@@ -78,7 +78,7 @@ def _hold(hold: Hold) -> Iterator[str]:
 
 
 def _way_out(kernel: object) -> str:
-    named = f"'{kernel}'" if kernel in {EVERYBODY, KEYLESS} else plain(kernel)
+    named = f"'{kernel}'" if kernel in {EVERYBODY, ANONYMOUS} else plain(kernel)
     return f"`safetyd safe-mode exit --agent {named}`"
 
 
@@ -108,8 +108,8 @@ def _still(agent: str | None, reply: SafeModeLeft) -> Iterator[str]:
     if reply.more:
         are = "is" if reply.more == 1 else "are"
         yield f"{reply.more} more {are} still in it: say it again."
-    elif EVERYBODY in still or (KEYLESS in still and agent not in {None, EVERYBODY}):
-        holder = EVERYBODY if EVERYBODY in still else KEYLESS
+    elif EVERYBODY in still or (ANONYMOUS in still and agent not in {None, EVERYBODY}):
+        holder = EVERYBODY if EVERYBODY in still else ANONYMOUS
         held = f"{kernel_name(agent)} may still only read, as {kernel_name(holder)}"
         yield f"{held}: {_way_out(holder)} ends that."
     elif still:
@@ -118,7 +118,7 @@ def _still(agent: str | None, reply: SafeModeLeft) -> Iterator[str]:
 
 def kernel_name(name: object) -> str:
     """Return whose kernel it is, in words."""
-    if name == KEYLESS:
+    if name == ANONYMOUS:
         return "all agents without a key"
     return "everybody" if name == EVERYBODY else plain(name)
 

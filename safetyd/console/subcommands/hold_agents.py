@@ -13,9 +13,9 @@ from safetyd.console.options import call_command, json_option, reaches_daemon, s
 from safetyd.console.render import guard_tables, money_tables
 from safetyd.console.render.status_page import pending
 from safetyd.console.terminal_text import document, echo, plain
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.messages.money import MAX_USD
-from safetyd.core.party import KEYLESS
 from safetyd.operators.budget_commands import RAISED
 from safetyd.operators.contract.guard_contract import (
     BreakersQuestion,
@@ -111,7 +111,7 @@ def _enter(location: Location, agent: str | None, reason: str, *, as_json: bool)
     whom, stranger = "Everybody", ""
     if agent is None or agent == EVERYBODY:
         reply = ask(location, EnterCommand(reason=reason))
-    elif agent == KEYLESS:
+    elif agent == ANONYMOUS:
         whom = "Every agent without a key"
         reply = ask(location, EnterCommand(agent=agent, reason=reason))
     else:

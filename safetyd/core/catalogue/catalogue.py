@@ -8,6 +8,7 @@ from functools import reduce
 from operator import or_
 from typing import Final, cast
 
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.catalogue import (
     daemon_entries,
     decision_entries,
@@ -19,7 +20,6 @@ from safetyd.core.catalogue import (
 from safetyd.core.catalogue.entry import Alert, Entry, Notice, because
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.event import Event, Level
-from safetyd.core.party import KEYLESS
 
 _ENTRIES = (
     *decision_entries.ENTRIES,
@@ -96,7 +96,7 @@ def sentence(
     metadata: Mapping[str, object],
 ) -> str:
     """Return what a SafetyEvent says, in a sentence."""
-    who = "all agents without a key" if agent == KEYLESS else agent or "all agents"
+    who = "all agents without a key" if agent == ANONYMOUS else agent or "all agents"
     fields = _Metadata({**metadata, "agent": who, "breaker": breaker})
     said = NOTICES.get(event_type, _UNKNOWN).says.format_map(fields)
     return because(said, reason) if said else reason

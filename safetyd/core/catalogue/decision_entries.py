@@ -2,11 +2,11 @@
 
 from typing import Final
 
+from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Choice, Entry, Facts, Notice
 from safetyd.core.events import decision_events as events
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.messages.verdict import BLOCK, strictest
-from safetyd.core.party import party
 
 _BLOCKED: Final = "{rule} blocked {agent}"
 _RATE: Final = Notice("RATE_LIMIT_BLOCK", "medium", _BLOCKED, repeats=True)
@@ -52,7 +52,7 @@ def _prohibited(event: events.Decided) -> Alert | None:
     for verdict in event.verdicts:
         if verdict.cause == "prohibited" and verdict.decision is BLOCK:
             return Alert(
-                key=f"prohibited {party(event)} {event.type}",
+                key=f"prohibited {counted_as(event)} {event.type}",
                 urgency="normal",
                 kinds=MAIL_AND_CHAT,
                 title=f"PROHIBITED: {event.agent} proposed {event.type}",

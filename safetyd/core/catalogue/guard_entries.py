@@ -4,6 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.catalogue.entry import (
     CHAT,
     MAIL_AND_CHAT,
@@ -17,7 +18,6 @@ from safetyd.core.catalogue.entry import (
 )
 from safetyd.core.events import guard_events as events
 from safetyd.core.messages.money import dollars, nano
-from safetyd.core.party import KEYLESS
 
 SMS_AFTER_S: Final = 900.0
 OWN: Final = "safetyd"  # in `by`, if no person did it
@@ -78,8 +78,8 @@ def _signed(event: events.Stopped) -> bool:
 
 
 def _safe_mode(event: events.SafeModeEntered) -> Alert:
-    agent = None if event.agent == KEYLESS else event.agent
-    who = "all agents without a key" if event.agent == KEYLESS else agent or "everybody"
+    agent = None if event.agent == ANONYMOUS else event.agent
+    who = "all agents without a key" if event.agent == ANONYMOUS else agent or "everybody"
     by = because(f"By {event.by}", event.reason)
     named = agent or f"'{event.agent or '*'}'"
     return Alert(

@@ -20,13 +20,13 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.events.decision_events import Decided, Proposed, Settled
 from safetyd.core.events.event import Event, Moment, Ticked
 from safetyd.core.events.guard_events import BreakerMoved
 from safetyd.core.guards.circuit import BreakerConfig, Call, Calls, Move, State, Tripped
 from safetyd.core.guards.known_words import MAX_COMMON
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of, seconds
-from safetyd.core.party import KEYLESS
 
 MAX_BREAKERS: Final = 2 * MAX_COMMON  # one for each dependency and model that may be known
 MAX_PER_TICK: Final = 64
@@ -261,7 +261,7 @@ class BreakerGuard(Guard):
 
 def breaker_key(agent: str | None, name: str, *, keyless: bool) -> str:
     """Name a breaker; agents' names have no spaces, so no two are alike."""
-    return f"{agent or (KEYLESS if keyless else '')} {name}"
+    return f"{agent or (ANONYMOUS if keyless else '')} {name}"
 
 
 def _probe(agent: str, id_: str) -> str:
@@ -328,7 +328,7 @@ def _closed_status(key: str, calls: Calls) -> BreakerStatus:
     return BreakerStatus(
         breaker,
         "closed",
-        None if agent in {"", KEYLESS} else agent,
+        None if agent in {"", ANONYMOUS} else agent,
         calls=len(calls.calls),
         failures=sum(not call.ok for call in calls.calls),
         keyless=calls.keyless,

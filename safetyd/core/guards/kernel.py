@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.party import KEYLESS
+from safetyd.core.anonymous_pool import ANONYMOUS
 
 EVERYBODY: Final = "*"  # no agent can have this name
 
@@ -228,7 +228,7 @@ class Kernels(msgspec.Struct):
     @property
     def all_keyless(self) -> SafeModeEntry | None:
         """Return what keeps all agents without a key to reading, if anything does."""
-        agent = self.agents.get(KEYLESS)
+        agent = self.agents.get(ANONYMOUS)
         return agent.entry if agent is not None and agent.kernel.safe else None
 
     def entries(
@@ -240,7 +240,7 @@ class Kernels(msgspec.Struct):
         names: Iterable[str] = self.agents
         if only is not None:
             keyless = keyless or self.agents.get(only, _UNKNOWN).keyless is True
-            names = (KEYLESS, only) if keyless else (only,)
+            names = (ANONYMOUS, only) if keyless else (only,)
         for name in names:
             agent = self.agents.get(name)
             if agent is not None and agent.entry is not None and agent.kernel.safe:
@@ -254,7 +254,7 @@ class Kernels(msgspec.Struct):
         counted = {
             name: agent
             for name, agent in self.agents.items()
-            if (agent.keyless is True) is keyless and name != KEYLESS
+            if (agent.keyless is True) is keyless and name != ANONYMOUS
         }
         entered = (
             name
@@ -273,7 +273,7 @@ class Kernels(msgspec.Struct):
             self._count_anew(self.agents.values())
         elif name in self.agents and self.agents[name].kernel.safe:
             self.agents[name].kernel.move(KernelStep.EXITED)
-            if name == KEYLESS:
+            if name == ANONYMOUS:
                 self._count_anew(one for one in self.agents.values() if one.keyless)
 
     def _count_anew(self, agents: Iterable[AgentKernel]) -> None:

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.events.decision_events import Decided, Overdue, Proposed, Settled
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import NameForgotten, SafeModeEntered, SafeModeExited
@@ -30,7 +31,6 @@ from safetyd.core.guards.kernel import (
 )
 from safetyd.core.messages.proposal import Reversibility
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
-from safetyd.core.party import KEYLESS
 
 
 class SafeModeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -234,7 +234,7 @@ class SafeMode(Guard):
         who = "agents without a key" if keyless else "agents"
         within = f"within {config.global_window_s:g} s, of {heard} heard in the last hour"
         reason = f"{len(entered)} {who} came into safe mode {within}"
-        whom = KEYLESS if keyless else None
+        whom = ANONYMOUS if keyless else None
         return (SafeModeEntered(at=event.at, t=event.t, by="safetyd", agent=whom, reason=reason),)
 
     def _exited(self, event: SafeModeExited) -> None:
@@ -258,7 +258,7 @@ def _too_many_errors(event: Settled, errors: int) -> SafeModeEntered:
 
 
 def _ending(kernel: str) -> str:
-    named = f'"{kernel}"' if kernel in {EVERYBODY, KEYLESS} else kernel
+    named = f'"{kernel}"' if kernel in {EVERYBODY, ANONYMOUS} else kernel
     return f"once `safetyd safe-mode exit --agent {named}` ended safe mode"
 
 

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from safetyd.core import recipients
+from safetyd.core.anonymous_pool import ANONYMOUS, counted_as
 from safetyd.core.approvals.request import Request
 from safetyd.core.catalogue.entry import Alert
 from safetyd.core.events.event import Event
@@ -19,7 +20,6 @@ from safetyd.core.outbox.delivery_queue import (
     storm_batch,
 )
 from safetyd.core.outbox.item_facts import Keyless, rank
-from safetyd.core.party import KEYLESS, party
 from safetyd.core.recipients import QuietHours, TellingConfig
 
 SOONEST: Final = timedelta(minutes=2)  # before a deadline that people are told, at least
@@ -58,7 +58,7 @@ class Slots:
     ) -> Slot:
         """Return where something about a request waits; `soon`: for no batch."""
         urgent = request.urgency == "high" and self._wakes(queue.recipient, request, event.at)
-        slot = self._usual("high" if urgent else "normal", event.at, party(request.asked))
+        slot = self._usual("high" if urgent else "normal", event.at, counted_as(request.asked))
         flush_at = event.at if soon else _flush_at(slot, request, event.at)
         if not (self.storms(request, event.t) and queue.told_lately(request.agent, event.at)):
             return slot._replace(flush_at=flush_at)
@@ -104,7 +104,7 @@ class Slots:
         """Return whose urgent messages a note takes; what is about no agent takes nobody's."""
         if agent is None:
             return ""
-        return KEYLESS if self._keyless(agent) else agent
+        return ANONYMOUS if self._keyless(agent) else agent
 
     def _wakes(self, recipient: str, request: Request, at: datetime) -> bool:
         """Say whether somebody may be told now: at night of what its agent calls urgent."""
@@ -113,7 +113,7 @@ class Slots:
             return True
         if self._config.quiet_bypass == "none" or request.asked.proposal.urgency != "high":
             return False
-        return self._limits.wakes(recipient, party(request.asked), request.id, at, until)
+        return self._limits.wakes(recipient, counted_as(request.asked), request.id, at, until)
 
 
 def _flush_at(slot: Slot, request: Request, at: datetime) -> datetime:

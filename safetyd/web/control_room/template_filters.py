@@ -9,9 +9,9 @@ from typing import Final
 from markupsafe import Markup
 
 from safetyd.cards.request_details import RequestRow
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.messages.proposal import Proposal
-from safetyd.core.party import KEYLESS
 from safetyd.core.text.time_words import complete
 from safetyd.operators.contract.status_contract import TopBarHold
 
@@ -70,7 +70,7 @@ def percent(part: float, whole: float | None) -> int:
 
 def whom(kernel: str) -> str:
     """Return whom a kernel of safe mode holds."""
-    return {EVERYBODY: "everybody", KEYLESS: "all agents without a key"}.get(kernel, kernel)
+    return {EVERYBODY: "everybody", ANONYMOUS: "all agents without a key"}.get(kernel, kernel)
 
 
 def held(hold: TopBarHold) -> str:
@@ -79,7 +79,7 @@ def held(hold: TopBarHold) -> str:
     if not hold.agents:
         return f"everything {how}" if hold.level == "STOPPED" else f"everybody {how}"
     count = len(hold.agents) + hold.more
-    if KEYLESS in hold.agents:
+    if ANONYMOUS in hold.agents:
         more = f" and {count - 1} more" if count > 1 else ""
         return f"anonymous agents{more} {how}"
     return f"{count} {'agent' if count == 1 else 'agents'} {how}"

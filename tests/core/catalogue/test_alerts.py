@@ -5,6 +5,7 @@ from typing import Any, Literal
 import pytest
 
 from safetyd.core.actor import counts
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.catalogue.catalogue import alert_of
 from safetyd.core.catalogue.entry import Alert
 from safetyd.core.engine.engine import Engine
@@ -24,7 +25,6 @@ from safetyd.core.guards.anomaly.presence import NoHuman
 from safetyd.core.guards.anomaly.proposal_detectors import RapidIdentical
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.rules import RulesConfig
-from safetyd.core.party import KEYLESS
 from safetyd.core.policy import Policy
 from tests.story import at, outcome, play, propose, stop, tick
 
@@ -352,7 +352,7 @@ def test_safe_mode_of_everybody_is_urgent() -> None:
 
 
 def test_safe_mode_of_all_without_a_key_is_told_to_everybody() -> None:
-    alert = alert_about(SafeModeEntered(at=at(1), t=1.0, by="alice", agent=KEYLESS))
+    alert = alert_about(SafeModeEntered(at=at(1), t=1.0, by="alice", agent=ANONYMOUS))
 
     assert alert.title == "SAFE MODE: all agents without a key may only read"
     assert "safetyd safe-mode exit --agent '*keyless'\n" in alert.text

@@ -2,10 +2,10 @@
 
 import pytest
 
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.events.guard_events import SafeModeEntered
 from safetyd.core.guards.safe_mode import SafeMode
 from safetyd.core.messages.verdict import ALLOWED
-from safetyd.core.party import KEYLESS
 from tests.core.guards.guard_rig import GuardRig, settled
 from tests.core.guards.safe_mode_rig import enter, errors, fails, guarded, leave, state
 from tests.story import at
@@ -29,7 +29,7 @@ def fall(held: GuardRig[SafeMode], t: float, *agents: str, keyless: bool = False
     for agent in agents:
         entries = fails(held, t, agent, keyless=keyless)
         assert entries[0].agent == agent
-    return entries[-1].agent == (KEYLESS if keyless else None)
+    return entries[-1].agent == (ANONYMOUS if keyless else None)
 
 
 def restricted(
@@ -141,7 +141,9 @@ def test_names_without_a_key_that_fail_hold_all_without_one_and_nobody_else(know
     entries = [entry for name in ("x", "y", "z") for entry in fails(held, 1, name, keyless=True)]
 
     reason = "3 agents without a key came into safe mode within 600 s, of 3 heard in the last hour"
-    assert entries[-1] == SafeModeEntered(at=at(1), t=1, by="safetyd", agent=KEYLESS, reason=reason)
+    assert entries[-1] == SafeModeEntered(
+        at=at(1), t=1, by="safetyd", agent=ANONYMOUS, reason=reason
+    )
     assert restricted(held, "unheard-of", keyless=True)
     assert held.looks(2, agent="unheard-of", keyless=True) is ALLOWED
     assert not restricted(held)
@@ -150,7 +152,7 @@ def test_names_without_a_key_that_fail_hold_all_without_one_and_nobody_else(know
         'once `safetyd safe-mode exit --agent "*keyless"` ended safe mode; '
         "and once `safetyd safe-mode exit --agent x` ended safe mode"
     )
-    assert held.guard.status("x", 2).agents == (KEYLESS, "x")
+    assert held.guard.status("x", 2).agents == (ANONYMOUS, "x")
 
 
 def test_while_all_without_a_key_are_held_those_with_one_still_count() -> None:
@@ -167,7 +169,7 @@ def test_leaving_the_safe_mode_of_all_without_a_key_begins_their_counts_anew() -
     fails(held, 0, "a0", times=2)
     fall(held, 1, "x", "y", "z", keyless=True)
 
-    held.hears(leave(62, KEYLESS))
+    held.hears(leave(62, ANONYMOUS))
 
     assert not restricted(held, "w", keyless=True)
     assert restricted(held, "x", keyless=True)

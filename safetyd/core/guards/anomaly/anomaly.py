@@ -11,6 +11,7 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.events.decision_events import Decided, Proposed, Reported, Settled
 from safetyd.core.events.event import Event, Moment, Ticked
 from safetyd.core.events.guard_events import (
@@ -47,7 +48,6 @@ from safetyd.core.guards.anomaly.presence import HumanConfig, Presence, by_a_per
 from safetyd.core.guards.anomaly.usage_detectors import Trips, trips_of
 from safetyd.core.messages.telemetry import Commit, Iteration, Metrics
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
-from safetyd.core.party import KEYLESS
 
 MAX_FINDINGS: Final = 100
 
@@ -117,7 +117,7 @@ class AnomalyGuard(Guard):
 
     def trips(self, found: AnomalyFound, t: float) -> Measure | None:
         """Return how often the breaker of a finding opened, as far as that is kept."""
-        for whose in (found.agent or "", KEYLESS):
+        for whose in (found.agent or "", ANONYMOUS):
             if trips := self._state.trips.get(f"{whose} {found.breaker}"):
                 measure = self._config.breaker_oscillation.measure(found.breaker or "", trips, t)
                 return msgspec.structs.replace(measure, agent=found.agent)
@@ -234,7 +234,7 @@ class AnomalyGuard(Guard):
         detector = self._config.breaker_oscillation
         if not detector.enabled or event.state != "open":
             return ()
-        whose = event.agent or (KEYLESS if event.keyless else "")
+        whose = event.agent or (ANONYMOUS if event.keyless else "")
         trips = trips_of(self._state.trips, f"{whose} {event.breaker}")
         trips.add(event.t, detector.trips)
         looked: list[Looked] = [(detector.id, detector.found(event.breaker, trips, event.t))]

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.messages.money import MAX_SUM
-from safetyd.core.party import party
 
 MAX_NAMES: Final = 65  # chains, and sessions, of one agent: what it may name, and the implicit one
 MAX_MODELS: Final = 1000
@@ -71,8 +71,8 @@ class Payer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     keyless: bool = False
 
     @property
-    def party(self) -> str:
-        return party(self)
+    def counted_as(self) -> str:
+        return counted_as(self)
 
 
 class Reservation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

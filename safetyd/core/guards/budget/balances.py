@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.guards.budget.accounts import (
     MAX_MODELS,
@@ -25,7 +26,6 @@ from safetyd.core.guards.budget.accounts import (
     fullest,
     live_chains,
 )
-from safetyd.core.party import party
 
 Accounts = tuple[Account | None, Account, Account, Account, Account | None]
 Limits = tuple[int, int, int, int, int]  # of the same; 0 is none
@@ -81,12 +81,12 @@ class Balances:
 
     def part(self, payer: Payer, number: int) -> tuple[Account, Account]:
         """Return what counts against a party's shares of the day and of a model, to read."""
-        part = self.day(number).parts.get(payer.party, NO_PART)
+        part = self.day(number).parts.get(payer.counted_as, NO_PART)
         return part.total, found(part.models, payer.model or "", MAX_MODELS)
 
     def over_share(self, proposed: Proposed, shares: Shares, need: int) -> bool:
         """Say whether a party has used up a share, or would: with a key only by what it reports."""
-        part = self.day(proposed.at.toordinal()).parts.get(party(proposed), NO_PART)
+        part = self.day(proposed.at.toordinal()).parts.get(counted_as(proposed), NO_PART)
         of_day, of_model = shares
         model, need = proposed.proposal.model, need if proposed.keyless else 0
         return bool(of_day and part.total.lacks(of_day, need)) or bool(

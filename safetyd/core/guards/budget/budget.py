@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.anonymous_pool import ANONYMOUS, Others
 from safetyd.core.events.decision_events import Decided, Overdue, Proposed, SessionClosed, Settled
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import BudgetRaised, NameForgotten, Paused, Unpaused
@@ -46,7 +47,6 @@ from safetyd.core.guards.projects import ProjectConfig, Usd
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, Verdict, all_of, strictest
-from safetyd.core.party import KEYLESS, Others
 
 Counted = Proposed | Decided | Settled
 
@@ -138,7 +138,7 @@ class Budget(Guard):
             yield Standing("agent", agent, agent, account, of_agent)
         yield from self.of_models(at)
         for party, part in day.parts.items():
-            shares = self._shares_of(keyless=party == KEYLESS)
+            shares = self._shares_of(keyless=party == ANONYMOUS)
             yield from _of_party(party, part.total, part.models, shares)
         for agent in self._ledger.balances.agents:
             yield from self._standings_of(agent)
@@ -339,7 +339,7 @@ class Budget(Guard):
                 yield Standing(scope, id_ or "", agent, account, limit)
         total, of_model = self._ledger.balances.part(payer, number)
         models = {} if payer.model is None else {payer.model: of_model}
-        yield from _of_party(payer.party, total, models, shares)
+        yield from _of_party(payer.counted_as, total, models, shares)
 
     def _shares_of(self, *, keyless: bool) -> Shares:
         return self._shares if self._others(keyless=keyless) else NO_SHARES
@@ -378,7 +378,7 @@ def _of_party(
 ) -> Iterator[Standing]:
     """Yield a party's shares of the day and of models, as far as they are limited."""
     of_day, of_model = shares
-    keyless = party == KEYLESS
+    keyless = party == ANONYMOUS
     scope: Scope = "keyless" if keyless else "share"
     agent = None if keyless else party
     if of_day:

@@ -190,7 +190,7 @@ class Ledger:
             if payer.model is not None:
                 yield day.models[payer.model]
             if payer.keyless:
-                part = day.parts[payer.party]
+                part = day.parts[payer.counted_as]
                 yield part.total
                 if payer.model is not None:
                     yield part.models[payer.model]
@@ -224,9 +224,9 @@ class Ledger:
             all_.spend(reserved + more)
 
     def _open_part(self, payer: Payer) -> Part:
-        part = self.state.day.parts.get(payer.party)
+        part = self.state.day.parts.get(payer.counted_as)
         if part is None:
-            part = self.state.day.parts[payer.party] = Part()
+            part = self.state.day.parts[payer.counted_as] = Part()
         if payer.model is not None and payer.model not in part.models:
             part.models[payer.model] = Account()
         return part

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.anonymous_pool import Others
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import NameForgotten
@@ -25,7 +26,6 @@ from safetyd.core.guards.rate.rate_limits import (
     ProductionRates,
 )
 from safetyd.core.messages.verdict import ALLOWED, BLOCK, Severity, Verdict, after
-from safetyd.core.party import Others
 from safetyd.core.token_bucket import Refill, TokenBucket
 
 LOW: Final = 5  # at or below this part of the common burst, tokens go by shares: a fifth

@@ -11,6 +11,7 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from safetyd.core.anonymous_pool import ANONYMOUS, counted_as
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.engine_state import Checkpoint
 from safetyd.core.engine.journal_lines import decode, encode
@@ -28,7 +29,6 @@ from safetyd.core.guards.rate.rate_limits import (
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.telemetry import Outcome, SessionStarted
-from safetyd.core.party import KEYLESS, party
 from safetyd.core.policy import Policy
 from tests.examples import examples
 from tests.story import at, play, propose, tick
@@ -222,6 +222,10 @@ def test_a_crowded_engine_is_rebuilt_from_its_journal_and_its_checkpoint(
     assert replayed.save()() == world.crowded.save()() == restored.save()()
 
 
-def test_all_agents_without_a_key_are_one_party_and_each_with_one_is_its_own() -> None:
-    assert party(propose(0, "a", keyless=True)) == party(propose(0, "b", keyless=True)) == KEYLESS
-    assert party(propose(0, "a")) == "a"
+def test_agents_without_a_key_count_as_one_and_each_with_one_as_itself() -> None:
+    assert (
+        counted_as(propose(0, "a", keyless=True))
+        == counted_as(propose(0, "b", keyless=True))
+        == ANONYMOUS
+    )
+    assert counted_as(propose(0, "a")) == "a"

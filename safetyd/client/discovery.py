@@ -57,10 +57,10 @@ def find(
 
     Raises `Down` with what is missing and what to do about it.
     """
-    directory = Path(data_dir) if data_dir is not None else _data_dir(os.environ)
+    directory = Path(data_dir) if data_dir is not None else find_data_dir()
     named = url or os.environ.get("SAFETYD_URL")
     address = named or _announced(directory)
-    start = "safetyd run" if named else _start_command(directory)
+    start = "safetyd run" if named else start_command(directory)
     path = key_file or os.environ.get("SAFETYD_KEY_FILE")
     if path:
         return Endpoint(address, _seed(Path(path), agent), str(path), start)
@@ -70,22 +70,27 @@ def find(
     return Endpoint(address, start=start)
 
 
-def _data_dir(environment: Mapping[str, str]) -> Path:
-    if chosen := environment.get("SAFETYD_DATA_DIR"):
-        return Path(chosen)
-    if unit := environment.get("STATE_DIRECTORY"):
-        return Path(unit.split(":")[0])
-    if state := environment.get("XDG_STATE_HOME"):
-        return Path(state) / "safetyd"
+def find_data_dir() -> Path:
+    """Return the data directory that the environment names, or the user's own."""
+    unit = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    named = os.environ.get("SAFETYD_DATA_DIR") or unit
+    return Path(named) if named else _users_own()
+
+
+def _users_own() -> Path:
     # expanduser, unlike Path.home, never raises: a user may have no home.
-    return Path(os.path.expanduser("~/.local/state/safetyd"))  # noqa: PTH111
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
+    return Path(state) / "safetyd"
 
 
-def _start_command(directory: Path) -> str:
-    """Return what starts a daemon there; a directory that not every terminal finds is named."""
-    default = _data_dir({"XDG_STATE_HOME": os.environ.get("XDG_STATE_HOME", "")})
-    named = "" if directory == default else f" --data-dir {shlex.quote(str(directory))}"
-    return f"safetyd run{named}"
+def naming(directory: Path) -> str:
+    """Return the option that names a data directory; nothing where every terminal finds it."""
+    return "" if directory == _users_own() else f" --data-dir {shlex.quote(str(directory))}"
+
+
+def start_command(directory: Path) -> str:
+    """Return the command that starts a daemon on a data directory, whatever terminal it is in."""
+    return f"safetyd run{naming(directory)}"
 
 
 def _announced(directory: Path) -> str:
@@ -94,7 +99,7 @@ def _announced(directory: Path) -> str:
         return msgspec.json.decode(path.read_bytes(), type=_Announced).bus
     except FileNotFoundError:
         where = f"safetyd is not running: there is no {path}"
-        start = f"start it with `{_start_command(directory)}`"
+        start = f"start it with `{start_command(directory)}`"
         raise Down(f"{where}; {start}, or set SAFETYD_DATA_DIR or SAFETYD_URL") from None
     except OSError as exc:
         raise Down(f"{path} cannot be read ({exc.strerror}); set SAFETYD_URL") from None

@@ -69,12 +69,27 @@ def draft(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
     unknown = fields.keys() - _FIELDS
     if unknown:
         raise TypeError(f"a proposal has no field {', '.join(map(repr, sorted(unknown)))}")
-    given = fields.get("id")
-    name = given if isinstance(given, str) and is_token(given) else new_id()
+    return prepared(agent, {"type": action, **fields})
+
+
+def prepared(agent: str, fields: Mapping[str, object]) -> Draft:
+    """Make a proposal of `fields`, unknown ones and all; raise `TypeError` for a wrong type."""
+    name = id_of(fields)
     try:
-        return _sound(agent, name, {"type": action, **without_nulls(fields), "id": given or name})
+        payload = encode({**without_nulls(fields), "id": fields.get("id") or name})
+        proposal = check(payload, Proposal)
     except Malformed as exc:
         return Draft(agent=agent, id=name, flaw=str(exc))
+    if len(proposal.text.encode()) > MAX_TEXT_BYTES:
+        return Draft(agent=agent, id=name, flaw=f"text has more than {MAX_TEXT_BYTES} bytes")
+    return Draft(
+        agent=agent,
+        id=name,
+        digest=digest(agent, _read_fields(payload)),
+        payload=payload,
+        wait=proposal.wait,
+        timeout_s=proposal.timeout_s,
+    )
 
 
 def draft_ask(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
@@ -97,6 +112,12 @@ def draft_ask(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
     return msgspec.structs.replace(said, payload=payload)
 
 
+def id_of(fields: Mapping[str, object]) -> str:
+    """Return the id of a proposal; a new one if it has none that can be sent."""
+    given = fields.get("id")
+    return given if isinstance(given, str) and is_token(given) else new_id()
+
+
 def new_id() -> str:
     """Return an id that sorts by the time it was made: a ULID."""
     number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
@@ -112,18 +133,3 @@ def _as_proposal(ask: Mapping[str, object]) -> Mapping[str, object]:
     if isinstance(context, Mapping) and isinstance(text := context.get("text"), str):
         said["text"] = text
     return said
-
-
-def _sound(agent: str, name: str, said: Mapping[str, object]) -> Draft:
-    payload = encode(said)
-    proposal = check(payload, Proposal)
-    if len(proposal.text.encode()) > MAX_TEXT_BYTES:
-        raise Malformed(f"text has more than {MAX_TEXT_BYTES} bytes")
-    return Draft(
-        agent=agent,
-        id=name,
-        digest=digest(agent, _read_fields(payload)),
-        payload=payload,
-        wait=proposal.wait,
-        timeout_s=proposal.timeout_s,
-    )

@@ -3,29 +3,45 @@
 import asyncio
 import atexit
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
-from typing import Any, Final, Self, TypeVar, Unpack
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
-from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields, shows_fields
+from safetyd.client.arguments import Options, ProposalFields, shows_fields
 from safetyd.client.exceptions import Blocked
 from safetyd.client.guard_scope import Stopwatch, error_of
-from safetyd.client.results import Claim, Denied, OwnRequest, PermissionResult
+from safetyd.client.results import Claim, Denied, PermissionResult
 from safetyd.client.safety import FLUSH_S, LONGEST_FLUSH_S, NOT_OPEN, Safety
 from safetyd.client.telemetry_calls import TelemetryCalls
 from safetyd.core.messages.decision import Decision
-from safetyd.core.messages.rollback import Rollback
-from safetyd.core.messages.telemetry import AnyTelemetry
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # Flushing, then giving up, then closing the connection.
 JOIN_S: Final = LONGEST_FLUSH_S + FLUSH_S + 1.0
+_NO_PERMISSION: Final[PermissionResult] = Denied(reason=NOT_OPEN, cause="unavailable")
 
 
 class _Closed(Exception):
     """The thread that would do the work is gone."""
+
+
+def _blocking(
+    method: Callable[Concatenate[Safety, P], Coroutine[Any, Any, T]], *, closed: T
+) -> Callable[Concatenate["SyncSafety", P], T]:
+    """Return a method that waits for another's result, or returns `closed` after closing."""
+
+    @wraps(method)
+    def call(self: "SyncSafety", /, *args: P.args, **fields: P.kwargs) -> T:
+        try:
+            return self._run(method(self._safety, *args, **fields))
+        except _Closed:
+            return closed
+
+    return call
 
 
 @shows_fields
@@ -92,74 +108,24 @@ class SyncSafety(TelemetryCalls[bool]):
             raise
         self.report(decision.id, ok=True, latency_ms=watch.ms)
 
-    def is_auto_allowed(self, action: str, /, **fields: Unpack[ProposalFields]) -> bool:
-        """See `Safety.is_auto_allowed`."""
-        return self._run_or(self._safety.is_auto_allowed(action, **fields), closed=False)
-
-    def request_permission(
-        self, action: str, /, *, deadline_s: float | None = None, **fields: Unpack[AskFields]
-    ) -> PermissionResult:
-        """See `Safety.request_permission`."""
-        work = self._safety.request_permission(action, deadline_s=deadline_s, **fields)
-        return self._run_or(work, closed=Denied(reason=NOT_OPEN, cause="unavailable"))
-
-    def permission(self, request_id: str, /) -> PermissionResult:
-        """See `Safety.permission`."""
-        work = self._safety.permission(request_id)
-        return self._run_or(work, closed=Denied(reason=NOT_OPEN, cause="unavailable"))
-
-    def pending_requests(self) -> tuple[OwnRequest, ...]:
-        """See `Safety.pending_requests`."""
-        return self._run_or(self._safety.pending_requests(), closed=())
-
-    def rolled_back(self, *, timeout_s: float | None = None) -> Rollback | None:
-        """See `Safety.rolled_back`."""
-        return self._run_or(self._safety.rolled_back(timeout_s=timeout_s), closed=None)
-
-    def last_rollbacks(self) -> tuple[Rollback, ...]:
-        """See `Safety.last_rollbacks`."""
-        return self._run_or(self._safety.last_rollbacks(), closed=())
-
-    def claim(
-        self,
-        decision: Decision,
-        /,
-        *,
-        claimant: str | None = None,
-        deadline_s: float | None = None,
-    ) -> Claim:
-        """See `Safety.claim`."""
-        work = self._safety.claim(decision, claimant=claimant, deadline_s=deadline_s)
-        return self._run_or(work, closed=Claim(granted=False, cause="unavailable", reason=NOT_OPEN))
-
-    def log_action(
-        self,
-        action: str,
-        /,
-        *,
-        description: str = "",
-        details: Mapping[str, object] | None = None,
-        ok: bool = True,
-        proposal: str | None = None,
-    ) -> bool:
-        """See `Safety.log_action`."""
-        work = self._safety.log_action(
-            action, description=description, details=details, ok=ok, proposal=proposal
-        )
-        return self._run_or(work, closed=False)
-
-    def report(self, proposal: str | None, /, *, ok: bool, **fields: Unpack[OutcomeFields]) -> bool:
-        """See `Safety.report`."""
-        return self._run_or(self._safety.report(proposal, ok=ok, **fields), closed=False)
+    is_auto_allowed = _blocking(Safety.is_auto_allowed, closed=False)
+    request_permission = _blocking(Safety.request_permission, closed=_NO_PERMISSION)
+    permission = _blocking(Safety.permission, closed=_NO_PERMISSION)
+    pending_requests = _blocking(Safety.pending_requests, closed=())
+    rolled_back = _blocking(Safety.rolled_back, closed=None)
+    last_rollbacks = _blocking(Safety.last_rollbacks, closed=())
+    claim = _blocking(
+        Safety.claim, closed=Claim(granted=False, cause="unavailable", reason=NOT_OPEN)
+    )
+    log_action = _blocking(Safety.log_action, closed=False)
+    report = _blocking(Safety.report, closed=False)
+    _tell = _blocking(Safety._tell, closed=False)  # noqa: SLF001 - its twin
 
     def _cleared(self, action: str, deadline_s: float | None, fields: ProposalFields) -> Decision:
         try:
             return self._run(self._safety._cleared(action, deadline_s, fields))  # noqa: SLF001
         except _Closed:
             raise Blocked(self._safety.closed(action, fields)) from None
-
-    def _tell(self, telemetry: AnyTelemetry) -> bool:
-        return self._run_or(self._safety._tell(telemetry), closed=False)  # noqa: SLF001 - its twin
 
     def _main(self) -> None:
         try:
@@ -172,13 +138,6 @@ class SyncSafety(TelemetryCalls[bool]):
             self._loop = asyncio.get_running_loop()
             self._ready.set()
             await self._leave.wait()
-
-    def _run_or(self, work: Coroutine[Any, Any, T], *, closed: T) -> T:
-        """Return what comes of the work, or `closed` when nothing can be asked any more."""
-        try:
-            return self._run(work)
-        except _Closed:
-            return closed
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         future = self._hand_over(work)

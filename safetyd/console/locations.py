@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from safetyd.client.discovery import find_data_dir, start_command
 from safetyd.console.failure import Failure, NotReachable, WrongUsage
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import ENDPOINT, Endpoint
@@ -120,11 +120,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
 def data_dir(given: str | None) -> Path:
     """Return the data directory: the option, the environment, systemd's, or the user's own."""
-    unit = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
-    for value in (given, os.environ.get("SAFETYD_DATA_DIR"), unit):
-        if value:
-            return Path(value).absolute()
-    return _users_own()
+    return (Path(given) if given else find_data_dir()).absolute()
 
 
 def own_command() -> str:
@@ -134,21 +130,6 @@ def own_command() -> str:
     if found and Path(found).resolve() == own.resolve():
         return "safetyd"
     return os.path.relpath(own) if own.is_relative_to(Path.cwd()) else str(own)
-
-
-def start_command(directory: Path) -> str:
-    """Return the command that starts a daemon on a data directory, whatever terminal it is in."""
-    return f"safetyd run{naming(directory)}"
-
-
-def naming(directory: Path) -> str:
-    """Return the option that names a data directory; nothing where every terminal finds it."""
-    return "" if directory == _users_own() else f" --data-dir {shlex.quote(str(directory))}"
-
-
-def _users_own() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "safetyd"
 
 
 def make_private(directory: Path) -> None:

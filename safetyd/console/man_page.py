@@ -67,7 +67,7 @@ def _lines(root: click.Group) -> Iterator[str]:
     yield f"safetyd \\- {_text(about)}"
     yield ".SH SYNOPSIS"
     yield f".B {_text(context.command_path)}"
-    yield "[OPTIONS] COMMAND [ARGS]..."
+    yield "[options] COMMAND [ARGS]..."
     yield ".SH DESCRIPTION"
     yield from _prose([about, *more])
     yield ".SH OPTIONS"

@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from safetyd.client.discovery import start_command
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import (
     Location,
     data_dir,
     make_private,
     running,
-    start_command,
 )
 
 

@@ -1,93 +1,40 @@
 """The scenes of the demo: what agents want and what they must be told. Add new ones at the end."""
 
-from collections.abc import Awaitable, Callable
-from typing import Final, Literal, Protocol, Unpack
+from typing import Final
 
-from safetyd.client.arguments import ProposalFields
-from safetyd.core.messages.verdict import Cause
+from safetyd.console.demo.stage import Scene, Stage
 from safetyd.operators.contract.hold_contract import (
     ExitCommand,
     ResumeCommand,
     StopCommand,
     UnpauseCommand,
 )
-from safetyd.operators.contract.question import Command
-from safetyd.operators.replies import Done
 
 Allow: Final = "allow"
 Ask: Final = "require_confirmation"
 Block: Final = "block"
-# What an agent must be told: a decision, or a block and its cause.
-Expected = Literal["allow", "require_confirmation", "block"] | Cause
 
 SECRET: Final = "correct horse battery staple"  # noqa: S105 - the demo's own
 
 
-class SceneTools(Protocol):
-    """What a scene can do."""
-
-    def say(self, words: str) -> None:
-        """Tell the audience something."""
-        ...
-
-    async def wants(
-        self, agent: str, expected: Expected, action: str, /, **fields: Unpack[ProposalFields]
-    ) -> None:
-        """Let an agent propose, show the answer with its reason, and note whether it was right."""
-        ...
-
-    async def does(
-        self, agent: str, action: str, /, *, error: str = "", **fields: Unpack[ProposalFields]
-    ) -> None:
-        """Let an agent be allowed and report success, or `error`; return once the daemon has it."""
-        ...
-
-    async def asks(self, agent: str, action: str, /, **fields: Unpack[ProposalFields]) -> None:
-        """Let an agent wait for a person, who is shown the card and answers, and tell it so."""
-        ...
-
-    async def operator(self, command: Command[Done], /, *, refused: str = "") -> None:
-        """Let the operator give a command, and note whether it was `refused` with that code."""
-        ...
-
-    async def shows(self, command: str, /, **expected: object) -> None:
-        """Wait until an answer, or a row of it, has `expected` in it; show it as the CLI does."""
-        ...
-
-    async def hears(self, event_type: str, agent: str, /) -> None:
-        """Wait until the operator has heard of an agent's event on the bus, and show it."""
-        ...
-
-    async def waits(self, seconds: float, why: str) -> None:
-        """Let time pass."""
-        ...
-
-    def audit_lacks(self, text: str) -> None:
-        """Note whether the audit file is free of a text."""
-        ...
-
-
-Scene = tuple[str, Callable[[SceneTools], Awaitable[None]]]
-
-
-async def reading(stage: SceneTools) -> None:
+async def reading(stage: Stage) -> None:
     await stage.wants("reader", Allow, "read_file", paths=["README.md"])
 
 
-async def destroying(stage: SceneTools) -> None:
+async def destroying(stage: Stage) -> None:
     await stage.wants("coder", Block, "run_shell", text="rm -rf /")
 
 
-async def ordering(stage: SceneTools) -> None:
+async def ordering(stage: Stage) -> None:
     target = {"label": "Submit Order", "role": "button", "app": "Chrome", "window": "Shop"}
     await stage.wants("shopper", Ask, "click", target=target)
 
 
-async def doubting(stage: SceneTools) -> None:
+async def doubting(stage: Stage) -> None:
     await stage.wants("clicker", Ask, "click", target={"label": "Next"}, confidence=0.5)
 
 
-async def looping(stage: SceneTools) -> None:
+async def looping(stage: Stage) -> None:
     target = {"label": "Load more"}
     seen = {"window_title": "News", "app_name": "Chrome", "url": "https://news.example/"}
     await stage.wants("looper", Allow, "click", target=target, observation=seen)
@@ -95,12 +42,12 @@ async def looping(stage: SceneTools) -> None:
     await stage.wants("looper", "loop", "click", target=target, observation=seen)
 
 
-async def typing(stage: SceneTools) -> None:
+async def typing(stage: Stage) -> None:
     await stage.wants("typist", Ask, "type", text=SECRET, target={"label": "Password"})
     stage.audit_lacks(SECRET)
 
 
-async def stopping(stage: SceneTools) -> None:
+async def stopping(stage: Stage) -> None:
     await stage.operator(StopCommand(reason="fire drill"))
     await stage.wants("reader", "stopped", "read_file", paths=["README.md"])
     await stage.wants("coder", "stopped", "run_shell", text="ls")
@@ -108,11 +55,11 @@ async def stopping(stage: SceneTools) -> None:
     await stage.wants("reader", Allow, "read_file", paths=["README.md"])
 
 
-async def failing(stage: SceneTools) -> None:
+async def failing(stage: Stage) -> None:
     await stage.does("tester", "run_tests", error="the disk is on fire")
 
 
-async def stumbling(stage: SceneTools) -> None:
+async def stumbling(stage: Stage) -> None:
     for line in (1, 2, 3):
         await stage.does("editor", "edit_file", text=f"line {line}", error="no space left")
     await stage.wants("editor", "safe_mode", "edit_file", text="line 4")
@@ -124,7 +71,7 @@ async def stumbling(stage: SceneTools) -> None:
     await stage.wants("editor", Allow, "edit_file", text="line 4")
 
 
-async def spending(stage: SceneTools) -> None:
+async def spending(stage: Stage) -> None:
     for page in (1, 2, 3, 4):
         await stage.does("spender", "model_call", text=f"page {page}", chain="book", cost_usd=1.0)
     await stage.hears("COST_WARNING", "spender")
@@ -132,7 +79,7 @@ async def spending(stage: SceneTools) -> None:
     await stage.wants("spender", Allow, "model_call", text="title", chain="book", cost_usd=0.5)
 
 
-async def flapping(stage: SceneTools) -> None:
+async def flapping(stage: Stage) -> None:
     for day in (1, 2, 3, 4, 5):
         asks = f"May {day}"
         await stage.does("caller", "web_fetch", text=asks, dependency="weather", error="timeout")
@@ -148,7 +95,7 @@ async def flapping(stage: SceneTools) -> None:
     await stage.shows("breakers", breaker="weather", state="closed")
 
 
-async def bursting(stage: SceneTools) -> None:
+async def bursting(stage: Stage) -> None:
     stage.say("(burster has a limit of its own here: 5 at once, then 3 a minute)")
     for number in (1, 2, 3, 4, 5):
         await stage.wants("burster", Allow, "read_file", paths=[f"{number}.txt"])
@@ -156,7 +103,7 @@ async def bursting(stage: SceneTools) -> None:
     await stage.wants("reader", Allow, "read_file", paths=["README.md"])
 
 
-async def hammering(stage: SceneTools) -> None:
+async def hammering(stage: Stage) -> None:
     stage.say("(the detector rapid_identical is set to high here; it is medium by default)")
     for expected in (Allow, Allow, Allow, Allow, "anomaly"):
         await stage.wants("rogue", expected, "edit_file", text="I was here", paths=["index.html"])
@@ -166,7 +113,7 @@ async def hammering(stage: SceneTools) -> None:
     await stage.wants("rogue", Allow, "read_file", paths=["README.md"])
 
 
-async def pushing(stage: SceneTools) -> None:
+async def pushing(stage: Stage) -> None:
     await stage.asks(
         "pusher",
         "push",

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Final, NamedTuple, TypeVar, Unpack
+from typing import Any, Final, Literal, NamedTuple, TypeVar, Unpack
 
 import anyio
 import click
@@ -15,21 +15,13 @@ from safetyd.cards.request_details import RequestRow
 from safetyd.client import Decision, Safety
 from safetyd.client.arguments import ProposalFields
 from safetyd.clock import Clock
-from safetyd.console.demo.scenes import Expected, Scene
 from safetyd.console.failure import Failure
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, connected
-from safetyd.console.render import (
-    decision_table as render,
-)
-from safetyd.console.render import (
-    guard_tables as render_guards,
-)
-from safetyd.console.render import (
-    request_tables as render_requests,
-)
+from safetyd.console.render import decision_table, guard_tables, request_tables
 from safetyd.console.render.terminal_card import card
 from safetyd.console.terminal_text import plain, several
+from safetyd.core.messages.verdict import Cause
 from safetyd.journal.audit import files
 from safetyd.operators.contract.agent_contract import AgentSeen, AgentsQuestion
 from safetyd.operators.contract.guard_contract import BreakersQuestion
@@ -62,21 +54,23 @@ class Shown(NamedTuple):
 # By the command that shows it.
 SHOWN: Final[Mapping[str, Shown]] = {
     "safe-mode": Shown(
-        SafeModeQuestion(), lambda found: (found,), lambda _, row: render_guards.safe_mode(row)
+        SafeModeQuestion(), lambda found: (found,), lambda _, row: guard_tables.safe_mode(row)
     ),
     "breakers": Shown(
         BreakersQuestion(),
         lambda found: found.breakers,
-        lambda found, row: render_guards.breakers(replace(found, breakers=(row,), left_out=0)),
+        lambda found, row: guard_tables.breakers(replace(found, breakers=(row,), left_out=0)),
     ),
     "log": Shown(
         HistoryQuestion(),
         lambda found: found.history,
-        lambda _, row: render_requests.history([row]),
+        lambda _, row: request_tables.history([row]),
     ),
 }
 
-
+# What an agent must be answered: a decision, or a block and its cause.
+Expected = Literal["allow", "require_confirmation", "block"] | Cause
+Scene = tuple[str, Callable[["Stage"], Awaitable[None]]]
 Answer = Callable[[], bool]
 Found = TypeVar("Found")
 
@@ -138,17 +132,20 @@ class Stage:
     async def wants(
         self, agent: str, expected: Expected, action: str, /, **fields: Unpack[ProposalFields]
     ) -> None:
+        """Let an agent propose, show the answer with its reason, and note whether it was right."""
         self._judge(await self._proposed(agent, action, fields), expected)
 
     async def does(
         self, agent: str, action: str, /, *, error: str = "", **fields: Unpack[ProposalFields]
     ) -> None:
+        """Let an agent be allowed and report success, or `error`; return once the daemon has it."""
         decision = await self._proposed(agent, action, fields)
         self._judge(decision, "allow")
         if decision.allowed:
             await self._report(decision, error, fields.get("dependency"))
 
     async def asks(self, agent: str, action: str, /, **fields: Unpack[ProposalFields]) -> None:
+        """Let an agent wait for a person, who is shown the card and answers."""
         expected: list[Expected] = []
 
         async def review() -> None:
@@ -186,6 +183,7 @@ class Stage:
         return True
 
     async def operator(self, command: Command[Done], /, *, refused: str = "") -> None:
+        """Let the operator give a command, and note whether it was `refused` with that code."""
         said = to_builtins(command)
         reason = f"({said['reason']})" if "reason" in said else ""
         words = (said["command"].replace("_", " "), said.get("agent"), reason)
@@ -198,6 +196,7 @@ class Stage:
             self._note(right=not refused, said="-> done")
 
     async def shows(self, command: str, /, **expected: object) -> None:
+        """Wait until an answer, or a row of it, has `expected` in it; show it as the CLI does."""
         shown = SHOWN[command]
 
         async def look() -> str | None:
@@ -214,12 +213,14 @@ class Stage:
             self.say(f"  {line}")
 
     async def hears(self, event_type: str, agent: str, /) -> None:
+        """Wait until the operator has heard of an agent's event on the bus, and show it."""
+
         async def look() -> dict[str, Any] | None:
             wanted = {"event_type": event_type, "agent_id": agent}.items()
             return next((event for event in self._events if wanted <= event.items()), None)
 
         event = await self._found(look)
-        said = render.event(event) if event else f"no {event_type}"
+        said = decision_table.event(event) if event else f"no {event_type}"
         self._note(right=event is not None, said=f"the operator hears: {said}")
 
     async def waits(self, seconds: float, why: str) -> None:
@@ -227,6 +228,7 @@ class Stage:
         await anyio.sleep(seconds)
 
     def audit_lacks(self, text: str) -> None:
+        """Note whether the audit file is free of a text."""
         paths = files(self._location.data_dir / "audit")
         written = any(text.encode() in path.read_bytes() for path in paths)
         self._note(right=not written, said="the text is nowhere in the audit file")

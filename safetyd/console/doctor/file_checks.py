@@ -14,8 +14,9 @@ import msgspec
 
 from safetyd.bus.keyring import LOCAL_OPERATOR, OLD, ROLES, KeyUnusable, old_keys_in, seed_in
 from safetyd.bus.server_config import MAX_STORE_BYTES
+from safetyd.client.discovery import start_command
 from safetyd.console.failure import Failure
-from safetyd.console.locations import look_into, start_command
+from safetyd.console.locations import look_into
 from safetyd.console.render.layout import when
 from safetyd.console.subcommands.overview import nats_server_version
 from safetyd.console.subcommands.read_records import gaps, verified

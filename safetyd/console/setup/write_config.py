@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 import click
 
+from safetyd.client.discovery import naming
 from safetyd.console.failure import Failure, WrongUsage
 from safetyd.console.help_page import command
-from safetyd.console.locations import make_private, naming, own_command, running
+from safetyd.console.locations import make_private, own_command, running
 from safetyd.console.options import data_dir_option, json_option
 from safetyd.console.render.layout import indented
 from safetyd.console.render.profiles import PASSES

@@ -18,9 +18,11 @@ from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.messages.money import MAX_USD
 from safetyd.operators.budget_commands import RAISED
 from safetyd.operators.contract.guard_contract import (
+    AnomaliesQuestion,
     BreakersQuestion,
     BudgetsQuestion,
     LimitsQuestion,
+    MoneyQuestion,
     RaiseCommand,
     TypesQuestion,
 )
@@ -169,6 +171,20 @@ def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as
 breakers = call_command("breakers", BreakersQuestion, guard_tables.breakers)
 limits = call_command("limits", LimitsQuestion, guard_tables.limits)
 types = call_command("types", TypesQuestion, guard_tables.types)
+money = call_command("money", MoneyQuestion, money_tables.money)
+anomalies = call_command(
+    "anomalies",
+    AnomaliesQuestion,
+    guard_tables.anomalies,
+    click.option("--agent", metavar="A", help="Only of this agent."),
+    click.option(
+        "--sort",
+        type=click.Choice(["severity", "at"]),
+        default="severity",
+        show_default=True,
+        help="The worst first, or the newest.",
+    ),
+)
 
 
 @command(sends=ResetCommand)

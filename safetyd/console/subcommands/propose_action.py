@@ -16,7 +16,7 @@ import msgspec
 from safetyd.bus.codec import repeated
 from safetyd.client import Decision, Safety, Severity
 from safetyd.client.arguments import Options
-from safetyd.client.draft import Draft, new_id
+from safetyd.client.draft import Draft, id_of, prepared
 from safetyd.client.encoding import check as read
 from safetyd.client.encoding import encode
 from safetyd.client.exceptions import Down, Malformed
@@ -39,18 +39,14 @@ from safetyd.console.render.explanation import way_out
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.messages.proposal import (
     MAX_MESSAGE_BYTES,
-    MAX_TEXT_BYTES,
     Proposal,
-    digest,
     is_token,
     shortest,
-    without_nulls,
 )
 from safetyd.core.messages.telemetry import Noted, Outcome, Unreported
 from safetyd.operators.contract.decision_contract import ExplainQuestion
 
 DEADLINE_S: Final = 5.0
-PERSON_S: Final = 3600.0
 _EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: BLOCKED}
 _NOT_ASKED: Final = {USAGE: "no_key", NOT_REACHABLE: "not_reachable"}
 _read_object = msgspec.json.Decoder(dict[str, object], float_hook=shortest).decode
@@ -182,7 +178,10 @@ class _Speaker(Safety):
 
     async def put(self, said: Draft, *, outcome_follows: bool) -> Decision:
         """Propose, and say that no outcome comes unless one will be reported."""
-        answer = await self._put(said)
+        answer = self._refusal(said)
+        if answer is None:
+            ends = anyio.current_time() + self._patience_s(said, DEADLINE_S)
+            answer = await self._ask(said, ends)
         if answer.allowed and not outcome_follows:
             await self._tell(Unreported(id=answer.id))
         return answer
@@ -195,14 +194,6 @@ class _Speaker(Safety):
             return await tell(self._open.link, payload, DEADLINE_S)
         except Down as down:
             raise NotReachable(str(down)) from down
-
-    async def _put(self, said: Draft) -> Decision:
-        patience_s = DEADLINE_S
-        if said.wait:
-            patience_s += PERSON_S if said.timeout_s is None else said.timeout_s
-        ends = anyio.current_time() + patience_s
-        refusal = self._refusal(said)
-        return await self._ask(said, ends) if refusal is None else refusal
 
 
 def _way_out(location: Location, answer: Decision) -> list[str]:
@@ -250,23 +241,10 @@ def _ask(
 
 
 def _draft(agent: str, fields: dict[str, object]) -> Draft:
-    given = fields.get("id")
-    id_ = given if isinstance(given, str) and is_token(given) else new_id()
     try:
-        payload = encode({**without_nulls(fields), "id": given or id_})
-        proposal = read(payload, Proposal)
-    except (Malformed, TypeError) as exc:
-        return Draft(agent=agent, id=id_, flaw=str(exc))
-    if len(proposal.text.encode()) > MAX_TEXT_BYTES:
-        return Draft(agent=agent, id=id_, flaw=f"text has more than {MAX_TEXT_BYTES} bytes")
-    return Draft(
-        agent=agent,
-        id=id_,
-        digest=digest(agent, _read_object(payload)),
-        payload=payload,
-        wait=proposal.wait,
-        timeout_s=proposal.timeout_s,
-    )
+        return prepared(agent, fields)
+    except TypeError as exc:
+        return Draft(agent=agent, id=id_of(fields), flaw=str(exc))
 
 
 def _stdin() -> dict[str, object]:

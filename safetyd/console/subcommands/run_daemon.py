@@ -10,8 +10,9 @@ import anyio
 import click
 
 from safetyd.bus.embedded_server import ServerMissing
+from safetyd.client.discovery import naming
 from safetyd.console.help_page import command
-from safetyd.console.locations import make_private, naming, own_command
+from safetyd.console.locations import make_private, own_command
 from safetyd.console.options import data_dir_option
 from safetyd.console.render.profiles import judged_by
 from safetyd.console.render.request_tables import telling

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from safetyd.console.demo.demo import CONFIG, FASTER
-from safetyd.console.demo.scenes import SCENES, SECRET, SceneTools
-from safetyd.console.demo.stage import play
+from safetyd.console.demo.scenes import SCENES, SECRET
+from safetyd.console.demo.stage import Stage, play
 from safetyd.console.locations import Location
 from safetyd.daemon.config import Config, parse
 from safetyd.journal.audit import verify
@@ -165,7 +165,7 @@ def test_a_scene_that_there_is_not_is_wrong_usage():
     assert here("demo", "--scene", str(len(SCENES) + 1)).returncode == 2
 
 
-async def wrong(stage: SceneTools) -> None:
+async def wrong(stage: Stage) -> None:
     await stage.wants("reader", "block", "read_file")
     await stage.wants("coder", "stopped", "run_shell", text="rm -rf /")
     await stage.does("coder", "run_shell", text="rm -rf /")

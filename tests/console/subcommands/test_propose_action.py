@@ -70,7 +70,7 @@ def test_check_without_agent_and_type_proposes_nothing(daemon, arguments):
     said = told(daemon, "check", *arguments)
 
     assert (said.returncode, said.stdout) == (2, "")
-    assert "Usage: safetyd check [OPTIONS] AGENT TYPE" in said.stderr
+    assert "Usage: safetyd check [options] AGENT TYPE" in said.stderr
     assert daemon_record(daemon) == before
 
 

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from safetyd.core.guards.gate import safety_gate
 from tests.checkout import ROOT
 from tests.requirements import Mark, Requirement, marks, missing, requirements, tell, unknown
 
@@ -80,10 +79,7 @@ def test_what_should_not_be_is_a_failure(
 
 @pytest.mark.req("S4.27")
 def test_documents_say_what_the_gate_cannot_do() -> None:
-    said = " ".join(PROMISES.read_text().split())
+    limits = PROMISES.read_text().partition("## Limits")[2]
 
-    assert "Rules about text can be evaded" in said
-    assert "they know words, not meanings, and do not look at screens" in said
-    assert "whoever calls it must put what needs confirmation to a person" in " ".join(
-        (safety_gate.__doc__ or "").split()
-    )
+    assert "Rules about text can be evaded" in limits
+    assert "`SafetyGate` alone only answers" in limits

@@ -3,17 +3,15 @@
 import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
-from typing import Final
 from zoneinfo import ZoneInfo
 
 import anyio
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Browser, Page, expect
 
 from safetyd.core.guards import Chain
 from safetyd.journal.audit import files
 from tests.conftest import StartDaemon
-from tests.journeys.control_room import ON_A_PHONE, PAGES
 from tests.journeys.eventful_day import UNHEARD, Day, eventful_day
 from tests.journeys.people import control, query
 from tests.journeys.room_reader import (
@@ -22,12 +20,8 @@ from tests.journeys.room_reader import (
     filter_by,
     signed_in,
 )
-from tests.web.axe_findings import grave_findings, grave_in_the_dark
 
 pytestmark = pytest.mark.journey
-
-FITS: Final = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-DESK: Final[ViewportSize] = {"width": 1280, "height": 800}
 
 
 @pytest.fixture(scope="module")
@@ -278,26 +272,3 @@ async def test_times_are_the_readers_with_the_exact_one_on_hover(
             for title, said in times:
                 at = datetime.strptime(f"{title}+0000", "%Y-%m-%d %H:%M:%S.%f UTC%z")
                 assert said.split()[-1] == f"{at.astimezone(ZoneInfo(zone)):%H:%M:%S}"
-
-
-async def test_no_page_is_grave_on_a_desk_or_a_telephone_or_too_wide_for_it(
-    day: Day, browser: Browser
-) -> None:
-    first, _, third = day.asked
-    paths = (
-        *(*PAGES, f"/requests/{first}", f"/answers?id={first}&id={third}", "/agents/builder"),
-        *("/agents/flaky", "/decisions/wipe", "/decisions/push-0", "/decisions/nothing"),
-        *("/feed?text=no-such-words", "/agents?text=nobody"),
-    )
-    grave: list[str] = []
-
-    async with signed_in(day, browser, bypass_csp=True) as page:
-        for path in paths:
-            await page.set_viewport_size(DESK)
-            await page.goto(path)
-            grave += await grave_findings(page)
-            await page.set_viewport_size(ON_A_PHONE)
-            await page.wait_for_function(FITS)
-            grave += await grave_in_the_dark(page)
-
-    assert grave == []

@@ -23,7 +23,7 @@ from safetyd.web.control_room.live_pages import LivePage, LivePages, PageReader,
 from safetyd.web.control_room.live_socket import LiveSocket
 from safetyd.web.control_room.page_content import PAGES
 from safetyd.web.control_room.room_assets import RoomAssets
-from safetyd.web.control_room.room_pages import Ask, Context, News, RoomPages, Shown
+from safetyd.web.control_room.room_pages import NOWHERE, Ask, Context, News, RoomPages, Shown
 from safetyd.web.control_room.room_rendering import (
     HEADERS,
     Parts,
@@ -31,7 +31,7 @@ from safetyd.web.control_room.room_rendering import (
     RoomRendering,
 )
 from safetyd.web.control_room.visitors import Visitor, Visitors
-from safetyd.web.http_server import of_another_page
+from safetyd.web.http_server import Handler, of_another_page
 from safetyd.web.operator_gateway import OperatorGateway
 
 LIVE: Final = "control room"  # on whose account open pages are renewed: no operator's name
@@ -71,14 +71,26 @@ class ControlRoom:
             app.router.add_get(page.path, self._get)
         app.router.add_get("/live", self._get_live)
         app.on_shutdown.append(self._shut_down)
+        app.middlewares.append(self._keep_bar)
+
+    @web.middleware
+    async def _keep_bar(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Show visitors an unknown address as a page with the top bar and STOP."""
+        try:
+            return await handler(request)
+        except web.HTTPNotFound:
+            visitor = self._visitors.find(request)
+            if visitor is None or request.method != "GET":
+                raise
+            return await self._page(NOWHERE, visitor)
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
         visitor = self._visitors.find(request)
         if visitor is None:
             return await self._visitors.signed_out(request)
-        shown = self._pages.find(request.raw_path)
-        if shown is None:
-            raise web.HTTPNotFound
+        return await self._page(self._pages.find(request.raw_path), visitor)
+
+    async def _page(self, shown: Shown, visitor: Visitor) -> web.Response:
         ask = self._asking(visitor.name)
         bar, status = await self._bar(ask), HTTPStatus.OK
         try:
@@ -98,7 +110,7 @@ class ControlRoom:
         if visitor is None or of_another_page(request):
             return web.Response(status=HTTPStatus.FORBIDDEN, text="sign in first\n")
         browser = visitor.session.id
-        if shown is None or self.live.full(browser):
+        if self.live.full(browser):
             return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text="not now\n")
         socket = LiveSocket(partial(self._lasts, request, visitor), self._now, visitor.token)
         if not socket.can_run(request):

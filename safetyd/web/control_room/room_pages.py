@@ -9,7 +9,7 @@ import msgspec
 
 from safetyd.operators.contract.decision_contract import Row
 from safetyd.operators.contract.question import Question
-from safetyd.operators.replies import Done
+from safetyd.operators.replies import CommandRefused, Done
 
 Context = dict[str, Any]
 Params = Mapping[str, str]  # of the address: the names in its path, and its query
@@ -67,25 +67,32 @@ class Shown(NamedTuple):
     params: Params
 
 
+async def _no_page(_ask: Ask, _params: Params) -> Context:
+    raise CommandRefused("not_found", "no page has this address")
+
+
+NOWHERE: Final = Shown(Page("/nowhere", "refused.html", "Not found", _no_page), "/nowhere", {})
+
+
 class RoomPages:
     def __init__(self, pages: Iterable[Page]) -> None:
         self.all = tuple(pages)
         self._patterns = [(_pattern(page.path), page) for page in self.all]
 
-    def find(self, address: str) -> Shown | None:
-        """Return the page at an address of ours."""
+    def find(self, address: str) -> Shown:
+        """Return the page at an address, or the one that says that there is none."""
         if len(address) > MAX_ADDRESS:
-            return None
+            return NOWHERE
         try:
             parts = urlsplit(address)
             query = _joined(parse_qsl(parts.query, max_num_fields=MAX_FIELDS))
         except ValueError:
-            return None
+            return NOWHERE
         for pattern, page in self._patterns:
             if found := pattern.fullmatch(parts.path):
                 named = {name: unquote(value) for name, value in found.groupdict().items()}
                 return Shown(page, address, {**query, **named})
-        return None
+        return NOWHERE
 
 
 def _joined(query: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -120,8 +120,15 @@ async def test_pages_of_others_are_pushed_nothing(
 
 
 @pytest.mark.parametrize("page", ["", "/nowhere", "/" + "x" * 8000, "http://[", "/metrics"])
-async def test_what_is_no_page_is_not_pushed(site: RoomSite, alice: Browser, page: str) -> None:
-    assert await refusal(alice, page) == 503
+async def test_an_address_without_a_page_is_pushed_the_bar_alone(
+    site: RoomSite, alice: Browser, page: str
+) -> None:
+    async with alice.live(page) as stream:
+        told = await stream.until("beat")
+        site.asks()
+        told += await stream.until("bar", "1 pending")
+
+    assert {pushed.name for pushed in told} <= {"bar", "beat"}
 
 
 async def test_a_page_is_pushed_over_a_websocket_only(site: RoomSite, alice: Browser) -> None:

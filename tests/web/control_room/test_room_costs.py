@@ -12,7 +12,7 @@ from safetyd.core.policy import Policy
 from safetyd.operators.contract.decision_contract import DecisionsAnswer
 from safetyd.operators.contract.request_contract import PendingQuestion
 from safetyd.operators.views.decision_view import row_of
-from safetyd.operators.views.request_view import pending
+from safetyd.operators.views.request_view import SLICE, pending, reviewed
 from safetyd.operators.views.top_bar_view import top_bar
 from safetyd.web.control_room.live_pages import LivePage
 from safetyd.web.control_room.page_content import FED, PAGES, ROWS
@@ -59,6 +59,15 @@ def test_a_page_of_the_list_costs_as_much_however_many_wait(few: Engine, many: E
     assert growth < 3
 
 
+def test_the_queue_is_put_in_order_a_few_requests_at_a_time(many: Engine) -> None:
+    asked = PendingQuestion(limit=ROWS, grants=False, sort="urgency")
+    slices = reviewed(many, MOMENT, asked)
+    next(slices)
+    finished = [slices.send(MOMENT) for _ in range(MANY // SLICE)]
+
+    assert set(finished) == {None}
+
+
 def test_the_top_bar_costs_a_few_walks_over_the_agents_at_most(many: Engine) -> None:
     walks = ratio(lambda: top_bar(many, MOMENT), lambda: [*many.keys.agents.items()])
 
@@ -88,9 +97,7 @@ def feed_of(first: int) -> dict[str, Any]:
 
 
 def shown(path: str) -> Shown:
-    found = RoomPages(PAGES).find(path)
-    assert found is not None
-    return found
+    return RoomPages(PAGES).find(path)
 
 
 def test_rows_of_the_feed_are_made_once() -> None:

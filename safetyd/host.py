@@ -6,8 +6,10 @@
 import errno
 import fcntl
 import os
+import pwd
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import IPv6Address, ip_address
@@ -26,6 +28,7 @@ START_BYTES: Final = 1024 * 1024
 
 START_FILES: Final = 64
 MAX_SECRET_BYTES: Final = 64 * 1024
+POLL_S: Final = 0.01
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -127,6 +130,36 @@ def write_whole(
 
 class NoSecret(Exception):
     """A file that should hold a secret does not; the text names the file, never what is in it."""
+
+
+def sync(path: Path) -> None:
+    """Return once a file, or the names in a directory, would survive a power cut."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def lock_within(opened: int, seconds: float) -> bool:
+    """Lock an open file; return False if somebody else holds the lock for that long."""
+    patience = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > patience:
+                return False
+            time.sleep(POLL_S)
+        else:
+            return True
+
+
+def user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def secret_directories(data_dir: Path) -> tuple[Path, ...]:

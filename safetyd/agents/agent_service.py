@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
-from safetyd.agents.agent_settings import AgentSettings
 from safetyd.agents.claims import ClaimResult, claim, not_granted, read_claim
 from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore, commit_first
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.agents.held_replies import HeldReplies, HeldReply
-from safetyd.agents.intake import LINE_BYTES
+from safetyd.agents.intake import LINE_BYTES, Intake
 from safetyd.agents.path_resolution import resolved
 from safetyd.agents.permissions import (
     PermissionAsk,
@@ -19,9 +18,11 @@ from safetyd.agents.permissions import (
     read_ask,
     result,
 )
+from safetyd.agents.pricing import PriceList
 from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
 from safetyd.bus.codec import Malformed, read_proposal, read_telemetry, shown
+from safetyd.bus.flood_gate import FloodGate, KeylessGate
 from safetyd.bus.publisher import Replies
 from safetyd.clock import Clock, uptime
 from safetyd.core.engine.engine_state import EngineState
@@ -33,6 +34,7 @@ from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
+from safetyd.core.policy import Policy
 from safetyd.core.text.patched_files import patch_of
 from safetyd.core.version_history import CommitFirst
 from safetyd.journal.mailbox import (
@@ -48,6 +50,27 @@ NOBODY: Final = "unknown"
 STALE_S: Final = 3.0
 # Health is asked for once per burst of messages, not for each.
 LOOK_S: Final = 0.005
+
+
+class AgentSettings(Protocol):
+    """The configuration in force, which a reload changes."""
+
+    @property
+    def intake(self) -> Intake: ...
+
+    @property
+    def keyless_gate(self) -> KeylessGate: ...
+
+    @property
+    def flood_gate(self) -> FloodGate: ...
+
+    @property
+    def prices(self) -> PriceList: ...
+
+    @property
+    def policy(self) -> Policy: ...
+
+    def has_key(self, agent: str) -> bool: ...
 
 
 class AgentService:

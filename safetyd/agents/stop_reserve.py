@@ -19,6 +19,7 @@ import anyio.to_thread
 import msgspec
 
 from safetyd.core.guards.stop import Stop
+from safetyd.host import sync
 
 FREE: Final = "stop.reserve"
 HELD: Final = "stop.unwritten"
@@ -105,13 +106,13 @@ class StopReserve:
                 _overwrite(self._held, _words(stops))
             except OSError:
                 os.truncate(self._held, 0)  # words of earlier stops must not be taken for all
-                _sync(self._held)
+                sync(self._held)
         elif os.path.lexists(self._held):
             self._held.rename(self._free)
             _overwrite(self._free, b"")
         else:
             return
-        _sync(self._directory)
+        sync(self._directory)
 
     def _take(self) -> None:
         """Rename the file; if somebody has removed it, there may be room for another."""
@@ -134,14 +135,6 @@ def _overwrite(path: Path, words: bytes) -> None:
     try:
         if os.pwrite(fd, words.ljust(SIZE_BYTES), 0) < SIZE_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
         os.fsync(fd)
     finally:
         os.close(fd)

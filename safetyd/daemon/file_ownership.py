@@ -15,6 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from safetyd.host import user_name
+
 _STATE: Final = ("nats", "audit", "checkpoints")
 _ROOT: Final = 0
 _EVERY_UID: Final = 2**32 - 1
@@ -45,13 +47,6 @@ def check_owners(data_dir: Path) -> None:
     """Refuse keys and a directory that others could have made or could change."""
     if found := problems(data_dir, os.geteuid()):
         raise Foreign("\n".join(found))
-
-
-def user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _above(data_dir: Path, uid: int) -> Iterator[str]:

@@ -8,7 +8,7 @@ import hashlib
 import mmap
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -19,7 +19,7 @@ from safetyd.host import write_whole
 
 NO_HASH: Final = b"0" * 64
 _TAIL_BYTES: Final = 1024 * 1024
-_HASHED: Final = re.compile(rb',"hash":"([0-9a-f]{64})"}\n?\Z')
+HASHED: Final = re.compile(rb',"hash":"([0-9a-f]{64})"}\n?\Z')
 
 
 class AuditConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -169,41 +169,19 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     missing: int
 
 
-def verify(directory: Path) -> Verified:
-    """Check every link of every file; raise `Broken` at the first that does not hold."""
-    paths = files(directory)
-    link, seq, first, records, missing = NO_HASH, 0, 0, 0, 0
-    for place, line in _lines(paths):
-        if place.endswith(":1"):
-            opened = _opening(place, line)
-            missing += opened.missing
-            goes_on = (opened.previous.encode(), opened.after_seq) == (link, seq + opened.missing)
-            if not goes_on and not place.startswith(paths[0].name):
-                raise BrokenAudit(f"{place}: does not continue the file before it")
-            link, seq = opened.previous.encode(), opened.after_seq
-            continue
-        link, seq = _next_link(place, line, link, seq)
-        first, records = first or seq, records + 1
-    return Verified(
-        files=len(paths),
-        records=records,
-        first_seq=first,
-        last_seq=seq,
-        last_hash=link.decode(),
-        missing=missing,
-    )
-
-
 class ChainCheck:
     """Follows the whole lines of files, one after the other, and goes on after what is broken.
 
-    `broken` is the first place that does not fit, and why.
+    `broken` is the first place that does not fit, and why; `head` is the last hash, `seq` the last
+    event, and `missing` events are in other files.
     """
 
     def __init__(self) -> None:
         self.broken = ""
-        self._link = NO_HASH
-        self._seq: int | None = None  # None: nothing was read yet
+        self.head = NO_HASH
+        self.seq = 0
+        self.missing = 0
+        self._begun = False
 
     def follow(self, file: str, number: int, line: bytes) -> None:
         place = f"{file}:{number}"
@@ -211,39 +189,53 @@ class ChainCheck:
             if number == 1:
                 self._begin(place, line)
             else:
-                self._link, self._seq = _next_link(place, line, self._link, self._seq or 0)
+                self.head, self.seq = _next_link(place, line, self.head, self.seq)
         except BrokenAudit as exc:
             self.broken = self.broken or str(exc)
-            self._go_on(line)
+            self.skip_to(line)
 
     def skip_to(self, line: bytes) -> None:
-        """Go on with a line after others that were not followed."""
-        self._go_on(line)
-
-    def _begin(self, place: str, line: bytes) -> None:
-        opened = _opening(place, line)
-        link, known = opened.previous.encode(), self._seq
-        goes_on = known is None or (link, opened.after_seq) == (self._link, known + opened.missing)
-        self._link, self._seq = link, opened.after_seq
-        if not goes_on:
-            raise BrokenAudit(f"{place}: does not continue the file before it")
-
-    def _go_on(self, line: bytes) -> None:
-        """Believe a line that does not fit, so that what follows it can be judged."""
-        hashed = _HASHED.search(line)
+        """Believe a line that was not followed or does not fit, so that the next can be judged."""
+        self._begun = True
+        if hashed := HASHED.search(line):
+            self.head = hashed.group(1)
         try:
             numbered = _decode_seq(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            numbered = Numbered(seq=(self._seq or 0) + 1)
-        self._link = hashed.group(1) if hashed else self._link
-        self._seq = numbered.seq or numbered.after_seq
+            self.seq += 1
+        else:
+            self.seq = numbered.seq or numbered.after_seq
+
+    def _begin(self, place: str, line: bytes) -> None:
+        opened = _opening(place, line)
+        before = self.head, self.seq + opened.missing
+        self.head, self.seq = opened.previous.encode(), opened.after_seq
+        self.missing += opened.missing
+        begun, self._begun = self._begun, True
+        if begun and before != (self.head, self.seq):
+            raise BrokenAudit(f"{place}: does not continue the file before it")
 
 
-def _lines(paths: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
+def verify(directory: Path) -> Verified:
+    """Check every link of every file; raise `BrokenAudit` at the first that does not hold."""
+    paths, chain = files(directory), ChainCheck()
+    first = records = 0
     for path in paths:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                yield f"{path.name}:{number}", line
+                chain.follow(path.name, number, line)
+                if chain.broken:
+                    raise BrokenAudit(chain.broken)
+                if number > 1:
+                    first, records = first or chain.seq, records + 1
+    return Verified(
+        files=len(paths),
+        records=records,
+        first_seq=first,
+        last_seq=chain.seq,
+        last_hash=chain.head.decode(),
+        missing=chain.missing,
+    )
 
 
 def _opening(place: str, line: bytes) -> Opened:
@@ -264,7 +256,7 @@ def _first_line(opened: Opened) -> bytes:
 
 
 def _next_link(place: str, line: bytes, link: bytes, seq: int) -> tuple[bytes, int]:
-    hashed = _HASHED.search(line)
+    hashed = HASHED.search(line)
     if hashed is None or not line.endswith(b"\n"):
         raise BrokenAudit(f"{place}: not a whole line")
     said = hashed.group(1)
@@ -303,7 +295,7 @@ def end_of(path: Path) -> tuple[bytes, int]:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         tail = file.read()
     line = tail[: tail.rfind(b"\n")].rpartition(b"\n")[2]
-    hashed = _HASHED.search(line)
+    hashed = HASHED.search(line)
     if hashed is None:
         raise BrokenAudit(f"{path.name}: its last line has no hash")
     numbered = _decode_seq(line)

@@ -21,7 +21,7 @@ from safetyd.clock import uptime
 from safetyd.core.engine.journal_lines import decode
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.event import Event
-from safetyd.journal.audit import Opened, files
+from safetyd.journal.audit import HASHED, Opened, files
 
 BLOCK_BYTES: Final = 128 * 1024
 LINES_AT_ONCE: Final = 1000
@@ -31,7 +31,6 @@ DECIDED: Final = b'{"event":"decided",'
 SAFETY_EVENT: Final = b'{"event":"safety_event",'
 
 _numbered = re.compile(rb'\{"event":"[a-z_]+","seq":(\d+)').match
-_hashed = re.compile(rb',"hash":"([0-9a-f]{64})"}\n?\Z').search
 _steady = re.compile(rb'\{"event":"[a-z_]+","seq":\d+,"at":"[^"]+","t":([0-9.eE+-]+)').match
 _dated = re.compile(rb'\{"event":"[a-z_]+","seq":\d+,"at":"([^".Z]+)([^"]*)').match
 
@@ -212,7 +211,7 @@ def placed_lines(directory: Path, rests: Rests | None = None) -> Iterator[Placed
 
 def hash_on(line: bytes) -> str:
     """Return the hash that ends a line, nothing if there is none."""
-    found = _hashed(line)
+    found = HASHED.search(line)
     return found[1].decode() if found else ""
 
 

@@ -18,7 +18,7 @@ BUCKET: Final = "SAFETY_CHECKPOINTS"
 MAX_BYTES: Final = 128 * 1024**2
 PATIENCE_S: Final = 30.0
 
-log = logging.getLogger("safetyd.shelf")
+log = logging.getLogger("safetyd.checkpoints")
 
 
 class CheckpointBucket:

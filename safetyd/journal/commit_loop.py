@@ -32,7 +32,7 @@ AUDIT_AGAIN_S: Final = 0.25
 # One input makes at most a 64 KiB proposal's line and a few short ones.
 INPUT_BYTES: Final = 80 * 1024
 
-log = logging.getLogger("safetyd.writer")
+log = logging.getLogger("safetyd.journal")
 
 Observer = Callable[[Sequence[Event]], None]
 # Gets the final answers of requests, and returns what sends them once they are durable.

@@ -23,7 +23,7 @@ FORCED_AT: Final = 0.5
 # How often the stream's size is asked for.
 MEASURED_EVENTS: Final = 20_000
 
-log = logging.getLogger("safetyd.keeper")
+log = logging.getLogger("safetyd.checkpoints")
 
 
 class Compaction:

@@ -189,33 +189,6 @@ class EventEnvelope(Envelope):
         self._told()
 
 
-class QuestionEnvelope(Envelope, Generic[Answer]):
-    """A question about the engine's state, answered with nothing that is not durable."""
-
-    def __init__(
-        self,
-        ask: Callable[[EngineState, Moment], Answer],
-        told: Callable[[Answer], None],
-        failed: Callable[[], None],
-    ) -> None:
-        self.received = uptime()
-        self._ask = ask
-        self._deliver: Callable[[], None] = failed
-        self._told = told
-
-    def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
-        try:
-            answer = self._ask(state, moment)
-        except Exception:
-            log.exception("a question could not be answered")
-        else:
-            self._deliver = partial(self._told, answer)
-        return ()
-
-    def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - the asker knows its own patience
-        self._deliver()
-
-
 class InquiryEnvelope(Question, Generic[Packed]):
     """A person's question; `spent` hears what each slice of it took.
 
@@ -247,7 +220,7 @@ class InquiryEnvelope(Question, Generic[Packed]):
                 self._deliver = partial(self._told, self._pack(found))
                 self.done = True
         except Exception:
-            log.exception("a question could not be answered")
+            log.exception("a question failed")
             self.done = True
         self._spent(worked() - begun)
         return ()
@@ -293,10 +266,22 @@ class CommandEnvelope(Envelope, Generic[Answer_co]):
         try:
             events, answer = self._plan(state, moment)
         except Exception:
-            log.exception("a command could not be carried out")
+            log.exception("a command or question failed")
             return ()
         self._deliver = partial(self._told, answer)
         return events
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - what was done stays done
         self._deliver()
+
+
+class QuestionEnvelope(CommandEnvelope[Answer]):
+    """A question about the engine's state, answered with nothing that is not durable."""
+
+    def __init__(
+        self,
+        ask: Callable[[EngineState, Moment], Answer],
+        told: Callable[[Answer], None],
+        failed: Callable[[], None],
+    ) -> None:
+        super().__init__(lambda state, moment: Carried((), ask(state, moment)), told, failed)

@@ -18,7 +18,7 @@ _LOST: Final = (
     "begin anew"
 )
 
-log = logging.getLogger("safetyd.state")
+log = logging.getLogger("safetyd.journal")
 
 
 class JournalTrimmed(Exception):

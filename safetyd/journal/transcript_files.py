@@ -79,17 +79,12 @@ class TranscriptFiles:
 
     def _write(self, told: Iterable[Transcribed], behind: bool) -> None:  # noqa: FBT001 - a thread's
         self._directory.mkdir(mode=0o700, exist_ok=True)
-        written = self.written
+        written = last_written(self._directory)
         if behind:
             for event in told_since(self._audit, written):
                 written = self._file(event, written)
         for event in told:
             written = self._file(event, written)
-
-    @property
-    def written(self) -> int:
-        """The number of the last event that is a file."""
-        return last_written(self._directory)
 
     def _file(self, event: Transcribed, written: int) -> int:
         if event.seq <= written:

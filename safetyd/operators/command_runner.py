@@ -19,13 +19,11 @@ from safetyd.clock import uptime
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
-from safetyd.core.events.guard_events import Forgotten
 from safetyd.core.policy import Policy
 from safetyd.journal.audit_reading import NewestFirst, Rests
 from safetyd.journal.mailbox import (
     Ask,
     CommandEnvelope,
-    EventEnvelope,
     InquiryEnvelope,
     Mailbox,
     Plan,
@@ -50,7 +48,6 @@ from safetyd.operators.contract.guard_contract import (
 from safetyd.operators.contract.hold_contract import (
     ReloadCommand,
     Reloaded,
-    ResetCommand,
     ResumeCommand,
     ResumeDone,
     SafeModeQuestion,
@@ -75,7 +72,7 @@ from safetyd.operators.declarations import BY_NAME, COMMANDS, QUESTIONS
 from safetyd.operators.explain import explain, today_of, untold
 from safetyd.operators.explain_search import search
 from safetyd.operators.handlers import Answer, Asker, Handlers, Search, Work, found, overview, view
-from safetyd.operators.replies import DONE, CommandRefused, Done, Reply, refused
+from safetyd.operators.replies import CommandRefused, Done, Reply, refused
 from safetyd.operators.reviews import Review, ReviewCommand
 from safetyd.operators.views.agent_page_view import agent
 from safetyd.operators.views.agent_view import agents
@@ -148,7 +145,6 @@ class CommandRunner:
         return {
             StopCommand: lambda _runner, asker, command: self._stop(asker, command),
             ResumeCommand: lambda _runner, asker, command: self._resume(asker, command),
-            ResetCommand: lambda _runner, asker, command: self._reset(asker, command),
             ReloadCommand: lambda _runner, asker, _: self.work(
                 asker, partial(self._reload, asker.by)
             ),
@@ -231,22 +227,6 @@ class CommandRunner:
             )
         else:
             done()
-
-    def _reset(self, asker: Asker, command: ResetCommand) -> None:
-        check_agent(command.agent)
-
-        def made(_state: EngineState, moment: Moment) -> Forgotten:
-            return Forgotten(
-                at=moment.at,
-                t=moment.t,
-                agent=command.agent,
-                by=asker.by,
-                session=command.session,
-                episode=command.episode,
-                via=command.via,
-            )
-
-        self._mailbox.put(EventEnvelope(made, lambda: asker.answered(DONE)))
 
     async def _reload(self, by: str) -> Reply:
         if errors := await self._around.reload(by):

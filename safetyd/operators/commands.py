@@ -12,6 +12,7 @@ from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import (
+    Forgotten,
     Paused,
     PersonSeen,
     SafeModeEntered,
@@ -32,6 +33,7 @@ from safetyd.operators.contract.hold_contract import (
     EnterCommand,
     ExitCommand,
     PauseCommand,
+    ResetCommand,
     SafeModeLeft,
     UnpauseCommand,
     UnpauseDone,
@@ -141,6 +143,24 @@ def ack(by: str, _command: AckCommand) -> Plan[Done]:
     return plan
 
 
+def reset(by: str, command: ResetCommand) -> Plan[Done]:
+    check_agent(command.agent)
+
+    def plan(_state: EngineState, moment: Moment) -> Carried[Done]:
+        forgotten = Forgotten(
+            at=moment.at,
+            t=moment.t,
+            agent=command.agent,
+            by=by,
+            session=command.session,
+            episode=command.episode,
+            via=command.via,
+        )
+        return Carried((forgotten,), DONE)
+
+    return plan
+
+
 def backup_made(by: str, command: BackupMadeCommand) -> Plan[Done | Refusal]:
     def plan(state: EngineState, moment: Moment) -> Carried[Done | Refusal]:
         if command.seq > state.seq:
@@ -169,6 +189,7 @@ PLANS: Final[Handlers] = dict(
         plan(RevokeCommand, grant_revoke),
         plan(RaiseCommand, budget_raise),
         plan(AckCommand, ack),
+        plan(ResetCommand, reset),
         plan(BackupMadeCommand, backup_made),
     )
 )

@@ -24,6 +24,7 @@ from safetyd.core.events.history_events import (
 )
 from safetyd.core.guards.projects import ProjectConfig, ProjectTable, in_force
 from safetyd.core.guards.safe_mode import SafeModeConfig
+from safetyd.core.messages.rollback import rollback_command
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.version_history import MAX_AGENTS
 from tests.core.approvals.queue_story import QueueStory
@@ -475,3 +476,10 @@ def test_journals_of_the_removed_branch_mode_still_load() -> None:
 
     assert encode(decode(rolled_back)) == rolled_back
     assert loaded.policy.projects["api"].history == "branch"
+
+
+def test_an_unfinished_hard_rollback_of_an_earlier_version_is_finished_by_a_soft_one() -> None:
+    command = rollback_command("api", "4f2a", "hard")
+
+    assert "--soft" in command
+    assert "--hard" not in command

@@ -20,7 +20,7 @@ from safetyd.core.events.disk_words import size
 from safetyd.daemon.config import Config
 from safetyd.daemon.disk_space import measured
 from safetyd.extras.backup.history_config import today
-from safetyd.extras.backup.retention import KeptItem, Retention
+from safetyd.extras.backup.retention import RetainedItem, Retention
 from safetyd.extras.backup.snapshots import Busy
 from safetyd.host import own_config, system_zone
 from safetyd.operators.contract.status_contract import StatusQuestion
@@ -49,7 +49,7 @@ def retention(location: Location, config_path: Path | None, *, now: bool, as_jso
     config = _config(location, config_path)
     kept = Retention(location.data_dir, config.history.archive_dir)
     zone, at = config.notifications.timezone or system_zone(), Clock().now().at
-    wanted, gone = bool(config.history.snapshot_at), list[KeptItem]()
+    wanted, gone = bool(config.history.snapshot_at), list[RetainedItem]()
     try:
         if now:
             with kept.snapshots.alone():
@@ -89,7 +89,7 @@ def _of_daemon(location: Location) -> Path | None:
     return None
 
 
-_KEPT: Final[Columns[KeptItem]] = {
+_KEPT: Final[Columns[RetainedItem]] = {
     "kept": lambda item: item.kind,
     "of": lambda item: item.name,
     "size": lambda item: size(item.size),

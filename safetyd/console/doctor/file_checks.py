@@ -22,8 +22,9 @@ from safetyd.console.subcommands.overview import nats_server_version
 from safetyd.console.subcommands.read_records import gaps, verified
 from safetyd.console.terminal_text import several
 from safetyd.core.policy import Policy
-from safetyd.daemon.file_ownership import problems, user_name
+from safetyd.daemon.file_ownership import problems
 from safetyd.daemon.project_files import with_files
+from safetyd.host import user_name
 
 Level = Literal["ok", "note", "wrong"]
 OTHERS: Final = 0o077

@@ -22,9 +22,15 @@ class Rollback(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime  # When it was done.
 
 
+def current_kind(kind: RollbackKind) -> Literal["soft", "revert"]:
+    """Return the kind that finishes a rollback: soft restores the same files as hard did."""
+    return "soft" if kind == "hard" else kind
+
+
 def rollback_command(
     project: str, commit: str, kind: RollbackKind = "soft", paths: Sequence[str] = ()
 ) -> str:
     """Return what an operator types to roll a project back."""
-    words = ("safetyd", "rollback", commit[:12], f"--{kind}", *paths, "--project", project)
+    option = f"--{current_kind(kind)}"
+    words = ("safetyd", "rollback", commit[:12], option, *paths, "--project", project)
     return f"{shlex.join(words)} --reason WHY"

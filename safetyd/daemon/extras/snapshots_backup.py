@@ -11,7 +11,7 @@ from safetyd.core.reporting.kept_days import KeptDays
 from safetyd.core.reporting.records import Records
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.extra import Extra, ExtraHost
-from safetyd.extras.backup.snapshot_keeper import KeeperSources, SnapshotKeeper
+from safetyd.extras.backup.daily_snapshots import DailySnapshots, SnapshotSources
 from safetyd.extras.backup.snapshots import StateFolder
 from safetyd.extras.backup.tar_zst import INSTALL, NOT_INSTALLED
 from safetyd.operators.contract.backup_contract import CheckpointCommand, CheckpointDone
@@ -28,9 +28,9 @@ class SnapshotsAndBackup(Extra):
         of = self._of = host.of
         self._days = KeptDays()  # as the journal has them
         self._days.load(known.kept_days.save()())
-        self._snapshots = SnapshotKeeper(
+        self._snapshots = DailySnapshots(
             of.data_dir,
-            KeeperSources(
+            SnapshotSources(
                 config=lambda: of.settings.config.history,
                 zone=lambda: of.settings.policy.timezone,
                 settings=lambda: of.settings.path,

@@ -32,6 +32,7 @@ FACTS: Final = "backup.json"
 SUMS: Final = "SHA256SUMS"
 SETTINGS: Final = "safetyd.toml"
 KEYS: Final = "keys"
+TEMPLATES: Final = "templates"  # an operator's own texts of channels
 JOURNAL_ID: Final = "journal-id"  # by which a database knows the journal, which goes on elsewhere
 
 _ROLES: Final = ("agents", "operators", "observers")
@@ -215,6 +216,7 @@ def _head(audit: Sequence[BackupEntry], seq: int) -> str:
 def _others(source: BackupSource, seq: int) -> Iterator[BackupEntry]:
     yield from _transcripts(source.data_dir / transcript_files.DIRECTORY, seq)
     yield from _below(source.data_dir, "reports")
+    yield from _below(source.data_dir, TEMPLATES)
     if source.settings is not None:
         yield _entry(SETTINGS, source.settings.read_bytes())
     # A stop must hold after a restore too.

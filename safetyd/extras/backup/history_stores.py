@@ -4,13 +4,13 @@ Refs are read before objects are looked for, so whatever a ref names is found. O
 and only packing removes one: it is held off until the backup is written, and no commit waits.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Final
+
+from safetyd.host import lock_within
 
 DIRECTORY: Final = "history"
 WAIT_S: Final = 60.0
@@ -20,7 +20,6 @@ _OBJECTS: Final = "objects"
 _REFS: Final = "refs"
 _HALF: Final = (".lock", ".new")  # being written
 _HALF_OBJECT: Final = "tmp_"
-_POLL_S: Final = 0.05
 
 
 class StoreBusy(Exception):
@@ -41,7 +40,8 @@ def not_packed(stores: Sequence[Path]) -> Iterator[None]:
             path = folder.with_suffix(".packing")
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             held.callback(os.close, lock)
-            _wait_for(lock, folder)
+            if not lock_within(lock, WAIT_S):
+                raise StoreBusy(f"{folder} is being packed: try again later")
         yield
 
 
@@ -72,16 +72,3 @@ def _changing(folder: Path) -> list[Path]:
 
 def _files(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
-
-
-def _wait_for(lock: int, folder: Path) -> None:
-    patience = monotonic() + WAIT_S
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if monotonic() > patience:
-                raise StoreBusy(f"{folder} is being packed: try again later") from None
-            sleep(_POLL_S)
-        else:
-            return

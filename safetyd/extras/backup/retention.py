@@ -27,7 +27,7 @@ class ArchiveTry(NamedTuple):
     error: str = ""
 
 
-class KeptItem(msgspec.Struct, frozen=True, kw_only=True):
+class RetainedItem(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot or an archive. It goes on the day `goes`; without one, `stays` says why."""
 
     kind: Literal["snapshot", "archive"]
@@ -46,7 +46,7 @@ class Retention:
         self.archives = Archives(data_dir, archive_dir)
         self.snapshots = Snapshots(data_dir, own=self.archives.directory)
 
-    def planned(self) -> list[KeptItem]:
+    def planned(self) -> list[RetainedItem]:
         """Return everything that goes some day, the oldest first."""
         days, archived = self.snapshots.days(), self.archives.weeks()
         kept = [self._kept_snapshot(day, _stays(day, days, archived)) for day in days]
@@ -74,7 +74,7 @@ class Retention:
             except OSError as exc:
                 yield ArchiveTry(week, error=str(exc))
 
-    def delete_due(self, today: date) -> list[KeptItem]:
+    def delete_due(self, today: date) -> list[RetainedItem]:
         """Delete what is due; return what is gone."""
         due = [item for item in self.planned() if item.goes and item.goes <= today]
         for item in due:
@@ -84,10 +84,10 @@ class Retention:
                 Path(item.path).unlink()
         return due
 
-    def _kept_snapshot(self, day: date, stays: str) -> KeptItem:
+    def _kept_snapshot(self, day: date, stays: str) -> RetainedItem:
         path = self.snapshots.path(day)
         found = list(_files(path))
-        return KeptItem(
+        return RetainedItem(
             kind="snapshot",
             name=day.isoformat(),
             path=str(path),
@@ -97,10 +97,10 @@ class Retention:
             stays=stays,
         )
 
-    def _kept_archive(self, week: str) -> KeptItem:
+    def _kept_archive(self, week: str) -> RetainedItem:
         path, sunday = self.archives.path(week), last_day(week)
         size = path.stat().st_size
-        return KeptItem(
+        return RetainedItem(
             kind="archive",
             name=week,
             path=str(path),

@@ -4,7 +4,6 @@ It is written under another name and renamed when it is whole; only then does it
 """
 
 import fcntl
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import msgspec
 
 from safetyd import __version__
 from safetyd.extras.backup.folder_copy import FolderCopy, Index
+from safetyd.host import sync
 from safetyd.journal.audit import BrokenAudit, end_of, files
 
 DIRECTORY: Final = "snapshots"
@@ -113,7 +113,7 @@ class Snapshots:
             try:
                 facts = self._fill(fresh, wanted, spare, rest)
                 fresh.rename(self.path(wanted.day))
-                _sync(self.directory)
+                sync(self.directory)
             except BaseException:
                 shutil.rmtree(fresh, ignore_errors=True)
                 raise
@@ -176,7 +176,7 @@ class Snapshots:
         )
         copy.write(_INDEX, msgspec.msgpack.encode(copy.index))
         copy.write(FACTS, msgspec.json.format(msgspec.json.encode(facts), indent=2) + b"\n")
-        _sync(fresh)
+        sync(fresh)
         return facts
 
     def _add_own(self, copy: FolderCopy, settings: Path | None) -> None:
@@ -226,12 +226,3 @@ def _index(path: Path) -> Index:
 
 def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
-
-
-def _sync(directory: Path) -> None:
-    """Return once what is in a folder would be found there after a power cut."""
-    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

@@ -5,7 +5,6 @@ daemon that was killed still holds it. Whoever has the lock may remove what othe
 """
 
 import contextlib
-import fcntl
 import logging
 import os
 import shutil
@@ -14,7 +13,6 @@ from functools import cached_property
 from itertools import count
 from pathlib import Path
 from threading import Thread
-from time import monotonic, sleep
 from typing import Final
 from urllib.parse import quote
 
@@ -24,13 +22,12 @@ from safetyd.extras.file_history.folder_changes import CommitLimits
 from safetyd.extras.file_history.git_process import Git
 from safetyd.extras.file_history.history_records import HistoryError
 from safetyd.extras.file_history.repository_layout import Layout, find, small_file
-from safetyd.host import write_whole
+from safetyd.host import lock_within, write_whole
 
 log = logging.getLogger("safetyd.file_history")
 
 NEWEST: Final = "refs/history"  # of all sessions
 LOCK_S: Final = 60.0
-_POLL_S: Final = 0.01
 _LOOSE: Final = 2048  # objects in files of their own before they are packed
 _MAX_EXCLUDES: Final = 1024 * 1024
 _CHUNK: Final = 500  # commits of one listing
@@ -132,7 +129,10 @@ class PrivateStore:
         path = self.folder.with_suffix(".lock")
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._wait_for(held, path)
+            if not lock_within(held, LOCK_S):
+                raise HistoryError(
+                    f"another process has held {path} for {LOCK_S:g} s; try again later"
+                )
             self._make()
             if not self._swept:
                 self._sweep()
@@ -195,30 +195,14 @@ class PrivateStore:
         """Return the lock of whoever packs, or nothing if somebody does; git holds it as well."""
         path = self.folder.with_suffix(".packing")
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(held)
-            return None
-        return held
+        if lock_within(held, 0.0):
+            return held
+        os.close(held)
+        return None
 
     def _place(self) -> StorePlace | None:
         content = small_file(self.folder / "project.json", _MAX_EXCLUDES)
         return None if content is None else msgspec.json.decode(content, type=StorePlace)
-
-    def _wait_for(self, held: int, path: Path) -> None:
-        patience = monotonic() + LOCK_S
-        while True:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if monotonic() > patience:
-                    raise HistoryError(
-                        f"another process has held {path} for {LOCK_S:g} s; try again later"
-                    ) from None
-                sleep(_POLL_S)
-            else:
-                return
 
     def _make(self) -> None:
         if self._place() is None:

@@ -5,7 +5,6 @@ Everything blocks: call it in a worker thread. What goes wrong is a `HistoryErro
 
 import contextlib
 import os
-import pwd
 import re
 import shlex
 import stat
@@ -23,7 +22,8 @@ from safetyd.extras.file_history.git_process import version_problem
 from safetyd.extras.file_history.history_records import CommitMade, CommitOrder, HistoryError
 from safetyd.extras.file_history.private_store import PrivateStore
 from safetyd.extras.file_history.project_rollback import ProjectRollback, below_root
-from safetyd.extras.file_history.repository_layout import is_bare
+from safetyd.extras.file_history.repository_layout import is_repository
+from safetyd.host import user_name
 from safetyd.operators.contract.history_contract import CommitRow, RollbackDone
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{4,64}")
@@ -185,7 +185,7 @@ class ProjectHistory:
 
     def _repository_problem(self) -> str:
         layout = self._store.layout()
-        if any(is_bare(folder) for folder in (layout.root, *layout.root.parents)):
+        if any(is_repository(folder) for folder in (layout.root, *layout.root.parents)):
             return f"{self._root} is in a bare repository, which has no files; correct root"
         return ""
 
@@ -199,19 +199,12 @@ class ProjectHistory:
                 f"{root} is read-only for safetyd, so nothing can be rolled back. Under systemd, "
                 f"run systemctl edit safetyd and add: [Service] ReadWritePaths={root}"
             )
-        us, owner = _user_name(os.geteuid()), _user_name(root.stat().st_uid)
+        us, owner = user_name(os.geteuid()), user_name(root.stat().st_uid)
         rights = f"u:{us}:rwX,d:u:{us}:rwX,d:u:{owner}:rwX"
         return (
             f"{root} cannot be written by {us}, so nothing can be rolled back. "
             f"Run: setfacl -R -m {rights} {shlex.quote(str(root))}"
         )
-
-
-def _user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _changed_ns(path: Path) -> int:

@@ -42,11 +42,6 @@ def find(root: Path) -> Layout:
     return Layout(root, root)
 
 
-def is_bare(folder: Path) -> bool:
-    """Say whether a folder is the inside of a repository, where no files are kept."""
-    return _is_repository(folder)
-
-
 def small_file(path: Path, limit: int) -> bytes | None:
     """Return what a plain file of at most so many bytes holds; a pipe would wait for ever."""
     try:
@@ -66,13 +61,13 @@ def small_file(path: Path, limit: int) -> bytes | None:
 
 def _git_dir(top: Path) -> Path | None:
     here = top / ".git"
-    if _is_repository(here):
+    if is_repository(here):
         return here
     pointer = small_file(here, _MAX_POINTER)
     if pointer is None or not pointer.startswith(b"gitdir: "):
         return None
     there = top / os.fsdecode(pointer.removeprefix(b"gitdir: ").rstrip(b"\r\n"))
-    return there.resolve() if _is_repository(there) else None
+    return there.resolve() if is_repository(there) else None
 
 
 def _common_dir(git_dir: Path) -> Path:
@@ -82,7 +77,7 @@ def _common_dir(git_dir: Path) -> Path:
     return (git_dir / os.fsdecode(pointer.rstrip(b"\r\n"))).resolve()
 
 
-def _is_repository(folder: Path) -> bool:
+def is_repository(folder: Path) -> bool:
     """Say whether a folder looks like a `.git`, or like what a worktree has instead."""
     try:
         if not (folder / "HEAD").is_file():

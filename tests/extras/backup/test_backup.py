@@ -80,10 +80,11 @@ def test_a_backup_leaves_out_keys_and_what_only_this_machine_needs(rig: BackupRi
     assert facts.names == {"agents": ("code",), "observers": ("eve",)}
 
 
-def test_a_backup_has_settings_reports_stops_and_the_name_of_the_journal(rig: BackupRig):
+def test_a_backup_has_settings_reports_templates_stops_and_the_name_of_the_journal(rig: BackupRig):
     rig.settings = rig.directory / "etc.toml"
     rig.settings.write_text("# mine")
     rig.write("reports/2026-03-01.md", "GREEN")
+    rig.write("templates/sms.txt", "mine")
     rig.write("stop.unwritten", "[]")
     rig.write("journal-id", "4f2a77ab")  # by which a database knows the journal again
     (rig.data_dir / "reports/link").symlink_to(rig.settings)
@@ -98,6 +99,7 @@ def test_a_backup_has_settings_reports_stops_and_the_name_of_the_journal(rig: Ba
     assert (rig.restored / "stop.unwritten").read_text() == "[]"
     assert (rig.restored / "journal-id").read_text() == "4f2a77ab"
     assert names(rig.restored / "reports") == ["2026-03-01.md"]
+    assert (rig.restored / "templates/sms.txt").read_text() == "mine"
     assert not (rig.restored / "FAR_STOP").exists()
 
 

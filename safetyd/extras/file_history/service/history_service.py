@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from safetyd.clock import Clock
 from safetyd.core.events.history_events import RollbackOffered
 from safetyd.core.history_state import UnfinishedRollback
+from safetyd.core.messages.rollback import current_kind
 from safetyd.extras.file_history.history_records import (
     CommitOrder,
     HistoryError,
@@ -295,7 +296,7 @@ class _Start(NamedTuple):
 
 def _first_kept(stopped: UnfinishedRollback | None, command: RollbackCommand) -> str:
     """Return the commit from before the first attempt at the same rollback, if there was one."""
-    if stopped is None or stopped.kind != command.kind:
+    if stopped is None or current_kind(stopped.kind) != command.kind:
         return ""
     one, other = sorted((stopped.commit, command.commit), key=len)
     return stopped.kept if other.startswith(one) else ""

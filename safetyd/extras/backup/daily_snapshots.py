@@ -39,7 +39,7 @@ NOT_RUN: Final = "safetyd did not run at the hour, or took no snapshots then"
 log = logging.getLogger("safetyd.backup")
 
 
-class KeeperSources(NamedTuple):
+class SnapshotSources(NamedTuple):
     """What the keeper asks each time, since a reload may have changed it."""
 
     config: Callable[[], HistoryConfig]
@@ -56,13 +56,13 @@ class _Ending(Exception):
     """The daemon ends, and so does the work."""
 
 
-class SnapshotKeeper:
+class DailySnapshots:
     """Looks every few seconds whether a day has no snapshot yet; `put` gets what came of it."""
 
     def __init__(
         self,
         data_dir: Path,
-        sources: KeeperSources,
+        sources: SnapshotSources,
         put: Callable[[Callable[[Moment], Event]], None],
     ) -> None:
         self._data_dir = data_dir

@@ -17,17 +17,17 @@ from safetyd.core.events.history_events import (
     WeekArchived,
 )
 from safetyd.core.reporting.kept_days import KeptDays
+from safetyd.extras.backup.daily_snapshots import AGAIN, GONE, DailySnapshots, SnapshotSources
 from safetyd.extras.backup.history_config import HistoryConfig
 from safetyd.extras.backup.retention import SNAPSHOT_DAYS, Retention
-from safetyd.extras.backup.snapshot_keeper import AGAIN, GONE, KeeperSources, SnapshotKeeper
 from safetyd.extras.backup.snapshots import StateFolder
 from safetyd.host import Spare
 
 FIRST = datetime(2026, 3, 2, 3, 30, tzinfo=UTC)  # a Monday
 
 
-class KeeperRig:
-    """A keeper whose clock, disk and settings a test moves."""
+class DailyRig:
+    """Daily snapshots whose clock, disk and settings a test moves."""
 
     def __init__(self, directory: Path) -> None:
         self.data_dir = directory / "data"
@@ -49,9 +49,9 @@ class KeeperRig:
         self.restart()
 
     def restart(self) -> None:
-        self.keeper = SnapshotKeeper(
+        self.daily = DailySnapshots(
             self.data_dir,
-            KeeperSources(
+            SnapshotSources(
                 config=lambda: self.config,
                 zone=lambda: "UTC",
                 settings=lambda: None,
@@ -82,7 +82,7 @@ class KeeperRig:
         """Look once on each of these days, counted from the first."""
         for number in days:
             self.now = FIRST + timedelta(days=number)
-            await self.keeper.look()
+            await self.daily.look()
 
     @property
     def missed(self) -> list[str]:
@@ -100,8 +100,8 @@ class KeeperRig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> KeeperRig:
-    return KeeperRig(tmp_path)
+def rig(tmp_path: Path) -> DailyRig:
+    return DailyRig(tmp_path)
 
 
 @pytest.mark.req("S2.21")
@@ -121,19 +121,19 @@ def rig(tmp_path: Path) -> KeeperRig:
     ],
 )
 async def test_a_day_is_taken_once_and_days_that_nobody_can_make_up_for_are_told_once(
-    rig: KeeperRig,
+    rig: DailyRig,
     away: timedelta,
     missed: str,
     taken: tuple[str, bool] | None,
     *,
     restarted: bool,
 ):
-    await rig.keeper.look()
+    await rig.daily.look()
     rig.now += away
     for _ in range(2):
         if restarted:
             rig.restart()
-        await rig.keeper.look()
+        await rig.daily.look()
 
     first = ("SnapshotTaken", "2026-03-02", False)
     assert [row for row in rig.told if row[0] == "SnapshotTaken"] == [
@@ -145,62 +145,62 @@ async def test_a_day_is_taken_once_and_days_that_nobody_can_make_up_for_are_told
 
 
 @pytest.mark.req("S2.21")
-async def test_no_snapshot_is_taken_where_none_is_wanted(rig: KeeperRig):
+async def test_no_snapshot_is_taken_where_none_is_wanted(rig: DailyRig):
     rig.config = HistoryConfig()
 
-    await rig.keeper.look()
+    await rig.daily.look()
 
     assert rig.events == []
     assert list(rig.data_dir.iterdir()) == []
 
 
 async def test_days_that_are_missing_are_told_once_though_no_start_can_make_up_for_them(
-    rig: KeeperRig,
+    rig: DailyRig,
 ):
-    await rig.keeper.look()
+    await rig.daily.look()
     (rig.project / "notes").write_text("second")
     rig.now += timedelta(days=2)
     rig.room = 0.0
     for _ in range(3):
         rig.restart()
-        await rig.keeper.look()
+        await rig.daily.look()
 
     assert rig.missed == ["2026-03-03", "2026-03-04"]  # nothing ran; the disk is full
     assert rig.known.missing is not None
     assert (rig.known.missing.since, rig.known.missing.day) == ("2026-03-03", "2026-03-04")
 
 
-async def test_days_on_which_no_snapshot_was_wanted_are_not_missing(rig: KeeperRig):
-    await rig.keeper.look()
+async def test_days_on_which_no_snapshot_was_wanted_are_not_missing(rig: DailyRig):
+    await rig.daily.look()
     wanted, rig.config = rig.config, HistoryConfig()
     rig.now += timedelta(days=1)
-    await rig.keeper.look()
+    await rig.daily.look()
     rig.now += timedelta(days=3)
     rig.config = wanted
-    await rig.keeper.look()
+    await rig.daily.look()
 
     assert rig.missed == []
     assert rig.told[-1][1] == "2026-03-06"
     rig.now += timedelta(days=2)
-    await rig.keeper.look()
+    await rig.daily.look()
     assert rig.missed == ["2026-03-07"]
 
 
-async def test_the_first_snapshot_of_all_misses_nothing(rig: KeeperRig):
+async def test_the_first_snapshot_of_all_misses_nothing(rig: DailyRig):
     rig.now += timedelta(hours=8)
-    await rig.keeper.look()
+    await rig.daily.look()
 
     assert rig.told == [("SnapshotTaken", "2026-03-02", True)]
 
 
 @pytest.mark.req("S2.21")
 async def test_a_snapshot_that_fails_is_missing_until_it_is_made_up_for(
-    rig: KeeperRig, caplog: pytest.LogCaptureFixture
+    rig: DailyRig, caplog: pytest.LogCaptureFixture
 ):
     rig.room = 0.0
-    await rig.keeper.look()
+    await rig.daily.look()
     rig.now += AGAIN
-    await rig.keeper.look()
+    await rig.daily.look()
     assert rig.told == [("SnapshotMissed", "2026-03-02", False)]
     (missed,) = rig.events
     assert isinstance(missed, SnapshotMissed)
@@ -208,16 +208,16 @@ async def test_a_snapshot_that_fails_is_missing_until_it_is_made_up_for(
     assert "tried again" in caplog.text
 
     rig.room = 2.0**40
-    await rig.keeper.look()
+    await rig.daily.look()
     assert len(rig.told) == 1  # a failure is given a while
     rig.now += AGAIN
-    await rig.keeper.look()
+    await rig.daily.look()
 
     assert rig.told[1:] == [("SnapshotTaken", "2026-03-02", True)]
 
 
 @pytest.mark.req("S2.23")
-async def test_old_snapshots_are_archived_and_let_go(rig: KeeperRig):
+async def test_old_snapshots_are_archived_and_let_go(rig: DailyRig):
     await rig.look_on((0, 6, 8, SNAPSHOT_DAYS))
 
     assert rig.snapshots.days() == [date(2026, 3, 8), date(2026, 3, 10), date(2026, 4, 1)]
@@ -226,7 +226,7 @@ async def test_old_snapshots_are_archived_and_let_go(rig: KeeperRig):
     ]
 
 
-async def test_no_archive_is_written_to_a_disk_that_is_nearly_full(rig: KeeperRig):
+async def test_no_archive_is_written_to_a_disk_that_is_nearly_full(rig: DailyRig):
     rig.archive_room = 1000.0
     await rig.look_on((0, 8))
 
@@ -234,12 +234,12 @@ async def test_no_archive_is_written_to_a_disk_that_is_nearly_full(rig: KeeperRi
     assert rig.known.unarchived == "2026-W10"
     rig.archive_room = 2.0**40
     rig.now += AGAIN
-    await rig.keeper.look()
+    await rig.daily.look()
     assert rig.known.unarchived == ""
 
 
 async def test_without_the_package_for_archives_the_keeper_goes_on_and_says_what_to_install(
-    rig: KeeperRig, monkeypatch: pytest.MonkeyPatch
+    rig: DailyRig, monkeypatch: pytest.MonkeyPatch
 ):
     with monkeypatch.context() as hidden:
         hidden.setitem(sys.modules, "zstandard", None)
@@ -249,12 +249,12 @@ async def test_without_the_package_for_archives_the_keeper_goes_on_and_says_what
     assert failed.error == "zstandard is not installed: type `pip install 'safetyd[daemon]'`"
     assert list((rig.data_dir / "archives").iterdir()) == []
     rig.now += AGAIN
-    await rig.keeper.look()
+    await rig.daily.look()
     assert rig.known.unarchived == ""
 
 
 async def test_a_disk_for_archives_that_is_not_there_costs_no_snapshot_and_is_told_each_week(
-    rig: KeeperRig, caplog: pytest.LogCaptureFixture
+    rig: DailyRig, caplog: pytest.LogCaptureFixture
 ):
     rig.config = HistoryConfig(snapshot_at="03:30", archive_dir=str(rig.data_dir / "disk"))
     await rig.look_on((*range(15), 60))
@@ -268,21 +268,21 @@ async def test_a_disk_for_archives_that_is_not_there_costs_no_snapshot_and_is_to
 
 
 @pytest.mark.req("S2.23")
-async def test_a_week_that_is_not_archived_is_told_once_and_tried_again(rig: KeeperRig):
+async def test_a_week_that_is_not_archived_is_told_once_and_tried_again(rig: DailyRig):
     disk = rig.data_dir / "disk"
     rig.config = HistoryConfig(snapshot_at="03:30", archive_dir=str(disk))
     await rig.look_on((0, 7))
     rig.restart()
-    await rig.keeper.look()
+    await rig.daily.look()
     failed = [event for event in rig.events if isinstance(event, ArchiveFailed)]
     assert [event.week for event in failed] == ["2026-W10"]
     assert str(disk) in failed[0].error
 
     disk.mkdir()
-    await rig.keeper.look()
+    await rig.daily.look()
     assert list(disk.iterdir()) == []  # a failure is given a while
     rig.now += AGAIN
-    await rig.keeper.look()
+    await rig.daily.look()
 
     made = rig.events[-1]
     assert isinstance(made, WeekArchived)
@@ -290,46 +290,44 @@ async def test_a_week_that_is_not_archived_is_told_once_and_tried_again(rig: Kee
     assert rig.known.unarchived == ""
 
 
-async def test_a_failure_does_not_hold_back_the_snapshot_of_the_next_day(rig: KeeperRig):
+async def test_a_failure_does_not_hold_back_the_snapshot_of_the_next_day(rig: DailyRig):
     rig.now += timedelta(hours=23, minutes=55)
     rig.room = 0.0
-    await rig.keeper.look()
+    await rig.daily.look()
     rig.room = 2.0**40
     rig.now += timedelta(minutes=5)
-    await rig.keeper.look()
+    await rig.daily.look()
 
     assert rig.told[-1] == ("SnapshotTaken", "2026-03-03", False)
 
 
-async def test_what_cannot_be_deleted_is_logged(rig: KeeperRig, caplog: pytest.LogCaptureFixture):
-    await rig.keeper.look()
+async def test_what_cannot_be_deleted_is_logged(rig: DailyRig, caplog: pytest.LogCaptureFixture):
+    await rig.daily.look()
     (rig.data_dir / "archives").write_text("not a folder")
     rig.now += timedelta(days=1)
 
     with caplog.at_level(logging.ERROR):
-        await rig.keeper.look()
+        await rig.daily.look()
 
     assert len(rig.told) == 2
     assert "what was kept long enough is not deleted" in caplog.text
 
 
-async def test_what_is_odd_in_a_snapshot_is_logged(
-    rig: KeeperRig, caplog: pytest.LogCaptureFixture
-):
+async def test_what_is_odd_in_a_snapshot_is_logged(rig: DailyRig, caplog: pytest.LogCaptureFixture):
     rig.project = rig.project / "not there"
 
     with caplog.at_level(logging.INFO):
-        await rig.keeper.look()
+        await rig.daily.look()
 
     assert "projects/web/state: No such file or directory" in caplog.text
 
 
-async def test_a_daemon_that_ends_does_not_wait_for_its_snapshot(rig: KeeperRig):
+async def test_a_daemon_that_ends_does_not_wait_for_its_snapshot(rig: DailyRig):
     (rig.project / "second").write_text("x")
     rig.go.clear()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(rig.keeper.run)
+        tasks.start_soon(rig.daily.run)
         await anyio.to_thread.run_sync(rig.working.wait)
         tasks.cancel_scope.cancel()
     rig.go.set()
@@ -339,12 +337,12 @@ async def test_a_daemon_that_ends_does_not_wait_for_its_snapshot(rig: KeeperRig)
     assert rig.events == []
 
 
-async def test_a_snapshot_that_vanished_is_told_once_and_taken_again(rig: KeeperRig) -> None:
-    await rig.keeper.look()
+async def test_a_snapshot_that_vanished_is_told_once_and_taken_again(rig: DailyRig) -> None:
+    await rig.daily.look()
     rig.snapshots.directory.rename(rig.data_dir / "elsewhere")
 
-    await rig.keeper.look()
-    await rig.keeper.look()
+    await rig.daily.look()
+    await rig.daily.look()
 
     day = FIRST.date().isoformat()
     kinds = ["SnapshotTaken", "SnapshotMissed", "SnapshotTaken"]
@@ -355,19 +353,19 @@ async def test_a_snapshot_that_vanished_is_told_once_and_taken_again(rig: Keeper
 
 
 async def test_a_snapshot_that_vanished_while_nobody_looked_is_missing_until_the_next(
-    rig: KeeperRig,
+    rig: DailyRig,
 ) -> None:
-    await rig.keeper.look()
+    await rig.daily.look()
     rig.snapshots.directory.rename(rig.data_dir / "elsewhere")
     rig.now += timedelta(days=1)
     rig.room = 0.0
     rig.restart()
 
-    await rig.keeper.look()
+    await rig.daily.look()
 
     assert rig.missed[0] == FIRST.date().isoformat()
     assert rig.known.missing is not None
     rig.room = 2.0**40
     rig.now += AGAIN
-    await rig.keeper.look()
+    await rig.daily.look()
     assert rig.known.missing is None

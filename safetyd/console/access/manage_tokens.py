@@ -3,21 +3,29 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import anyio
 import click
 
 from safetyd.bus.agent_tokens import AgentTokens
-from safetyd.bus.keyring import KeyExists, KeyMissing, KeyUnusable
-from safetyd.console.access.key_rotation import Terms
-from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.access.key_changes import Terms, key_errors, reloaded
+from safetyd.console.failure import Failure
 from safetyd.console.locations import Location, endpoint, make_private
-from safetyd.console.operator_connection import connected
 from safetyd.console.render.layout import when
-from safetyd.console.subcommands.hold_agents import RELOAD_S
 from safetyd.console.terminal_text import document
-from safetyd.operators.contract.hold_contract import ReloadCommand
 
 _ADDRESS: Final = "<the web address that `safetyd run` prints>"
+_EXAMPLE: Final = """\
+The token of {name}, shown only now:
+
+  {token}
+
+An agent that already runs as {name} without a key or token is cut off.
+
+In the agent's shell:
+
+  export SAFETYD_TOKEN=...   # the token
+  printf 'Authorization: Bearer %s\\n' "$SAFETYD_TOKEN" | \\
+    curl -s -H @- {web}/api/v1/propose/{name} \\
+    -d '{{"type": "read_file", "paths": ["README.md"]}}'"""
 
 
 def add_token(location: Location, name: str) -> None:
@@ -25,15 +33,9 @@ def add_token(location: Location, name: str) -> None:
     make_private(location.data_dir)
     tokens = AgentTokens(location.keys)
     token, lines = _changed(location, tokens, name, lambda: tokens.add(name))
-    for line in (*lines, f"The token of {name}, shown only now:", "", f"  {token}"):
-        click.echo(line)
     found = endpoint(location.data_dir)
-    click.echo(f"\nAn agent that already runs as {name} without a key or token is cut off.")
-    click.echo("\nIn the agent's shell:\n")
-    click.echo("  export SAFETYD_TOKEN=...   # the token")
-    click.echo("  printf 'Authorization: Bearer %s\\n' \"$SAFETYD_TOKEN\" | \\")
-    click.echo(f"    curl -s -H @- {found.web if found else _ADDRESS}/api/v1/propose/{name} \\")
-    click.echo('    -d \'{"type": "read_file", "paths": ["README.md"]}\'')
+    web = found.web if found else _ADDRESS
+    click.echo("\n".join((*lines, _EXAMPLE.format(name=name, token=token, web=web))))
 
 
 def rotate_token(location: Location, terms: Terms, *, as_json: bool) -> None:
@@ -46,39 +48,22 @@ def rotate_token(location: Location, terms: Terms, *, as_json: bool) -> None:
     if as_json:
         click.echo(document({"ok": True, "name": name, "token": token, "old_until": until}))
         return
-    old = f"until {when(until.isoformat())}" if until else "no longer"
-    for line in (*lines, f"The old token is accepted {old}."):
-        click.echo(line)
-    click.echo(f"The new token of {name}, shown only now:\n\n  {token}")
+    old = f"until {when(until)}" if until else "no longer"
+    shown = f"The new token of {name}, shown only now:\n\n  {token}"
+    click.echo("\n".join((*lines, f"The old token is accepted {old}.", shown)))
 
 
 def _changed(
     location: Location, tokens: AgentTokens, name: str, change: Callable[[], str]
 ) -> tuple[str, Sequence[str]]:
     """Return the new token and what the daemon says; without its consent nothing changes."""
-    try:
+    with key_errors(f"cannot write a token to {location.keys}"):
         before = tokens.read(name)
         token = change()
-    except ValueError as exc:
-        raise click.UsageError(str(exc)) from exc
-    except KeyExists as exc:
-        raise Failure(str(exc), "exists") from exc
-    except KeyMissing as exc:
-        raise Failure(str(exc), "not_found") from exc
-    except KeyUnusable as exc:
-        raise Failure(f"{exc}; delete it first", "no_key") from exc
-    except OSError as exc:
-        raise Failure(f"cannot write a token to {location.keys}: {exc.strerror}") from exc
     try:
-        anyio.run(_reload, location)
-    except NotReachable:
-        return token, ("No daemon answers; the token is accepted from its next start.",)
+        status = reloaded(location)
     except Failure as exc:
         tokens.restore(name, before)
         raise Failure(f"no token for {name}: the daemon refuses: {exc.message}", exc.code) from exc
-    return token, ()
-
-
-async def _reload(location: Location) -> None:
-    async with connected(location) as operator:
-        await operator.ask(ReloadCommand(), patience_s=RELOAD_S)
+    later = ("No daemon answers; the token is accepted from its next start.",)
+    return token, () if status else later

@@ -1,5 +1,7 @@
-"""A new key for a name that has one, with a daemon that takes it on, or without any."""
+"""Changes of keys that a running daemon takes on, or that are undone; without one they wait."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -7,7 +9,7 @@ import anyio
 import click
 import msgspec
 
-from safetyd.bus.keyring import Keyring, Role, Rotation
+from safetyd.bus.keyring import KeyExists, KeyMissing, Keyring, KeyUnusable, Role, Rotation
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
@@ -26,6 +28,45 @@ LET_IN_S: Final = 5.0
 AGAIN_S: Final = 0.05
 
 
+def _checked(_: click.Context, __: click.Parameter, name: str) -> str:
+    if not is_token(name):
+        raise click.UsageError(f"{name!r} is not a name: use 1 to 64 of A-Z a-z 0-9 _ -")
+    return name
+
+
+name_argument = click.argument("name", callback=_checked)
+
+
+@contextmanager
+def key_errors(unwritten: str) -> Iterator[None]:
+    """Say what keeps a key from being made, read or deleted; `unwritten` is for a bad file."""
+    try:
+        yield
+    except KeyExists as exc:
+        raise Failure(str(exc), "exists") from exc
+    except KeyMissing as exc:
+        raise Failure(str(exc), "not_found") from exc
+    except KeyUnusable as exc:
+        raise Failure(f"{exc}; delete it or put it right first", "no_key") from exc
+    except OSError as exc:
+        raise Failure(f"{unwritten}: {exc.strerror}") from exc
+
+
+def reloaded(location: Location) -> StatusAnswer | None:
+    """Make a running daemon read the keys again; return how it is, None if there is none."""
+
+    async def reload() -> StatusAnswer:
+        async with connected(location) as operator:
+            status = await operator.ask(StatusQuestion())
+            reply = await operator.ask(ReloadCommand(), patience_s=RELOAD_S)
+            return msgspec.structs.replace(status, next_start=reply.next_start)
+
+    try:
+        return anyio.run(reload)
+    except NotReachable:
+        return None
+
+
 class Terms(NamedTuple):
     """Whose key is rotated, and how long the old one is trusted."""
 
@@ -37,8 +78,6 @@ class Terms(NamedTuple):
 
 
 def rotation_terms(role: Role, name: str, overlap: str | None, *, at_once: bool) -> Terms:
-    if not is_token(name):
-        raise click.UsageError(f"{name!r} is not a name: use 1 to 64 of A-Z a-z 0-9 _ -")
     if at_once and overlap is not None:
         raise click.UsageError("--now leaves no time for --overlap: give one of them")
     now = Clock().now().at

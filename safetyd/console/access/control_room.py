@@ -1,6 +1,7 @@
 """`safetyd open` and `safetyd sessions`: the control room, and who is signed in to it."""
 
 import os
+import re
 import webbrowser
 from collections.abc import Sequence
 from html import escape
@@ -10,13 +11,12 @@ from typing import Final
 import anyio
 import click
 
-from safetyd.console.access.browser_names import browser_name
 from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask, connected
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import Columns, table
-from safetyd.console.terminal_text import document, echo
+from safetyd.console.terminal_text import document, echo, plain
 from safetyd.host import write_whole
 from safetyd.operators.contract.session_contract import (
     SessionEndCommand,
@@ -25,6 +25,27 @@ from safetyd.operators.contract.session_contract import (
     SessionsQuestion,
     SignInQuestion,
 )
+
+MAX_CHARS: Final = 40  # of what nobody knows
+
+# Many say that they are others as well, so the first that is found is it.
+_BROWSERS: Final = {
+    "Edge": r"Edg(?:e|A|iOS)?/(\d+)",
+    "Opera": r"OPR/(\d+)",
+    "Samsung Internet": r"SamsungBrowser/(\d+)",
+    "Firefox": r"(?:Firefox|FxiOS)/(\d+)",
+    "Chrome": r"(?:HeadlessChrome|Chrome|Chromium|CriOS)/(\d+)",
+    "Safari": r"Version/(\d+)[\d.]* .*Safari/",
+}
+_SYSTEMS: Final = {
+    "Android": "Android",
+    "iPhone": "iPhone",
+    "iPad": "iPad",
+    "Windows": "Windows",
+    "macOS": "Macintosh",
+    "ChromeOS": "CrOS",
+    "Linux": "Linux",
+}
 
 
 @command("open")
@@ -87,6 +108,15 @@ def _listed(answer: SessionsAnswer) -> str:
     if not answer.sessions:
         return "No browser is signed in. `safetyd open` signs one in."
     return table(answer.sessions, _SESSIONS)
+
+
+def browser_name(said: str) -> str:
+    """Return browser and system, such as Chrome 156 on Linux; of others the begin of its words."""
+    for name, pattern in _BROWSERS.items():
+        if found := re.search(pattern, said):
+            system = next((known for known, word in _SYSTEMS.items() if word in said), "")
+            return f"{name} {found[1]}{f' on {system}' if system else ''}"
+    return plain(said, MAX_CHARS)
 
 
 _SESSIONS: Final[Columns[SessionRow]] = {

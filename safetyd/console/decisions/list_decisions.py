@@ -1,6 +1,7 @@
 """`safetyd decisions`: what was decided, about whom, by which rule; also as it happens."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 import anyio
@@ -8,10 +9,10 @@ import click
 from msgspec.structs import replace
 
 from safetyd.clock import Clock
-from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.failure import NotReachable
 from safetyd.console.help_page import command
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import OperatorConnection, connected
+from safetyd.console.operator_connection import connected
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.decision_table import VERDICTS, decision_line, decisions
 from safetyd.console.subcommands.read_records import readable
@@ -29,8 +30,10 @@ from safetyd.operators.views import decision_view
 SEARCH_S: Final = 30.0
 PAGE: Final = 1000  # the most that one question may ask for
 LOOK_S: Final = 0.5
-AGAIN_S: Final = 1.0  # after a question that was one too many
 MAX_NEW: Final = 500  # rows of one look; nobody could read more
+
+Answered = Callable[[DecisionsQuestion], Awaitable[DecisionsAnswer]]
+Newest = tuple[list[Row], bool, int]
 
 
 @command("decisions", sends=DecisionsQuestion)
@@ -76,7 +79,7 @@ def decided(  # noqa: PLR0913 - each narrows down what is shown
         if follow:
             anyio.run(_follow, location, asked, limit, as_json)
             return
-        rows, more = _listed(location, asked, limit)
+        rows, more, _ = anyio.run(_listed, location, asked, limit)
     except KeyboardInterrupt:
         click.echo(err=True)
         return
@@ -86,58 +89,31 @@ def decided(  # noqa: PLR0913 - each narrows down what is shown
         click.echo(decisions(rows, more=more))
 
 
-def _listed(location: Location, asked: DecisionsQuestion, limit: int) -> tuple[list[Row], bool]:
-    async def ask() -> tuple[list[Row], bool]:
-        async with connected(location) as operator:
-            rows, more, _ = await _newest(operator, asked, limit)
-            return rows, more
-
+async def _listed(location: Location, asked: DecisionsQuestion, limit: int) -> Newest:
     try:
-        return anyio.run(ask)
+        async with connected(location) as operator:
+            return await _newest(partial(operator.ask, patience_s=SEARCH_S), asked, limit)
     except NotReachable as exc:
-        return _from_files(location, asked, limit, exc)
+        where = readable(location, exc)
 
-
-def _from_files(
-    location: Location, asked: DecisionsQuestion, limit: int, missing: NotReachable
-) -> tuple[list[Row], bool]:
-    where = readable(location, missing)
-    question = replace(asked, limit=min(limit, PAGE))
-    rows: list[Row] = []
-    more = True
-    while more and len(rows) < limit:
+    async def read(question: DecisionsQuestion) -> DecisionsAnswer:
         lines = NewestFirst(where, question.before, WITHOUT_BOUNDS, Rests(0.0))
-        answer = decision_view.decisions(lines, question)
-        rows += answer.rows
-        question = replace(question, before=answer.before)
-        more = answer.more
-    return rows[:limit], more or len(rows) > limit
+        return decision_view.decisions(lines, question)
+
+    return await _newest(read, asked, limit)
 
 
-async def _newest(
-    operator: OperatorConnection, asked: DecisionsQuestion, limit: int
-) -> tuple[list[Row], bool, int]:
+async def _newest(answered: Answered, asked: DecisionsQuestion, limit: int) -> Newest:
     """Return the newest rows, whether there are more, and the number of the last event."""
     rows: list[Row] = []
     more, newest = True, 0
     while more and len(rows) < limit:
         asked = replace(asked, limit=min(limit - len(rows), PAGE))
-        answer = await _patiently(operator, asked)
+        answer = await answered(asked)
         rows += answer.rows
         asked = replace(asked, before=answer.before)
         more, newest = answer.more, newest or answer.newest
     return rows, more, newest
-
-
-async def _patiently(operator: OperatorConnection, asked: DecisionsQuestion) -> DecisionsAnswer:
-    """Ask until it is this person's turn."""
-    while True:
-        try:
-            return await operator.ask(asked, patience_s=SEARCH_S)
-        except Failure as exc:
-            if exc.code != "rate_limit":
-                raise
-        await anyio.sleep(AGAIN_S)
 
 
 async def _follow(
@@ -147,13 +123,14 @@ async def _follow(
     as_json: bool,  # noqa: FBT001 - called by anyio.run
 ) -> None:
     async with connected(location) as operator:
-        rows, _, newest = await _newest(operator, asked, limit)
+        ask = partial(operator.ask, patience_s=SEARCH_S)
+        rows, _, newest = await _newest(ask, asked, limit)
         _print(rows, as_json=as_json)
         click.echo(f"Following {operator.address}; Ctrl-C ends.", err=True)
         while True:
             await anyio.sleep(LOOK_S)
             later = replace(asked, after=newest)
-            rows, more, last = await _newest(operator, later, MAX_NEW)
+            rows, more, last = await _newest(ask, later, MAX_NEW)
             if more:
                 click.echo(
                     "There were more than are shown; --agent or --verdict shows less.", err=True

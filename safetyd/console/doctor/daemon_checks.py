@@ -71,10 +71,15 @@ def _stops(view: Standstill) -> Iterator[Finding]:
         yield wrong("stop", f"not acknowledged by {silent}: look after them by hand")
 
 
-def histories(answer: CommitsAnswer) -> Iterator[Finding]:
-    """Yield what the daemon itself says of the file history of projects."""
+def histories(answer: CommitsAnswer, status: StatusAnswer) -> Iterator[Finding]:
+    """Yield what the daemon says of the file history of projects, but for a git that is missing.
+
+    That is one of its parts, and was told of.
+    """
+    missing = [extra.why for extra in status.unavailable]
     for problem in answer.problems:
-        yield wrong("history", problem)
+        if not any(why in problem for why in missing):
+            yield wrong("history", problem)
 
 
 def config_given(path: Path | None, data_dir: Path | None) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ from safetyd.console.doctor.file_checks import (
     wrong,
 )
 from safetyd.console.failure import BLOCKED, Failure
-from safetyd.console.file_history.change_diff import READ_S
+from safetyd.console.file_history.list_history import READ_S
 from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
@@ -77,7 +77,8 @@ def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
         yield from config_given(file, None)
         yield from channels(file, location.data_dir)
         # A service may see less of the disk than whoever types this.
-        yield from histories(ask(location, CommitsQuestion(limit=1), patience_s=READ_S))
+        commits = ask(location, CommitsQuestion(limit=1), patience_s=READ_S)
+        yield from histories(commits, status)
 
 
 @command()

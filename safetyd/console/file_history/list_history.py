@@ -1,17 +1,24 @@
 """`safetyd history`: the commits of what agents changed, and what each of them changed."""
 
+from typing import Final
+
 import click
+from msgspec import UNSET, UnsetType
 
 from safetyd.clock import Clock
-from safetyd.console.file_history.change_diff import READ_S
+from safetyd.console.failure import Failure
 from safetyd.console.file_history.history_table import change, commits
 from safetyd.console.help_page import group
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import ask
+from safetyd.console.operator_connection import OperatorConnection, ask
 from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render.terminal_card import Change
 from safetyd.console.terminal_text import document
 from safetyd.console.time_input import since as read_since
+from safetyd.core.approvals.request import KeptChange
 from safetyd.operators.contract.history_contract import CommitQuestion, CommitsQuestion
+
+READ_S: Final = 30.0  # git may have much to read
 
 project_option = click.option("--project", metavar="P", default="", help="Only of this project.")
 
@@ -82,3 +89,15 @@ def diff(*, location: Location, commit: str, other: str, project: str, as_json: 
     asked = CommitQuestion(commit=commit, other=other, project=project)
     answer = ask(location, asked, patience_s=READ_S)
     click.echo(document(answer) if as_json else change(answer.diff))
+
+
+async def change_of(operator: OperatorConnection, kept: KeptChange | UnsetType) -> Change | None:
+    """Return the diff of a commit, or why it cannot be read; None if nothing was committed."""
+    if kept is UNSET:
+        return None
+    try:
+        wanted = CommitQuestion(project=kept.project, commit=kept.commit)
+        found = await operator.ask(wanted, patience_s=READ_S)
+    except Failure as exc:
+        return Change(kept, lack=exc.message)
+    return Change(kept, found.diff)

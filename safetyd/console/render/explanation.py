@@ -3,15 +3,15 @@
 Numbers of now, which may have been others then, follow the word `today`.
 """
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from safetyd.cards.risk_words import danger_by
-from safetyd.console.render.layout import indented, when
-from safetyd.console.terminal_text import document, plain
+from safetyd.console.line_folding import fitted
+from safetyd.console.render.layout import because, indented, names, when
+from safetyd.console.terminal_text import columns, document, plain
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import CommandPart
 from safetyd.core.text.time_words import duration
@@ -58,7 +58,6 @@ _STEPS: Final = {
 _BY: Final = {"told": "to", "not_told": "to"}
 _VIA: Final = {"committed_before": "in", "committed": "in", "not_committed": "in"}
 _HASH: Final = 16
-_COLUMNS: Final = 80
 _FIRST: Final = ("type", "text", "description", "rationale")
 
 
@@ -74,7 +73,7 @@ def account(view: ExplainAnswer) -> str:
     for withheld in view.withheld:
         why = _WITHHELD[withheld.why]
         lines += ["", f"{when(withheld.at)} withheld (event {withheld.seq}): {why}"]
-    return "\n".join(lines)
+    return fitted("\n".join(lines), columns())
 
 
 def _way(steps: Sequence[Step]) -> Iterator[str]:
@@ -89,7 +88,7 @@ def _way(steps: Sequence[Step]) -> Iterator[str]:
     yield f"From {when(steps[0].at)} on"
     for step in told:
         passed_s = (step.at - steps[0].at).total_seconds()
-        yield from _folded(f"  +{duration(max(passed_s, 0.0)):<7}{_step(step)}")
+        yield f"  +{duration(max(passed_s, 0.0)):<7}{_step(step)}"
 
 
 def _step(step: Step) -> str:
@@ -97,8 +96,7 @@ def _step(step: Step) -> str:
     way = _VIA.get(step.what, "via")
     via = f" {way} {plain(step.via)}" if step.via else ""
     ref = f" ({plain(step.ref)})" if step.ref else ""
-    text = f": {plain(step.text)}" if step.text else ""
-    return f"{_STEPS[step.what]}{by}{via}{ref}{text}"
+    return f"{_STEPS[step.what]}{by}{via}{ref}{because(step.text)}"
 
 
 def _like(like: LikeDecisions) -> Iterator[str]:
@@ -111,8 +109,7 @@ def _like(like: LikeDecisions) -> Iterator[str]:
 
 
 def _outcome(outcome: OutcomeExplained) -> str:
-    error = f": {plain(outcome.error, 2000)}" if outcome.error else ""
-    went = "it was done" if outcome.ok else f"it failed{error}"
+    went = "it was done" if outcome.ok else f"it failed{because(outcome.error, 2000)}"
     who = plain(outcome.agent)
     return f"{when(outcome.at)} {who} reported (event {outcome.seq}): {went}"
 
@@ -154,9 +151,9 @@ def _why(decided: DecisionExplained) -> Iterator[str]:
     if decided.decided_by is None:
         yield "  no guard restricted it"
         return
-    yield from _folded(f"  {plain(decided.decided_by)}: {plain(decided.reason, 2000)}")
+    yield f"  {plain(decided.decided_by)}: {plain(decided.reason, 2000)}"
     if decided.remedy:
-        yield from _folded(way_out(decided))
+        yield way_out(decided)
 
 
 def way_out(decided: DecisionExplained) -> str:
@@ -169,37 +166,24 @@ def _guard(guard: GuardExplained) -> Iterator[str]:
     name = plain(guard.guard)
     if not guard.restricted:
         stands = f"today: {plain(guard.now)}" if guard.now else "did not restrict it"
-        yield from _folded(f"    {name}: {stands}")
+        yield f"    {name}: {stands}"
         return
     said = _SAID[guard.decision or "allow"]
-    rules = ", ".join(map(plain, (guard.rule or "", *(guard.also or ()))))
-    yield from _folded(f"    {name}: {said} by {rules}")
-    yield from _folded(f"      {plain(guard.reason or '', 2000)}")
+    rules = names((guard.rule or "", *(guard.also or ())))
+    yield f"    {name}: {said} by {rules}"
+    yield f"      {plain(guard.reason or '', 2000)}"
     if guard.remedy:
-        yield from _folded(f"      allowed {plain(guard.remedy, 2000)}")
+        yield f"      allowed {plain(guard.remedy, 2000)}"
     yield from (line for part in guard.parts or () for line in _part(part))
 
 
 def _part(part: CommandPart) -> Iterator[str]:
     """Yield what a part of a command does, where it stands, and what it is inside of."""
-    yield from _folded(f"      `{plain(part.shown)}`: {plain(part.why)}")
+    yield f"      `{plain(part.shown)}`: {plain(part.why)}"
     way = " → ".join(map(plain, part.way))
     program = f", {plain(part.program)}" if part.program else ""
     where = f"bytes {part.start} to {part.end}{f', in {way}' if way else ''}"
-    yield from _folded(f"        {plain(part.effect)}{program}, {where}")
-
-
-def _folded(line: str) -> list[str]:
-    """Fold a line so that it fits; what follows is indented by two more."""
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return textwrap.wrap(
-        line.lstrip(),
-        _COLUMNS,
-        initial_indent=indent[2:],
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    yield f"        {plain(part.effect)}{program}, {where}"
 
 
 def _proposal(proposal: Proposal) -> Iterator[tuple[str, str]]:

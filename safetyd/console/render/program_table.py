@@ -1,21 +1,26 @@
-"""What is known of programs, in words."""
+"""The table of shell programs: all of them by what they do, or the row of one."""
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from safetyd.console.render.layout import indented
-from safetyd.console.terminal_text import plain
-from safetyd.core.shell.programs import Program, Row, Table, Use, Wraps
+from safetyd.console.subcommands.show_config import as_toml
+from safetyd.core.shell.programs import Program, Table
 from safetyd.core.shell.reading import Effect
 
 BY_VERB: Final = "by verb"
 WRAPS: Final = "runs another program"
 BY_FUNCTION: Final = "by its words"  # a function reads them
 GAP: Final = 2
+KEYS: Final = "# `safetyd docs shell` explains the keys."
+_OPEN: Final = (None, "", (), False, 0)  # what a row leaves open
+_SHIPPED: Final = frozenset({"program", "names", "package"})  # what no table of a file has
 
+_KEPT: Final = "\0"  # a space at which no line is broken
+_is_bare = re.compile(r"[\w-]+", re.ASCII).fullmatch
 _MEANS: Final = {
     Effect.READ: "only look",
     Effect.WORK: "work in the project",
@@ -25,20 +30,6 @@ _MEANS: Final = {
     Effect.IRREVERSIBLE: "cannot be taken back",
     Effect.PRIVILEGED: "need another user's rights",
     Effect.SECRETS: "show secrets",
-}
-_ARGUMENTS: Final = {
-    "read": "files that are read",
-    "write": "files that are written",
-    "delete": "files that are deleted",
-    "text": "text, no files",
-    "copy": "files that are copied, the last one is written",
-    "move": "files that are moved, the last one is written",
-}
-_OUTPUT: Final = {
-    "same": "what it was given",
-    "text": "its words",
-    "network": "what comes from the network",
-    "decoded": "something decoded, which nobody has seen",
 }
 
 
@@ -64,25 +55,32 @@ def all_programs(table: Table, columns: int) -> str:
 def facts(program: Program) -> dict[str, Any]:
     """Return a row without what it leaves open."""
     row: dict[str, Any] = msgspec.to_builtins(program.row)
-    kept = {key: value for key, value in row.items() if value not in (None, "", [], (), False, 0)}
-    return {"program": program.name, **kept}
+    return {"program": program.name, **{key: row[key] for key in row if row[key] not in _OPEN}}
 
 
 def one_program(program: Program, columns: int) -> str:
-    """Return what is known of a program: uses, options, what becomes of its words."""
-    lines = indented(_told(program))
-    label = max((len(name) for name, _ in _told(program)), default=0) + 2 * GAP
-    folded = (
-        textwrap.wrap(
-            line,
-            max(columns, 2 * label),
-            subsequent_indent=" " * label,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for line in lines
+    """Return a row as a table of the configuration, which would add or replace it."""
+    name = program.name if _is_bare(program.name) else as_toml(program.name)
+    row = {key: value for key, value in facts(program).items() if key not in _SHIPPED}
+    lines = [line for key, value in row.items() for line in _setting(key, _brief(value), columns)]
+    return "\n".join((KEYS, f"[shell.programs.{name}]", *lines))
+
+
+def _setting(key: str, value: object, columns: int) -> Iterator[str]:
+    """Yield a setting on lines that fit, broken only between the items of a list."""
+    items = value if isinstance(value, tuple) else (value,)
+    said = ", ".join(as_toml(item).replace(" ", _KEPT) for item in items)
+    line = f"{key}{_KEPT}={_KEPT}{f'[{said}]' if isinstance(value, tuple) else said}"
+    folded = textwrap.wrap(
+        line, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
-    return "\n".join((plain(program.name), *(line for each in folded for line in each)))
+    return (part.replace(_KEPT, " ") for part in folded)
+
+
+def _brief(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _brief(inner) for key, inner in value.items() if inner not in _OPEN}
+    return tuple(map(_brief, value)) if isinstance(value, tuple) else value
 
 
 def _heading(program: Program) -> str:
@@ -92,91 +90,6 @@ def _heading(program: Program) -> str:
     if row.reader:
         return BY_FUNCTION
     return BY_VERB if program.uses or row.effect is None else str(row.effect)
-
-
-def _told(program: Program) -> Iterator[tuple[str, str]]:
-    row = program.row
-    if row.effect is not None:
-        yield "effect", _said(row.effect, row.why, blocks=row.blocks)
-    for effect in Effect:
-        yield from _uses(effect, [use for use in program.uses if use.effect is effect])
-    if program.uses and row.effect is None:
-        yield "otherwise", _said(row.otherwise or Effect.UNKNOWN, row.why, blocks=row.blocks)
-    if row.bare is not None:
-        yield "bare", f"{row.bare}, without any words"
-    if row.wraps is not None:
-        yield "wraps", _wraps(row.wraps)
-    yield from _options(row)
-    yield from _about_words(row)
-
-
-def _about_words(row: Row) -> Iterator[tuple[str, str]]:
-    if row.reader:
-        yield "reader", "its words are read by a function of their own"
-    elif row.wraps is None:
-        yield "words", _words(row)
-    if row.output:
-        yield "prints", _OUTPUT[row.output]
-    if row.type:
-        yield "type", f"rules for {plain(row.type)} hold for it"
-    if row.remedy:
-        yield "allowed", plain(row.remedy)
-
-
-def _uses(effect: Effect, uses: Sequence[Use]) -> Iterator[tuple[str, str]]:
-    if uses:
-        yield str(effect), ", ".join(sorted(map(_use, uses)))
-
-
-def _use(use: Use) -> str:
-    verb = use.verb
-    said = plain(verb.words) or "any use"
-    if verb.with_:
-        said += f" with {' or '.join(map(plain, verb.with_))}"
-    if verb.without:
-        said += f" without {' or '.join(map(plain, verb.without))}"
-    notes = [*(["blocked"] if verb.blocks else ()), *([plain(verb.why)] if verb.why else ())]
-    return f"{said} ({': '.join(notes)})" if notes else said
-
-
-def _said(effect: Effect, why: str, *, blocks: bool) -> str:
-    return f"{effect}{', blocked' * blocks}{f': {plain(why)}' if why else ''}"
-
-
-def _options(row: Row) -> Iterator[tuple[str, str]]:
-    told = (
-        ("writes", row.writes, "the file that follows is written"),
-        ("reads", row.reads, "the file that follows is read"),
-        ("runs", row.runs, "what follows is run as a command"),
-        ("texts", row.texts, "what follows is text or a pattern"),
-        ("values", row.options_with_value, "what follows is a value of theirs"),
-        ("run", row.run, "what follows -- is a command, elsewhere"),
-    )
-    for name, options, means in told:
-        if options:
-            yield name, f"{', '.join(map(plain, options))}: {means}"
-
-
-def _words(row: Row) -> str:
-    first = f"{row.patterns} that are no files, then " if row.patterns else ""
-    return f"{first}{_ARGUMENTS[row.arguments]}"
-
-
-def _wraps(wraps: Wraps) -> str:
-    said = ["runs the command that its words name"]
-    if wraps.skip:
-        said.append(f"after {wraps.skip} of its own")
-    if wraps.after:
-        said.append(f"after {plain(wraps.after)}")
-    if wraps.assigns:
-        said.append("after NAME=value")
-    if wraps.text:
-        said.append("joined and read by a shell")
-    if wraps.elsewhere:
-        said.append("elsewhere, so that paths are not ours")
-    if wraps.input:
-        said.append("with words from its standard input")
-    return ", ".join(said)
 
 
 def _columns(names: Sequence[str], columns: int) -> list[str]:

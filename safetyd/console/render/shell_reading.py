@@ -1,10 +1,10 @@
 """How a command was read, as a tree; and how many of many were judged right."""
 
-import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from safetyd.console.render.layout import aligned, indented
+from safetyd.console.line_folding import fitted
+from safetyd.console.render.layout import aligned, because, indented, names, some
 from safetyd.console.shell.command_trial import CommandRead, PartRead
 from safetyd.console.shell.corpus import Measured, Share
 from safetyd.console.terminal_text import plain
@@ -17,14 +17,13 @@ _STEP: Final = "  "
 _PART_CHARS: Final = 200
 _WIDTH: Final = max(map(len, SAID.values())) + 2
 MIN_COLUMNS: Final = 40
-MAX_PATHS: Final = 10
 
 
 def reading(read: CommandRead, columns: int) -> str:
     """Return every part below what it is inside of, then the verdict."""
-    columns = max(columns, MIN_COLUMNS)
-    lines = list(_tree(read, columns))
-    return "\n".join((*lines, *([""] if lines else ()), *_verdict(read, columns)))
+    lines = list(_tree(read))
+    said = "\n".join((*lines, *([""] if lines else ()), *_verdict(read)))
+    return fitted(said, max(columns, MIN_COLUMNS))
 
 
 def measured(found: Measured, *, verbose: bool) -> str:
@@ -50,12 +49,12 @@ def _share(name: str, share: Share) -> tuple[str, ...]:
     return name, str(share.count), str(share.of), f"{share.percent:.1f} %"
 
 
-def _tree(read: CommandRead, columns: int) -> Iterator[str]:
+def _tree(read: CommandRead) -> Iterator[str]:
     above: tuple[str, ...] = ()
     for part in read.parts:
         yield from _opened(above, part.way)
         above = part.way
-        yield from _part(part, columns)
+        yield from _part(part)
 
 
 def _opened(above: tuple[str, ...], way: tuple[str, ...]) -> Iterator[str]:
@@ -65,44 +64,25 @@ def _opened(above: tuple[str, ...], way: tuple[str, ...]) -> Iterator[str]:
         yield f"{_STEP * depth}{plain(way[depth])}"
 
 
-def _part(part: PartRead, columns: int) -> Iterator[str]:
+def _part(part: PartRead) -> Iterator[str]:
     indent = _STEP * len(part.way)
     beside = indent + " " * _WIDTH
-    said = plain(part.shown, _PART_CHARS)
-    yield from _folded(f"{indent}{SAID[part.verdict]:<{_WIDTH}}", said, beside, columns)
+    yield f"{indent}{SAID[part.verdict]:<{_WIDTH}}{plain(part.shown, _PART_CHARS)}"
     first, *others = map(plain, part.why)
-    for why in (f"{part.effect}: {first}", *others):
-        yield from _folded(beside, why, f"{beside}  ", columns)
+    yield f"{beside}{part.effect}: {first}"
+    yield from (f"{beside}{why}" for why in others)
     for access, does in _DOES.items():
-        paths = [plain(touch.path) for touch in part.touches if touch.access == access]
-        if paths:
-            more = f" and {len(paths) - MAX_PATHS} more" if len(paths) > MAX_PATHS else ""
-            named = f"{does} {', '.join(paths[:MAX_PATHS])}{more}"
-            yield from _folded(beside, named, f"{beside}  ", columns)
+        if paths := [touch.path for touch in part.touches if touch.access == access]:
+            yield f"{beside}{does} {some(paths)}"
 
 
-def _verdict(read: CommandRead, columns: int) -> Iterator[str]:
-    reason = f": {plain(read.reason, 2000)}" if read.rules else ""
-    yield from _folded("", f"{_HEADS[read.decision]}{reason}", _STEP, columns)
+def _verdict(read: CommandRead) -> Iterator[str]:
+    reason = read.reason if read.rules else ""
+    yield f"{_HEADS[read.decision]}{because(reason, 2000)}"
     if not read.read:
         yield f"{_STEP}gate.shell is patterns, so the command was searched and not read"
     if read.rules:
         label = "rule" if len(read.rules) == 1 else "rules"
-        yield from _fact(label, ", ".join(map(plain, read.rules)), columns)
+        yield f"{_STEP}{label:<7}  {names(read.rules)}"
     if read.remedy:
-        yield from _fact("allowed", plain(read.remedy, 4000), columns)
-
-
-def _fact(name: str, value: str, columns: int) -> Iterator[str]:
-    yield from _folded(f"{_STEP}{name:<7}  ", value, " " * 11, columns)
-
-
-def _folded(begins: str, said: str, goes_on: str, columns: int) -> list[str]:
-    return textwrap.wrap(
-        said,
-        columns,
-        initial_indent=begins,
-        subsequent_indent=goes_on,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        yield f"{_STEP}allowed  {plain(read.remedy, 4000)}"

@@ -1,6 +1,7 @@
 """`safetyd report`: a day's report, from the daemon or from the audit files."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +13,9 @@ from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.reports.report_text import report_text
+from safetyd.console.render.layout import aligned, indented
 from safetyd.console.subcommands.read_records import readable
-from safetyd.console.terminal_text import document
+from safetyd.console.terminal_text import document, plain
 from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.extras.reports.day_reading import DayReading, policy_now
 from safetyd.extras.reports.report_maker import days_of, report_of
@@ -103,3 +104,30 @@ class ReadingProgress:
     def end(self) -> None:
         if self._shown:
             click.echo("\r\033[K", err=True, nl=False)
+
+
+def report_text(report: DailyReport) -> str:
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: DailyReport) -> Iterator[str]:
+    yield f"{report.colour}  {plain(report.period)}"
+    for found in report.found:
+        yield f"  {found.colour} {plain(found.says)}"
+        yield f"      {found.todo}"
+    if report.health:
+        yield f"  {report.health}"
+    for section in report.sections:
+        yield ""
+        yield section.title
+        yield from indented((name, plain(value)) for name, value in section.lines)
+    if report.questions:
+        yield from ("", "Questions that repeated")
+    for question in report.questions:
+        yield f"  {plain(question.what)}"
+        yield f"    {question.outcome}"
+        yield from (f"      {plain(line)}" for line in question.spared.splitlines())
+    for heading, rows in report.tables:
+        yield from ("", heading)
+        cells = [[plain(cell, 60) for cell in row] for row in rows]
+        yield from (f"  {line}" for line in aligned(cells).splitlines())

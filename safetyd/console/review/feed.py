@@ -10,7 +10,7 @@ import msgspec
 from safetyd.cards.request_details import RequestDetails, RequestEnded, RequestRow
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.file_history.change_diff import change_of
+from safetyd.console.file_history.list_history import change_of
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, connected
 from safetyd.console.render.terminal_card import Change

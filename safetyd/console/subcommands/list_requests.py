@@ -7,7 +7,7 @@ import click
 
 from safetyd.cards.request_details import RequestDetails, RequestEnded, RequestRow
 from safetyd.clock import Clock
-from safetyd.console.file_history.change_diff import change_of
+from safetyd.console.file_history.list_history import change_of
 from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, ask, connected, with_operator

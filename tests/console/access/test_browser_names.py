@@ -2,7 +2,7 @@
 
 import pytest
 
-from safetyd.console.access.browser_names import MAX_CHARS, browser_name
+from safetyd.console.access.control_room import MAX_CHARS, browser_name
 
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 LINUX, WINDOWS = "Mozilla/5.0 (X11; Linux x86_64)", "Mozilla/5.0 (Windows NT 10.0; Win64; x64)"

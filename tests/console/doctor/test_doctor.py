@@ -20,6 +20,7 @@ from tests.journeys.people import query
 from tests.story import at
 
 findings = reading(daemon_checks.daemon)
+histories = reading(daemon_checks.histories)
 parts = reading(daemon_checks.parts)
 
 
@@ -383,3 +384,12 @@ def test_the_size_of_the_data_directory_is_measured_now(daemon):
         return " ".join(told(daemon, "doctor").stdout.split())
 
     until(lambda: "transcripts 64.0 MiB" in says())
+
+
+def test_a_missing_git_is_told_of_once():
+    gone = {"name": "file history", "why": "git is not installed", "fix": "install it"}
+    problems = ["shop: git is not installed; install it", "shop: /srv/shop does not exist"]
+
+    found = histories({"problems": problems}, answer(unavailable=[gone]))
+
+    assert [finding.text for finding in found] == problems[1:]

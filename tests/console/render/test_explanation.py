@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from safetyd.console.render import explanation
 from tests.filled import reading
 
@@ -106,7 +108,8 @@ def test_what_nobody_knows_a_way_out_of_does_not_promise_one():
     assert "allowed" not in said
 
 
-def test_long_reasons_are_folded_to_80_columns():
+def test_long_reasons_are_folded_to_the_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
     long = "with budget.day_usd of at least $51.20, or at an estimate of at most $0.40, " * 3
     said = account(
         explained(reason=long, remedy=long, guards=[{**BLOCKED, "reason": long, "remedy": long}])

@@ -1,6 +1,12 @@
 import json
+import tomllib
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from safetyd.console.render.program_table import one_program
+from safetyd.core.shell.programs import Row, shipped
 from tests.console.console_rig import here
 
 OWN = """
@@ -37,47 +43,24 @@ def own(tmp_path: Path) -> tuple[str, str]:
     return "--config", str(path)
 
 
-def test_a_program_is_told_in_words(tmp_path: Path):
-    said = here("shell", "--table", *own(tmp_path), "fleet", COLUMNS="100")
+@pytest.mark.parametrize("name", ["fleet", "later", "fasttext"])
+def test_an_operators_row_is_printed_as_it_could_be_written(tmp_path: Path, name: str):
+    said = here("shell", "--table", *own(tmp_path), name, COLUMNS="60").stdout
 
-    assert said.stdout == (
-        "fleet\n"
-        "  read          get, logs without --delete\n"
-        "  irreversible  drop with --now or -f (blocked: drops a fleet)\n"
-        "  otherwise     leaves: changes the fleet\n"
-        "  bare          read, without any words\n"
-        "  writes        -o: the file that follows is written\n"
-        "  reads         -i: the file that follows is read\n"
-        "  runs          --hook: what follows is run as a command\n"
-        "  texts         -m: what follows is text or a pattern\n"
-        "  values        -n: what follows is a value of theirs\n"
-        "  run           exec: what follows -- is a command, elsewhere\n"
-        "  words         1 that are no files, then files that are read\n"
-        "  prints        what comes from the network\n"
-        "  type          rules for deploy hold for it\n"
-        "  allowed       as `fleet get`\n"
-    )
+    printed = tomllib.loads(said)["shell"]["programs"][name]
+    given = tomllib.loads(OWN)["shell"]["programs"][name]
+    assert printed == {"arguments": "read", **given}
 
 
-def test_a_program_that_runs_others_says_how(tmp_path: Path):
-    said = here("shell", "--table", *own(tmp_path), "later", COLUMNS="200").stdout
+def test_a_shipped_row_is_one_that_reads_the_same():
+    program = shipped().find("git")
+    assert program is not None
 
-    assert said == (
-        "later\n"
-        "  wraps  runs the command that its words name, after 1 of its own, after --, after "
-        "NAME=value, joined and read by a shell, elsewhere, so that paths are not ours, with "
-        "words from its standard input\n"
-    )
+    said = one_program(program, 80)
 
-
-def test_what_is_never_let_pass_says_so(tmp_path: Path):
-    said = here("shell", "--table", *own(tmp_path), "fasttext").stdout
-
-    assert "  effect  work, blocked: never here\n" in said
-
-
-def test_a_program_that_a_function_reads_says_so():
-    assert "read by a function of their own" in here("shell", "--table", "rm").stdout
+    row = msgspec.convert(tomllib.loads(said)["shell"]["programs"]["git"], Row)
+    names = (field.name for field in msgspec.structs.fields(Row))
+    assert all(getattr(row, name) == getattr(program.row, name) for name in names)
 
 
 def test_programs_get_a_row_without_what_it_leaves_open(tmp_path: Path):

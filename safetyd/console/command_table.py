@@ -60,7 +60,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "anomalies": "subcommands.hold_agents",
         "decisions": "decisions.list_decisions:decided",
         "explain": "decisions.explain_decision",
-        "report": "reports.show_report",
+        "report": "decisions.show_report",
         "history": "file_history.list_history",
         "shell": "shell.read_shell",
         "watch": "subcommands.overview",

@@ -1,4 +1,4 @@
-"""What was decided: `decisions` lists it, and `explain` says why.
+"""What was decided: `decisions` lists it, `explain` says why, `report` counts it by day.
 
-`list_decisions` and `explain_decision` are the commands.
+`list_decisions`, `explain_decision` and `show_report` are the commands.
 """

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from safetyd.client import SyncSafety
-from safetyd.console.reports.show_report import ReadingProgress, report_text
+from safetyd.console.decisions.show_report import ReadingProgress, report_text
 from safetyd.core.daily_report.day_numbers import DayNumbers, Question
 from safetyd.core.daily_report.day_report import ReportScope, report_of_numbers
 from safetyd.core.policy import Policy

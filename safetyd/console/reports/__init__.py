@@ -1,1 +1,0 @@
-"""What happened on a day: `report` shows it."""

@@ -1,0 +1,11 @@
+"""Rendered texts, each in a file beside its test, so that a new wording is a review of one file."""
+
+import os
+from pathlib import Path
+
+
+def check_snapshot(file: Path, text: str) -> None:
+    """Compare a text with its file; with SAFETYD_SNAPSHOTS=write, write the file first."""
+    if os.environ.get("SAFETYD_SNAPSHOTS") == "write":
+        file.write_text(text)
+    assert text == file.read_text()

@@ -27,25 +27,11 @@ def test_mail_is_shown_with_its_subject_as_text_and_as_a_page() -> None:
     assert shown.size.endswith(" bytes")
 
 
-def test_an_sms_is_measured_in_septets_and_messages() -> None:
-    shown = preview(notice(channel="sms"))
-
-    assert LINK in shown.text
-    assert shown.size.endswith(" septets, 2 SMS")
-
-
 @pytest.mark.parametrize(("sender", "said"), [("+15550199", "reply A 4821"), ("safetyd", "code")])
 def test_an_sms_asks_for_a_reply_only_if_its_sender_can_be_answered(sender: str, said: str) -> None:
     settings = msgspec.convert({"sms": {"from": sender}}, NotificationsConfig)
 
     assert said in preview(notice(whole_topic(), channel="sms"), settings).text
-
-
-def test_a_notification_is_shown_with_its_buttons() -> None:
-    shown = preview(notice(whole_topic(), channel="desktop"))
-
-    assert shown.text.endswith("\n[review] [approve] [deny]")
-    assert shown.size.endswith(" characters")
 
 
 @pytest.mark.parametrize("links", [False, True])
@@ -56,19 +42,6 @@ def test_a_webhook_is_shown_as_json_with_links_only_if_they_are_wanted(*, links:
 
     assert msgspec.json.decode(shown.text)["type"] == "permission.requested"
     assert (LINK in shown.text) is links
-
-
-@pytest.mark.parametrize("channel", ["ntfy", "team"])
-def test_other_channels_are_shown_with_their_title(channel: str) -> None:
-    team = msgspec.convert({"apprise": [{"name": "team", "url_file": "f"}]}, NotificationsConfig)
-
-    shown = preview(notice(channel=channel), team)
-
-    title, empty, body = shown.text.split("\n", 2)
-    assert "push" in title
-    assert empty == ""
-    assert body
-    assert shown.html == ""
 
 
 def test_every_channel_previews_without_the_library_that_sends() -> None:

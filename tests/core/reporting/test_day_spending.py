@@ -59,15 +59,6 @@ def test_a_clock_that_goes_back_takes_nothing_out_of_the_series() -> None:
     assert engine.records.spending.series(at(-86_400))[-1] == 75 * NANO // 100
 
 
-def test_a_restored_engine_and_a_replayed_one_know_the_same() -> None:
-    engine, again = Engine(Policy()), Engine(Policy())
-
-    again.replay(play(engine, propose(0), spent(1, 0.5), spent(QUARTER, 0.5)))
-
-    restored = Engine.restore(engine.save()())
-    assert cents(again, QUARTER) == cents(restored, QUARTER) == [*[0] * NOON, 50, 100]
-
-
 def test_what_is_spent_because_no_outcome_came_counts_as_well() -> None:
     engine = told(propose(1, id="p2", cost_usd=0.5))
 

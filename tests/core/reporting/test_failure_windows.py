@@ -80,11 +80,3 @@ def test_windows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     ((_, times),) = kept(opened(*story))
     assert len(times) == MAX_CALLS
-
-
-def test_a_restored_engine_and_a_replayed_one_know_the_same() -> None:
-    engine, again = Engine(Policy()), Engine(Policy())
-
-    again.replay(play(engine, *FIVE))
-
-    assert kept(engine) == kept(again) == kept(Engine.restore(engine.save()()))

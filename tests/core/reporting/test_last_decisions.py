@@ -43,12 +43,3 @@ def test_a_name_that_is_forgotten_takes_its_decision_with_it() -> None:
 
     assert last(engine, "one") is None
     assert last(engine, "two") is not None
-
-
-def test_a_restored_engine_and_a_replayed_one_know_the_same() -> None:
-    engine, again = Engine(Policy()), Engine(Policy())
-
-    again.replay(play(engine, propose(0), propose(1, id="p2", type="push")))
-
-    restored = Engine.restore(engine.save()())
-    assert last(engine, "code") == last(again, "code") == last(restored, "code")

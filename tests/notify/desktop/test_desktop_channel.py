@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from safetyd.journal.mailbox import Mailbox
-from safetyd.notify.channel import Rate, Receipt, Unavailable
-from safetyd.notify.desktop.channel import DesktopConfig
+from safetyd.notify.channel import Receipt, Unavailable
 from safetyd.notify.desktop.desktop_bus import PATIENCE_S
 from safetyd.notify.desktop.desktop_buttons import DesktopButtons
 from safetyd.notify.desktop.desktop_channel import (
@@ -87,14 +86,6 @@ def test_request_that_is_over_has_nothing_to_answer() -> None:
     assert (shown.actions, shown.request_id) == ((), "")
 
 
-def test_alert_is_shown_with_its_text() -> None:
-    shown = rendered(notice(alert_topic()))
-
-    assert shown.summary == "CRITICAL: error rate of code"
-    assert shown.body == "9 of the last 10 actions failed. Everything is stopped."
-    assert (shown.actions, shown.key) == ((), DELIVERY)
-
-
 def test_several_requests_can_only_be_reviewed() -> None:
     cards = tuple(request_topic(agent=f"code-{n}") for n in range(20))
 
@@ -117,13 +108,6 @@ def test_the_only_link_of_several_is_opened_and_two_lead_nowhere() -> None:
 
     assert (one.link, one.actions) == (LINK, ("review",))
     assert (two.link, two.actions) == ("", ())
-
-
-def test_minimal_desktop_shows_numbers_only() -> None:
-    shown = rendered(notice(request_topic(fields=()), privacy="minimal"))
-
-    assert (shown.summary, shown.body) == ("HIGH: 1 request waiting", "safetyd list")
-    assert (shown.actions, shown.link, shown.request_id) == (("review",), LINK, REQUEST)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
@@ -150,17 +134,6 @@ def test_review_is_offered_only_where_a_page_can_be_opened() -> None:
     notification = rendered(notice(whole_topic())).notification(review=False)
 
     assert notification.actions == (("approve", "Approve"), ("deny", "Deny"))
-
-
-@pytest.mark.req("S3.35")
-def test_desktop_is_on_unless_somebody_turns_it_off() -> None:
-    assert DesktopConfig().enabled is True
-
-
-def test_limits_are_those_of_a_desktop() -> None:
-    assert (LIMITS.deadline_s, LIMITS.concurrency) == (3.0, 1)
-    assert LIMITS.rates == (Rate(10, 60.0),)
-    assert LIMITS.delays_s == (1.0, 5.0, 15.0)
 
 
 def test_only_so_many_messages_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from safetyd.notify.channel import Channel, Misconfigured, Receipt, Unavailable, Undeliverable
 from safetyd.notify.sms.channel import SmsConfig
-from safetyd.notify.sms.sms_channel import LIMITS, TIMEOUT_S, Sms, arrival, valid_s
+from safetyd.notify.sms.sms_channel import TIMEOUT_S, Sms, arrival, valid_s
 from safetyd.notify.sms.twilio_client import Transport, connect, refusal
 from tests.notify.channel_context import context
 from tests.notify.message_samples import AT, LINK, alert_topic, notice, request_topic, whole_topic
@@ -334,11 +334,6 @@ def test_without_an_address_it_is_twilios_own() -> None:
     assert Transport(5.0)._address("https://api.twilio.com/x.json", {}) == (
         "https://api.twilio.com/x.json"
     )
-
-
-def test_messages_are_few_and_a_copy_is_rare() -> None:
-    assert (LIMITS.max_tries, LIMITS.ambiguous_tries) == (4, 1)
-    assert [rate.most for rate in LIMITS.recipient_rates] == [1, 5, 11, 21]
 
 
 def test_twilio_is_imported_beside_the_loop() -> None:

@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 EXAMPLES = "Examples:\n"
 
 
-class ConnectionOption(click.Option):
-    """An option that says which daemon is meant and who is asking."""
+class SectionOption(click.Option):
+    """An option under a heading of its own."""
+
+    def __init__(self, *args: Any, section: str, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.section = section
 
 
 class Command(click.Command):
@@ -51,25 +55,21 @@ class Command(click.Command):
                 formatter.write("".join(f"  {line}".rstrip() + "\n" for line in self.examples))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {
-            "Arguments": [],
-            "Options": [],
-            "Connection": [],
-        }
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and record[1]:
-                groups[_title(parameter)].append(record)
-        for title, records in groups.items():
+                sections.setdefault(_section(parameter), []).append(record)
+        for title, records in sections.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
 
 
-def _title(parameter: click.Parameter) -> str:
-    if isinstance(parameter, click.Argument):
-        return "Arguments"
-    return "Connection" if isinstance(parameter, ConnectionOption) else "Options"
+def _section(parameter: click.Parameter) -> str:
+    if isinstance(parameter, SectionOption):
+        return parameter.section
+    return "Arguments" if isinstance(parameter, click.Argument) else "Options"
 
 
 class Group(Command, click.Group):

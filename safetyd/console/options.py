@@ -1,14 +1,14 @@
 """The options that many commands share, and commands that need no code of their own."""
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Callable
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from safetyd.console.failure import WrongUsage
-from safetyd.console.help_page import Command, ConnectionOption, Group
+from safetyd.console.help_page import Command, Group, SectionOption
 from safetyd.console.locations import PREFIX, Location, data_dir
 from safetyd.console.operator_connection import ANSWER_S, ask
 from safetyd.console.terminal_text import echo
@@ -24,15 +24,26 @@ def _json(ctx: click.Context, option: click.Parameter, given: bool) -> bool:  # 
     return given or bool(ctx.parent and ctx.parent.params.get(option.name or ""))
 
 
+def together(*decorators: Decorator) -> Decorator:
+    """Return the decorator that applies several, as if they were written one below the other."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
 def _data_dir(ctx: click.Context, _option: click.Parameter, given: str | None) -> Path:
     outer: Path | None = ctx.parent.params.get("directory") if ctx.parent and not given else None
     return outer or data_dir(given)
 
 
-def _data_dir_option(kind: type[click.Option]) -> Decorator:
+def _data_dir_option(**settings: Any) -> Decorator:
     about = "Where the daemon keeps its files."
     return click.option(
-        "--data-dir", "directory", metavar="DIR", cls=kind, callback=_data_dir, help=about
+        "--data-dir", "directory", metavar="DIR", callback=_data_dir, help=about, **settings
     )
 
 
@@ -40,35 +51,18 @@ def _data_dir_option(kind: type[click.Option]) -> Decorator:
 json_option: Decorator = click.option(
     "--json", "as_json", is_flag=True, callback=_json, help="Print JSON for programs."
 )
-data_dir_option = _data_dir_option(click.Option)
+data_dir_option = _data_dir_option()
 config_option = click.option(
     "--config", "config_path", type=click.Path(path_type=Path), help="The daemon's TOML file."
 )
 
-_CONNECTION = (
-    click.option(
-        "--url", cls=ConnectionOption, help="The daemon's bus, such as nats://127.0.0.1:4222."
-    ),
-    _data_dir_option(ConnectionOption),
-    click.option(
-        "--key-file",
-        cls=ConnectionOption,
-        type=click.Path(path_type=Path),
-        help="The nkey seed to use.",
-    ),
-    click.option(
-        "--operator",
-        metavar="NAME",
-        cls=ConnectionOption,
-        help="Who you are, if the key file does not say.",
-    ),
-    click.option(
-        "--prefix",
-        cls=ConnectionOption,
-        default=PREFIX,
-        show_default=True,
-        help="The daemon's bus.prefix.",
-    ),
+_connection = partial(click.option, cls=SectionOption, section="Connection")
+_connected = together(
+    _connection("--url", help="The daemon's bus, such as nats://127.0.0.1:4222."),
+    _data_dir_option(cls=SectionOption, section="Connection"),
+    _connection("--key-file", type=click.Path(path_type=Path), help="The nkey seed to use."),
+    _connection("--operator", metavar="NAME", help="Who you are, if the key file does not say."),
+    _connection("--prefix", default=PREFIX, show_default=True, help="The daemon's bus.prefix."),
 )
 
 
@@ -81,13 +75,7 @@ def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
         found = {name: options.pop(name, None) for name in names}
         return command(location=Location(data_dir=directory, **found), **options)
 
-    return _decorated(placed, _CONNECTION)
-
-
-def _decorated(function: Callable[..., R], decorators: Sequence[Decorator]) -> Callable[..., R]:
-    for decorator in reversed(decorators):
-        function = decorator(function)
-    return function
+    return _connected(placed)
 
 
 def says_why(command: Callable[..., R]) -> Callable[..., R]:
@@ -118,7 +106,7 @@ def call_command(
     def run(location: Location, *, as_json: bool, **fields: Any) -> None:
         echo(ask(location, call(**fields), patience_s=patience_s), render, as_json=as_json)
 
-    placed = _decorated(reaches_daemon(run), (*parameters, json_option))
+    placed = together(*parameters, json_option, reaches_daemon)(run)
     made: Command = click.command(name, cls=Command, sends=call, help=about)(placed)
     if below is not None:
         below.add_command(made)

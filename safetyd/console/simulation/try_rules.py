@@ -3,7 +3,7 @@
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
@@ -23,6 +23,7 @@ from safetyd.console.simulation.past_grants import (
     past_request,
 )
 from safetyd.console.simulation.past_record import PastRecord, PastSimulation, recorded_policy
+from safetyd.console.subcommands.manage_grants import grant_options
 from safetyd.console.subcommands.read_records import some_files
 from safetyd.console.terminal_text import document
 from safetyd.console.time_input import since as read_since
@@ -39,34 +40,12 @@ MOST: Final = 1000  # uses
 _CLEARED: Final = "\r\x1b[K"
 
 
-class Terms(msgspec.Struct, kw_only=True):
-    """What was said of a grant; all of it may be left out."""
-
-    agent: str | None = None
-    type: str | None = None
-    rule: str | None = None
-    text: str | None = None
-    paths: tuple[str, ...] = ()
-    uses: int | None = None
-    for_: str | None = None
-    max_usd: float | None = None
-    reason: str = ""
-
-
 @command()
 @config_option
 @click.option("--since", metavar="WHEN", help="Only since then: 7d, 9:00, 'yesterday 9:00'.")
-@click.option("--grant", is_flag=True, help="Try a grant, with the options of `grant add`.")
+@click.option("--grant", is_flag=True, help="Try a grant, with the options below.")
 @click.option("--grant-request", metavar="REQ", help="Try the grant that a request could get.")
-@click.option("--agent", metavar="A", help="With --grant: whom it is for.")
-@click.option("--type", "type_", metavar="T", help="With --grant: only this type of action.")
-@click.option("--rule", metavar="R", help="With --grant: a rule that it lifts.")
-@click.option("--text", metavar="RE2", help="A pattern that all words of a proposal match.")
-@click.option("--path", "paths", multiple=True, metavar="GLOB", help="What each path matches.")
-@click.option("--uses", type=click.IntRange(1, MOST), help="How often, at most.")
-@click.option("--for", "for_", metavar="2h", help="How long, at most; the past is longer.")
-@click.option("--max-usd", type=click.FloatRange(min=0), help="What each may cost.")
-@click.option("--reason", default="a trial", help="As `grant add` has it; nothing is recorded.")
+@grant_options(required=False)
 @data_dir_option
 @json_option
 def simulate(
@@ -77,7 +56,7 @@ def simulate(
     *,
     grant: bool,
     as_json: bool,
-    **terms: object,
+    **options: Any,
 ) -> int:
     """Decide again what was recorded, under other rules, and say what would differ.
 
@@ -91,26 +70,20 @@ def simulate(
     where = directory / "audit"
     some_files(where)
     begin = None if since is None else read_since(since, Clock().now().at)
-    said = msgspec.convert({"type": terms.pop("type_", None), **terms}, Terms)
+    terms = {name: value for name, value in options.items() if value}
     if grant and grant_request:
         raise WrongUsage("give --grant or --grant-request, not both")
     if grant_request:
-        past = _of_request(where, grant_request, said, begin)
+        past = _of_request(where, grant_request, terms, begin)
     elif grant:
-        past = _of_command(where, said, begin)
+        past = _of_command(where, terms, begin)
     else:
-        _refuse(said)
+        if terms:
+            raise WrongUsage("the options of a grant need --grant")
         return _simulated(where, _policy(config_path, directory, where), begin, as_json=as_json)
     told = document({"ok": True, **msgspec.to_builtins(past)})
     click.echo(told if as_json else simulation_words.grant(past))
     return 0
-
-
-def _refuse(terms: Terms) -> None:
-    for name, value in msgspec.structs.asdict(terms).items():
-        if value and name != "reason":
-            option = {"for_": "for", "paths": "path", "max_usd": "max-usd"}.get(name, name)
-            raise WrongUsage(f"--{option} is of a grant: give --grant too")
 
 
 def _policy(config_path: Path | None, place: Path, where: Path) -> Policy:
@@ -161,42 +134,35 @@ def _engine(where: Path) -> EngineState:
     return EngineState(recorded_policy(where) or Policy())
 
 
-def _of_command(where: Path, terms: Terms, since: datetime | None) -> PastGrant:
-    if terms.agent is None:
+def _of_command(where: Path, terms: dict[str, Any], since: datetime | None) -> PastGrant:
+    if "agent" not in terms:
         raise WrongUsage("say with --agent whom the grant is for")
     now = Clock().now()
-    longest = LONGEST if terms.rule is None else LONGEST_NAMED
-    command = GrantCommand(
-        agent=terms.agent,
-        type=terms.type,
-        rule=terms.rule,
-        text=terms.text,
-        paths=terms.paths,
-        uses=terms.uses or (MOST if terms.rule is None else MOST_NAMED),
-        until=now.at + longest if terms.for_ is None else until(terms.for_, now.at),
-        max_usd=terms.max_usd,
-        reason=terms.reason,
-    )
-    engine, past = _engine(where), PastRequests(where, terms.agent)
+    longest, most = (LONGEST_NAMED, MOST_NAMED) if "rule" in terms else (LONGEST, MOST)
+    uses = terms.get("uses")
+    length = terms.pop("for_", None)
+    ends = until(length, now.at) if length else now.at + longest
+    command = GrantCommand(**{"uses": most, "reason": "a trial", **terms, "until": ends})
+    engine, past = _engine(where), PastRequests(where, command.agent)
     granted = of_command(engine, command, now)
     granted = msgspec.structs.replace(granted, keyed=not past.keyless)
     begin = since or now.at - LOOKED_BACK
-    return cover(engine, granted, past.since(begin), begin, terms.uses)
+    return cover(engine, granted, past.since(begin), begin, uses)
 
 
-def _of_request(where: Path, id_: str, terms: Terms, since: datetime | None) -> PastGrant:
-    said = {name for name, value in msgspec.structs.asdict(terms).items() if value}
-    if said - {"reason", "uses", "for_", "text", "max_usd"}:
+def _of_request(where: Path, id_: str, terms: dict[str, Any], since: datetime | None) -> PastGrant:
+    if terms.keys() - {"reason", "uses", "for_", "text", "max_usd"}:
         raise WrongUsage("the request says whom and what its grant is for: leave that out")
     request = past_request(where, id_)
     asked = request.asked
     wanted = RequestGrantTerms(
-        uses=terms.uses or 1,
-        until=asked.at + LONGEST if terms.for_ is None else until(terms.for_, asked.at),
-        max_usd=terms.max_usd,
-        text=terms.text,
+        uses=terms.get("uses", 1),
+        until=until(terms["for_"], asked.at) if "for_" in terms else asked.at + LONGEST,
+        max_usd=terms.get("max_usd"),
+        text=terms.get("text"),
     )
     engine = _engine(where)
     granted = of_request(engine, request, wanted)
     begin = since or asked.at - LOOKED_BACK
-    return cover(engine, granted, PastRequests(where, asked.agent).since(begin), begin, terms.uses)
+    past = PastRequests(where, asked.agent).since(begin)
+    return cover(engine, granted, past, begin, terms.get("uses"))

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Final
+from pathlib import Path
+from typing import Final, Literal
 
 import click
 
@@ -62,6 +63,18 @@ def need(command: str, *modules: str) -> None:
     for module in modules:
         if find_spec(module) is None:
             raise NotInstalled(command, module)
+
+
+@contextmanager
+def using_file(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
+    """Say which file cannot be read or written, and why."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        code = "unreadable" if done == "read" else "unwritable"
+        raise Failure(f"{path} cannot be {done}: {exc.strerror}", code) from exc
 
 
 @contextmanager

@@ -4,13 +4,14 @@ import os
 import re
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from safetyd.client.discovery import find_data_dir, start_command
-from safetyd.console.failure import Failure, NotReachable, WrongUsage
+from safetyd.console.failure import Failure, NotReachable, WrongUsage, using_file
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import ENDPOINT, Endpoint
 
@@ -154,12 +155,9 @@ def look_into(directory: Path) -> list[Path]:
 
     Raises `Failure` if it cannot be read, which `Path.glob` passes over.
     """
-    try:
+    with using_file(directory, "read"), suppress(FileNotFoundError):
         return sorted(directory.iterdir())
-    except FileNotFoundError:
-        return []
-    except OSError as exc:
-        raise Failure(f"{directory} cannot be read: {exc.strerror}", "unreadable") from exc
+    return []
 
 
 def running(directory: Path) -> int | None:

@@ -9,7 +9,7 @@ import click
 
 from safetyd import __version__
 from safetyd.console.command_table import GROUPS
-from safetyd.console.failure import Failure
+from safetyd.console.failure import using_file
 from safetyd.console.help_page import command
 
 NAME: Final = "safetyd.1"
@@ -47,11 +47,9 @@ def man(directory: Path | None) -> None:
     if directory is None:
         click.echo(text, nl=False)
         return
-    try:
+    with using_file(directory / NAME, "written"):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / NAME).write_text(text)
-    except OSError as exc:
-        raise Failure(f"{directory / NAME} cannot be written: {exc.strerror}") from exc
 
 
 def page(root: click.Group) -> str:

@@ -31,8 +31,7 @@ ROOMS: Final = {
 
 # `init` asks for settings of two channels; a helper shows messages on a person's desktop.
 _SETUP: Final = {
-    f"console/setup/{name}.py"
-    for name in ("config_text", "setup_answers", "setup_questions", "write_config")
+    f"console/setup/{name}.py" for name in ("config_text", "setup_questions", "write_config")
 }
 _HELPER: Final = "console/subcommands/desktop_helper.py"
 ASKS_FOR_IT: Final = {"email": _SETUP, "desktop": {*_SETUP, _HELPER}}

@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from safetyd.console.failure import Failure, NotReachable, WrongUsage
+from safetyd.console.failure import Failure, NotReachable, WrongUsage, using_file
 from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
@@ -47,10 +47,8 @@ def explain(location: Location, id_: str | None, last: str | None, *, as_json: b
 def _from_files(location: Location, asked: ExplainQuestion, missing: NotReachable) -> ExplainAnswer:
     """Return what the audit files here say, if there are any."""
     where = readable(location, missing)
-    try:
+    with using_file(where, "read"):
         found = search(where, asked, SHOWN_BYTES, rests=Rests(0.0))
-    except OSError as exc:
-        raise Failure(f"{where} cannot be read: {exc.strerror}") from exc
     if found is None:
         raise Failure(f"no decision {asked} is in the audit files", "not_found")
     return explained(found, untold, SHOWN_BYTES)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from safetyd.console.render.profiles import PASSES
-from safetyd.console.setup.setup_answers import Answers
+from safetyd.console.setup.setup_questions import Answers
 from safetyd.console.subcommands.show_config import as_toml
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.policy import Profile

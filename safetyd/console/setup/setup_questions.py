@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 from msgspec import convert
 from msgspec.structs import replace
 
 from safetyd.console.render.layout import indented
 from safetyd.console.render.profiles import PASSES
-from safetyd.console.setup.setup_answers import Answers, on_a_desktop, unfit
 from safetyd.console.terminal_text import plain
 from safetyd.core.policy import Profile
-from safetyd.host import is_this_machine
+from safetyd.host import is_this_machine, session_bus
 from safetyd.notify.address_book import Tables, problems
 from safetyd.notify.channel_config import NotificationsConfig
+from safetyd.notify.desktop.channel import DesktopConfig
 from safetyd.notify.email.channel import EmailConfig
 
 NONE: Final = "none"
@@ -27,13 +28,60 @@ _AGENTS_DO: Final[Mapping[Profile, str]] = {
     "coding": "write code",
     "strict": "anything else",
 }
-_TOLD: Final = {
+TOLD: Final = {
     "desktop": "a notification on your desktop",
     "mail": "by an SMTP server of yours",
     NONE: "not at all: `safetyd list` shows what waits",
 }
 _PORTS: Final = {"starttls": 587, "tls": 465, NONE: 25}
 _SECURITIES: Final = click.Choice(tuple(_PORTS))
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """The three answers: how shell commands are judged, where the work is, who is told how."""
+
+    profile: Profile = "coding"
+    root: Path | None = None  # of the project
+    desktop: DesktopConfig = DesktopConfig(enabled=False)
+    email: EmailConfig = EmailConfig()
+
+    @property
+    def told(self) -> str:
+        """Return how people are told, as the question has it."""
+        if self.email.enabled:
+            return "mail"
+        return "desktop" if self.desktop.enabled else "none"
+
+
+def proposed() -> Answers:
+    """Return what is right for most people who stand where this command was typed."""
+    return Answers(root=_repository(Path.cwd()), desktop=DesktopConfig(enabled=bool(session_bus())))
+
+
+def on_a_desktop() -> DesktopConfig:
+    """Return the channel to the desktop; where there is none, of the helper in one elsewhere."""
+    return DesktopConfig(helper=not session_bus())
+
+
+def unfit(root: Path) -> str:
+    """Say why a folder cannot be a project; nothing if it can."""
+    if not root.is_dir():
+        return f"{root} is no folder"
+    if Path(os.path.expanduser("~")).resolve().is_relative_to(root):  # noqa: PTH111 - never raises
+        return f"{root} holds all that is yours: name the folder of one project"
+    try:
+        str(root).encode()
+    except UnicodeEncodeError:
+        return "the name of that folder is not UTF-8"
+    return ""
+
+
+def _repository(directory: Path) -> Path | None:
+    """Return the root of the git repository that a directory is in, if that can be a project."""
+    for root in (directory, *directory.parents):
+        if (root / ".git").exists():
+            return None if unfit(root) else root
+    return None
 
 
 def ask(proposed: Answers) -> Answers:
@@ -80,8 +128,8 @@ def _folder(typed: str) -> Path | None:
 
 def _ask_told(default: str) -> str:
     _say("\n3. How are you told that something waits for you?")
-    _options(_TOLD)
-    told: str = _prompt("Told by", default, click.Choice(tuple(_TOLD)))
+    _options(TOLD)
+    told: str = _prompt("Told by", default, click.Choice(tuple(TOLD)))
     return told
 
 

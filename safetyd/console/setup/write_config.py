@@ -10,15 +10,14 @@ from typing import Final, NamedTuple
 import click
 
 from safetyd.client.discovery import naming
-from safetyd.console.failure import Failure, WrongUsage
+from safetyd.console.failure import Failure, WrongUsage, using_file
 from safetyd.console.help_page import command
 from safetyd.console.locations import make_private, own_command, running
 from safetyd.console.options import data_dir_option, json_option
 from safetyd.console.render.layout import indented
 from safetyd.console.render.profiles import PASSES
 from safetyd.console.setup.config_text import config_text, project_name
-from safetyd.console.setup.setup_answers import Answers, proposed
-from safetyd.console.setup.setup_questions import NONE, ask
+from safetyd.console.setup.setup_questions import NONE, TOLD, Answers, ask, proposed
 from safetyd.console.terminal_text import document, plain
 from safetyd.daemon.config import Config, ConfigError, parse
 from safetyd.host import CONFIG, own_config, secret_directories, write_whole
@@ -26,11 +25,6 @@ from safetyd.notify.desktop.channel import DesktopConfig
 from safetyd.notify.email.channel import EmailConfig
 
 MAX_PATH_CHARS: Final = 4096
-_TOLD: Final = {
-    "desktop": "on the desktop",
-    "mail": "by mail",
-    NONE: "not at all: `safetyd list` shows what waits",
-}
 _FROM_KEYBOARD: Final = "install -m 600 /dev/stdin"
 
 
@@ -103,10 +97,8 @@ def _write(place: ConfigPlace, text: str, *, force: bool) -> Config:
         if not force:
             place.refuse_existing()  # it may have come while somebody thought about the answers
 
-    try:
+    with using_file(place.path, "written"):
         write_whole(place.path.resolve(), text.encode(), look=look)
-    except OSError as exc:
-        raise Failure(f"{place.path} cannot be written: {exc.strerror}") from exc
     return config
 
 
@@ -156,7 +148,7 @@ def _told(
         (
             ("profile", f"{answers.profile}: {PASSES[answers.profile]}"),
             ("project", f"{project_name(root)} in {plain(root, MAX_PATH_CHARS)}" if root else NONE),
-            ("told", _TOLD[answers.told]),
+            ("told", TOLD[answers.told]),
         )
     )
     if pid := running(place.data_dir):

@@ -8,7 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from safetyd.clock import uptime
-from safetyd.console.failure import Failure
+from safetyd.console.failure import Failure, using_file
 from safetyd.console.shell.command_trial import CommandTrial, Place
 from safetyd.core.messages.verdict import Severity
 
@@ -66,10 +66,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_corpus(path: Path) -> list[Labelled]:
     """Read a file with a command on each line; `Failure` names the line that is wrong."""
-    try:
+    with using_file(path, "read"):
         lines = path.read_bytes().splitlines()
-    except OSError as exc:
-        raise Failure(f"{path} cannot be read: {exc.strerror}", "unreadable") from exc
     return [_labelled(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 

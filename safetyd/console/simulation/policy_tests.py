@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from safetyd.bus.codec import Malformed, read_proposal
-from safetyd.console.failure import Failure
+from safetyd.console.failure import Failure, using_file
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.messages.verdict import Severity
@@ -55,10 +55,9 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
 def load_tests(path: Path) -> PolicyTests:
     """Read a file; raise `Failure` with what is wrong in it."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        with using_file(path, "read"):
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
         tests = msgspec.convert(table, PolicyTests)
-    except OSError as exc:
-        raise Failure(f"{path} cannot be read: {exc.strerror}", "unreadable") from exc
     except (ValueError, msgspec.ValidationError) as exc:
         raise Failure(f"{path}: {exc}", "tests") from exc
     if not tests.test:

@@ -10,7 +10,7 @@ import msgspec
 
 from safetyd.clock import Clock
 from safetyd.console.daemon_config import read_config
-from safetyd.console.failure import NEEDS_PERSON, Failure, WrongUsage
+from safetyd.console.failure import NEEDS_PERSON, WrongUsage, using_file
 from safetyd.console.help_page import command
 from safetyd.console.options import config_option, data_dir_option, json_option
 from safetyd.console.simulation import simulation_words
@@ -107,10 +107,8 @@ def _followed(recorded: Policy | None, place: Path) -> Path | None:
 
 
 def _simulated(where: Path, policy: Policy, since: datetime | None, *, as_json: bool) -> int:
-    try:
+    with using_file(where, "read"):
         run = PastSimulation(PastRecord(where), policy, _progress()).run(since)
-    except OSError as exc:
-        raise Failure(f"{where} cannot be read: {exc.strerror}", "unreadable") from exc
     if sys.stderr.isatty():
         click.echo(_CLEARED, err=True, nl=False)
     told = document({"ok": True, "same": run.report.changes_nothing, **msgspec.to_builtins(run)})

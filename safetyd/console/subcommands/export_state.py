@@ -8,7 +8,7 @@ import msgspec
 
 from safetyd.cards.request_details import RequestEnded, RequestRow
 from safetyd.console.daemon_config import read_config
-from safetyd.console.failure import Failure
+from safetyd.console.failure import using_file
 from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import connected
@@ -31,12 +31,11 @@ def export(location: Location, into: Path) -> None:
     """
     requests, history, config = anyio.run(_read, location)
     found = {"queue": requests, "history": history, "config": _settings(config)}
-    try:
+    with using_file(into, "written"):
         into.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, content in found.items():
-            _write(into / f"{name}.json", content)
-    except OSError as exc:
-        raise Failure(f"{into} cannot be written: {exc.strerror}", "unwritable") from exc
+            # Only the owner may read it: it has what agents wrote.
+            write_whole(into / f"{name}.json", f"{document(content, indent=2)}\n".encode())
     counts = f"{several(len(requests), 'request')}, {several(len(history), 'answer')}"
     click.echo(f"Wrote queue.json, history.json and config.json to {into}: {counts}.")
 
@@ -61,8 +60,3 @@ def _settings(path: str) -> object:
     settings = msgspec.to_builtins(loaded)
     settings["projects"] = msgspec.to_builtins(with_files(loaded.policy()).projects)
     return settings
-
-
-def _write(path: Path, content: object) -> None:
-    """Let only the owner read it: it has what agents wrote."""
-    write_whole(path, f"{document(content, indent=2)}\n".encode())

@@ -8,7 +8,7 @@ import anyio
 import click
 import msgspec
 
-from safetyd.console.failure import BLOCKED, Failure, WrongUsage
+from safetyd.console.failure import BLOCKED, Failure, WrongUsage, using_file
 from safetyd.console.help_page import group
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, ask, connected
@@ -169,10 +169,8 @@ def _write_page(out: Path, previews: Sequence[PreviewRow]) -> None:
     pages = [shown.html for shown in previews if shown.html]
     if not pages:
         raise Failure("no mail is configured, so there is no HTML to write", "no_channel")
-    try:
+    with using_file(out, "written"):
         out.write_text(pages[0], encoding="utf-8")
-    except OSError as exc:
-        raise Failure(f"{out} cannot be written: {exc.strerror}", "unwritable") from exc
 
 
 @notify.command()
@@ -196,12 +194,10 @@ def templates(location: Location, copy: str | None) -> None:
     if copy not in NAMES:
         raise WrongUsage(f"{copy!r} is not one of {', '.join(NAMES)}")
     file = directory / copy
-    try:
+    with using_file(file, "written"):
         directory.mkdir(mode=0o700, exist_ok=True)
         with file.open("x", encoding="utf-8") as out:
             out.write(shipped(copy))
-    except OSError as exc:
-        raise Failure(f"{file} cannot be written: {exc.strerror}", "unwritable") from exc
     click.echo(f"{file} is used from now on; `safetyd notify preview` shows the messages.")
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ import click
 import msgspec
 
 from safetyd.clock import Clock
-from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.failure import Failure, NotReachable, using_file
 from safetyd.console.help_page import group
 from safetyd.console.locations import Location, look_into
 from safetyd.console.options import data_dir_option, json_option
@@ -85,16 +86,13 @@ def tail_(  # noqa: PLR0913 - each narrows down what is shown
     begin = second_of(read_since(since, Clock().now().at)) if since else b""
     wanted = Wanted(agent, begin, all_=all_)
     try:
-        for line in _followed(where, count, wanted) if follow else _last(where, count, wanted):
-            click.echo(document(msgspec.json.decode(line)) if as_json else record(line))
+        with using_file(where, "read"):
+            for line in _followed(where, count, wanted) if follow else _last(where, count, wanted):
+                click.echo(document(msgspec.json.decode(line)) if as_json else record(line))
     except KeyboardInterrupt:
         click.echo(err=True)
     except msgspec.DecodeError as exc:
         raise Failure(f"a line cannot be read: {exc}; try `safetyd audit verify`") from exc
-    except BrokenPipeError:
-        raise
-    except OSError as exc:
-        raise Failure(f"{where} cannot be read: {exc}") from exc
 
 
 class Wanted:
@@ -118,17 +116,15 @@ class Wanted:
 def verified(where: Path) -> Verified:
     """Return what the chain holds, or raise `Failure` with the first place where it does not."""
     some_files(where)
-    try:
+    with using_file(where, "read"):
         try:
-            return verify(where)
-        except (BrokenAudit, msgspec.DecodeError):
+            with suppress(BrokenAudit, msgspec.DecodeError):
+                return verify(where)
             return verify(where)  # a running daemon may have been in the middle of a line
-    except (BrokenAudit, msgspec.DecodeError) as exc:
-        said = f"the audit chain is broken: {where}/{exc}{_event_at(where, str(exc))}"
-        advice = "compare with your copy; do not overwrite it"
-        raise Failure(f"{said}; {advice}", "broken") from exc
-    except OSError as exc:
-        raise Failure(f"{where} cannot be read: {exc}") from exc
+        except (BrokenAudit, msgspec.DecodeError) as exc:
+            said = f"the audit chain is broken: {where}/{exc}{_event_at(where, str(exc))}"
+            advice = "compare with your copy; do not overwrite it"
+            raise Failure(f"{said}; {advice}", "broken") from exc
 
 
 def gaps(found: Verified) -> Iterator[str]:

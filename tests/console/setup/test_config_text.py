@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from safetyd.console.setup.config_text import config_text, project_name
-from safetyd.console.setup.setup_answers import Answers
+from safetyd.console.setup.setup_questions import Answers
 from safetyd.core.policy import Profile
 from safetyd.daemon.config import parse
 from safetyd.notify.desktop.channel import DesktopConfig

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from safetyd.console.setup.setup_answers import Answers, on_a_desktop, proposed, unfit
+from safetyd.console.setup.setup_questions import Answers, on_a_desktop, proposed, unfit
 from safetyd.notify.desktop.channel import DesktopConfig
 from safetyd.notify.email.channel import EmailConfig
 

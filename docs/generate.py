@@ -16,12 +16,11 @@ from typing import Final, get_args
 import yaml
 
 from docs.components import Json, schemas_of
-from docs.event_table import with_events
 from docs.exchanges import EXCHANGES, Exchange
 from docs.field_docs import described
-from docs.field_tables import with_tables
 from docs.messages import MESSAGES, TELEMETRY
 from docs.openapi import openapi
+from docs.tables import with_tables
 from safetyd import __version__
 from safetyd.console import completion
 from safetyd.console.cli import commands
@@ -105,7 +104,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     for name, schema in schemas.items():
         yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=2) + "\n"
     protocol = DOCS / "protocol.md"
-    yield protocol, with_events(with_tables(protocol.read_text(), schemas))
+    yield protocol, with_tables(protocol.read_text(), schemas)
     yield completion.TABLE, completion.table(commands)
     yield (
         DOCS / "asyncapi.yaml",

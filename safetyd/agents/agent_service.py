@@ -35,7 +35,7 @@ from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
 from safetyd.core.policy import Policy
-from safetyd.core.text.patched_files import patch_of
+from safetyd.core.text.proposal_patches import patch_of
 from safetyd.core.version_history import CommitFirst
 from safetyd.journal.mailbox import (
     FAILED,

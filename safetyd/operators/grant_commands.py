@@ -19,8 +19,8 @@ from safetyd.core.messages.binding import Seen, binding, shown_by, shown_paths
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.shell.shape import in_words
 from safetyd.core.text import patterns
-from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs
+from safetyd.core.text.proposal_patches import patch_of
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.contract.grant_contract import (
     GrantCommand,

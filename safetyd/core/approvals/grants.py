@@ -24,9 +24,9 @@ from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.reading import Effect
-from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs, place
 from safetyd.core.text.patterns import PatternSet
+from safetyd.core.text.proposal_patches import patch_of
 
 # What these think of a proposal can be granted; limits, budgets and all that holds agents cannot.
 TABLE: Final = "classify.high"

@@ -18,9 +18,9 @@ from safetyd.core.messages.binding import is_all
 from safetyd.core.messages.proposal import Amount, Count, Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.text.folding import forms
-from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs, PathTarget
 from safetyd.core.text.patterns import PatternSet
+from safetyd.core.text.proposal_patches import patch_of
 
 # They may hold secrets, so reading them is enough to ask.
 SENSITIVE: Final = (

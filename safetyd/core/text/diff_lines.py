@@ -1,10 +1,9 @@
 """The lines of a diff, and of each what it does. Where it is shown, that has a colour."""
 
-import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from safetyd.core.text.patches import read_patch
+from safetyd.core.text.patches import hunk_counts, read_patch
 
 DiffKind = Literal["added", "removed", "hunk", "file", "same"]
 
@@ -17,7 +16,6 @@ _KINDS: Final[dict[str, DiffKind]] = {
     "Index:": "file",
 }
 _BEGINS: Final = tuple(_KINDS)
-_hunk = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@").match
 
 
 class DiffLine(NamedTuple):
@@ -53,7 +51,7 @@ def _kinds(lines: list[str]) -> Iterator[DiffKind]:
             old, new = old - 1, new - 1
             yield "same"
         else:
-            if found := _hunk(line):
+            if found := hunk_counts(line):
                 old, new = (int(count or 1) for count in found.groups())
             elif sign != "\\":
                 old = new = 0

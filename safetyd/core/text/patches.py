@@ -7,32 +7,55 @@ nothing. Everything here is linear in the text.
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
-from safetyd.core.text.patch_headers import (
-    Deed,
-    Section,
-    Traits,
-    has_counts,
-    header,
-    hunk_counts,
-    is_mode,
-    traits_of,
-)
 from safetyd.core.text.patch_names import NOWHERE, both_names, exact_name, header_name, readings
+
+Deed = Literal["changes", "creates", "deletes", "moves", "copies"]
 
 MAX_FILES: Final = 1000  # as many as a proposal may have paths
 
 _LOST: Final = 3  # lines of context that are lost where a text is stripped, if they are blank
 _SHOWN_CHARS: Final = 40
+_EXECUTABLE: Final = 0o111
+_LINK: Final = 0o120000
 # What each line of a hunk takes of the old and of the new file.
 _TAKES: Final = {" ": (1, 1), "\t": (1, 1), "-": (1, 0), "+": (0, 1), "\\": (0, 0)}
 _DEEDS: Final[Mapping[str, Deed]] = {"add": "creates", "update": "changes", "delete": "deletes"}
 
+# The last group that takes part says which header it is.
+_header = re.compile(
+    r"""[\s\ufeff]*(?:
+      diff\ --git\ (?P<git>.+)
+    | diff\ --(?:cc|combined)\ (?P<merged>.+)
+    | \*\*\*[ ]?begin\ patch[ \t]*\Z(?P<begin>)
+    | \*\*\*[ ]?end\ patch[ \t]*\Z(?P<end>)
+    | \*\*\*[ ]?end\ of\ file[ \t]*\Z(?P<mark>)
+    | \*\*\*[ ]?(?P<deed>add|update|delete)\ file:(?P<file>.+)
+    | \*\*\*[ ]?move\ to:(?P<move>.+)
+    | \*{15}(?P<context>)
+    | (?:\*\*\*|---)\ [\d,]+\ (?P<span>\*{4}|-{4})\Z
+    | \*\*\*\ (?P<starred>.+)
+    | ---\ (?P<old>.+)
+    | \+\+\+\ (?P<new>.+)
+    | Index:(?P<index>.+)
+    | ={10,}\Z(?P<underline>)
+    | (?P<hunk>@@.*)
+    | \d[\d,]*[acd][\d,]*\Z(?P<normal>)
+    | (?P<state>old|new|new\ file|deleted\ file)\ mode\ (?P<mode>.+)
+    | index\ [0-9a-f]+\.\.[0-9a-f]+\ (?P<kept>[0-7]{6})\Z
+    | (?P<way>(?:rename|copy)\ (?:from|to|old|new))\ (?P<moved>.+)
+    | (?P<binary>GIT\ binary\ patch|Binary\ files)
+    )""",
+    re.VERBOSE | re.IGNORECASE,
+).match
+hunk_counts = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@").match
+_has_counts = re.compile(r"@@ -\d").match
+_is_mode = re.compile(r"[0-7]{6}\Z").match
 # A text that begins so is one, also if it is not whole.
 _is_patch = re.compile(
     r"(?:\s*```.*\n)?\s*"
@@ -41,13 +64,18 @@ _is_patch = re.compile(
 ).match
 
 
-class PatchedFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A file that a patch touches."""
+class Traits(msgspec.Struct, frozen=True):
+    """What happens to a file, whatever its name."""
 
-    readings: tuple[str, ...]  # where it may lie, the likeliest first
     deed: Deed = "changes"
     executable: bool = False  # it becomes that
     link: bool = False  # it becomes a symbolic link, or one that leads elsewhere
+
+
+class PatchedFile(Traits, frozen=True, kw_only=True, gc=False):
+    """A file that a patch touches."""
+
+    readings: tuple[str, ...]  # where it may lie, the likeliest first
 
     @property
     def path(self) -> str:
@@ -83,13 +111,28 @@ def _read(text: str) -> Patch:
     return Patch(files, problem) if files or problem else NO_PATCH
 
 
+class _Section(msgspec.Struct):
+    """What is said about one file, up to the next."""
+
+    line: int = 0
+    git: bool = False
+    first: tuple[str, str] | None = None  # the names in the first line of git
+    names: list[tuple[str, str]] = []  # in other headers, as they are written
+    kinds: set[str] = set()  # of these headers
+    moved: list[tuple[str, Deed]] = []
+    hunks: bool = False
+    paired: bool = False  # an old and a new name follow each other
+    modes: list[tuple[str, int]] = []
+    said: bool = False  # a header followed the first line
+
+
 class _Reader:
     """Goes through lines once. Wrong ones are noted, and what follows them is read as well."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
         self._next = 0
-        self._section = Section()
+        self._section = _Section()
         self._on: dict[str, Callable[[re.Match[str]], None]] = {
             "git": self._begin_git,
             "merged": self._begin_merged,
@@ -116,7 +159,7 @@ class _Reader:
 
     def read(self) -> None:
         while (line := self._line()) is not None:
-            found = header(line)
+            found = _header(line)
             if found is None:
                 continue
             kind = found.lastgroup or ""
@@ -144,21 +187,21 @@ class _Reader:
         """Note that something is not as it should be in a patch."""
         self.wrong = self.wrong or why
 
-    def _begin(self, section: Section) -> None:
+    def _begin(self, section: _Section) -> None:
         self._end_section()
         section.line = self._next
         self._section = section
 
     def _begin_git(self, found: re.Match[str]) -> None:
-        self._begin(Section(git=True, first=both_names(found["git"])))
+        self._begin(_Section(git=True, first=both_names(found["git"])))
 
     def _begin_merged(self, found: re.Match[str]) -> None:
         name = exact_name(found["merged"]) or ""
-        self._begin(Section(git=True, first=(name, name)))
+        self._begin(_Section(git=True, first=(name, name)))
 
     def _name(self, kind: str, written: str) -> None:
         if self._section.hunks:
-            self._begin(Section())
+            self._begin(_Section())
         self._section.names.append((kind, written))
         self._section.kinds.add(kind)
 
@@ -184,7 +227,7 @@ class _Reader:
         mode = found["mode"].strip()
         if not self._section.git or self._section.hunks:
             return
-        if not is_mode(mode):
+        if not _is_mode(mode):
             self._unknown(f"{mode[:_SHOWN_CHARS]!r} is no mode of a file")
             return
         self._section.modes.append((found["state"].lower(), int(mode, 8)))
@@ -210,7 +253,7 @@ class _Reader:
         if counts:
             old, new = (1 if count is None else int(count) for count in counts.groups())
             self._counted(old, new, indent)
-        elif has_counts(head):
+        elif _has_counts(head):
             self._wrong(f"line {self._next} begins a hunk and does not say how long it is")
         else:
             self._uncounted(indent)
@@ -257,10 +300,10 @@ class _Reader:
             self._pair(header_name(line[len("--- ") :]), header_name(name), Traits())
 
     def _envelope(self, _: re.Match[str]) -> None:
-        self._begin(Section())
+        self._begin(_Section())
         last = ""
         while (line := self._line()) is not None:
-            found = header(line)
+            found = _header(line)
             kind = found.lastgroup if found else ""
             if found and kind == "end":
                 return
@@ -288,7 +331,7 @@ class _Reader:
         return name
 
     def _end_section(self) -> None:
-        section, self._section = self._section, Section()
+        section, self._section = self._section, _Section()
         if section.git:
             self._end_git(section)
         elif section.hunks or section.paired:
@@ -300,9 +343,9 @@ class _Reader:
         if not section.hunks and (cut or (section.git and section.names)):
             self._wrong(f"what line {section.line} begins has no hunk")
 
-    def _end_git(self, section: Section) -> None:
+    def _end_git(self, section: _Section) -> None:
         self._take_spare()
-        traits = traits_of(section.modes)
+        traits = _traits_of(section.modes)
         for name, deed in section.moved:
             target = msgspec.structs.replace(traits, deed=deed)
             self._add((name,), target if deed == "creates" else Traits(deed))
@@ -313,10 +356,10 @@ class _Reader:
             self._unknown(f"nobody can tell the two names in line {section.line}")
 
     def _take_spare(self) -> None:
-        self._take_names(Section(names=self._spare), Traits())
+        self._take_names(_Section(names=self._spare), Traits())
         self._spare = []
 
-    def _take_names(self, section: Section, traits: Traits) -> None:
+    def _take_names(self, section: _Section, traits: Traits) -> None:
         old: str | None = None
         for kind, written in section.names:
             name = header_name(written)
@@ -354,3 +397,16 @@ class _Reader:
             executable=known.executable or traits.executable,
             link=known.link or traits.link,
         )
+
+
+def _traits_of(modes: Sequence[tuple[str, int]]) -> Traits:
+    """Return what the modes in the headers of git make of a file."""
+    gained = [mode for state, mode in modes if state in {"new", "new file"}]
+    states = {state for state, _ in modes}
+    deed: Deed = "creates" if "new file" in states else "changes"
+    return Traits(
+        "deletes" if "deleted file" in states else deed,
+        # What a patch says of the mode before need not be true.
+        executable=any(mode & _EXECUTABLE for mode in gained),
+        link=_LINK in gained or ("kept", _LINK) in modes,
+    )

@@ -25,7 +25,7 @@ from safetyd.core.guards.projects import ProjectConfig, Sides, sides
 from safetyd.core.guards.rule_layers import Layer, Setting
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
-from safetyd.core.text.patched_files import may_patch
+from safetyd.core.text.proposal_patches import may_patch
 
 MAX_UNKNOWN: Final = 256
 

@@ -6,9 +6,9 @@ from safetyd.core.action_types import Kind
 from safetyd.core.guards.classify import rule_verdicts
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import Verdict
-from safetyd.core.text.patched_files import patch_of, says_executable
 from safetyd.core.text.patches import NO_PATCH, Patch, PatchedFile
 from safetyd.core.text.path_globs import Globs, PathTarget, likely, place
+from safetyd.core.text.proposal_patches import patch_of, says_executable
 
 
 class PatchRules:

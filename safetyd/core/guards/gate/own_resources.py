@@ -19,9 +19,9 @@ from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Access, Finding, Touch
 from safetyd.core.text.folding import forms
-from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs, likely, path_words, place
 from safetyd.core.text.patterns import PatternConfig, PatternSet
+from safetyd.core.text.proposal_patches import patch_of
 
 OWN: Final = "gate.own"
 ABOVE: Final = "gate.own_above"

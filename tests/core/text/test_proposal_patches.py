@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from safetyd.core.messages.proposal import Proposal
-from safetyd.core.text.patched_files import may_patch, patch_of, says_executable
 from safetyd.core.text.patches import MAX_FILES, NO_PATCH
+from safetyd.core.text.proposal_patches import may_patch, patch_of, says_executable
 from tests.core.text.patch_samples import unified
 
 ONE, TWO = unified("a/one", "b/one"), unified("a/two", "b/two")

@@ -26,12 +26,6 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     shape: str = ""  # the text with blanks for what may differ
 
     @property
-    def stopping(self) -> list[Finding]:
-        """What does not pass, the strictest first."""
-        found = [finding for finding in self.findings if not finding.passes]
-        return sorted(found, key=lambda f: (f.blocks, f.effect.rank), reverse=True)
-
-    @property
     def effect(self) -> Effect:
         """The strictest effect of all."""
         return max((f.effect for f in self.findings), key=lambda e: e.rank, default=Effect.READ)

@@ -3,19 +3,12 @@
 A time is in the zone of whoever reads it already, unless a function says otherwise.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
-# From how much on a time ahead is counted in a unit: below two hours, minutes still matter.
-_AHEAD: Final = (
-    (timedelta(days=2), timedelta(days=1), "days"),
-    (timedelta(hours=2), timedelta(hours=1), "hours"),
-    (timedelta(minutes=1), timedelta(minutes=1), "min"),
-)
 _MANY_MINUTES: Final = 120
 _FAR_MINUTES: Final = 48 * 60
-_WEEK_DAYS: Final = 7
 
 
 def duration(seconds: float) -> str:
@@ -48,14 +41,6 @@ def countdown(seconds: float) -> str:
         return duration(seconds)
     minutes, left = divmod(max(0, int(seconds)), 60)
     return f"{minutes}:{left:02}"
-
-
-def ahead(span: timedelta) -> str:
-    """Return when something is to come: in 3 days."""
-    for least, size, unit in _AHEAD:
-        if span >= least:
-            return f"in {span / size:.0f} {unit}"
-    return "in less than a minute"
 
 
 def about(seconds: float) -> str:
@@ -97,11 +82,3 @@ def in_utc(at: datetime) -> str:
 def near(at: datetime, now: datetime) -> str:
     """Return a time with its day, if that is not today: Mon 2 Nov 14:05."""
     return clock(at) if at.date() == now.date() else f"{day(at)} {clock(at)}"
-
-
-def nearest(at: datetime, now: datetime) -> str:
-    """Return as little of a time as tells it from others: 14:05, Mon 14:05 or 2 Nov."""
-    days = (at.date() - now.date()).days
-    if days == 0:
-        return clock(at)
-    return f"{at:%a} {clock(at)}" if days < _WEEK_DAYS else f"{at.day} {at:%b}"

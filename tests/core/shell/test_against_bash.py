@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.shell.judge import read
 from safetyd.core.shell.places import Project
-from safetyd.core.shell.programs import shipped
 from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.statements import Statements
@@ -18,6 +16,7 @@ from safetyd.core.shell.words import COMMAND, Flow
 from tests.core.shell.printed_by_bash import first_words, printed
 from tests.core.shell.test_corpus import labelled
 from tests.core.shell.test_properties import HARMLESS, WRAPPERS, wrapped
+from tests.core.shell.verdicts import stopping
 from tests.examples import examples
 
 REJECTED: Final = (
@@ -122,7 +121,7 @@ def check_stopped(text: str) -> None:
     """What differs is stopped, whatever the words in it are."""
     told, said = ours(text), printed(text)
     if told is None or said is None or not agree(told, said):
-        assert any(found.effect is Effect.UNKNOWN for found in read(text, shipped()).stopping)
+        assert any(found.effect is Effect.UNKNOWN for found in stopping(text))
 
 
 def agree(told: list[str], said: str) -> bool:
@@ -144,7 +143,7 @@ def test_wrapped_commands_are_the_same_to_bash(wrapper: str) -> None:
 def test_what_bash_rejects_is_not_read(text: str) -> None:
     assert printed(text) is None
     assert ours(text) is None
-    assert read(text, shipped()).stopping
+    assert stopping(text)
 
 
 def test_shipped_commands_are_the_same_to_bash() -> None:

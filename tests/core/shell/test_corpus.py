@@ -11,7 +11,7 @@ import pytest
 from safetyd.core.shell import judge, programs
 from safetyd.core.shell.places import Project
 from safetyd.core.shell.programs import ShippedRow
-from tests.core.shell.verdicts import verdict
+from tests.core.shell.verdicts import stopping, verdict
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 
@@ -44,7 +44,7 @@ def test_labelled_commands_get_their_verdicts(category: str) -> None:
 
 
 def _reasons(command: str) -> list[str]:
-    return [finding.why for finding in judge.read(command, programs.shipped()).stopping]
+    return [finding.why for finding in stopping(command)]
 
 
 def test_no_project_lets_a_dangerous_command_pass() -> None:

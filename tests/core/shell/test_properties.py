@@ -12,6 +12,7 @@ from safetyd.core.shell.places import Project
 from safetyd.core.shell.programs import shipped
 from safetyd.core.shell.reading import Effect
 from tests.core.shell.test_corpus import labelled
+from tests.core.shell.verdicts import stopping, verdict
 from tests.examples import examples
 
 PROJECT: Final = Project("/home/me/project")
@@ -79,8 +80,7 @@ def judged(text: str) -> Reading:
 
 def strictness(text: str) -> int:
     """Return 0 for what passes, 1 for what is asked about, 2 for what is blocked."""
-    stopping = judged(text).stopping
-    return 2 if any(found.blocks for found in stopping) else bool(stopping)
+    return ("pass", "ask", "block").index(verdict(text, PROJECT))
 
 
 def wrapped(command: str, given: list[str]) -> str:
@@ -101,7 +101,7 @@ def test_a_wrapper_changes_no_verdict_but_to_a_stricter_one(wrapper: str) -> Non
     for command in DANGEROUS:
         assert strictness(wrapped(command, [wrapper])) >= strictness(command)
     for command in HARMLESS:
-        assert judged(wrapped(command, [wrapper])).stopping == []
+        assert not strictness(wrapped(command, [wrapper]))
 
 
 @given(plain, st.data())
@@ -110,8 +110,8 @@ def test_quoting_a_word_differently_changes_nothing(command: str, data: st.DataO
     words = command.split()
     at = data.draw(st.integers(0, len(words) - 1))
     quoted = data.draw(st.sampled_from(QUOTES))(words[at])
-    before = judged(command).stopping
-    after = judged(" ".join([*words[:at], quoted, *words[at + 1 :]])).stopping
+    before = stopping(command, PROJECT)
+    after = stopping(" ".join([*words[:at], quoted, *words[at + 1 :]]), PROJECT)
     assert [(f.effect, f.why, f.blocks) for f in after] == [
         (f.effect, f.why, f.blocks) for f in before
     ]

@@ -6,6 +6,7 @@ from safetyd.core.shell.judge import read
 from safetyd.core.shell.places import Project, project_of
 from safetyd.core.shell.programs import shipped
 from safetyd.core.shell.reading import Effect
+from tests.core.shell.verdicts import stopping
 
 PROJECT = Project("/home/me/project")
 
@@ -48,12 +49,12 @@ PROJECT = Project("/home/me/project")
     ],
 )
 def test_what_stops_says_why(text: str, why: str) -> None:
-    assert why in " / ".join(found.why for found in read(text, shipped(), PROJECT).stopping)
+    assert why in " / ".join(found.why for found in stopping(text, PROJECT))
 
 
 def test_a_check_that_the_project_declares_passes() -> None:
-    assert read("frobnicate all", shipped(), PROJECT, ["frobnicate all"]).stopping == []
-    assert read("frobnicate some", shipped(), PROJECT, ["frobnicate all"]).stopping
+    assert stopping("frobnicate all", PROJECT, checks=["frobnicate all"]) == []
+    assert stopping("frobnicate some", PROJECT, checks=["frobnicate all"])
 
 
 def test_the_strictest_effect_is_that_of_the_command() -> None:

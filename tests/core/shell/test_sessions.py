@@ -5,22 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from safetyd.core.shell import judge, programs
 from safetyd.core.shell.places import Project
-from safetyd.core.shell.reading import Effect, Finding
+from safetyd.core.shell.reading import Effect
+from tests.core.shell.verdicts import stopping
 
 SESSIONS = Path("tests/corpus/sessions")
-TABLE = programs.shipped()
 MOST = 6  # questions in a session of eighty commands
 
 
 def commands(name: str) -> list[dict[str, str]]:
     lines = (SESSIONS / f"{name}.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
-
-
-def stopping(command: str, root: str) -> list[Finding]:
-    return judge.read(command, TABLE, Project(root, root)).stopping
 
 
 @pytest.mark.parametrize(
@@ -34,7 +29,7 @@ def stopping(command: str, root: str) -> list[Finding]:
 def test_a_session_asks_a_handful_of_times(name: str, root: str) -> None:
     asked, granted = list[str](), set[str]()
     for line in commands(name):
-        found = stopping(line["command"], root)
+        found = stopping(line["command"], Project(root, root))
         unknown = {f.program for f in found if f.effect is Effect.UNKNOWN}
         left = [f for f in found if f.effect is not Effect.UNKNOWN or f.program not in granted]
         if left:

@@ -18,7 +18,7 @@ from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted
 from safetyd.core.policy import Mode, Profile
 from safetyd.notify.desktop.desktop_content import Action
-from safetyd.notify.webhook.webhook_channel import Body
+from safetyd.notify.webhook.channel import Body
 from safetyd.operators.contract.question import Call, answer_of, name_of
 from safetyd.operators.declarations import COMMANDS, QUESTIONS
 from safetyd.operators.replies import Done, Refusal

@@ -62,6 +62,7 @@ async def exchange(
     *,
     timeout_s: float,
     most: int = READ_BYTES,
+    method: str = "POST",
 ) -> HttpAnswer:
     """Return an answer, whatever its status, with at most so many bytes of what it says.
 
@@ -74,7 +75,9 @@ async def exchange(
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session,
-            session.post(url, data=body, headers=sent, allow_redirects=False) as response,
+            session.request(
+                method, url, data=body, headers=sent, allow_redirects=False
+            ) as response,
         ):
             said = await _beginning(response, most)
             return HttpAnswer(response.status, said, _retry_after_s(response.headers))

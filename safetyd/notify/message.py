@@ -5,11 +5,12 @@ reader's program would make into links. A channel escapes for its own markup and
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from safetyd.cards.note_cards import Card, DigestCard, SingleCard, asks, titled
 from safetyd.core.events.notification_events import ItemKind
@@ -45,6 +46,19 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     machine: str = ""  # the name of that machine
     privacy: Privacy = "full"
     templates: ChannelTemplates = ChannelTemplates()
+
+    def rendered(self, template: str, **values: object) -> str:
+        """Return the text that a template makes of the message."""
+        return self.templates.render(template, message=self, **values)
+
+    def changed(self, change: Callable[[SingleCard], SingleCard]) -> Self:
+        """Return the message with each of its cards changed."""
+        card = self.card
+        if isinstance(card, DigestCard):
+            shown: Card = replace(card, cards=tuple(map(change, card.cards)))
+        else:
+            shown = change(card)
+        return replace(self, card=shown)
 
     @property
     def cards(self) -> tuple[SingleCard, ...]:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from safetyd.cards.note_cards import DigestCard, SingleCard
+from safetyd.cards.note_cards import SingleCard
 from safetyd.cards.request_card import RequestCard, request_card
 from safetyd.cards.request_details import RequestDetails
 from safetyd.core.engine.engine_state import EngineState
@@ -159,7 +159,7 @@ class Previews:
         )
         notice = self._composer.notice(engine, delivery, items, moment.at)
         if items:
-            return _without_codes(notice)
+            return notice.changed(_without_code)
         cards = (self._sampled(notice, asked),) * min(asked.batch, SHOWN)
         card = self._composer.joined(delivery, cards, asked.batch - len(cards))
         return msgspec.structs.replace(notice, card=card)
@@ -179,16 +179,8 @@ class Previews:
         return discreet(card, notice.privacy)
 
 
-def _without_codes(notice: Notice) -> Notice:
-    """Put a sample in the place of each code: whoever may look may not approve."""
-    card = notice.card
-    if isinstance(card, DigestCard):
-        cards = tuple(map(_without_code, card.cards))
-        return msgspec.structs.replace(notice, card=msgspec.structs.replace(card, cards=cards))
-    return msgspec.structs.replace(notice, card=_without_code(card))
-
-
 def _without_code(card: SingleCard) -> SingleCard:
+    """Put a sample in the place of each code: whoever may look may not approve."""
     if not isinstance(card, RequestCard):
         return card
     code, deny_code = CODE if card.code else "", CODE if card.deny_code else ""

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.cards.note_cards import DigestCard, SingleCard
+from safetyd.cards.note_cards import AlertCard, DigestCard, SingleCard, SummaryCard
 from safetyd.cards.request_card import RequestCard, cut_middle
 from safetyd.notify.message import Notice
 
@@ -18,7 +18,6 @@ TEXTS: Final = (4000, 2000, 1000, 500, 160, 60)  # characters of the exact text 
 ENTRIES: Final = (900, 500, 250, 120, 60)  # characters of each card of a digest
 
 Size = Callable[[str], int]
-Render = Callable[[Notice], str]
 
 
 def in_bytes(text: str) -> int:
@@ -26,12 +25,12 @@ def in_bytes(text: str) -> int:
 
 
 def fitted(
-    notice: Notice, render: Render, most: int, size: Size = len
+    notice: Notice, template: str, most: int, size: Size = len
 ) -> tuple[str, tuple[SingleCard, ...]]:
-    """Return the longest text of a message whose size is at most `most`, and the cards in it."""
+    """Return the longest text of a template whose size is at most `most`, and the cards in it."""
     text, cards = "", notice.cards
     for version in versions(notice, most):
-        text, cards = render(version), version.cards
+        text, cards = version.rendered(template).strip(), version.cards
         if size(text) <= most:
             return text, cards
     ended = (c.without("the rest") if isinstance(c, RequestCard) else c for c in cards)
@@ -55,8 +54,7 @@ def versions(notice: Notice, most: int) -> Iterator[Notice]:
     if isinstance(single, RequestCard):
         cards: Iterator[SingleCard | DigestCard] = _requests(single, most)
     elif single is not None:
-        texts = (_short_note(single, chars) for chars in (len(single.text), *TEXTS, 0))
-        cards = iter(tuple(texts))
+        cards = iter([_short_note(single, chars) for chars in (len(single.text), *TEXTS, 0)])
     else:
         cards = _digests(notice)
     return (msgspec.structs.replace(notice, card=card) for card in cards)
@@ -108,8 +106,6 @@ def entry(card: SingleCard, chars: int) -> SingleCard:
     return short.first(count)
 
 
-def _short_note(card: SingleCard, chars: int) -> SingleCard:
-    if isinstance(card, RequestCard):
-        return card
+def _short_note(card: AlertCard | SummaryCard, chars: int) -> SingleCard:
     shown, cut = cut_middle(card.text, chars)
     return msgspec.structs.replace(card, text=shown if chars else "", cut=card.cut + cut)

@@ -13,16 +13,16 @@ from safetyd.cards.request_card import CardField, RequestCard, request_card
 from safetyd.console.render.terminal_card import card as terminal_card
 from safetyd.console.review import detail
 from safetyd.core.approvals.request import Request
-from safetyd.notify.apprise.apprise_channel import ZERO_WIDTH, written
+from safetyd.notify.apprise.channel import ZERO_WIDTH, written
 from safetyd.notify.compose import harmless_card
 from safetyd.notify.desktop.desktop_content import rendered
 from safetyd.notify.email.mail_channel import mail
 from safetyd.notify.message import Notice, Privacy
-from safetyd.notify.ntfy.ntfy_channel import publication
+from safetyd.notify.ntfy.channel import publication
 from safetyd.notify.sms.gsm import BASIC, EXTENDED, normalise, septets
 from safetyd.notify.sms.sms_text import MOST, text_of
 from safetyd.notify.telegram.telegram_message import written as telegram
-from safetyd.notify.webhook.webhook_channel import document
+from safetyd.notify.webhook.channel import document
 from safetyd.operators.views.request_view import details
 from safetyd.web.pages.request_page import FormDraft, request_page
 from tests.cards.hard_requests import HARD

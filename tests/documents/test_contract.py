@@ -24,7 +24,7 @@ from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
 from safetyd.monitoring.published_events import published
-from safetyd.notify.webhook.webhook_channel import document, signed, signing_keys
+from safetyd.notify.webhook.channel import document, signed, signing_keys
 from tests.event_samples import event_fields, one_of_each
 from tests.notify.message_samples import notice
 from tests.schemas import schema_of, validator

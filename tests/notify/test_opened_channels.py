@@ -10,14 +10,14 @@ import pytest
 
 from safetyd.host import MAX_SECRET_BYTES
 from safetyd.notify import channel as channels
-from safetyd.notify.apprise.apprise_channel import Chat
+from safetyd.notify.apprise.channel import Chat
 from safetyd.notify.channel import BrokenChannel, Channel, Misconfigured, secret
 from safetyd.notify.channel_config import NotificationsConfig
 from safetyd.notify.desktop.desktop_channel import Desktop, DesktopHelpers
 from safetyd.notify.email.mail_channel import Mail
-from safetyd.notify.ntfy.ntfy_channel import Ntfy
+from safetyd.notify.ntfy.channel import Ntfy
 from safetyd.notify.sms.sms_channel import Sms
-from safetyd.notify.webhook.webhook_channel import Webhook
+from safetyd.notify.webhook.channel import Webhook
 from tests.notify.channel_context import context
 from tests.notify.email.mail_servers import Login, mail_server
 from tests.notify.http_receivers import ntfy, receiving

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from safetyd.cards.note_cards import DigestCard, SingleCard
+from safetyd.cards.note_cards import SingleCard
 from safetyd.cards.request_card import RequestCard
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopNotification
@@ -72,7 +73,7 @@ def payload(notice: Notice) -> dict[str, object]:
 def rendered(notice: Notice) -> DesktopNotice:
     """Return a message cut to what a desktop has room for."""
     summary = clip(_flat(notice.subject), MAX_SUMMARY)
-    body, cards = fitted(_on_lines(notice), _body, MAX_BODY)
+    body, cards = fitted(notice.changed(_on_lines), "desktop.txt", MAX_BODY)
     card = cards[0] if notice.single else None
     asked = isinstance(card, RequestCard) and bool(card.commands)
     link = notice.single.link if notice.single else notice.list_link or _only(notice.cards)
@@ -100,22 +101,12 @@ def _actions(card: SingleCard | None, link: str, *, named: bool) -> Iterator[Act
         yield "deny"
 
 
-def _body(notice: Notice) -> str:
-    return notice.templates.render("desktop.txt", message=notice).strip()
-
-
-def _on_lines(notice: Notice) -> Notice:
-    """Return a message in which an agent's line cannot pass for one of ours."""
-    card = notice.card
-    if isinstance(card, DigestCard):
-        return notice
+def _on_lines(card: SingleCard) -> SingleCard:
+    """Return a card in which an agent's line cannot pass for one of ours."""
     if isinstance(card, RequestCard):
-        fields = tuple(
-            msgspec.structs.replace(field, lines=(_flat(field.text),)) for field in card.fields
-        )
-        return msgspec.structs.replace(notice, card=msgspec.structs.replace(card, fields=fields))
-    shown = msgspec.structs.replace(card, text=_flat(card.text))
-    return msgspec.structs.replace(notice, card=shown)
+        fields = tuple(replace(field, lines=(_flat(field.text),)) for field in card.fields)
+        return replace(card, fields=fields)
+    return replace(card, text=_flat(card.text))
 
 
 def _only(cards: tuple[SingleCard, ...]) -> str:

@@ -84,10 +84,10 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
             yield "password_file", "is empty; who logs in needs one"
 
     async def open(self, name: str, context: ChannelContext) -> Channel:  # noqa: ARG002
-        from safetyd.notify.email.mail_channel import open_mail  # noqa: PLC0415 - only if configured
+        from safetyd.notify.email.mail_channel import Mail  # noqa: PLC0415 - only if configured
 
         password = context.secret(self.password_file)
-        return await anyio.to_thread.run_sync(open_mail, self, password, context.host)
+        return await anyio.to_thread.run_sync(Mail, self, password, context.host)
 
     def preview(self, notice: Notice) -> Preview:
         from safetyd.notify.email.mail_channel import mail  # noqa: PLC0415 - only if configured

@@ -6,7 +6,7 @@ from email import policy
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime, parseaddr
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -25,9 +25,6 @@ from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import one_line
 from safetyd.notify.shortening import clip, versions
-
-if TYPE_CHECKING:
-    from safetyd.notify.email.smtp import Submission
 
 MAX_BYTES: Final = 100_000  # some programs show no more of a mail
 SUBJECT_CHARS: Final = 150
@@ -58,10 +55,12 @@ class Mail(Channel):
     limits = Limits(deadline_s=30.0, concurrency=2, rates=(Rate(20, MINUTE_S), Rate(200, HOUR_S)))
 
     def __init__(self, config: EmailConfig, password: str, host: str) -> None:
+        # The library takes a tenth of a second, so a channel is best opened in a thread.
+        from safetyd.notify.email.smtp import Submission  # noqa: PLC0415
+
         self._config = config
-        self._password = password
         self._host = host
-        self._submission: Submission | None = None
+        self._submission = Submission(config, password, host)
 
     async def send(self, notice: Notice) -> Receipt:
         sender = _bare(self._config.from_)
@@ -71,31 +70,8 @@ class Mail(Channel):
         if recipient is None:
             raise Undeliverable(f"the address of {notice.recipient} is not one that mail can go to")
         content = mail(notice, self._config.from_, self._host).as_bytes()
-        reply = await self._open().take(sender, recipient, content)
+        reply = await self._submission.take(sender, recipient, content)
         return Receipt("accepted", one_line(reply, _REPLY_CHARS))
-
-    def _open(self) -> "Submission":
-        if self._submission is None:
-            # Not before it is needed, because the library takes a tenth of a second.
-            from safetyd.notify.email.smtp import Submission  # noqa: PLC0415
-
-            host, port = self._config.server
-            self._submission = Submission(
-                host,
-                port,
-                self._config.security,
-                login=(self._config.login_name, self._password),
-                own_name=self._host,
-                ca_file=self._config.ca_file,
-            )
-        return self._submission
-
-
-def open_mail(config: EmailConfig, password: str, host: str) -> Mail:
-    """Return the channel with its library loaded, which is best done in a thread."""
-    channel = Mail(config, password, host)
-    channel._open()  # noqa: SLF001 - beside its class
-    return channel
 
 
 def _message(notice: Notice, sender: str, host: str) -> EmailMessage:
@@ -104,9 +80,8 @@ def _message(notice: Notice, sender: str, host: str) -> EmailMessage:
         message[name] = value
     message["From"] = sender if "<" in sender else Address("safetyd", addr_spec=sender)
     message["To"] = notice.address
-    render = notice.templates.render
-    message.set_content(render("mail.txt", message=notice))
-    message.add_alternative(render("mail.html", message=notice), subtype="html")
+    message.set_content(notice.rendered("mail.txt"))
+    message.add_alternative(notice.rendered("mail.html"), subtype="html")
     return message
 
 

@@ -7,7 +7,7 @@ and password travel encrypted or not at all, except to this machine itself.
 import base64
 import contextlib
 import ssl
-from typing import Final, Literal
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -21,6 +21,7 @@ from aiosmtplib import (
 
 from safetyd.host import is_this_machine
 from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
+from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.sanitize import one_line
 
 # Together they are less than the deadline of a try, so that it is known which of them was missed.
@@ -37,24 +38,13 @@ Problem = Unavailable | Undeliverable | Misconfigured
 
 
 class Submission:
-    """The server that takes our mail. `login` is a name, perhaps empty, and a password."""
+    """The server that takes our mail; `own_name` is the name of this machine."""
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        security: Literal["starttls", "tls", "none"],
-        *,
-        login: tuple[str, str] = ("", ""),
-        own_name: str,
-        ca_file: str = "",
-    ) -> None:
-        self._host = host
-        self._port = port
-        self._security = security
-        self._username, self._password = login
+    def __init__(self, config: EmailConfig, password: str, own_name: str) -> None:
+        self._config = config
+        self._host, self._port = config.server
+        self._password = password
         self._own_name = own_name
-        self._ca_file = ca_file
         self._context: ssl.SSLContext | None = None
 
     async def take(self, sender: str, recipient: str, content: bytes) -> str:
@@ -83,26 +73,26 @@ class Submission:
         return reply.message
 
     async def _client(self) -> SMTP:
-        if self._security == "none" and not is_this_machine(self._host):
+        if self._config.security == "none" and not is_this_machine(self._host):
             raise Misconfigured(f"{self._where} is another machine, so mail must be encrypted")
         return SMTP(
             hostname=self._host,
             port=self._port,
-            username=self._username or None,
-            password=self._password if self._username else None,
+            username=self._config.login_name or None,
+            password=self._password if self._config.login_name else None,
             local_hostname=self._own_name,
             timeout=CONTENT_S,
-            use_tls=self._security == "tls",
-            start_tls=self._security == "starttls",
+            use_tls=self._config.security == "tls",
+            start_tls=self._config.security == "starttls",
             tls_context=await self._tls(),
         )
 
     async def _tls(self) -> ssl.SSLContext:
         if self._context is None:
             try:
-                self._context = await anyio.to_thread.run_sync(_trusting, self._ca_file)
+                self._context = await anyio.to_thread.run_sync(_trusting, self._config.ca_file)
             except OSError as exc:
-                why = f"notifications.email.ca_file: {self._ca_file}: {exc.strerror}"
+                why = f"notifications.email.ca_file: {self._config.ca_file}: {exc.strerror}"
                 raise Misconfigured(why) from None
         return self._context
 
@@ -126,7 +116,7 @@ class Submission:
 
     def _told(self, words: str) -> str:
         """Return what a server said; some repeat what they were told."""
-        for secret in filter(None, _spellings(self._username, self._password)):
+        for secret in filter(None, _spellings(self._config.login_name, self._password)):
             words = words.replace(secret, "[password]")
         return one_line(words, _WORDS)
 

@@ -1,16 +1,123 @@
-"""Settings of ntfy."""
+"""ntfy: push messages to telephones through a server that only passes them on.
 
-from typing import ClassVar
+A button opens the page of the request. None decides by itself: whoever reads the topic could.
+"""
 
+import re
+from typing import ClassVar, Final, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from safetyd.cards.note_cards import asks
+from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import (
     Channel,
     ChannelContext,
     ChannelTable,
+    Limits,
+    Misconfigured,
     Preview,
     Problems,
+    Rate,
+    Receipt,
     url_problems,
 )
+from safetyd.notify.http_post import post
 from safetyd.notify.message import Notice
+from safetyd.notify.shortening import clip, fitted, in_bytes
+
+TITLE_CHARS: Final = 80
+MAX_BYTES: Final = 4095  # a longer message becomes an attachment
+TIMEOUT_S: Final = 9.0
+# A server lets through 12 a minute on average, and some at once.
+LIMITS: Final = Limits(deadline_s=10.0, concurrency=2, rates=(Rate(30, 150.0),))
+PRIORITIES: Final[dict[Urgency, int]] = {"low": 2, "normal": 3, "high": 5}
+
+_id_in = re.compile(r'"id"\s*:\s*"([A-Za-z0-9_-]{1,64})"').search
+
+
+class Button(msgspec.Struct, frozen=True):
+    label: str
+    url: str
+    action: Literal["view"] = "view"
+
+
+class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a server takes as JSON."""
+
+    topic: str
+    title: str
+    message: str
+    priority: int
+    tags: tuple[str, ...]
+    sequence_id: str  # a copy takes the place of the first, where the server knows that
+    click: str = ""
+    actions: tuple[Button, ...] = ()
+
+
+class Ntfy(Channel):
+    """Publishes to one topic; the server's word is that it took a message, not that it arrived."""
+
+    name = "ntfy"
+    limits = LIMITS
+
+    def __init__(self, config: "NtfyConfig", token: str = "") -> None:
+        self._server, self._topic = server_and_topic(config.url)
+        self._token = token.strip()
+
+    async def send(self, notice: Notice) -> Receipt:
+        body = msgspec.json.encode(publication(notice, self._topic))
+        headers = {"Content-Type": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        said = await post(
+            self._server,
+            body,
+            headers,
+            timeout_s=TIMEOUT_S,
+            secrets=(self._token, self._topic),
+        )
+        found = _id_in(said)
+        return Receipt("accepted", found[1] if found else "")
+
+
+def server_and_topic(url: str) -> tuple[str, str]:
+    """Return the two parts of an address; raise `Misconfigured` if it names no topic."""
+    parts = urlsplit(url)
+    path, _, topic = parts.path.rstrip("/").rpartition("/")
+    if not topic:
+        raise Misconfigured(f"the address of ntfy at {parts.hostname} has no topic after the host")
+    return urlunsplit((parts.scheme, parts.netloc, f"{path}/", "", "")), topic
+
+
+def publication(notice: Notice, topic: str) -> Publication:
+    """Return what is published of a message."""
+    opened, title = _opened(notice), clip(notice.subject, TITLE_CHARS)
+    return Publication(
+        topic=topic,
+        title=title,
+        message=fitted(notice, "ntfy.txt", MAX_BYTES, in_bytes)[0] or title,
+        priority=PRIORITIES[notice.urgency],
+        tags=("safetyd", notice.urgency),
+        sequence_id=notice.delivery,
+        click=opened,
+        actions=tuple(_buttons(notice, opened)),
+    )
+
+
+def _opened(notice: Notice) -> str:
+    """Return the page that a tap opens; a telephone cannot open one of another machine's own."""
+    if notice.here_only:
+        return ""
+    return notice.single.link if notice.single else notice.list_link
+
+
+def _buttons(notice: Notice, opened: str) -> list[Button]:
+    buttons = [Button("Review", opened)] if opened else []
+    if buttons and notice.single and asks(notice.single):
+        buttons.append(Button("Deny", f"{opened}?i=d"))
+    return buttons
 
 
 class NtfyConfig(ChannelTable, frozen=True, kw_only=True):
@@ -28,13 +135,9 @@ class NtfyConfig(ChannelTable, frozen=True, kw_only=True):
         yield from url_problems("url", self.url)
 
     async def open(self, name: str, context: ChannelContext) -> Channel:  # noqa: ARG002
-        from safetyd.notify.ntfy.ntfy_channel import Ntfy  # noqa: PLC0415 - only if configured
-
         return Ntfy(self, context.secret(self.token_file))
 
     def preview(self, notice: Notice) -> Preview:
-        from safetyd.notify.ntfy.ntfy_channel import publication  # noqa: PLC0415 - see above
-
         message = publication(notice, "topic")
         text = f"{message.title}\n\n{message.message}"
         return Preview(text=text, size=f"{len(message.message.encode())} bytes")

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.cards.note_cards import DigestCard, SingleCard, asks
+from safetyd.cards.note_cards import SingleCard, asks
 from safetyd.cards.request_card import CardField, RequestCard
 from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import one_line
@@ -30,7 +30,7 @@ def text_of(notice: Notice, *, replies: bool = True) -> str:
     link = _link(notice)
     texts = [
         (_text(version, link, replies=replies), version.single)
-        for version in versions(_in_alphabet(notice), MOST)
+        for version in versions(notice.changed(_spelt), MOST)
     ]
     for most, approved in ((ONE, True), (MOST, True), (ONE, False)):
         for text, card in texts:
@@ -41,7 +41,7 @@ def text_of(notice: Notice, *, replies: bool = True) -> str:
 
 
 def _text(notice: Notice, link: str, *, replies: bool) -> str:
-    made = notice.templates.render("sms.txt", message=notice, link=link, replies=replies)
+    made = notice.rendered("sms.txt", link=link, replies=replies)
     return normalise(" ".join(made.split()))
 
 
@@ -53,16 +53,8 @@ def _clipped(text: str, link: str) -> str:
     return f"{clip(words.rstrip(), MOST - septets(f' {link}{end}'))} {link}{end}"
 
 
-def _in_alphabet(notice: Notice) -> Notice:
-    """Return a message with its words in the alphabet of SMS."""
-    card = notice.card
-    if isinstance(card, DigestCard):
-        shown = tuple(map(_spelt, card.cards))
-        return msgspec.structs.replace(notice, card=msgspec.structs.replace(card, cards=shown))
-    return msgspec.structs.replace(notice, card=_spelt(card))
-
-
 def _spelt(card: SingleCard) -> SingleCard:
+    """Return a card with its words in the alphabet of SMS."""
     if not isinstance(card, RequestCard):
         words = {"title": _words(card.title), "text": _words(card.text)}
         return msgspec.structs.replace(card, **words)

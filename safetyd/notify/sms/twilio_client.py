@@ -11,15 +11,16 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-import aiohttp
 import msgspec
 from twilio.http import AsyncHttpClient  # type: ignore[import-untyped]
 from twilio.http.response import Response  # type: ignore[import-untyped]
 from twilio.rest import Client  # type: ignore[import-untyped]
 
 from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
+from safetyd.notify.http_post import HttpAnswer, exchange
 
-CONNECT_S: Final = 5.0
+FORM: Final = "application/x-www-form-urlencoded"
+MAX_BYTES: Final = 64 * 1024  # of an answer
 
 # Twilio's own words are not repeated, since they quote the number.
 _REFUSED: Final = {
@@ -44,12 +45,6 @@ _MISCONFIGURED: Final = {
 _WRONG_PLACE: Final = frozenset({401, 403, 404, 407})
 _LATER: Final = frozenset({408, 425, 429})
 _LATER_CODES: Final = frozenset({20429, 20500, 30001, 30008})
-_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
-_UNUSABLE: Final = (
-    aiohttp.ClientSSLError,
-    aiohttp.ClientConnectorCertificateError,
-    aiohttp.InvalidURL,
-)
 
 
 class _Problem(msgspec.Struct):
@@ -93,69 +88,23 @@ class Transport(AsyncHttpClient):  # type: ignore[misc] # twilio has no types
         headers: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - twilio's signature
-        allow_redirects: bool = False,
+        allow_redirects: bool = False,  # noqa: ARG002
     ) -> Response:
-        url = self._address(uri, params or {})
-        trip = Trip(urlsplit(url).hostname or "the address", timeout or self._timeout_s)
-        status, retry_after, body = await trip.go(
-            method,
-            url,
-            data=urlencode(data or {}, doseq=True),
-            headers={**(headers or {}), **_login(auth)},
-            allow_redirects=allow_redirects,
+        answer = await exchange(
+            self._address(uri, params or {}),
+            urlencode(data or {}, doseq=True).encode(),
+            {"Content-Type": FORM, **(headers or {}), **_login(auth)},
+            timeout_s=timeout or self._timeout_s,
+            most=MAX_BYTES,
+            method=method,
         )
-        if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            raise refusal(status, body, retry_after)
-        return Response(status, _checked(body))
+        if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+            raise refusal(answer)
+        return Response(answer.status, _checked(answer.said))
 
     def _address(self, uri: str, params: Mapping[str, object]) -> str:
         url = self._api_url + urlsplit(uri).path if self._api_url else uri
         return f"{url}?{urlencode(params, doseq=True)}" if params else url
-
-
-class Trip:
-    """One request; it knows whether it had left when it failed.
-
-    Each has a connection of its own: one that was kept may be dead, and a message that was written
-    to it may have arrived or not.
-    """
-
-    def __init__(self, host: str, timeout_s: float) -> None:
-        self._host = host
-        self._timeout_s = timeout_s
-        self._written = False
-
-    async def go(self, method: str, url: str, **options: Any) -> tuple[int, str, bytes]:
-        """Return the status, what `Retry-After` says, and the body."""
-        try:
-            async with (
-                self._session() as session,
-                session.request(method, url, **options) as response,
-            ):
-                body = await response.read()
-                return response.status, response.headers.get("Retry-After", ""), body
-        except _UNUSABLE as exc:
-            raise Misconfigured(f"{self._host} cannot be used: {type(exc).__name__}") from None
-        except TimeoutError:
-            raise self._failed(f"did not answer within {self._timeout_s:g} s") from None
-        except (aiohttp.ClientError, OSError) as exc:
-            raise self._failed(f"cannot be reached: {type(exc).__name__}") from None
-
-    def _session(self) -> aiohttp.ClientSession:
-        trace = aiohttp.TraceConfig()
-        trace.on_request_headers_sent.append(self._left)
-        timeout_s = self._timeout_s
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(force_close=True),
-            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s)),
-            trace_configs=[trace],
-        )
-
-    async def _left(self, *_: object) -> None:
-        self._written = True
-
-    def _failed(self, what: str) -> Unavailable:
-        return Unavailable(f"{self._host} {what}", ambiguous=self._written)
 
 
 def _login(auth: tuple[str, str] | None) -> dict[str, str]:
@@ -164,9 +113,9 @@ def _login(auth: tuple[str, str] | None) -> dict[str, str]:
     return {"Authorization": f"Basic {base64.b64encode(':'.join(auth).encode()).decode()}"}
 
 
-def refusal(status: int, body: bytes, retry_after: str = "") -> Exception:
+def refusal(answer: HttpAnswer) -> Exception:
     """Return which of the three errors an answer of Twilio's is."""
-    code = _code(body)
+    status, code = answer.status, _code(answer.said)
     why = f"Twilio answered HTTP {status}"
     if code:
         known = _REFUSED.get(code) or _MISCONFIGURED.get(code) or "see twilio.com/docs/api/errors"
@@ -174,27 +123,25 @@ def refusal(status: int, body: bytes, retry_after: str = "") -> Exception:
     if code in _MISCONFIGURED:
         return Misconfigured(why)
     if code in _LATER_CODES or status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        after_s = float(retry_after) if retry_after.isdecimal() else None
-        return Unavailable(
-            why, retry_after_s=after_s, ambiguous=status == HTTPStatus.GATEWAY_TIMEOUT
-        )
+        late = status == HTTPStatus.GATEWAY_TIMEOUT
+        return Unavailable(why, retry_after_s=answer.retry_after_s, ambiguous=late)
     if code not in _REFUSED and (status in _WRONG_PLACE or status < HTTPStatus.BAD_REQUEST):
         return Misconfigured(why)
     return Undeliverable(why)
 
 
-def _code(body: bytes) -> int:
+def _code(body: str) -> int:
     """Return Twilio's number of an error; 0 for what somebody between us and Twilio wrote."""
     try:
         return msgspec.json.decode(body, type=_Problem).code
-    except _UNREADABLE:
+    except msgspec.DecodeError:
         return 0
 
 
-def _checked(body: bytes) -> str:
+def _checked(body: str) -> str:
     """Return the body of a success, which twilio's client takes apart without looking."""
     try:
         msgspec.json.decode(body, type=dict[str, object])
-    except _UNREADABLE:
+    except msgspec.DecodeError:
         raise Unavailable("Twilio's answer cannot be read", ambiguous=True) from None
-    return body.decode()
+    return body

@@ -57,14 +57,10 @@ def written(notice: Notice, data: Data, ends: Sequence[str] = ()) -> TelegramMes
     """Return a message; `ends` says what became of requests in it that are over."""
     waits = not ends or any(card.link for card in notice.cards)
     title = "\n".join((*ends, clip(notice.subject, TITLE_UNITS, units)) if waits else ends)
-    body, cards = fitted(notice, _text, MAX_UNITS - units(title) - 2, units)
+    body, cards = fitted(notice, "chat.txt", MAX_UNITS - units(title) - 2, units)
     text = f"{title}\n\n{body}" if body else title
     entities = (Entity("bold", 0, units(title)), *_quoted(body, units(title) + 2))
     return TelegramMessage(text, entities, tuple(_keyboard(notice, cards, data)))
-
-
-def _text(notice: Notice) -> str:
-    return notice.templates.render("chat.txt", message=notice).strip()
 
 
 def _quoted(body: str, at: int) -> Iterator[Entity]:

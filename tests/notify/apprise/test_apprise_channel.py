@@ -7,10 +7,9 @@ from urllib.parse import parse_qs
 import anyio
 import pytest
 
-from safetyd.notify.apprise import apprise_channel as module
-from safetyd.notify.apprise.apprise_channel import Chat, addresses, written
+from safetyd.notify.apprise import channel as module
 from safetyd.notify.apprise.apprise_process import AppriseMessage, TargetAnswer, tell
-from safetyd.notify.apprise.channel import AppriseConfig
+from safetyd.notify.apprise.channel import AppriseConfig, Chat, addresses, written
 from safetyd.notify.channel import Misconfigured, Receipt, Unavailable
 from safetyd.notify.sanitize import harmless, one_line
 from tests.notify.http_receivers import Reaction, Receiver, receiving

@@ -2,9 +2,8 @@ import msgspec
 import pytest
 
 from safetyd.notify.channel import Misconfigured, Receipt, Unavailable, Undeliverable
-from safetyd.notify.ntfy import ntfy_channel as module
-from safetyd.notify.ntfy.channel import NtfyConfig
-from safetyd.notify.ntfy.ntfy_channel import Ntfy, publication, server_and_topic
+from safetyd.notify.ntfy import channel as module
+from safetyd.notify.ntfy.channel import Ntfy, NtfyConfig, publication, server_and_topic
 from safetyd.notify.sanitize import harmless
 from tests.notify.http_receivers import Reaction, ntfy, receiving
 from tests.notify.message_samples import (

@@ -11,6 +11,7 @@ import anyio.to_thread
 import pytest
 
 from safetyd.notify.channel import Channel, Misconfigured, Receipt, Unavailable, Undeliverable
+from safetyd.notify.http_post import HttpAnswer
 from safetyd.notify.sms.channel import SmsConfig
 from safetyd.notify.sms.sms_channel import TIMEOUT_S, Sms, arrival, valid_s
 from safetyd.notify.sms.twilio_client import Transport, connect, refusal
@@ -181,7 +182,7 @@ async def test_a_server_that_never_finishes_is_left_in_time(server: Twilio, scri
     server.then.append(script)
     sms = hasty(server)
 
-    with pytest.raises(Unavailable, match=r"did not answer within 1\.5 s") as failed:
+    with pytest.raises(Unavailable, match=r"gave no answer within 1\.5 s") as failed:
         await sent(sms)
 
     assert failed.value.ambiguous
@@ -212,7 +213,7 @@ async def test_who_never_takes_a_connection_was_not_written_to() -> None:
     with deaf() as url:
         sms = Sms(SmsConfig(from_=SENDER), connect(ACCOUNT, AUTH_TOKEN, url, 0.3), context())
 
-        with pytest.raises(Unavailable, match="did not answer") as failed:
+        with pytest.raises(Unavailable, match="cannot be reached in time") as failed:
             await sent(sms)
 
     assert not failed.value.ambiguous
@@ -222,7 +223,7 @@ async def test_an_address_that_is_wrong_is_for_somebody_to_mend(server: Twilio) 
     for url in (server.url.replace("http", "https"), "no address"):
         sms = Sms(SmsConfig(from_=SENDER), connect(ACCOUNT, AUTH_TOKEN, url, 5.0), context())
 
-        with pytest.raises(Misconfigured, match="cannot be used"):
+        with pytest.raises(Misconfigured):
             await sent(sms)
 
     assert not server.got
@@ -294,22 +295,22 @@ async def test_what_twilio_does_not_say_is_not_known(server: Twilio) -> None:
     ],
 )
 def test_errors_are_sorted_by_twilios_number(status: int, code: int, kind: type[Exception]) -> None:
-    error = refusal(status, b'{"code": %d}' % code)
+    error = refusal(HttpAnswer(status, f'{{"code": {code}}}', None))
 
     assert type(error) is kind
     assert (f"error {code}:" in str(error)) is (code > 0)
 
 
 def test_who_was_not_waited_for_may_have_sent_it() -> None:
-    error = refusal(504, b"")
+    error = refusal(HttpAnswer(504, "", None))
 
     assert isinstance(error, Unavailable)
     assert error.ambiguous
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"code": "x"}', b"\xff", b'{"\xff": 1}'])
-def test_a_body_that_says_nothing_is_sorted_by_its_status(body: bytes) -> None:
-    assert type(refusal(503, body)) is Unavailable
+@pytest.mark.parametrize("body", ["", "[]", '{"code": "x"}', "\ufffd", '{"\ufffd": 1}'])
+def test_a_body_that_says_nothing_is_sorted_by_its_status(body: str) -> None:
+    assert type(refusal(HttpAnswer(503, body, None))) is Unavailable
 
 
 async def test_parameters_go_into_the_address(server: Twilio) -> None:

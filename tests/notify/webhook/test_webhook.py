@@ -12,9 +12,8 @@ from safetyd.cards.request_card import CardField
 from safetyd.notify.channel import Misconfigured, Receipt, Unavailable
 from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import harmless
-from safetyd.notify.webhook import webhook_channel as module
-from safetyd.notify.webhook.channel import WebhookConfig
-from safetyd.notify.webhook.webhook_channel import Webhook, document, signing_keys
+from safetyd.notify.webhook import channel as module
+from safetyd.notify.webhook.channel import Webhook, WebhookConfig, document, signing_keys
 from tests.notify.http_receivers import Post, Reaction, receiving
 from tests.notify.message_samples import (
     AT,

@@ -4,17 +4,12 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
-
-from safetyd.console.simulation.run_policy_tests import test_ as run_tests
-from safetyd.console.simulation.try_rules import simulate
 from tests.checkout import ROOT
 from tests.console.console_rig import here
 
 TEXT = (ROOT / "docs/simulate.md").read_text()
 [TESTS] = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
 [FAILED] = re.findall(r"```text\n(.*?)```", TEXT, re.DOTALL)
-TYPED = re.findall(r"^safetyd (\w+) *([^#\n]*)", TEXT, re.MULTILINE)
 
 
 def test_the_tests_of_the_document_pass(tmp_path: Path) -> None:
@@ -36,11 +31,3 @@ def test_what_fails_is_shown_as_in_the_document(tmp_path: Path) -> None:
     said = here("test", str(tmp_path / "tests.toml"))
 
     assert said.stdout.splitlines()[:-1] == FAILED.splitlines()[:-1]
-
-
-@pytest.mark.parametrize(("command", "options"), TYPED)
-def test_commands_have_the_options_that_are_typed(command: str, options: str) -> None:
-    known = {"simulate": simulate, "test": run_tests}[command]
-    names = {name for option in known.params for name in option.opts}
-
-    assert {word for word in options.split() if word.startswith("--")} <= names

@@ -20,7 +20,6 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.conftest import StartDaemon
-from tests.console.console_rig import here
 
 SYSTEMD = ROOT / "systemd"
 MAX_EXPOSURE = 1.5
@@ -209,18 +208,6 @@ def _wait_for_end(pid: int) -> float:
 
 
 # -- the page for operators ------------------------------------------------------------------------
-
-
-def test_every_command_of_the_operations_page_exists():
-    page = (SYSTEMD.parent / "docs/operations.md").read_text()
-    named = set(
-        re.findall(r"(?:^|`)safetyd ([a-z-]+(?: (?:add|check|verify))?)", page, re.MULTILINE)
-    )
-
-    unknown = [words for words in named if here(*words.split(), "--help").returncode != 0]
-
-    assert unknown == []
-    assert len(named) >= 8
 
 
 def test_every_file_that_the_operations_page_installs_is_there():

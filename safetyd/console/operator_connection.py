@@ -10,6 +10,7 @@ import click
 import msgspec
 from msgspec import UNSET
 
+from safetyd import __version__
 from safetyd.bus.keyring import KeyUnusable, seed_in
 from safetyd.bus.nats_client import HardenedClient, NatsError, NoRespondersError
 from safetyd.bus.subjects import Subjects
@@ -37,9 +38,10 @@ class _Outcome(msgspec.Struct):
 
 
 class _Running(msgspec.Struct):
-    """What the state of the daemon says of its process, if it can say anything."""
+    """The process of a daemon, as every version of it says."""
 
-    pid: int = 0
+    pid: int = 0  # 0: there is none, or it cannot say anything
+    version: str = ""
 
 
 def _echo(line: str) -> None:
@@ -101,7 +103,11 @@ class OperatorConnection:
         """Return the answer to a question or a command."""
         subject = self._subjects.of(call.verb, self.name)
         data = await self._sent(subject, msgspec.json.encode(call), patience_s)
-        return _decoded(data, answer_of(type(call)), self.address)
+        try:
+            return msgspec.json.decode(data, type=answer_of(type(call)))
+        except msgspec.DecodeError as exc:
+            version = (await self._running()).version
+            raise _unreadable(self.address, exc, version) from None
 
     async def listen(self, heard: Callable[[bytes], None]) -> None:
         """Call `heard` with every SafetyEvent from now on; `lost` is set if it raises."""
@@ -147,7 +153,7 @@ class OperatorConnection:
 
     async def _answer_of_one_run(self, subject: str, payload: bytes, patience_s: float) -> bytes:
         """Return the answer to a long command, or say soon that the daemon ended meanwhile."""
-        pid = await self._pid()
+        pid = (await self._running()).pid
         answer: bytes | None = None
         failed: Exception | None = None
         async with anyio.create_task_group() as tasks:
@@ -171,11 +177,11 @@ class OperatorConnection:
         while still:
             await anyio.sleep(LOOK_S)
             with contextlib.suppress(TimeoutError):
-                still = await self._pid() == pid
+                still = (await self._running()).pid == pid
         scope.cancel()
 
-    async def _pid(self) -> int:
-        """Return the process id of the daemon, or 0 if there is none."""
+    async def _running(self) -> _Running:
+        """Ask for the process of the daemon."""
         subject = self._subjects.of("query", self.name)
         asked = msgspec.json.encode(StatusQuestion())
         try:
@@ -183,8 +189,8 @@ class OperatorConnection:
         except (NatsError, OSError) as exc:
             if isinstance(exc, TimeoutError):
                 raise
-            return 0
-        return msgspec.json.decode(message.data, type=_Running).pid
+            return _Running()
+        return msgspec.json.decode(message.data, type=_Running)
 
     def _seed(self) -> str:
         try:
@@ -255,7 +261,19 @@ def _decoded(data: bytes, kind: type[Read], address: str) -> Read:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as exc:
-        raise Failure(f"the answer from {address} cannot be read: {exc}") from None
+        raise _unreadable(address, exc) from None
+
+
+def _unreadable(address: str, exc: msgspec.DecodeError, version: str = "") -> Failure:
+    """Return why an answer cannot be decoded; `version` is that of the daemon, if known."""
+    if version in {"", __version__}:
+        return Failure(f"cannot decode the answer from {address}: {exc}")
+    return Failure(
+        f"the daemon at {address} is safetyd {version}, this command is safetyd {__version__}, "
+        f"and the command cannot decode the daemon's answer ({exc}). After an upgrade, restart "
+        "the daemon; otherwise run the command of the daemon's version.",
+        "other_version",
+    )
 
 
 async def _through(location: Location, announce: Callable[[str], None]) -> OperatorConnection:

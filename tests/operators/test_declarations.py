@@ -66,7 +66,7 @@ def sample(kind: type[Call[Done]]) -> Call[Done]:
 
 def declared(base: type[Call[Done]] = Call) -> Iterator[type[Call[Done]]]:
     for kind in base.__subclasses__():
-        if kind.__struct_config__.tag is not None:
+        if kind.__struct_config__.tag is not None and kind.__module__.startswith("safetyd."):
             yield kind
         yield from declared(kind)
 

@@ -80,9 +80,7 @@ class WordsDialog(Dialog[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss(None)", "back")]
 
-    def __init__(
-        self, question: str, about: str, hint: str, wrong: Callable[[str], str] = lambda _: ""
-    ) -> None:
+    def __init__(self, question: str, about: str, hint: str, wrong: Callable[[str], str]) -> None:
         super().__init__()
         self._question = question
         self._about = about
@@ -192,6 +190,9 @@ class PageDialog(Dialog[None]):
         with VerticalScroll():
             yield Static(self._text, classes="lines")
         yield Static(keys(PAGE_KEYS, COLUMNS), classes="foot")
+
+    def on_mount(self) -> None:
+        self.fill(self._text)  # which may have come since it was composed
 
     def fill(self, text: Content) -> None:
         self._text = text

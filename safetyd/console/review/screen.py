@@ -1,7 +1,7 @@
 """The screen on which people review: the queue, the card of one request, and the keys."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import ClassVar, Final, TypeVar
 
@@ -155,14 +155,17 @@ class ReviewScreen(TypeAheadApp):
             self._view(self._selected)
 
     def action_sessions(self) -> None:
-        page = PageDialog("What sessions did, the newest first")
-        self.push_screen(page)
-        self._fill_sessions(page)
+        async def summaries() -> Content:
+            told = await anyio.to_thread.run_sync(detail.sessions, self._location.data_dir)
+            return Content(fitted(told, self._page_columns))
+
+        self._open_page("What sessions did, the newest first", summaries)
 
     def action_changes(self) -> None:
-        page = PageDialog("What approved actions changed, the newest first")
-        self.push_screen(page)
-        self._fill_changes(page)
+        async def diffs() -> Content:
+            return painted(detail.changes(await self.feed.changes(), self._page_columns))
+
+        self._open_page("What approved actions changed, the newest first", diffs)
 
     def action_approve(self) -> None:
         rows = self._to_answer()
@@ -174,18 +177,12 @@ class ReviewScreen(TypeAheadApp):
             self._ask_words("Deny", self._to_answer(), "why, for the agent to read", _denial)
 
     def action_defer(self) -> None:
-        rows = self._to_answer()
+        def deferral(row: RequestRow, words: str) -> DeferCommand:
+            return DeferCommand(ids=(row.id,), until=until(words, Clock().now().at), via=VIA)
 
-        def said(words: str | None) -> None:
-            if words is not None:
-                later = until(words, Clock().now().at)
-                self._send(rows, lambda row: DeferCommand(ids=(row.id,), until=later, via=VIA))
-
-        if self._may_answer() and rows:
-            about = detail.chosen(rows, dialog_columns(self.size.width))
+        if self._may_answer():
             hint = "until when, on your clock: 2h, 9:00, tomorrow 9:00"
-            question = f"Put off {several(len(rows), 'request')}?"
-            self.push_screen(WordsDialog(question, about, hint, no_time), said)
+            self._ask_words("Put off", self._to_answer(), hint, deferral, no_time)
 
     def action_grant(self) -> None:
         """Approve the selected request and permit the same for a while, one at a time."""
@@ -224,6 +221,7 @@ class ReviewScreen(TypeAheadApp):
         rows: Sequence[RequestRow],
         hint: str,
         answer: Callable[[RequestRow, str], Review[ReviewDone]],
+        wrong: Callable[[str], str] = lambda _: "",
     ) -> None:
         """Ask for words and answer with them.
 
@@ -238,43 +236,38 @@ class ReviewScreen(TypeAheadApp):
                 self._send(rows, lambda row: answer(row, words))
 
         question = f"{verb} {several(len(rows), 'request')}?"
-        self.push_screen(
-            WordsDialog(question, detail.chosen(rows, dialog_columns(self.size.width)), hint), said
-        )
+        about = detail.chosen(rows, dialog_columns(self.size.width))
+        self.push_screen(WordsDialog(question, about, hint, wrong), said)
 
     def _view(self, row: RequestRow) -> None:
-        page = PageDialog(plain(row.id))
-        self.push_screen(page)
-        if self._card is not None and self._card.id == row.id:
-            self._fill(page, self._card)
-        else:
-            self._fill_later(page, row.id)
-
-    def _fill(self, page: PageDialog, card: RequestDetails) -> None:
         """Show all that was sent; it counts as read only where it is shown."""
-        if page in self.screen_stack:
-            page.fill(painted(detail.everything(card, Clock().now().at, self.size.width - MARGIN)))
-            self._read.add(card.id)
+
+        async def everything() -> Content:
+            known = self._card is not None and self._card.id == row.id
+            card = self._card if known and self._card else await self.feed.card(row.id)
+            if page in self.screen_stack:
+                self._read.add(row.id)
+            return painted(detail.everything(card, Clock().now().at, self._page_columns))
+
+        page = self._open_page(plain(row.id), everything)
+
+    def _open_page(self, title: str, content: Callable[[], Awaitable[Content]]) -> PageDialog:
+        """Open a page at once, and fill it when its content is there."""
+        page = PageDialog(title)
+        self.push_screen(page)
+        self._fill(page, content)
+        return page
 
     @work
-    async def _fill_later(self, page: PageDialog, id_: str) -> None:
+    async def _fill(self, page: PageDialog, content: Callable[[], Awaitable[Content]]) -> None:
         try:
-            self._fill(page, await self.feed.card(id_))
+            page.fill(await content())
         except Failure as exc:
             page.fill(Content(plain(exc.message)))
 
-    @work
-    async def _fill_sessions(self, page: PageDialog) -> None:
-        told = await anyio.to_thread.run_sync(detail.sessions, self._location.data_dir)
-        page.fill(Content(fitted(told, self.size.width - MARGIN)))
-
-    @work
-    async def _fill_changes(self, page: PageDialog) -> None:
-        try:
-            told = detail.changes(await self.feed.changes(), self.size.width - MARGIN)
-            page.fill(painted(told))
-        except Failure as exc:
-            page.fill(Content(plain(exc.message)))
+    @property
+    def _page_columns(self) -> int:
+        return self.size.width - MARGIN
 
     @work
     async def _send(self, rows: Sequence[RequestRow], answer: MakeAnswer) -> None:

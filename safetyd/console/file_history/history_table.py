@@ -36,7 +36,7 @@ def commits(answer: CommitsAnswer, limit: int) -> str:
         return "\n".join((*problems, NO_PROJECT))
     if not answer.commits:
         return "\n".join((*problems, f"{NONE} Projects with a history: {names(answer.projects)}"))
-    older = f"The list may go on: add `--before {answer.commits[-1].commit[:SHORT]}`."
+    older = f"The list may go on: add `--before {plain(answer.commits[-1].commit[:SHORT])}`."
     return "\n".join(
         (
             *problems,
@@ -57,7 +57,7 @@ def change(text: str) -> str:
     return "\n".join(click.style(plain(line.text), fg=_COLOURS.get(line.kind)) for line in lines)
 
 
-def author(row: CommitRow) -> str:
+def _author(row: CommitRow) -> str:
     """Return who made the changes of a commit."""
     match row.author:
         case "human":
@@ -73,7 +73,7 @@ _COMMITS: Final[Columns[CommitRow]] = {
     "time": lambda row: row.at,
     "commit": lambda row: row.commit[:SHORT],
     "project": lambda row: row.project,
-    "author": author,
+    "author": _author,
     "action": lambda row: row.action,
     "files": lambda row: row.files,
     "lines": lambda row: f"+{row.added} -{row.removed}",
@@ -85,4 +85,4 @@ def _left_out(rows: Sequence[CommitRow]) -> Iterator[str]:
     """Yield a line for each commit that lacks files."""
     for row in rows:
         if row.left_out:
-            yield f"{row.commit[:SHORT]} does not have {plain(row.left_out)}"
+            yield f"{plain(row.commit[:SHORT])} does not have {plain(row.left_out)}"

@@ -82,10 +82,9 @@ def _wrong(view: StatusAnswer) -> Iterator[str]:
         yield f"WIDE: by {some(view.wide_grants)} whatever an agent says passes"
         yield "  `safetyd grants` shows what it lifts, `safetyd grant revoke ID` ends it"
     yield from _breakers(view)
-    whose = {"day": "all agents together", "keyless": "all agents without a key"}
-    for budget in filter(None, (view.today, view.keyless_today)):
-        if _is_low(budget, view.warn_ratio):
-            yield from _budget(budget, whose[budget.scope], day_end(view.at))
+    yield from _budget(view, view.today, "all agents together")
+    if view.keyless_today:
+        yield from _budget(view, view.keyless_today, "all agents without a key")
     yield from _near(view)
     yield from _outlets(view)
     yield from _missing(view)
@@ -198,20 +197,18 @@ def _missing(view: StatusAnswer) -> Iterator[str]:
         yield f"  that of {plain(found.day)} is made up for as soon as it can be"
 
 
-def _is_low(budget: Budget, warn_ratio: float) -> bool:
-    limit = budget.limit
-    return limit is not None and budget.spent + budget.reserved >= limit * warn_ratio
-
-
-def _budget(budget: Budget, whose: str, end: str) -> Iterator[str]:
-    """Yield what is used of somebody's money for the day, and what to do about it."""
-    used_up = nano(budget.spent) + nano(budget.reserved) >= nano(budget.limit or 0.0)
+def _budget(view: StatusAnswer, budget: Budget, whose: str) -> Iterator[str]:
+    """Yield what is used of somebody's money for the day if that is much, and what to do."""
+    used = budget.spent + budget.reserved
+    if budget.limit is None or used < budget.limit * view.warn_ratio:
+        return
+    used_up = nano(budget.spent) + nano(budget.reserved) >= nano(budget.limit)
     blocks = ": what needs money is blocked" if used_up else ""
     yield f"BUDGET: {spent(budget)} is used today, {whose}{blocks}"
     if budget.reserved:
         yield f"  {usd(budget.reserved)} of it is only reserved, for actions without an outcome"
     more = f"safetyd budgets raise {budget.scope} AMOUNT --reason WHY"
-    yield f"  `{more}` adds to it until {end}"
+    yield f"  `{more}` adds to it until {day_end(view.at)}"
 
 
 def _near(view: StatusAnswer) -> Iterator[str]:

@@ -190,7 +190,7 @@ def outcomes(results: Sequence[ReviewResult], wanted: int, trouble: str) -> str:
     """Return how `wanted` answers went: what did not go as wanted by name, the rest as a number."""
     odd = [outcome(result) for result in results if not result.ok or result.held]
     fine = [outcome(result) for result in results if result.ok and not result.held]
-    lines = [*odd[:ODD_LINES], *filter(None, (trouble,))]
+    lines = [*odd[:ODD_LINES], *filter(None, (plain(trouble),))]
     if len(odd) > ODD_LINES:
         lines.append(f"and {len(odd) - ODD_LINES} more like these; `safetyd log` has them")
     if fine:

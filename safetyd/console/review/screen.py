@@ -279,7 +279,7 @@ class ReviewScreen(TypeAheadApp):
                 results.append(await self.feed.answer(answer(row)))
                 self._marked.discard(row.id)
         except Failure as exc:
-            trouble = f"{plain(row.id)}: NOT CONFIRMED: {plain(exc.message)}"
+            trouble = f"{row.id}: NOT CONFIRMED: {exc.message}"
         self._say(detail.outcomes(results, len(rows), trouble))
         self.feed.look_again()
 

@@ -13,7 +13,7 @@ from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.journal.audit import Audit
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told
-from tests.console.render.test_status_page import answer, requests
+from tests.console.render.answers import status_answer, waiting
 from tests.filled import reading
 from tests.journeys.agents import until
 from tests.journeys.people import query
@@ -65,9 +65,11 @@ def test_a_healthy_daemon_has_nothing_wrong(shared):
 
 
 def test_requests_that_nobody_knows_of_are_wrong():
-    untold = requests(pending=2, channels=["email"], down=["email"], unnotified=1)
+    untold = waiting(pending=2, channels=["email"], down=["email"], unnotified=1)
 
-    found = [finding for finding in findings(answer(requests=untold)) if finding.level == "wrong"]
+    found = [
+        finding for finding in findings(status_answer(requests=untold)) if finding.level == "wrong"
+    ]
 
     assert [(finding.check, finding.text) for finding in found] == [
         ("requests", "nobody knows of 1 request: see `safetyd notify outbox`"),
@@ -390,6 +392,6 @@ def test_a_missing_git_is_told_of_once():
     gone = {"name": "file history", "why": "git is not installed", "fix": "install it"}
     problems = ["shop: git is not installed; install it", "shop: /srv/shop does not exist"]
 
-    found = histories({"problems": problems}, answer(unavailable=[gone]))
+    found = histories({"problems": problems}, status_answer(unavailable=[gone]))
 
     assert [finding.text for finding in found] == problems[1:]

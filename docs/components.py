@@ -1,4 +1,4 @@
-"""JSON schemas of structs, with times marked as such."""
+"""JSON schemas of structs, with descriptions and time formats."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -42,7 +42,7 @@ TIMES: Final = frozenset(
 def schemas_of(
     kinds: Iterable[type[msgspec.Struct]], ref_template: str = IN_SCHEMA
 ) -> tuple[list[Json], dict[str, Json]]:
-    """Return a reference to each, and all that is referred to by its name."""
+    """Return a reference to each struct, and the referenced schemas by name."""
     kinds = list(kinds)
     references, parts = msgspec.json.schema_components(kinds, ref_template=ref_template)
     structs = {struct.__name__: struct for struct in structs_in(kinds)}
@@ -56,7 +56,7 @@ def schemas_of(
 
 
 def structs_in(kinds: Iterable[type[msgspec.Struct]]) -> frozenset[type]:
-    """Return every struct that messages are made of."""
+    """Return every struct in these messages."""
     found: dict[type, mi.StructType] = {}
     todo: list[mi.Type] = list(mi.multi_type_info(kinds))
     for kind in todo:
@@ -69,7 +69,7 @@ def structs_in(kinds: Iterable[type[msgspec.Struct]]) -> frozenset[type]:
 
 
 def _inner(kind: mi.Type) -> Iterator[mi.Type]:
-    """Yield the types that a type has in it."""
+    """Yield the types inside a type."""
     for name in kind.__struct_fields__:
         value = getattr(kind, name)
         yield from (

@@ -1,4 +1,4 @@
-"""Who says what where: the subjects that exist now."""
+"""The messages on each subject."""
 
 from typing import Final, Literal
 
@@ -12,7 +12,7 @@ from safetyd.operators.replies import Done
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """What is said on a subject and, if it is a request, what is answered."""
+    """The messages sent on a subject, and the replies if they are requests."""
 
     name: str
     channel: str
@@ -47,7 +47,7 @@ EXCHANGES: Final = (
         by="agent",
         says=("proposal",),
         answers=("decision",),
-        summary="An agent asks whether it may act. No answer means no.",
+        summary="An agent proposes an action. No answer means no.",
     ),
     Exchange(
         name="ask_permission",
@@ -56,7 +56,7 @@ EXCHANGES: Final = (
         by="agent",
         says=("permission_ask",),
         answers=("permission_result",),
-        summary="An agent asks a person, or how its own requests stand.",
+        summary="An agent asks for approval, or for the state of its requests.",
     ),
     Exchange(
         name="claim",
@@ -65,7 +65,7 @@ EXCHANGES: Final = (
         by="agent",
         says=("claim",),
         answers=("claim_result",),
-        summary="Whoever is about to do what a person approved claims it; one wins.",
+        summary="An executor claims an approved action; only one claim is granted.",
     ),
     Exchange(
         name="tell",
@@ -74,7 +74,7 @@ EXCHANGES: Final = (
         by="agent",
         says=tuple(TELEMETRY),
         answers=("noted",),
-        summary="An agent tells how an action went, and of itself.",
+        summary="An agent reports the outcome of an action, or its own state.",
     ),
     *map(_of_operators, (*COMMANDS, *QUESTIONS)),
     Exchange(
@@ -92,7 +92,7 @@ EXCHANGES: Final = (
         address=_of("decision", "{agent}", "{id}"),
         by="daemon",
         says=("decision",),
-        summary="Every answer to a proposal, for who did not wait for the reply.",
+        summary="Every decision, also for agents that did not wait for the reply.",
     ),
     Exchange(
         name="publish_event",
@@ -100,7 +100,7 @@ EXCHANGES: Final = (
         address=_of("event", "{event_type}"),
         by="daemon",
         says=("safety_event",),
-        summary="What people, logs and dashboards are told.",
+        summary="An event for operators, logs and dashboards.",
     ),
     Exchange(
         name="publish_desktop_notice",
@@ -108,7 +108,7 @@ EXCHANGES: Final = (
         address=_of("event", "DESKTOP_NOTICE"),
         by="daemon",
         says=("desktop_notice",),
-        summary="What helpers show on people's desktops, with `notifications.desktop.helper`.",
+        summary="A message for desktop helpers, with `notifications.desktop.helper`.",
     ),
     Exchange(
         name="publish_stop",
@@ -116,7 +116,7 @@ EXCHANGES: Final = (
         address=_of("state", "stop"),
         by="daemon",
         says=("state_stop",),
-        summary="What is stopped, at every change and every 10 s.",
+        summary="The current stops, on every change and every 10 s.",
     ),
     Exchange(
         name="publish_mode",
@@ -124,7 +124,7 @@ EXCHANGES: Final = (
         address=_of("state", "mode"),
         by="daemon",
         says=("state_mode",),
-        summary="Which mode and profile apply, every 10 s.",
+        summary="The current mode and profile, every 10 s.",
     ),
     Exchange(
         name="publish_rollback",
@@ -132,6 +132,6 @@ EXCHANGES: Final = (
         address=_of("state", "rollback"),
         by="daemon",
         says=("state_rollback",),
-        summary="Which files of a project were put back, once it is done.",
+        summary="A finished rollback of a project's files.",
     ),
 )

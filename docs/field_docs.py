@@ -1,4 +1,4 @@
-"""Descriptions of fields: comments in the source of the structs, else docs/field_glossary.toml.
+"""Descriptions of fields: comments in the source of their structs, else docs/field_glossary.toml.
 
 The comment at the end of a field's line describes it, else the comment lines directly above it.
 """
@@ -18,14 +18,14 @@ OURS: Final = ("safetyd.", "docs.")
 
 
 def described(title: str, kind: type | None, field: str) -> str:
-    """Return what a field of a message means, or an empty text."""
+    """Return the description of a field, or an empty text."""
     said = field_docs(kind).get(field, "") if kind else ""
     return said or _glossary().get(f"{title}.{field}") or _glossary().get(field, "")
 
 
 @cache
 def field_docs(kind: type) -> Mapping[str, str]:
-    """Return what the source says of each field of a struct or typed dictionary."""
+    """Return the comments on the fields of a struct or typed dictionary."""
     docs: dict[str, str] = {}
     for base in reversed(_bases(kind)):
         docs |= _of_class(base.__module__).get(base.__qualname__, {})
@@ -59,7 +59,7 @@ def _of_class(module: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def _comments(source: str) -> tuple[dict[int, str], dict[int, str]]:
-    """Return the comments by line: those beside code, and those alone on a line."""
+    """Return comments by line: those after code, and those on their own line."""
     beside: dict[int, str] = {}
     above: dict[int, str] = {}
     for token in tokenize.generate_tokens(StringIO(source).readline):

@@ -1,6 +1,6 @@
-"""Every message of the contract: those of operators from their declarations, and the others.
+"""Every message of the protocol: those of operators from their declarations, and the others.
 
-tests/documents/test_contract_spoken.py holds a running daemon against all of it.
+tests/documents/test_contract_spoken.py checks a running daemon against them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,10 +25,7 @@ from safetyd.operators.replies import Done, Refusal
 
 
 class DesktopMessage(Struct):
-    """What a desktop shows, and the buttons under it.
-
-    Without a `request_id` nothing is to be answered. `digest` is of what an approval is for.
-    """
+    """A desktop notification; without a `request_id` there is nothing to answer."""
 
     delivery: str
     request_id: str
@@ -41,21 +38,21 @@ class DesktopMessage(Struct):
 
 
 class DesktopTold(Struct):
-    """A message for helpers on people's desktops, who answer `notify_shown`; no SafetyEvent."""
+    """A message for desktop helpers, which reply with `notify_shown`. Not a SafetyEvent."""
 
     event_type: Literal["DESKTOP_NOTICE"]
     notice: DesktopMessage
 
 
 class WebhookPosted(Body, frozen=True, kw_only=True):
-    """What is posted to a webhook, whose headers sign it.
+    """The body posted to a webhook; its headers have the signature.
 
-    Its type is that of the first kind in it: requests, reminders, what expired, alerts, summaries.
+    The type is the first that applies: requests, reminders, expired requests, alerts, summaries.
     """
 
 
 class StateStop(Struct):
-    """What is stopped now, repeated every 10 s: once for everybody, and for each stopped agent."""
+    """The current stop, repeated every 10 s: for everybody, and for each stopped agent."""
 
     active: bool
     epoch: int
@@ -66,14 +63,14 @@ class StateStop(Struct):
 
 
 class StateMode(Struct):
-    """Which rules apply now, repeated every 10 s."""
+    """The current mode and profile, repeated every 10 s."""
 
     mode: Mode
     profile: Profile
 
 
 class ServiceAnswer(Struct):
-    """The answer of a NATS micro service; INFO and STATS have more fields."""
+    """The reply of a NATS micro service; INFO and STATS have more fields."""
 
     type: str
     name: str

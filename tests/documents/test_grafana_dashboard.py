@@ -26,7 +26,7 @@ ROWS: Final = [
     "State",
     "Decisions",
     "Latency",
-    "Money",
+    "Spending",
     "Breakers",
     "Anomalies",
     "Messages",

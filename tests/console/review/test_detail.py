@@ -1,4 +1,5 @@
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -188,3 +189,7 @@ def test_many_refusals_leave_room_for_the_screen():
 
     assert len(said) == 4
     assert said[-1] == "and 6 more like these; `safetyd log` has them"
+
+
+def test_without_transcripts_the_page_says_where_they_would_be(tmp_path: Path):
+    assert str(tmp_path / "transcripts") in detail.sessions(tmp_path)

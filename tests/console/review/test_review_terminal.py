@@ -132,15 +132,9 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
     return daemon
 
 
-@pytest.fixture(params=[{}, {"NO_COLOR": "1"}], ids=["colour", "no colour"])
-def terminal(daemon: RunningDaemon, request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    terminal = Terminal(daemon, **request.param)
-    yield terminal
-    terminal.close()
-
-
 @pytest.mark.req("S3.49")
-def test_review_fills_a_terminal_of_80_by_24_until_q(terminal: Terminal) -> None:
+def test_review_fills_a_terminal_of_80_by_24_until_q(daemon: RunningDaemon) -> None:
+    terminal = Terminal(daemon)
     terminal.sees("Review as local: 1 pending", "push: git push origin fix-auth", "[q] quit")
     terminal.sees("push by code (req_")
     terminal.press("v")
@@ -150,6 +144,7 @@ def test_review_fills_a_terminal_of_80_by_24_until_q(terminal: Terminal) -> None
     terminal.press("q")
 
     assert terminal.ends() == 0
+    terminal.close()
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])

@@ -177,7 +177,7 @@ class Call:
 
     @property
     def asks_help(self) -> bool:
-        """Say whether it only tells about itself."""
+        """Say whether it only prints its help or version."""
         if len(self.words) != 1:
             return self._ends_in_help()
         said = self.words[0].text

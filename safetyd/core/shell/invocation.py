@@ -100,7 +100,7 @@ class Invocation:
         )
 
     def found_help(self) -> None:
-        self.found(Effect.READ, "tells about itself")
+        self.found(Effect.READ, "prints its help or version")
 
     def find_keys(self) -> None:
         """Record a key or a password in clear text."""
@@ -108,7 +108,7 @@ class Invocation:
             self.found_key()
 
     def found_key(self) -> None:
-        why = "has a key or a password in clear text, which others may read"
+        why = "contains a key or password in clear text, which other processes can see"
         self.found(Effect.SECRETS, why, remedy="with the key in a variable or a file")
 
     def reads(self, *words: Word) -> None:
@@ -151,29 +151,29 @@ class Invocation:
         elif where.kind == places.SOCKET:
             self.found(Effect.LEAVES, "opens a connection to another machine", touches=touch)
         elif where.kind == places.UNKNOWN:
-            why = f"{what} {shown}, and where that leads is not known before it runs"
-            remedy = "with a path in the project that is written out"
+            why = f"{what} {shown}, a path that is only known at run time"
+            remedy = "with a literal path inside the project"
             self.found(Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy)
         else:
-            why = f"{what} {shown}, which lies outside the project"
-            remedy = "with a path in the project"
+            why = f"{what} {shown}, which is outside the project"
+            remedy = "with a path inside the project"
             self.found(Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy, type="modify_config")
 
     def shell(self, word: Word, way: str, stdin: Flow | None = None) -> Flow:
         """Read a word as the text of a shell."""
         if not word.known:
-            self.unseen(word.origin, "a text")
+            self.unseen(word.origin, "a command")
             return Flow(None, word.origin)
         return self.runner.text(word.text, word, self.scope, way, stdin)
 
     def unseen(self, origin: str, what: str) -> None:
         """Say that what would run is not known."""
         if origin == NETWORK:
-            why, blocks = "runs what was downloaded, unseen", True
+            why, blocks = "runs downloaded code that nobody has reviewed", True
         elif origin == "decoded":
-            why, blocks = "runs what was written so that nobody can read it", True
+            why, blocks = "runs encoded text, which hides what it does", True
         else:
-            why, blocks = f"runs {what} that is not known before it runs", False
+            why, blocks = f"runs {what}, which is only known at run time", False
         remedy = "with the commands written out"
         self.found(Effect.UNKNOWN, why, blocks=blocks, remedy=remedy)
 
@@ -182,7 +182,7 @@ class Invocation:
         if given.origin == PROJECT:
             self.found(Effect.WORK, "runs a script of the project")
         else:
-            self.unseen(given.origin, "what another command prints")
+            self.unseen(given.origin, "the output of another command")
             self.output = Flow(None, given.origin)
 
     def source(self, word: Word) -> Flow | None:
@@ -212,10 +212,12 @@ class Invocation:
             else:
                 read(source.text)
         elif source.origin in {places.TEMPORARY, *_OUT, places.UNKNOWN}:
-            why = f"runs {visible(word.text)}, which lies outside the project"
+            why = f"runs {visible(word.text)}, which is outside the project"
             self.found(Effect.UNKNOWN, why, remedy="with a script of the project")
         elif source.origin in {KNOWN, PROJECT}:
-            self.found(Effect.UNKNOWN, f"runs {visible(word.text)}, which was made just before")
+            self.found(
+                Effect.UNKNOWN, f"runs {visible(word.text)}, which this command has just written"
+            )
         else:
             self.unseen(source.origin, visible(word.text))
 

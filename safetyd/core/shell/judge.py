@@ -47,7 +47,7 @@ def read(
         trace.findings.append(_unreadable(text, str(exc)))
         return Reading(tuple(trace.findings), text)
     except RecursionError:
-        trace.findings.append(_unreadable(text, "is nested too deep to be read"))
+        trace.findings.append(_unreadable(text, "it is nested too deeply"))
         return Reading(tuple(trace.findings), text)
     return Reading(tuple(trace.findings), filled(text, trace.blanks))
 
@@ -57,9 +57,9 @@ def _unreadable(text: str, why: str) -> Finding:
     end = len(text.encode("utf-8", "replace"))
     return Finding(
         effect=Effect.UNKNOWN,
-        why=why,
+        why=f"cannot be analysed: {why}",
         shown=whole.shown(0, end),
         end=end,
-        remedy="in simpler words",
+        remedy="as a simpler command",
         said=text,
     )

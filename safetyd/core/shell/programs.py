@@ -214,16 +214,19 @@ def problems(rows: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
     """Yield the key of everything in an operator's rows that can never match, and why."""
     for name, row in rows.items():
         if "/" in name or not name or name.split() != [name]:
-            yield name, "a program is named by its last part, without folder or blanks"
+            yield name, "use the name of the program alone, without folder or spaces"
         if row.reader:
-            yield f"{name}.reader", "only shipped programs have one"
+            yield f"{name}.reader", "only shipped programs can have a reader: remove it"
         if row.effect is None and row.wraps is None and not Program(name, row).uses:
-            yield name, 'say what it does: effect = "read" or "work", or lists of verbs'
+            yield (
+                name,
+                'does not say what the program does: set effect = "read" or "work", or list verbs',
+            )
         if row.effect is not None and row.otherwise is not None:
-            yield f"{name}.otherwise", "effect says the same: keep one of them"
+            yield f"{name}.otherwise", "effect already covers every other use: keep one of them"
         for use in Program(name, row).uses:
             if not use.words and not use.options and not use.verb.with_:
-                yield name, f"a verb under {use.effect} has neither words nor options"
+                yield name, f"an entry of {use.effect} has neither words nor options"
 
 
 def _uses(row: Row, effect: Effect) -> Iterator[Use]:

@@ -50,14 +50,14 @@ class Effect(enum.StrEnum):
 
 
 WHY: Final = {
-    Effect.READ: "only looks",
-    Effect.WORK: "works in the project",
-    Effect.UNKNOWN: "may do anything: the table does not know this use",
+    Effect.READ: "only reads",
+    Effect.WORK: "works inside the project",
+    Effect.UNKNOWN: "is not in the table with these arguments, so it may do anything",
     Effect.INSTALLS: "installs something new",
-    Effect.LEAVES: "leaves the machine",
-    Effect.IRREVERSIBLE: "cannot be taken back",
+    Effect.LEAVES: "reaches another machine",
+    Effect.IRREVERSIBLE: "cannot be undone",
     Effect.PRIVILEGED: "needs the rights of another user",
-    Effect.SECRETS: "shows secrets",
+    Effect.SECRETS: "exposes secrets",
 }
 REVERSIBILITY: Final[dict[Effect, Reversibility]] = {
     Effect.READ: "read_only",
@@ -91,7 +91,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     """One thing that a part of a command does."""
 
     effect: Effect
-    why: str  # completes "`rm -rf ~/music` ...": "deletes ~/music, which lies outside the project"
+    why: str  # completes "`rm -rf ~/music` ...": "deletes ~/music, which is outside the project"
     program: str = ""  # with its verb: "git push"
     blocks: bool = False
     type: str = ""  # of the action that it amounts to, by the table of types

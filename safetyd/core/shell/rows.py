@@ -166,7 +166,9 @@ def load(inv: Invocation, word: Word, way: str) -> None:
     elif by and source is not None and source.text is not None:
         inv.runner.program([word.with_text(by), word], inv.command, inv.scope, way)
     elif source is not None and source.text is not None and word.text.endswith(_UNREAD):
-        inv.found(Effect.WORK, f"runs {visible(word.text)}, which it wrote into the project")
+        inv.found(
+            Effect.WORK, f"runs {visible(word.text)}, which this command wrote into the project"
+        )
     else:
         inv.script(word, way)
 

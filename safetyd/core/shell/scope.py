@@ -162,17 +162,17 @@ class Trace:
     def count(self) -> None:
         self._commands += 1
         if self._commands > MAX_COMMANDS:
-            raise Unreadable(f"has more than {MAX_COMMANDS} commands")
+            raise Unreadable(f"it has more than {MAX_COMMANDS} commands")
 
     def step(self) -> None:
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise Unreadable("has loops or functions that are too long to be read")
+            raise Unreadable("its loops or functions are too long")
 
     def spend(self, letters: int) -> None:
         self._expanded += letters
         if self._expanded > MAX_EXPANDED:
-            raise Unreadable("has variables that grow too long to be read")
+            raise Unreadable("its variables become too long")
 
     @contextmanager
     def inside(self, way: str) -> Iterator[None]:
@@ -180,7 +180,7 @@ class Trace:
         before = self.way
         self.way = (*before, way)
         if len(self.way) > MAX_DEPTH:
-            raise Unreadable(f"is nested more than {MAX_DEPTH} deep")
+            raise Unreadable(f"it is nested more than {MAX_DEPTH} levels deep")
         try:
             yield
         finally:

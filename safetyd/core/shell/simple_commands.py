@@ -191,7 +191,7 @@ class Commands:
         if not command.words or command.words[0].text in _DECLARING:
             for word in command.words[1:]:
                 if word.text[:1] == "-" and "n" in word.text and command.words[0].text != "export":
-                    raise Unreadable("cannot be read: it gives a variable another name")
+                    raise Unreadable("it makes a variable refer to another one")
             for name, value in command.assignments:
                 scope.variables[name] = Flow(value.text, value.origin)
 
@@ -200,19 +200,19 @@ class Commands:
         if is_key(value.text):
             self._invocation(command, scope, name).found_key()
         if counts_by_running(value.text):
-            why = "assigns a text that runs a command where it is counted with"
+            why = "assigns a text that runs a command when it is used in arithmetic"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         if name.startswith(_OWN) or name == _SWITCH:
             inv = self._invocation(command, scope, OWN_PROGRAM)
-            inv.found(Effect.PRIVILEGED, f"sets {name}, which is safetyd's own", blocks=True)
+            inv.found(Effect.PRIVILEGED, f"sets {name}, which belongs to safetyd", blocks=True)
         elif name in self.listed("agent_variables"):
-            why = f"sets {name}, by which another agent runs without its guard"
+            why = f"sets {name}, which disables the safety hooks of another agent"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why, blocks=True)
         elif name == _PATH and not _is_usual_path(value.text, scope):
-            why = "changes where programs are found, so others may run than it names"
+            why = "changes PATH, so other programs may run than the command names"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         elif name in self.listed("placed_variables") and not _is_own_place(value.text, scope):
-            why = f"sets {name} to what lies outside the project"
+            why = f"sets {name} to a location outside the project"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         elif value.text:
             self._loading(name, value, command, scope)
@@ -226,7 +226,7 @@ class Commands:
             if value.known:
                 self.text(value.text, value, scope, f"{name}=", None)
             else:
-                why = f"sets {name}, which other programs run, to what is not known"
+                why = f"sets {name}, which other programs run, to a value only known at run time"
                 self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
 
     def _called(self, command: Command, scope: Scope) -> Flow:
@@ -237,7 +237,7 @@ class Commands:
             return inv.output
         if not first.fixed:
             blocks = first.origin in {"network", "decoded"}
-            why = "which program runs is not known before it runs"
+            why = "runs a program whose name is only known at run time"
             self._invocation(command, scope).found(Effect.UNKNOWN, why, blocks=blocks)
             return UNKNOWN_TEXT
         if first.text in scope.functions:
@@ -245,7 +245,7 @@ class Commands:
         name = places.program_name(first.text)
         program = self._table.find(name) if name else None
         if name in _COUNTING and any(counts_by_running(word.text) for word in command.words[1:]):
-            raise Unreadable("cannot be read: it has a subscript that runs a command")
+            raise Unreadable("it has a subscript that runs a command")
         forget_read(name, command.words[1:], scope)
         if program is None:
             return self._unknown(first, name, command, scope)
@@ -356,7 +356,7 @@ class Commands:
 
     def _fork_bomb(self, name: str, body: Node, scope: Scope) -> None:
         whole = Command([], [], [], None, body.start_byte, body.end_byte)
-        why = "starts itself again and again, until the machine stands still"
+        why = "starts endless copies of itself (a fork bomb)"
         with self._trace.again(self._statements.defined[body.id].context):
             self._invocation(whole, scope, name).found(Effect.UNKNOWN, why, blocks=True)
 
@@ -366,7 +366,7 @@ class Commands:
         del scope.functions[name]  # in an alias its own name is that of the program
         text = " ".join((body, *(word.text for word in given)))
         if HOLE in text:
-            raise Unreadable(f"cannot be read: the alias {name} has words that are not known")
+            raise Unreadable(f"the alias {name} has arguments that are only known at run time")
         return self.text(text, Word(text, 0, 0), scope, name, stdin)
 
 

@@ -54,8 +54,8 @@ def find_unknown_options(inv: Invocation, call: Call, found: Sequence[Finding]) 
     if not opened or set(opened).isdisjoint(call.unnamed) or not _can_harm(call):
         return
     if all(finding.passes for finding in found):
-        why = "is given words that are not known before it runs, and its options may write or run"
-        inv.found(Effect.UNKNOWN, why, remedy="with these words written out, or behind `--`")
+        why = "has arguments only known at run time, which may be harmful options"
+        inv.found(Effect.UNKNOWN, why, remedy="with these arguments written out, or after `--`")
 
 
 def _can_harm(call: Call) -> bool:

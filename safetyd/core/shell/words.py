@@ -247,14 +247,14 @@ def run_inside(node: Node, values: Values, *, overlooked: bool = False) -> None:
 def _literal(text: str) -> str:
     """Return a text that has no expansions, also none that the tree overlooked."""
     if ("`" in text or "$" in text) and _is_overlooked(text):
-        raise Unreadable("cannot be read: it has an expansion in an unusual place")
+        raise Unreadable("it has an expansion in an unusual place")
     return text
 
 
 def _one_line(text: str) -> str:
     """Return a word without quotes; a line that ends in it is an error of the tree."""
     if "\n" in text and "\n" in text.replace("\\\n", ""):
-        raise Unreadable("cannot be read: a line of it ends in an unusual place")
+        raise Unreadable("a line ends in an unusual place")
     return _literal(text)
 
 

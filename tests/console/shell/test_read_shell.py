@@ -22,7 +22,7 @@ def config(tmp_path: Path, text: str) -> tuple[str, str]:
     ("command", "code", "head"),
     [
         ("ls -la | grep foo", 0, "PASSES"),
-        ("rm -rf ~/music", 3, "ASKED: Shell: `rm -rf ~/music` deletes ~/music, which lies outside"),
+        ("rm -rf ~/music", 3, "ASKED: Shell: `rm -rf ~/music` deletes ~/music, which is outside"),
         ("rm -rf /", 1, "BLOCKED: Shell: `rm -rf /` "),
     ],
 )
@@ -39,10 +39,10 @@ def test_a_part_stands_below_what_it_is_inside_of():
     assert said.stdout.startswith(
         "sh -c\n"
         "  pass     ls\n"
-        "           read: only looks\n"
+        "           read: only reads\n"
         "  xargs\n"
         "    asked    xargs rm -rf ~/music\n"
-        "             irreversible: deletes ~/music, which lies outside the project\n"
+        "             irreversible: deletes ~/music, which is outside the project\n"
     )
     assert "             deletes ~/music, *\n" in said.stdout
 
@@ -75,7 +75,7 @@ def test_programs_get_the_parts_and_the_verdict():
 
     assert answer["decision"] == "require_confirmation"
     assert answer["rules"] == ["gate.shell:irreversible", "shell.rm"]
-    assert answer["remedy"] == "by a person, or with a path in the project"
+    assert answer["remedy"] == "by a person, or with a path inside the project"
     assert [part["verdict"] for part in answer["parts"]] == ["allow", "require_confirmation"]
     assert answer["parts"][1]["touches"] == [{"path": "~/music", "access": "delete"}]
     assert (answer["parts"][1]["start"], answer["parts"][1]["end"]) == (4, 18)

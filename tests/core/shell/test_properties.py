@@ -79,7 +79,7 @@ def judged(text: str) -> Reading:
 
 
 def strictness(text: str) -> int:
-    """Return 0 for what passes, 1 for what is asked about, 2 for what is blocked."""
+    """Return 0 for what passes, 1 for what needs approval, 2 for what is blocked."""
     return ("pass", "ask", "block").index(verdict(text, PROJECT))
 
 
@@ -162,8 +162,8 @@ def test_the_span_of_what_is_not_inside_reads_as_the_part(text: str) -> None:
 
 @given(st.binary(max_size=80))
 @examples(1, deadline=None)
-def test_what_cannot_be_read_is_asked_about(raw: bytes) -> None:
+def test_what_cannot_be_analysed_needs_approval(raw: bytes) -> None:
     text = raw.decode("utf-8", "surrogateescape")
     for found in judged(text).findings:
-        if found.why.startswith("cannot be read"):
+        if found.why.startswith("cannot be analysed"):
             assert found.effect is Effect.UNKNOWN

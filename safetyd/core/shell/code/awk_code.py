@@ -64,7 +64,7 @@ def read_awk(program: str) -> Code:
     try:
         tokenizer.read()
     except _Unreadable:
-        builder.find(Effect.UNKNOWN, "is not readable as a program of awk")
+        builder.find(Effect.UNKNOWN, "cannot be analysed: it is not valid awk")
     _Program(tokenizer.tokens, tokenizer.partners, builder).read()
     return builder.code()
 
@@ -90,7 +90,7 @@ class _Program:
                 case _Token("name", "ENVIRON"):
                     self._environment(at + 1)
                 case _Token("sign", "@"):
-                    self._builder.find(Effect.UNKNOWN, "runs code that its text does not show")
+                    self._builder.find(Effect.UNKNOWN, "evaluates code that is not part of it")
 
     def _print(self, at: int) -> None:
         """Look for what stands behind `>` and `|`; in brackets these are other signs."""
@@ -131,7 +131,7 @@ class _Program:
             return
         name = self._forward(at + 1)
         if HOLE in name:
-            self._builder.find(Effect.SECRETS, "shows every variable of the environment")
+            self._builder.find(Effect.SECRETS, "prints all environment variables")
         else:
             self._builder.variable(name)
 

@@ -35,14 +35,14 @@ def _finding(effect: Effect, why: str) -> Does:
     return Does("find", effect=effect, why=why)
 
 
-RUNS_UNKNOWN: Final = _finding(Effect.UNKNOWN, "runs programs that its text does not name")
+RUNS_UNKNOWN: Final = _finding(Effect.UNKNOWN, "runs programs that it does not name")
 CONNECTS: Final = _finding(Effect.LEAVES, "opens a connection to another machine")
 SENDS: Final = _finding(Effect.LEAVES, "sends data to another machine")
-ENVIRONMENT: Final = _finding(Effect.SECRETS, "shows every variable of the environment")
-_HIDDEN: Final = _finding(Effect.UNKNOWN, "runs code that its text does not show")
+ENVIRONMENT: Final = _finding(Effect.SECRETS, "prints all environment variables")
+_HIDDEN: Final = _finding(Effect.UNKNOWN, "evaluates code that is not part of it")
 _PORT: Final = _finding(Effect.LEAVES, "opens a port")
-_ENDS: Final = _finding(Effect.IRREVERSIBLE, "ends processes")
-_RIGHTS: Final = _finding(Effect.IRREVERSIBLE, "changes who may use a file")
+_ENDS: Final = _finding(Effect.IRREVERSIBLE, "kills processes")
+_RIGHTS: Final = _finding(Effect.IRREVERSIBLE, "changes file permissions")
 
 
 # Modules whose mention gives short names a meaning.
@@ -54,7 +54,7 @@ OTHER_MODULES: Final = {
     **each(RUNS_UNKNOWN, "execa shelljs cross-spawn zx node-pty npm-run"),
     **each(_HIDDEN, "vm node:vm vm2 worker_threads node:worker_threads module node:module"),
     **each(CONNECTS, "net node:net tls node:tls dgram node:dgram ws socket.io-client ssh2"),
-    **each(_finding(Effect.UNKNOWN, "deletes files by a package"), "rimraf del"),
+    **each(_finding(Effect.UNKNOWN, "deletes files with a package"), "rimraf del"),
 }
 
 # Beginnings of packages that are clients of services.

@@ -23,9 +23,9 @@ from safetyd.core.shell.reading import HOLE, Access, Code, Effect
 MAX_LETTERS: Final = 1 << 17  # of a source and of the sources in it
 MAX_SOURCES: Final = 4  # one in the other
 
-_TOO_LONG: Final = "is too long or nested too deeply to be read"
-_UNKNOWN_NAME: Final = "calls a function whose name is not known before it runs"
-_UNKNOWN_CODE: Final = "runs code that is not known before it runs"
+_TOO_LONG: Final = "cannot be analysed: it is too long or nested too deeply"
+_UNKNOWN_NAME: Final = "calls a function whose name is only known at run time"
+_UNKNOWN_CODE: Final = "evaluates code that is only known at run time"
 _GLOBALS: Final = ("globalThis.", "global.", "window.")
 _ENVIRONMENTS: Final = frozenset({"process.env", "Bun.env"})
 _POWERFUL: Final = frozenset(
@@ -66,7 +66,7 @@ class _Source:
             for each in phrases:
                 _Look(each, self._builder, modules, self).at_all()
         except Unreadable:
-            self._builder.find(Effect.UNKNOWN, "is not readable as JavaScript")
+            self._builder.find(Effect.UNKNOWN, "cannot be analysed: it is not valid JavaScript")
         except TooLong:
             self._builder.find(Effect.UNKNOWN, _TOO_LONG)
         self._level -= 1

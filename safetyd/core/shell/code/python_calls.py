@@ -109,11 +109,11 @@ RUNNERS: Final[dict[str, tuple[int, bool]]] = {
     "os.posix_spawnp": (0, False),
 }
 
-_UNKNOWN_CODE: Final = "runs code that is not known before it runs"
-_STORED_OBJECTS: Final = "loads stored objects, which may run anything"
+_UNKNOWN_CODE: Final = "evaluates code that is only known at run time"
+_STORED_OBJECTS: Final = "deserialises objects, which can run arbitrary code"
 _NATIVE: Final = "calls native code"
 _CONNECTS: Final = "opens a connection to another machine"
-_OTHER_USER: Final = "acts as another user"
+_OTHER_USER: Final = "switches to another user"
 
 FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
     **each(
@@ -138,9 +138,9 @@ FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
         code.interact os.startfile pydoc.locate pydoc.safeimport pkgutil.resolve_name
         """,
     ),
-    **each((Effect.UNKNOWN, "starts copies of itself"), "os.fork os.forkpty"),
+    **each((Effect.UNKNOWN, "forks processes"), "os.fork os.forkpty"),
     **each(
-        (Effect.IRREVERSIBLE, "ends processes"),
+        (Effect.IRREVERSIBLE, "kills processes"),
         """
         os.killpg signal.pidfd_send_signal psutil.Process().kill psutil.Process().terminate
         """,
@@ -154,7 +154,7 @@ FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
     ),
     **each((Effect.SECRETS, "asks for a password"), "keyring.get_password getpass.getpass"),
     **each(
-        (Effect.SECRETS, "shows every variable of the environment"),
+        (Effect.SECRETS, "prints all environment variables"),
         """
         os.environ.items os.environ.values
         """,
@@ -177,7 +177,7 @@ MODULES: Final[dict[str, tuple[Effect, str]]] = {
         twilio sendgrid stripe tweepy pymongo redis
         """,
     ),
-    "plumbum": (Effect.UNKNOWN, "runs programs that are not known before they run"),
+    "plumbum": (Effect.UNKNOWN, "runs programs that are only known at run time"),
 }
 CONNECTORS: Final[dict[str, tuple[int, str]]] = {
     "socket.create_connection": (0, "address"),

@@ -26,10 +26,10 @@ MAX_NODES: Final = 6_000
 _SIGNS: Final = (ast.expr_context, ast.operator, ast.cmpop)  # nothing stands in them
 
 _TOKEN: Final = re.compile(r"\w+|[^\s\w]")
-_UNREADABLE: Final = "is not readable as Python"
-_TOO_DEEP: Final = "is nested too deeply to be read"
-_TOO_LONG: Final = "is too long to be read"
-_TOO_MANY: Final = "gives a name more meanings than are followed"
+_UNREADABLE: Final = "cannot be analysed: it is not valid Python"
+_TOO_DEEP: Final = "cannot be analysed: it is nested too deeply"
+_TOO_LONG: Final = "cannot be analysed: it is too long"
+_TOO_MANY: Final = "cannot be analysed: a name has too many possible values"
 
 
 def read_python(source: str) -> Code:
@@ -96,7 +96,10 @@ class _Look:
                 case ast.Call():
                     self._call(node)
                 case ast.Attribute(attr=attr) if attr in INSIDES:
-                    self._builder.find(Effect.UNKNOWN, "reaches for what its text does not name")
+                    self._builder.find(
+                        Effect.UNKNOWN,
+                        "uses Python internals to reach objects that it does not name",
+                    )
                 case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
                     self._reference(node)
                 case ast.Subscript(value=owner, slice=index, ctx=ast.Load()):

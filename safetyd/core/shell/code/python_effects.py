@@ -37,13 +37,13 @@ from safetyd.core.shell.code.python_values import (
 from safetyd.core.shell.machines import is_local, scheme
 from safetyd.core.shell.reading import HOLE, Access, Effect, each
 
-_UNKNOWN_CODE: Final = "runs code that is not known before it runs"
+_UNKNOWN_CODE: Final = "evaluates code that is only known at run time"
 _DOWNLOADED_CODE: Final = "runs code that it downloads"
-_HIDDEN_NAME: Final = "calls a function whose name is not known before it runs"
+_HIDDEN_NAME: Final = "calls a function whose name is only known at run time"
 _SENDS: Final = "sends data to another machine"
 _CONNECTS: Final = "opens a connection to another machine"
-_ENVIRONMENT_SHOWN: Final = "shows every variable of the environment"
-_STORED_OBJECTS: Final = "loads stored objects, which may run anything"
+_ENVIRONMENT_SHOWN: Final = "prints all environment variables"
+_STORED_OBJECTS: Final = "deserialises objects, which can run arbitrary code"
 
 _ENVIRONMENT: Final = frozenset({Dotted("os.environ"), Dotted("os.environ.copy()")})
 _TRUE, _FALSE, _NOTHING, _ZERO = map(Dotted, ("True", "False", "None", "0"))
@@ -289,11 +289,11 @@ class PythonEffects:
 
     def _environment_builder(self, given: Arguments) -> None:
         if given.has(1, "clear") and given.of(1, "clear") != _FALSE:
-            self._builder.find(Effect.IRREVERSIBLE, "deletes what a folder holds")
+            self._builder.find(Effect.IRREVERSIBLE, "deletes the contents of a folder")
 
     def _import(self, given: Arguments) -> None:
         if any(HOLE in name for name in given.texts(0, "name")):
-            self._builder.find(Effect.UNKNOWN, "imports what is not known before it runs")
+            self._builder.find(Effect.UNKNOWN, "imports a module that is only known at run time")
 
     def _getattr(self, given: Arguments) -> None:
         hidden = HOLE in text(given.of(1, "name"))
@@ -313,7 +313,7 @@ class PythonEffects:
     def _kill(self, given: Arguments) -> None:
         oneself = given.of(0, "pid") == Dotted("os.getpid()")
         if not oneself and given.of(1, "signal") != _ZERO:
-            self._builder.find(Effect.IRREVERSIBLE, "ends processes")
+            self._builder.find(Effect.IRREVERSIBLE, "kills processes")
 
     def _yaml(self, given: Arguments) -> None:
         loader = given.of(1, "Loader")
@@ -341,7 +341,7 @@ class PythonEffects:
             self._builder.find(Effect.LEAVES, _SENDS)
         deletes = method == "delete" or text(given.of(0, "method")).upper() == "DELETE"
         if deletes and _is_local(url):
-            self._builder.find(Effect.IRREVERSIBLE, "deletes something of a service")
+            self._builder.find(Effect.IRREVERSIBLE, "deletes something in a service")
 
 
 def _access(mode: Value) -> Access:

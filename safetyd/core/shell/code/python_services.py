@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from safetyd.core.shell.code.sql_code import read_sql
+from safetyd.core.shell.code.sql_code import UNREADABLE, read_sql
 from safetyd.core.shell.reading import Effect, word_set
 
 Found = tuple[Effect, str]
@@ -40,7 +40,7 @@ _QUERIES: Final = frozenset(
 )
 _TEXTS: Final = frozenset({"sqlalchemy.text", "sqlalchemy.sql.text", "sqlalchemy.DDL"})
 _first = re.compile(r"[A-Z]?[a-z]+").match
-_CHANGES: Final = (Effect.LEAVES, "changes what a service keeps")
+_CHANGES: Final = (Effect.LEAVES, "changes data of a service")
 
 
 def service_call(name: str, statement: str | None) -> list[Found]:
@@ -50,7 +50,7 @@ def service_call(name: str, statement: str | None) -> list[Found]:
     if name in _TEXTS or (method in _QUERIES and statement is not None):
         return _statement(statement or "", local=head.partition("(")[0] in _LOCAL)
     if method == "to_sql":
-        return [(Effect.IRREVERSIBLE, "writes a table of a database")]
+        return [(Effect.IRREVERSIBLE, "writes a database table")]
     if method in _ALWAYS:
         return [_CHANGES]
     stem = _first(method)
@@ -62,7 +62,7 @@ def _statement(statement: str, *, local: bool) -> list[Found]:
     """Return what a statement changes; in a file of the project only what takes data away."""
     if not statement.strip():
         return []
-    found = read_sql(statement, program="psql").findings
+    found = [each for each in read_sql(statement, program="psql").findings if each != UNREADABLE]
     if local:
-        found = tuple(each for each in found if each[1].startswith(("drops", "deletes", "empties")))
-    return [(effect, f"runs a statement that {why}") for effect, why in found if "read" not in why]
+        found = [each for each in found if each[1].startswith(("drops", "deletes", "empties"))]
+    return [(effect, f"runs a statement that {why}") for effect, why in found]

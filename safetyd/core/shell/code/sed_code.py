@@ -30,7 +30,7 @@ def read_sed(script: str) -> Code:
     try:
         _Script(script, builder).read()
     except _Unreadable:
-        builder.find(Effect.UNKNOWN, "is not readable as a script of sed")
+        builder.find(Effect.UNKNOWN, "cannot be analysed: it is not a valid sed script")
     return builder.code()
 
 
@@ -96,7 +96,7 @@ class _Script:
         if command:
             self._builder.shell(command)
         else:
-            self._builder.find(Effect.UNKNOWN, "runs the lines that it reads as commands")
+            self._builder.find(Effect.UNKNOWN, "runs its input lines as commands")
 
     def _substitution(self) -> None:
         self._pair(brackets=True)
@@ -105,7 +105,7 @@ class _Script:
             if flag == "w":
                 self._file(Access.WRITE)
             elif flag == "e":
-                self._builder.find(Effect.UNKNOWN, "runs what it replaces as commands")
+                self._builder.find(Effect.UNKNOWN, "runs the replaced text as commands")
             elif flag not in _FLAGS:
                 self._at -= 1
                 return

@@ -21,7 +21,7 @@ _SQLITE_LOOKS: Final = word_set("""
 _SQLITE_WRITES: Final = frozenset({"output", "once", "save", "backup", "clone", "log", "open"})
 _BACKTICKS: Final = re.compile(r"`([^`]*)`?")
 _NOWHERE: Final = frozenset({"", "stdout", "stderr", "off", "on", "pstdout"})
-_UNSHOWN: Final = (Effect.UNKNOWN, "runs what its text does not show")
+_UNSHOWN: Final = (Effect.UNKNOWN, "runs code that is not part of the statement")
 
 
 def read_client_command(text: str, builder: CodeBuilder, program: str) -> None:
@@ -51,7 +51,7 @@ def _psql(name: str, rest: str, builder: CodeBuilder) -> None:
     elif name == "\\password":
         builder.find(Effect.PRIVILEGED, "changes a password")
     elif name.startswith("\\lo_"):
-        builder.find(Effect.IRREVERSIBLE, "changes what a database holds")
+        builder.find(Effect.IRREVERSIBLE, "changes data in a database")
     elif not _PSQL_LOOKS.fullmatch(name):
         builder.find(*_UNSHOWN)
 

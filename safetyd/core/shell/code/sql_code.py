@@ -12,7 +12,7 @@ from safetyd.core.shell.code.sql_clients import read_client_command
 from safetyd.core.shell.code.sql_tokens import SqlToken, SqlTokenizer, UnreadableSql
 from safetyd.core.shell.reading import HOLE, Access, Code, Effect, each, word_set
 
-_UNREADABLE: Final = (Effect.UNKNOWN, "cannot be read")
+UNREADABLE: Final = (Effect.UNKNOWN, "cannot be analysed")
 _ASKS: Final = frozenset({"SELECT", "VALUES", "TABLE", "WITH", "FROM", "SUMMARIZE", "("})
 _LOOKS: Final = frozenset({"SHOW", "DESCRIBE", "DESC", "HELP", "USE", "BEGIN", "COMMIT"}) | {
     *("END", "ROLLBACK", "SAVEPOINT", "RELEASE", "GO", "FETCH", "CLOSE"),
@@ -27,13 +27,13 @@ _CHANGES: Final = {
     "MERGE": "changes rows",
     "UPSERT": "changes rows",
     "TRUNCATE": "empties a table",
-    "GRANT": "changes who may do what",
-    "REVOKE": "changes who may do what",
-    "CALL": "runs a procedure",
-    "EXEC": "runs a procedure",
-    "EXECUTE": "runs a procedure",
-    "DO": "runs a procedure",
-    "KILL": "ends other sessions",
+    "GRANT": "changes permissions",
+    "REVOKE": "changes permissions",
+    "CALL": "runs a stored procedure",
+    "EXEC": "runs a stored procedure",
+    "EXECUTE": "runs a stored procedure",
+    "DO": "runs a stored procedure",
+    "KILL": "ends other database sessions",
 }
 _KINDS: Final = {"DROP": "drops", "CREATE": "creates", "ALTER": "changes"}
 _BESIDE: Final = word_set("""
@@ -62,21 +62,24 @@ _FILES: Final = {
 }
 _RUNS: Final = frozenset({"XP_CMDSHELL", "SYS_EXEC", "SYS_EVAL"})
 _ACTING: Final = {
-    **each((Effect.IRREVERSIBLE, "ends other sessions"), "PG_TERMINATE_BACKEND PG_CANCEL_BACKEND"),
     **each(
-        (Effect.IRREVERSIBLE, "changes what a database holds"),
+        (Effect.IRREVERSIBLE, "ends other database sessions"),
+        "PG_TERMINATE_BACKEND PG_CANCEL_BACKEND",
+    ),
+    **each(
+        (Effect.IRREVERSIBLE, "changes data in a database"),
         """
         NEXTVAL SETVAL LO_UNLINK LO_CREATE LO_PUT LO_FROM_BYTEA
         """,
     ),
     **each(
-        (Effect.PRIVILEGED, "changes settings or rights of the server"),
+        (Effect.PRIVILEGED, "changes server settings or permissions"),
         """
         PG_RELOAD_CONF PG_ROTATE_LOGFILE PG_SWITCH_WAL PG_PROMOTE SET_CONFIG
         """,
     ),
     **each(
-        (Effect.UNKNOWN, "runs what its text does not show"),
+        (Effect.UNKNOWN, "runs code that is not part of the statement"),
         """
         LOAD_EXTENSION EDIT EXECUTABLE QUERY_TO_XML SYSTEM EVAL FTS3_TOKENIZER
         """,
@@ -102,7 +105,7 @@ def read_sql(text: str, *, program: str) -> Code:
     try:
         statements = SqlTokenizer(text, program).read()
     except UnreadableSql:
-        builder.find(*_UNREADABLE)
+        builder.find(*UNREADABLE)
         return builder.code()
     for tokens in statements:
         _Statement(tokens, builder, program).read()
@@ -134,7 +137,7 @@ class _Statement:
     def read(self) -> None:
         for token in self._tokens:
             if token.kind == "hole":
-                self._builder.find(*_UNREADABLE)
+                self._builder.find(*UNREADABLE)
             elif token.kind == "client":
                 read_client_command(token.text, self._builder, self._program)
         tokens = [token for token in self._tokens if token.kind != "client"]
@@ -152,7 +155,7 @@ class _Statement:
             self._pragma()
         elif first == "SET":
             if set(self._words) & _OF_SERVER:
-                why = "changes settings or rights of the server"
+                why = "changes server settings or permissions"
                 self._builder.find(Effect.PRIVILEGED, why)
         elif first == "COPY":
             self._copy()
@@ -161,7 +164,7 @@ class _Statement:
         elif first in {"LOAD", "INSTALL"}:
             self._load(first)
         elif first in {"SYSTEM", "SOURCE", "TEE", "PAGER", "DELIMITER", "EDIT"}:
-            self._builder.find(Effect.UNKNOWN, "runs what its text does not show")
+            self._builder.find(Effect.UNKNOWN, "runs code that is not part of the statement")
         elif first not in _LOOKS and " ".join(self._words[:2]) not in _LOOKS_BY_TWO:
             self._builder.find(Effect.IRREVERSIBLE, self._change(first))
 
@@ -170,7 +173,7 @@ class _Statement:
             kinds = [word for word in self._words[1:] if word not in _BESIDE]
             kind = kinds[0].lower() if kinds else "thing"
             return f"{_KINDS[first]} {'an' if kind[0] in 'aeiou' else 'a'} {kind}"
-        return _CHANGES.get(first, f"may change a database, by {first[:40]}")
+        return _CHANGES.get(first, f"may change the database: {first[:40]}")
 
     def _string(self, number: int) -> str:
         """Return one of the texts in it; a hole if it has fewer."""
@@ -220,7 +223,7 @@ class _Statement:
         of_session = set(self._words) & _PRAGMAS_OF_SESSION
         sets = ("=" in signs or "(" in signs) and not named and not of_session
         if sets or name in _PRAGMAS_ACTING:
-            self._builder.find(Effect.IRREVERSIBLE, "changes a setting of a database")
+            self._builder.find(Effect.IRREVERSIBLE, "changes a database setting")
 
     def _copy(self) -> None:
         """Read `COPY`, which moves rows between a table and a file or a program."""
@@ -260,7 +263,7 @@ class _Statement:
             elif called and name in _ACTING:
                 self._builder.find(*_ACTING[name])
             elif called and name.startswith(_ACTING_PREFIXES):
-                self._builder.find(Effect.IRREVERSIBLE, "changes what a database holds")
+                self._builder.find(Effect.IRREVERSIBLE, "changes data in a database")
 
     def _variables(self) -> None:
         """Look for variables of `psql`, whose text is put in before it is read."""
@@ -268,4 +271,4 @@ class _Statement:
         for at, token in enumerate(self._tokens[1:], start=1):
             alone = texts[at - 1] == ":" and (at == 1 or texts[at - 2] != ":")
             if self._program == "psql" and alone and token.kind in {"word", "name", "string"}:
-                self._builder.find(*_UNREADABLE)
+                self._builder.find(*UNREADABLE)

@@ -24,10 +24,10 @@ def read_tar(inv: Invocation) -> None:
     _tar_options(inv)
     inv.reads(*call.values(*call.program.row.reads))
     if any(HOLE in name for name, _ in call.options):
-        inv.found(Effect.UNKNOWN, "has options that are not known before it runs")
+        inv.found(Effect.UNKNOWN, "has options that are only known at run time")
         return
     if call.has("--remove-files", "--recursive-unlink"):
-        inv.found(Effect.IRREVERSIBLE, "deletes what it packs or replaces")
+        inv.found(Effect.IRREVERSIBLE, "deletes the files that it packs or replaces")
     if call.has("-x", "--extract", "--get"):
         _unpacked(inv)
     elif call.has(*_CHANGES):
@@ -37,7 +37,7 @@ def read_tar(inv: Invocation) -> None:
         inv.reads(*call.arguments)
         inv.output = rows.printed(inv)
     elif call.has("-t", "--list", "-d", "--diff", "--compare"):
-        inv.found(Effect.READ, "looks into an archive")
+        inv.found(Effect.READ, "lists an archive")
         inv.reads(*call.values(*_ARCHIVE))
     else:
         inv.found(Effect.UNKNOWN)
@@ -82,12 +82,12 @@ def _unpacked(inv: Invocation) -> None:
     if call.has("-O", "--to-stdout", "--to-command"):
         held = [inv.scope.held(word.text) for word in archives]
         flows = [flow for flow in (inv.stdin, *held) if flow is not None]
-        inv.found(Effect.READ, "prints what an archive holds")
+        inv.found(Effect.READ, "prints the contents of an archive")
         inv.output = Flow(None, least_trusted([DECODED, *(flow.origin for flow in flows)]))
         return
     inv.found(Effect.WORK, "unpacks an archive")
     if call.has("-P", "--absolute-names"):
-        inv.found(Effect.IRREVERSIBLE, "unpacks to wherever the archive says")
+        inv.found(Effect.IRREVERSIBLE, "unpacks to absolute paths that the archive chooses")
     folders = call.values("-C", "--directory", "--one-top-level")
     for word in folders or [inv.command.words[0].with_text(".")]:
         inv.writes(word, "unpacks into")
@@ -103,7 +103,7 @@ def read_zip(inv: Invocation) -> None:
     for value in (*call.arguments[:1], *call.values("-O", "--out")):
         inv.writes(value)
     if any(_moves(option) for option, _ in call.options):
-        inv.found(Effect.IRREVERSIBLE, "deletes what it packs")
+        inv.found(Effect.IRREVERSIBLE, "deletes the files that it packs")
     inv.reads(*call.arguments[1:])
     inv.output = NOTHING
 
@@ -114,9 +114,9 @@ def read_archiver(inv: Invocation) -> None:
     inv.named = f"{call.name} {verb}".strip()
     folders = [w.with_text(w.text[2:]) for w in call.words if w.text.startswith("-o")]
     if any(word.text.startswith("-sdel") for word in call.words):
-        inv.found(Effect.IRREVERSIBLE, "deletes what it packs")
+        inv.found(Effect.IRREVERSIBLE, "deletes the files that it packs")
     if verb in {"l", "t", "i", "h", "b", ""}:
-        inv.found(Effect.READ, "looks into an archive")
+        inv.found(Effect.READ, "lists an archive")
         inv.reads(*call.arguments[1:])
     elif verb in {"x", "e"}:
         inv.found(Effect.WORK, "unpacks an archive")

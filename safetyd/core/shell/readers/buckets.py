@@ -25,7 +25,9 @@ def read_bucket(inv: Invocation) -> None:
     call = inv.call
     for word in call.values("--endpoint-url", "--endpoint", "--host"):
         if not is_local(word.text):
-            inv.found(Effect.LEAVES, f"asks {visible(word.text)} in the name of its user")
+            inv.found(
+                Effect.LEAVES, f"sends requests to {visible(word.text)} with the user's credentials"
+            )
     words = list(call.arguments)
     group = _GROUPS.get(call.name, "")
     if group and words and words[0].text == group:
@@ -55,11 +57,11 @@ def _copy(inv: Invocation, verb: str, words: list[Word]) -> None:
         inv.reads(*here)
         return
     if verb in _MOVES:
-        inv.found(Effect.IRREVERSIBLE, "deletes what it brings from where it was", remedy=remedy)
+        inv.found(Effect.IRREVERSIBLE, "deletes the source after copying", remedy=remedy)
     inv.reads(*here)
     inv.output = NOTHING
     if target is None:
-        inv.found(Effect.WORK, "brings files from the cloud")
+        inv.found(Effect.WORK, "downloads files from the cloud")
     elif target.text == "-":
         inv.output = DOWNLOADED
     else:

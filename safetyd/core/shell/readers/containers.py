@@ -51,7 +51,7 @@ def read_docker(inv: Invocation) -> None:
     else:
         rows.apply(inv)
         if verb in _ENDS and not all(word.known for word in words):
-            inv.found(Effect.IRREVERSIBLE, "ends containers that are not known before it runs")
+            inv.found(Effect.IRREVERSIBLE, "stops containers that are only known at run time")
         for word in inv.call.values("-o", "--output"):
             inv.writes(word.with_text(word.text.rpartition("dest=")[2]))
 
@@ -60,7 +60,7 @@ def _machine(inv: Invocation, options: Options) -> None:
     """Say whether containers of another machine are meant."""
     for word in _values(options, *_ELSEWHERE):
         if not word.text.startswith("unix://") and word.text not in {"default", "desktop-linux"}:
-            inv.found(Effect.LEAVES, f"works on the containers of {visible(word.text)}")
+            inv.found(Effect.LEAVES, f"controls containers on {visible(word.text)}")
 
 
 def _options(words: Sequence[Word]) -> tuple[Options, list[Word]]:
@@ -124,15 +124,18 @@ def _rights(inv: Invocation, options: Options) -> None:
     for name, value in options:
         said = value.text if value is not None else ""
         if name == "--privileged" and said != "false":
-            inv.found(Effect.PRIVILEGED, "gives a container all rights over this machine")
+            inv.found(Effect.PRIVILEGED, "gives a container full access to this machine")
         elif name in _OF_HOST and said not in {"private", "none", "shareable"}:
-            inv.found(Effect.PRIVILEGED, f"gives a container this machine's {name.strip('-')}")
+            inv.found(
+                Effect.PRIVILEGED,
+                f"shares this machine's {name.strip('-')} namespace with a container",
+            )
         elif name == "--cap-add" and said.removeprefix("CAP_") not in _CAPABILITIES:
-            inv.found(Effect.PRIVILEGED, f"gives a container the right {visible(said)}")
+            inv.found(Effect.PRIVILEGED, f"gives a container the capability {visible(said)}")
         elif name in {"--device", "--device-cgroup-rule"}:
             inv.found(Effect.PRIVILEGED, f"gives a container the device {visible(said)}")
         elif name == "--security-opt" and "no-new-privileges" not in said:
-            inv.found(Effect.PRIVILEGED, "takes away what keeps a container in")
+            inv.found(Effect.PRIVILEGED, "weakens the isolation of a container")
 
 
 def _mount(inv: Invocation, source: Word, only_reads: bool, *, bound: bool = False) -> None:  # noqa: FBT001
@@ -143,17 +146,17 @@ def _mount(inv: Invocation, source: Word, only_reads: bool, *, bound: bool = Fal
     where = inv.scope.place(text)
     shown = visible(text)
     if text.endswith(_SOCKETS):
-        inv.found(Effect.PRIVILEGED, "gives a container the rights of the container service")
+        inv.found(Effect.PRIVILEGED, "gives a container control of the container engine")
     elif where.kind in {places.INSIDE, places.TEMPORARY}:
         access = Access.READ if only_reads else Access.WRITE
         inv.found(Effect.WORK, f"mounts {shown}", touches=(Touch(where.path, access),))
     elif where.kind == places.OUTSIDE and (only_reads or where.path.startswith(_CACHES)):
         inv.reads(source)
     elif where.kind == places.UNKNOWN:
-        why = f"mounts {shown}, and where that leads is not known before it runs"
-        inv.found(Effect.PRIVILEGED, why, remedy="with a path in the project that is written out")
+        why = f"mounts {shown}, a path that is only known at run time"
+        inv.found(Effect.PRIVILEGED, why, remedy="with a literal path inside the project")
     else:
-        why = f"mounts {shown}, which lies outside the project"
+        why = f"mounts {shown}, which is outside the project"
         touches = (Touch(where.path, Access.READ if only_reads else Access.WRITE),)
         remedy = "with a folder of the project"
         inv.found(Effect.PRIVILEGED, why, touches=touches, remedy=remedy)

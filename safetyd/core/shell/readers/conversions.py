@@ -28,8 +28,8 @@ def read_picture(inv: Invocation) -> None:
     """Read `convert` and its kin: the last word is written, the others are read."""
     words = inv.call.arguments
     if any(_runs_more(word.text) for word in words):
-        inv.found(Effect.UNKNOWN, "reads or writes what is no file")
-    inv.found(Effect.WORK, "turns pictures into others")
+        inv.found(Effect.UNKNOWN, "reads or writes something that is not a file")
+    inv.found(Effect.WORK, "converts images")
     only_looks = inv.call.name == "identify" or inv.call.verb == "identify"
     written = [] if only_looks else [*words[1:][-1:], *inv.call.values("-write")]
     for word in written:
@@ -45,7 +45,7 @@ def _without_format(word: Word) -> Word:
 
 def read_ffmpeg(inv: Invocation) -> None:
     """Read `ffmpeg`: behind `-i` stands what it reads, and alone what it writes."""
-    inv.found(Effect.WORK, "turns sounds or films into others")
+    inv.found(Effect.WORK, "converts audio or video")
     before = ""
     for word in inv.call.words:
         text = word.text
@@ -59,7 +59,7 @@ def read_ffmpeg(inv: Invocation) -> None:
 
 def _written(inv: Invocation, word: Word) -> None:
     if "://" in word.text or HOLE in word.text.partition(":")[0]:
-        inv.found(Effect.LEAVES, "sends to another machine, or to what is not known")
+        inv.found(Effect.LEAVES, "sends its output to another machine, or to an unknown target")
     else:
         inv.writes(word)
 
@@ -68,10 +68,10 @@ def read_exiftool(inv: Invocation) -> None:
     """Read `exiftool`: tags that it shows, and tags that it sets."""
     texts = [word.text for word in inv.call.words]
     if {"-if", "-p", "-config", "-@", "-api", "-userParam", "-stay_open"} & set(texts):
-        inv.found(Effect.UNKNOWN, "runs expressions that are not read")
+        inv.found(Effect.UNKNOWN, "runs expressions that are not analysed")
     files = [word for word in inv.call.words if not word.text.startswith("-")]
     sets = any(_sets_tag(text) for text in texts) or {"-delete_original", "-w", "-o"} & set(texts)
-    inv.found(Effect.READ, "shows what is known of pictures")
+    inv.found(Effect.READ, "shows image metadata")
     inv.reads(*files)
     for word in files if sets else []:
         inv.writes(word, "changes")
@@ -81,17 +81,17 @@ def read_ssh_keygen(inv: Invocation) -> None:
     """Read `ssh-keygen`: keys that it shows, and keys that it makes."""
     call, files = inv.call, inv.call.values("-f")
     if call.has("-D", "-w", "-I", "-s", "-A", "-R", "-Y", "-K", "-e", "-i", "-p"):
-        inv.found(Effect.PRIVILEGED, "changes keys, or whom the machine trusts")
+        inv.found(Effect.PRIVILEGED, "changes keys or trusted hosts")
     elif call.has(*_LOOKS_AT_KEYS):
-        inv.found(Effect.READ, "shows what a key is")
+        inv.found(Effect.READ, "shows information about a key")
         inv.reads(*files)
     elif files:
-        inv.found(Effect.WORK, "makes a key")
+        inv.found(Effect.WORK, "creates a key")
         for word in files:
             inv.writes(word)
     else:
         remedy = "with `-f` and a path in the project"
-        inv.found(Effect.PRIVILEGED, "makes a key in the home folder", remedy=remedy)
+        inv.found(Effect.PRIVILEGED, "creates a key in the home folder", remedy=remedy)
 
 
 def read_openssl(inv: Invocation) -> None:

@@ -77,7 +77,7 @@ def _statements(inv: Invocation, word: Word, *, scratch: bool = False) -> None:
     """Say what statements do that a word holds; a scratch database is nobody's loss."""
     name = inv.call.program.name
     if not word.known:
-        why = "runs statements that are not known before it runs"
+        why = "runs statements that are only known at run time"
         inv.found(Effect.UNKNOWN, why, type="db_write", remedy="with the statements written out")
         return
     kind = sql_type(word.text, program=name)
@@ -90,7 +90,7 @@ def _statements(inv: Invocation, word: Word, *, scratch: bool = False) -> None:
             type="" if own else kind,
         )
     if not code.findings:
-        inv.found(Effect.READ, "asks a database", type=kind if kind == "db_read" else "")
+        inv.found(Effect.READ, "queries a database", type=kind if kind == "db_read" else "")
     run_code(inv, code._replace(findings=()), word, name)
 
 
@@ -110,17 +110,17 @@ def _given(inv: Invocation, given: Flow, database: Word | None) -> None:
         start, end = inv.command.start, inv.command.end
         _statements(inv, Word(given.text, start, end, given.origin))
     elif given.origin == PROJECT and own:
-        inv.found(Effect.WORK, "runs statements of the project on a database of the project")
+        inv.found(Effect.WORK, "runs the project's statements on the project's database")
     elif given.origin == NETWORK:
         inv.unseen(given.origin, "statements")
     else:
-        why = "runs statements from a file or another command, which are not looked into"
+        why = "runs statements from a file or another command, which are not analysed"
         inv.found(Effect.UNKNOWN, why, type="db_write")
 
 
 def _input(inv: Invocation, database: Word | None) -> None:
     if inv.stdin is None:
-        inv.found(Effect.UNKNOWN, "opens a shell for statements, which are not known")
+        inv.found(Effect.UNKNOWN, "opens an interactive database shell")
     else:
         _given(inv, inv.stdin, database)
 
@@ -147,17 +147,17 @@ def read_mongo(inv: Invocation) -> None:
     for script in (word for word in call.arguments if word.text.endswith((".js", ".mongodb"))):
         inv.found(Effect.UNKNOWN, f"runs {visible(script.text)} on a database", type="db_write")
     if not texts and not call.arguments[1:]:
-        inv.found(Effect.UNKNOWN, "opens a shell for statements, which are not known")
+        inv.found(Effect.UNKNOWN, "opens an interactive database shell")
     known = inv.runner.listed("mongo_reads")
     for text in texts:
         called = set(_CALLED.findall(text))
         if HOLE in text or _HIDDEN.search(text):
-            inv.found(Effect.UNKNOWN, "runs statements that cannot be read", type="db_write")
+            inv.found(Effect.UNKNOWN, "runs statements that cannot be analysed", type="db_write")
         elif "dropDatabase" in called or "drop" in called:
-            why = "drops what a database holds"
+            why = "drops a database or collection"
             inv.found(Effect.IRREVERSIBLE, why, type="drop_database")
         elif called <= known:
-            inv.found(Effect.READ, "asks a database", type="db_read")
+            inv.found(Effect.READ, "queries a database", type="db_read")
         else:
             named = ", ".join(sorted(called - known))
             why = f"calls {visible(named)} on a database"
@@ -171,17 +171,17 @@ def read_redis(inv: Invocation) -> None:
         inv.writes(word)
     words = [word.text.lower() for word in after_options(call.words, call.program.valued)]
     if call.has("--eval", "--pipe", "--cluster", "--cluster-mode", "-x", "-X"):
-        inv.found(Effect.UNKNOWN, "runs what a file or its input holds", type="db_write")
+        inv.found(Effect.UNKNOWN, "runs commands from a file or its input", type="db_write")
     elif words:
         _redis(inv, words)
     elif any(call.has_surely(option) for option in _REDIS_WATCHES) or call.has("--rdb"):
-        inv.found(Effect.READ, "asks a database", type="db_read")
+        inv.found(Effect.READ, "queries a database", type="db_read")
     elif inv.stdin is not None and inv.stdin.text is not None:
         for line in inv.stdin.text.splitlines():
             if line.strip():
                 _redis(inv, line.lower().split())
     else:
-        inv.found(Effect.UNKNOWN, "opens a shell for commands, which are not known")
+        inv.found(Effect.UNKNOWN, "opens an interactive database shell")
 
 
 def _redis(inv: Invocation, words: Sequence[str]) -> None:
@@ -189,15 +189,19 @@ def _redis(inv: Invocation, words: Sequence[str]) -> None:
     inv.named = inv.call.name if HOLE in verb else f"{inv.call.name} {verb}"
     listed = inv.runner.listed
     if verb in listed("redis_reads") or " ".join(words[:2]) in listed("redis_reads"):
-        inv.found(Effect.READ, "asks a database", type="db_read")
+        inv.found(Effect.READ, "queries a database", type="db_read")
     elif verb in listed("redis_deletes"):
-        why = f"deletes what a database holds, by {visible(verb)}"
+        why = f"deletes data in a database with {visible(verb)}"
         kind = "drop_database" if verb.startswith("flush") else "db_write"
         inv.found(Effect.IRREVERSIBLE, why, type=kind)
     elif verb in listed("redis_server"):
-        inv.found(Effect.PRIVILEGED, f"changes the server by {visible(verb)}", type="modify_config")
+        inv.found(
+            Effect.PRIVILEGED,
+            f"changes the database server with {visible(verb)}",
+            type="modify_config",
+        )
     else:
-        inv.found(Effect.IRREVERSIBLE, f"changes a database by {visible(verb)}", type="db_write")
+        inv.found(Effect.IRREVERSIBLE, f"changes a database with {visible(verb)}", type="db_write")
 
 
 def read_database_tool(inv: Invocation) -> None:
@@ -205,4 +209,4 @@ def read_database_tool(inv: Invocation) -> None:
     rows.apply(inv)
     hosts = inv.call.values("-h", "--host", "-H")
     if any(not is_local(word.text) and not word.text.startswith("/") for word in hosts):
-        inv.found(Effect.LEAVES, "changes a database of another machine", type="db_write")
+        inv.found(Effect.LEAVES, "changes a database on another machine", type="db_write")

@@ -26,7 +26,7 @@ def read_rm(inv: Invocation) -> None:
         "-r", "-R", "--recursive", "-d", "--dir"
     )
     if call.has("--no-preserve-root"):
-        inv.found(Effect.IRREVERSIBLE, "deletes the whole machine", blocks=True)
+        inv.found(Effect.IRREVERSIBLE, "deletes the whole file system", blocks=True)
     if not call.arguments:
         inv.found(Effect.READ, "deletes nothing")
     for word in call.arguments:
@@ -39,40 +39,50 @@ def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes
     touches = (Touch(where.path, Access.DELETE),)
     shown = visible(word.text)
     if where.kind in {places.SYSTEM, places.HOME, places.DISK}:
-        named = {places.HOME: "a home folder", places.DISK: "a disk"}.get(where.kind, "the system")
+        named = {places.HOME: "a home folder", places.DISK: "a disk"}.get(
+            where.kind, "part of the system"
+        )
         why = f"{what} {shown}, which is {named}"
         inv.found(Effect.IRREVERSIBLE, why, blocks=True, touches=touches)
     elif where.kind == places.OUTSIDE or places.is_all_temporary(where.path):
         blocks = recursive and where.path.startswith(_SYSTEM_FOLDERS)
-        why = f"{what} {shown}, which lies outside the project"
+        why = f"{what} {shown}, which is outside the project"
         inv.found(
             Effect.IRREVERSIBLE,
             why,
             blocks=blocks,
             touches=touches,
             type="delete_file_outside",
-            remedy="with a path in the project",
+            remedy="with a path inside the project",
         )
     elif where.kind == places.UNKNOWN or (HOLE in word.text and _all_of(word.text)):
-        why = f"{what} {shown}, and what that is is not known before it runs"
+        why = f"{what} {shown}, a path that is only known at run time"
         inv.found(
             Effect.IRREVERSIBLE,
             why,
             touches=touches,
             type="delete_file",
-            remedy="with a path in the project that is written out",
+            remedy="with a literal path inside the project",
         )
     elif inv.scope.moved and _holds_moved(where.path, inv):
-        why = f"{what} {shown}, into which the command itself moved something"
+        why = f"{what} {shown}, into which this command moved files"
         inv.found(Effect.IRREVERSIBLE, why, touches=touches, type="delete_file")
     elif word.fixed and where.path in inv.scope.made:
-        inv.found(Effect.WORK, f"{what} {shown}, which the command itself made", touches=touches)
+        inv.found(Effect.WORK, f"{what} {shown}, which this command created", touches=touches)
     elif where.kind == places.TEMPORARY or is_made_again(where.path, inv):
-        inv.found(Effect.WORK, f"{what} {shown}, which is made again", touches=touches)
-    elif (recursive and not _is_file(word)) or _is_broad(word):
-        why = f"{what} all of {shown}"
         inv.found(
-            Effect.IRREVERSIBLE, why, touches=touches, type="delete_file", remedy="file by file"
+            Effect.WORK,
+            f"{what} {shown}, which is temporary or created by a build",
+            touches=touches,
+        )
+    elif (recursive and not _is_file(word)) or _is_broad(word):
+        why = f"{what} everything in {shown}"
+        inv.found(
+            Effect.IRREVERSIBLE,
+            why,
+            touches=touches,
+            type="delete_file",
+            remedy="one file at a time",
         )
     else:
         inv.found(Effect.WORK, f"{what} {shown}", touches=touches, type="delete_file")

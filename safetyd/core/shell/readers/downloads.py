@@ -44,9 +44,9 @@ def read_curl(inv: Invocation) -> None:
     if _only_told(inv):
         return
     if call.has("-K", "--config"):
-        inv.found(Effect.UNKNOWN, "takes its options from a file, which is not looked into")
+        inv.found(Effect.UNKNOWN, "takes options from a file that is not analysed")
     if call.has("--unix-socket", "--abstract-unix-socket"):
-        inv.found(Effect.PRIVILEGED, "speaks to a service of this machine by its socket")
+        inv.found(Effect.PRIVILEGED, "talks to a local service through its socket")
     urls = [*call.arguments, *call.values("--url")]
     local = bool(urls) and all(is_local(url.text) for url in urls) and not call.has(*_DETOURS)
     method = call.values("-X", "--request")[-1:]
@@ -79,7 +79,7 @@ def _curl_files(inv: Invocation, urls: Sequence[Word]) -> None:
     for word in call.values(*(set(call.program.row.writes) - {"-o", "--output"})):
         inv.writes(word)
     if any("%output" in word.text for word in call.values("-w", "--write-out")):
-        inv.found(Effect.UNKNOWN, "writes a file that its format names")
+        inv.found(Effect.UNKNOWN, "writes a file that its format string names")
     printed = [word for word in outputs if inv.scope.place(word.text).kind == places.STREAM]
     everything = remote or len(outputs) >= len(urls)
     inv.output = NOTHING if outputs and everything and not printed else DOWNLOADED
@@ -108,10 +108,10 @@ def read_wget(inv: Invocation) -> None:
         _unchecked(inv, urls, stored=not call.has_surely("--spider") and not _prints(inv))
     inv.reads(*call.values(*call.program.row.reads))
     if call.has("--config", "--use-askpass"):
-        inv.found(Effect.UNKNOWN, "obeys a file or a program that is not looked into")
+        inv.found(Effect.UNKNOWN, "takes settings from a file or program that is not analysed")
     for setting in call.values("-e", "--execute"):
         if setting.text.replace(" ", "") not in {"robots=off", "robots=on"}:
-            inv.found(Effect.UNKNOWN, f"changes how it works by {visible(setting.text)}")
+            inv.found(Effect.UNKNOWN, f"changes its behaviour with {visible(setting.text)}")
     _wget_files(inv, urls)
 
 
@@ -195,17 +195,17 @@ def _request(inv: Invocation, urls: Sequence[Word], sent: Sent, said: Sequence[W
             inv.reads(url._replace(text=url.text[len("file://") :]))
     where = visible(host(urls[0].text)) if urls else "another machine"
     if any(is_metadata(url.text) for url in urls):
-        why = "asks the cloud for the keys of this machine"
+        why = "requests this machine's cloud credentials"
         inv.found(Effect.SECRETS, why, type="read_credentials")
     elif sent.local:
         for url in urls:
             texts = [word.text for word in sent.data]
             local_services.request(inv, url.text, sent.method, texts)
     elif sent.gives:
-        remedy = "as a request that only asks" if urls else ""
+        remedy = "as a read-only request" if urls else ""
         inv.found(Effect.LEAVES, f"sends data to {where}", remedy=remedy)
     elif any(tells(word) for word in [*urls, *said]):
-        why = f"tells {where} what a command here printed"
+        why = f"sends the output of a local command to {where}"
         inv.found(Effect.LEAVES, why, remedy="with the address written out")
     else:
         inv.found(Effect.READ, f"fetches from {where}", type="web_fetch")
@@ -221,7 +221,7 @@ def _unchecked(inv: Invocation, urls: Sequence[Word], *, stored: bool) -> None:
     following = inv.scope.piped_to
     unpacked = following is not None and text_of(following).startswith(_UNPACKING)
     if (stored or unpacked) and not all(is_local(url.text) for url in urls):
-        why = "keeps a file without checking who sent it"
+        why = "saves a download without verifying the server"
         inv.found(Effect.UNKNOWN, why, remedy="over https, with the certificate checked")
 
 

@@ -34,7 +34,7 @@ def read_family(inv: Invocation) -> None:
         inv.reads(*call.values(*call.program.row.reads))
     elif not _is_listed(call) and looks(inv, call.arguments):
         _named(inv)
-        inv.found(Effect.READ, "only looks")
+        inv.found(Effect.READ, "only reads")
         inv.reads(*call.values(*call.program.row.reads))
     else:
         rows.apply(inv)

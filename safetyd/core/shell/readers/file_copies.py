@@ -45,7 +45,7 @@ def _shared(inv: Invocation, source: Word, target: Word) -> None:
     """Ask about a link by which what is written elsewhere changes a file."""
     kinds = [inv.scope.place(word.text).kind for word in (source, target)]
     if kinds[0] != kinds[1] or kinds[0] not in {places.INSIDE, places.TEMPORARY}:
-        why = f"makes links to {visible(source.text)}, which change it when they are written"
+        why = f"creates links to {visible(source.text)}: writing to them changes the original"
         inv.found(Effect.UNKNOWN, why, remedy="as a copy")
 
 
@@ -55,10 +55,10 @@ def _makes_folders(inv: Invocation) -> bool:
 
 def _installed(inv: Invocation) -> None:
     if inv.call.has("-o", "--owner", "-g", "--group"):
-        inv.found(Effect.PRIVILEGED, "gives files to another user", type="modify_permissions")
+        inv.found(Effect.PRIVILEGED, "changes the owner of files", type="modify_permissions")
     for mode in inv.call.values("-m", "--mode"):
         if "s" in mode.text or (len(mode.text) > 3 and mode.text[0] in "2467"):  # noqa: PLR2004
-            inv.found(Effect.PRIVILEGED, "lets a program run as its owner")
+            inv.found(Effect.PRIVILEGED, "sets the setuid or setgid bit")
     for program in inv.call.values("--strip-program"):
         inv.shell(program, "install --strip-program")
 
@@ -122,7 +122,7 @@ def _linked(inv: Invocation, source: Word, target: Word) -> None:
     symbolic = inv.call.has("-s", "--symbolic") and source.text[:1] not in {"/", "~", HOLE}
     where = inv.scope.place(posixpath.join(folder, source.text) if symbolic else source.text)
     if where.kind not in {places.INSIDE, places.TEMPORARY}:
-        why = f"makes a link to {visible(source.text)}, which lies outside the project"
+        why = f"creates a link to {visible(source.text)}, which is outside the project"
         inv.found(Effect.UNKNOWN, why, remedy="as a copy")
     inv.reads(source)
     _carry(inv, source, target)
@@ -145,7 +145,7 @@ def read_dd(inv: Invocation) -> None:
         name, _, value = word.text.partition("=")
         given[name] = word.with_text(value)
         if HOLE in name:
-            inv.found(Effect.UNKNOWN, "copies what is not known before it runs")
+            inv.found(Effect.UNKNOWN, "copies files that are only known at run time")
     inv.found(Effect.READ, "copies bytes", said="")
     flow = changed(inv.stdin) if inv.stdin else UNKNOWN_TEXT
     if "if" in given:
@@ -161,7 +161,7 @@ def read_rename(inv: Invocation) -> None:
     """Read `rename`: an expression of perl that only replaces letters, or two words."""
     files = inv.call.arguments
     if inv.call.has("-n", "--no-act", "--nono") and not inv.call.options[1:]:
-        inv.found(Effect.READ, "shows how files would be called")
+        inv.found(Effect.READ, "shows how files would be renamed")
     if not files:
         inv.found(Effect.UNKNOWN)
     elif is_substitution(files[0].text):

@@ -21,10 +21,12 @@ def read_chmod(inv: Invocation) -> None:
     for word in files:
         _changed(inv, word, recursive=recursive)
     if HOLE in mode or _gives_owner(mode):
-        inv.found(Effect.PRIVILEGED, "lets a program run with the rights of its owner", type=_TYPE)
+        inv.found(Effect.PRIVILEGED, "sets the setuid or setgid bit", type=_TYPE)
     elif recursive and _opens_to_all(mode):
-        remedy = "with the rights that are needed, as `chmod -R u+rwX`"
-        inv.found(Effect.IRREVERSIBLE, "lets everybody write files", type=_TYPE, remedy=remedy)
+        remedy = "with only the permissions that are needed, as `chmod -R u+rwX`"
+        inv.found(
+            Effect.IRREVERSIBLE, "makes files writable by everyone", type=_TYPE, remedy=remedy
+        )
     if not files:
         inv.found(Effect.READ, "changes nothing")
 
@@ -52,17 +54,17 @@ def _changed(inv: Invocation, word: Word, *, recursive: bool) -> None:
     where, shown = inv.scope.place(word.text), visible(word.text)
     touches = (Touch(where.path, Access.WRITE, word.text),)
     if where.kind in {places.INSIDE, places.TEMPORARY}:
-        why = f"changes who may use {shown}"
+        why = f"changes the permissions of {shown}"
         inv.found(Effect.WORK, why, type=_TYPE, touches=touches)
     else:
         blocks = recursive and where.kind in {places.SYSTEM, places.HOME}
-        why = f"changes who may use {shown}, which lies outside the project"
+        why = f"changes the permissions of {shown}, which is outside the project"
         inv.found(Effect.IRREVERSIBLE, why, type=_TYPE, touches=touches, blocks=blocks)
 
 
 def read_chown(inv: Invocation) -> None:
     """Read `chown` and `chgrp`, which give files to another user."""
-    inv.found(Effect.PRIVILEGED, "gives files to another user", type=_TYPE)
+    inv.found(Effect.PRIVILEGED, "changes the owner of files", type=_TYPE)
     recursive = inv.call.has("-R", "--recursive")
     reference = inv.call.has("--reference")
     for word in inv.call.arguments if reference else inv.call.arguments[1:]:

@@ -15,8 +15,8 @@ from safetyd.core.shell.words import COMMAND, NAME, VARIABLE, Flow, Word, as_one
 
 _BESIDE: Final = re.compile(r"\.\./\w[\w.-]*")
 _STASH: Final = "after `git stash`"
-_DISCARDS: Final = "throws away changes that are not committed"
-_OUTSIDE: Final = "works on a repository that lies elsewhere, whose settings may run programs"
+_DISCARDS: Final = "discards uncommitted changes"
+_OUTSIDE: Final = "uses a repository outside the project, whose settings can run programs"
 
 # Options of git itself, before the verb.
 _WITH_VALUE: Final = word_set("""
@@ -127,7 +127,7 @@ def _option(inv: Invocation, name: str, value: Word) -> None:
         given = HOLE if name == "--config-env" else text
         _setting(inv, key, value.with_text(given))
     elif name == "--exec-path":
-        inv.found(Effect.UNKNOWN, "takes the parts of git from another folder")
+        inv.found(Effect.UNKNOWN, "runs git programs from another folder")
     elif name in {"--git-dir", "--work-tree"} and where.kind != places.INSIDE:
         inv.found(Effect.UNKNOWN, _OUTSIDE, remedy="without this option, in the project")
 
@@ -145,7 +145,7 @@ def _setting(inv: Invocation, key: str, value: Word) -> None:
     elif key == "credential.helper" and not value.text:
         return
     elif not _listed(inv, "git_settings", key):
-        why = f"sets {visible(key)}, by which git may run a program or go elsewhere"
+        why = f"sets {visible(key)}, which can make git run a program or contact another server"
         inv.found(Effect.UNKNOWN, why, type="modify_config")
 
 
@@ -158,7 +158,7 @@ def _config(inv: Invocation) -> None:
     words = call.arguments[1:]
     first = words[0].text if words else ""
     if call.has("-e", "--edit") or first == "edit":
-        inv.found(Effect.UNKNOWN, "opens an editor on git's settings")
+        inv.found(Effect.UNKNOWN, "opens an editor for git settings")
         return
     removes = call.has("--unset", "--unset-all", "--remove-section", "--rename-section")
     changes = first in _CHANGING or removes
@@ -167,7 +167,7 @@ def _config(inv: Invocation) -> None:
         inv.found(Effect.READ, "shows settings")
         return
     if call.has("--global", "--system", "--file", "-f"):
-        why = "changes git's settings for more than this project"
+        why = "changes git settings for every project"
         remedy = "without `--global`, for this project alone"
         inv.found(Effect.IRREVERSIBLE, why, type="modify_config", remedy=remedy)
     else:
@@ -185,11 +185,11 @@ def _push(inv: Invocation) -> None:
     for word in call.values("--receive-pack", "--exec"):
         inv.shell(word, "git push --exec")
     if call.has_surely("-n") or call.has_surely("--dry-run"):
-        inv.found(Effect.READ, "only says what it would send", remote=remote)
+        inv.found(Effect.READ, "only shows what it would push", remote=remote)
         return
     forced = call.has("-f", "--force", "--mirror", "--force-with-lease")
     if forced or any(ref.startswith("+") for ref in refs):
-        effect, why = Effect.IRREVERSIBLE, "overwrites what lies on the remote"
+        effect, why = Effect.IRREVERSIBLE, "overwrites commits on the remote"
         remedy = "without force, or as `git push --dry-run`"
     elif call.has("-d", "--delete", "--prune") or any(ref.startswith(":") for ref in refs):
         effect, why = Effect.IRREVERSIBLE, "deletes branches or tags on the remote"
@@ -208,12 +208,14 @@ def _checkout(inv: Invocation) -> None:
     if call.has("-f", "--force", "-p", "--patch", "--pathspec-from-file"):
         inv.found(Effect.IRREVERSIBLE, _DISCARDS, remedy=_STASH)
     elif call.has("--ours", "--theirs") or makes:
-        inv.found(Effect.WORK, "takes one side of a conflict" if not makes else "goes to a branch")
+        inv.found(
+            Effect.WORK, "takes one side of a conflict" if not makes else "switches to a branch"
+        )
     elif any(word.text == "--" for word in call.words[:-1]) or _names_files(words):
         remedy = f"{_STASH}, or as `git switch` for a branch"
         inv.found(Effect.IRREVERSIBLE, _DISCARDS, remedy=remedy)
     else:
-        inv.found(Effect.WORK, "goes to a branch")
+        inv.found(Effect.WORK, "switches to a branch")
 
 
 def _names_files(words: list[Word]) -> bool:
@@ -246,7 +248,7 @@ def _clone(inv: Invocation) -> None:
     for value in call.values("-u", "--upload-pack"):
         inv.shell(value, "git clone --upload-pack")
     if call.has("--template"):
-        inv.found(Effect.UNKNOWN, "takes hooks from a template", remedy="without `--template`")
+        inv.found(Effect.UNKNOWN, "installs hooks from a template", remedy="without `--template`")
     if words:
         inv.reads(words[0])
         name = words[0].text.rstrip("/").rpartition("/")[2].rpartition(":")[2]

@@ -16,7 +16,7 @@ from safetyd.core.shell.reading import HOLE, Code, Effect, each
 from safetyd.core.shell.words import DECODED, NETWORK, Word
 
 _MODULE: Final = "-m"
-_VERBOSE: Final = frozenset({"-v"})  # tells about itself, then runs what it is given
+_VERBOSE: Final = frozenset({"-v"})  # prints its help or version, then runs what it is given
 _SERVES: Final = frozenset({"-S"})
 _TESTS: Final = frozenset({"--test"})
 _PACKAGES: Final = ("npm:", "jsr:")
@@ -35,7 +35,9 @@ class Language(NamedTuple):
     attached: str = ""  # letters whose value is the rest of the word
     digits: Mapping[str, str] = MappingProxyType({})  # letters with a value of such letters only
     loads: frozenset[str] = frozenset()  # their value is a module or file that is run first
-    tells: frozenset[str] = frozenset()  # it only tells about itself, or checks what is written
+    tells: frozenset[str] = (
+        frozenset()
+    )  # it only prints its help or version, or checks what is written
     long: bool = False  # a single hyphen may begin a long option
     edits: bool = False  # `-i` changes the files in place
 
@@ -225,7 +227,7 @@ def run(inv: Invocation, language: Language, words: list[Word]) -> None:
         _VERBOSE if given.script is not None and language.name in {"ruby", "lua"} else frozenset()
     )
     if given.has(language.tells - verbose):
-        inv.found(Effect.READ, "tells about itself or checks what is written")
+        inv.found(Effect.READ, "prints its version or checks syntax")
         inv.reads(*([given.script] if given.script else []))
     elif given.module is not None:
         run_module(inv, given.module, given.arguments)
@@ -236,7 +238,7 @@ def run(inv: Invocation, language: Language, words: list[Word]) -> None:
     elif language.name == "javascript" and given.has(_TESTS):
         inv.found(Effect.WORK, "runs the project's tests", type="run_tests")
     elif language.name == "php" and given.has(_SERVES):
-        inv.found(Effect.WORK, "shows the project's pages")
+        inv.found(Effect.WORK, "serves the project's pages")
     else:
         _from_input(inv, language)
 
@@ -251,11 +253,15 @@ def _load(inv: Invocation, language: Language, given: Given) -> None:
         elif name in {"-M", "-m"} and language.name == "perl":
             inv.found(Effect.UNKNOWN, "loads a module, which is not analysed")
         elif name == "-F" and language.name == "perl" and not _is_separator(value.text):
-            inv.found(Effect.UNKNOWN, "separates fields by an expression that may run code")
+            inv.found(Effect.UNKNOWN, "splits fields with an expression that can run code")
         elif name in {"-d", "--define"} and language.name == "php":
-            inv.found(Effect.UNKNOWN, "sets what PHP loads or may do", remedy="without `-d`")
+            inv.found(
+                Effect.UNKNOWN,
+                "changes PHP settings, which can make it load code",
+                remedy="without `-d`",
+            )
         elif name == "-S" and language.name == "php" and not _is_bound(value.text):
-            inv.found(Effect.LEAVES, "opens a port to the files here", type="open_port")
+            inv.found(Effect.LEAVES, "serves local files to other machines", type="open_port")
 
 
 def _is_bound(address: str) -> bool:
@@ -270,7 +276,7 @@ def _arguments(inv: Invocation, language: Language, given: Given) -> None:
     else:
         inv.reads(*given.arguments)
     if language.name == "perl" and any(set(word.text) & set("|>") for word in given.arguments):
-        inv.found(Effect.UNKNOWN, "opens a file by a name that Perl may run as a program")
+        inv.found(Effect.UNKNOWN, "opens a file name that Perl may run as a program")
 
 
 def _script(inv: Invocation, language: Language, script: Word, arguments: list[Word]) -> None:
@@ -328,7 +334,7 @@ def _from_input(inv: Invocation, language: Language) -> None:
     """Read what an interpreter is given to read."""
     given = inv.stdin
     if given is None:
-        why = "opens a prompt, and what is typed into it is not known"
+        why = "opens an interactive prompt"
         inv.found(Effect.UNKNOWN, why, remedy="with the code written out")
     elif given.text is not None and given.origin not in {NETWORK, DECODED}:
         word = inv.command.words[0]._replace(text=given.text, inner=-1, origin=given.origin)

@@ -66,11 +66,11 @@ def request(inv: Invocation, url: str, method: str, bodies: Iterable[str]) -> No
     """Say what a request to a service of this machine does."""
     why = _changes(url, method, list(bodies))
     if why:
-        remedy = "as a request that only asks"
+        remedy = "as a read-only request"
         inv.found(Effect.IRREVERSIBLE, f"{why} {visible(_shown(url))}", remedy=remedy)
     else:
         effect = Effect.READ if method in _ASKING else Effect.WORK
-        inv.found(effect, "asks a service of this machine")
+        inv.found(effect, "queries a local service")
 
 
 def _changes(url: str, method: str, bodies: list[str]) -> str:
@@ -79,9 +79,9 @@ def _changes(url: str, method: str, bodies: list[str]) -> str:
     words = {part.lower() for word in _words_of(path) for part in (word, *_camel(word))}
     asks = method in _ASKING
     if _changes_data(unquote_plus(query)) or any(map(_changes_data, bodies)):
-        return "changes data by a request to"
+        return "changes data with a request to"
     if not asks and (method == "DELETE" or words & _DELETES or any(map(_mutates, bodies))):
-        return "deletes or ends something by a request to"
+        return "deletes or stops something with a request to"
     if (
         asks
         or (bodies and all(map(_asks_data, bodies)))
@@ -90,7 +90,7 @@ def _changes(url: str, method: str, bodies: list[str]) -> str:
         return ""
     kept = port in _OF_SERVICES or HOLE in method or _OF_SERVERS.search(path)
     own = method == "POST" or port in _OF_PROJECTS
-    return "" if own and not kept else "changes a service by a request to"
+    return "" if own and not kept else "changes a local service with a request to"
 
 
 def _parts(url: str) -> tuple[str, int, str]:

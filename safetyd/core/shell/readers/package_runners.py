@@ -106,7 +106,7 @@ def read_venv(inv: Invocation) -> None:
 
 
 def _cleared(inv: Invocation, folders: list[Word]) -> None:
-    """Say that `--clear` deletes what a folder holds."""
+    """Say that `--clear` deletes the contents of a folder."""
     for word in folders if inv.call.has("--clear", "-c") else []:
         delete(inv, word, recursive=True)
 
@@ -206,7 +206,7 @@ def _run(inv: Invocation, launch: Launch, inner: list[Word]) -> None:
         inv.found(Effect.INSTALLS, why, type="install_package", remedy=remedy)
         inv.reads(*inner[1:])
     elif launch.script and "/" not in name:
-        inv.found(Effect.WORK, f"runs {visible(name)}, which the project names")
+        inv.found(Effect.WORK, f"runs {visible(name)}, which the project defines")
         inv.reads(*inner[1:])
     else:
         inv.output = inv.runner.program(inner, inv.command, inv.scope, inv.named)

@@ -52,9 +52,9 @@ def read_forge(inv: Invocation) -> None:
     if (asks and not any("mutation" in word.text or not word.known for word in fields)) or (
         methods or ["POST" if fields else "GET"]
     )[-1] in {"GET", "HEAD"}:
-        inv.found(Effect.READ, "asks the forge")
+        inv.found(Effect.READ, "queries the Git host")
     else:
-        inv.found(Effect.LEAVES, "changes something at the forge", remedy="with `--method GET`")
+        inv.found(Effect.LEAVES, "changes something on the Git host", remedy="with `--method GET`")
 
 
 def read_pip(inv: Invocation) -> None:
@@ -64,7 +64,7 @@ def read_pip(inv: Invocation) -> None:
         return
     call, inv.named = inv.call, f"pip {inv.call.verb}"
     if call.has_surely("--dry-run"):
-        inv.found(Effect.READ, "only says what it would install")
+        inv.found(Effect.READ, "only shows what it would install")
         return
     for word in call.values("-t", "--target", "--prefix", "--root"):
         inv.writes(word)
@@ -73,15 +73,18 @@ def read_pip(inv: Invocation) -> None:
     if call.verb == "sync":
         lists, packages = [*lists, *packages], []
     if call.has(*_ELSEWHERE):
-        why, remedy = "installs from another place than the usual one", "without another index"
+        why, remedy = "installs from a different package index", "without another index"
     elif not [*packages, *lists] or not all(_is_own(word, inv) for word in packages):
         why, remedy = "installs something new", "as `pip install -r requirements.txt`"
     elif not all(inv.scope.place(word.text).kind == places.INSIDE for word in lists) or any(
         "://" in word.text for word in lists
     ):
-        why, remedy = "installs what is named elsewhere", "with a list of the project"
+        why, remedy = (
+            "installs packages that are listed outside the project",
+            "with a requirements file of the project",
+        )
     else:
-        inv.found(Effect.WORK, "installs what the project names")
+        inv.found(Effect.WORK, "installs the project's dependencies")
         inv.reads(*lists)
         return
     inv.found(Effect.INSTALLS, why, type="install_package", remedy=remedy)
@@ -100,8 +103,8 @@ def read_goals(inv: Invocation) -> None:
     for word in whole.values("-D", "--define", "-P", "--project-prop", "--system-prop"):
         _, _, value = word.text.partition("=")
         if value[:1] in {"/", "~", "."} and inv.scope.place(value).kind != places.INSIDE:
-            why = f"sets {visible(word.text)}, which lies outside the project"
-            inv.found(Effect.UNKNOWN, why, remedy="with a path in the project")
+            why = f"sets {visible(word.text)}, which is outside the project"
+            inv.found(Effect.UNKNOWN, why, remedy="with a path inside the project")
     if _only_shows(whole):
         inv.found(Effect.READ, "only shows what it would run")
         return
@@ -134,7 +137,9 @@ def read_compiler(inv: Invocation) -> None:
         elif word.text.startswith("-Wl,") and "plugin" in word.text:
             inv.found(Effect.UNKNOWN, "lets the linker load code", remedy="without a plugin")
         elif word.text.startswith("-B"):
-            inv.found(Effect.UNKNOWN, "takes its parts from another folder", remedy="without `-B`")
+            inv.found(
+                Effect.UNKNOWN, "uses compiler programs from another folder", remedy="without `-B`"
+            )
     for word in inv.call.arguments:
         if word.text.startswith("@"):
             inv.script(word.with_text(word.text[1:]), inv.call.name)
@@ -181,9 +186,9 @@ def _server_tool(inv: Invocation, archive: Word, words: list[Word]) -> None:
     ]
     asks = verbs[:1] and verbs[0].text in _ASKS_SERVER
     if asks or looks(inv, verbs) or not verbs:
-        inv.found(Effect.READ, "asks a server")
+        inv.found(Effect.READ, "queries a server")
     else:
-        inv.found(Effect.LEAVES, f"changes a server by {visible(verbs[0].text)}")
+        inv.found(Effect.LEAVES, f"changes a server with {visible(verbs[0].text)}")
 
 
 def read_cargo(inv: Invocation) -> None:
@@ -216,6 +221,6 @@ def read_agent(inv: Invocation) -> None:
     marked = any(mark in text for text in texts for mark in _UNGUARDED)
     disabled = any(word.text == "hooks" or not word.fixed for word in call.values("--disable"))
     if here & _HOMES or marked or disabled:
-        why = "runs another agent without its guard"
+        why = "runs another agent with its safety hooks disabled"
         inv.found(Effect.UNKNOWN, why, blocks=True, remedy="with its own settings")
     rows.apply(inv)

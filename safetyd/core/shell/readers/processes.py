@@ -16,7 +16,7 @@ _only_looks = re.compile(
 ).fullmatch
 _LISTS: Final = frozenset({"-l", "-L", "--list", "--table"})
 _MORE: Final = frozenset({"-u", "-U", "--euid", "--uid", "-g", "-P", "-t", "-v", "-s", "-G"})
-_OWN_JOB: Final = "as `kill $!` or `kill %1` of what the command itself started"
+_OWN_JOB: Final = "as `kill $!` or `kill %1` for a process that this command started"
 _PROFILES: Final = frozenset({"stat", "record", "trace", "top", "mem", "c2c", "lock"})
 _REPORTS: Final = frozenset({"report", "annotate", "list", "diff", "evlist", "version", "help"})
 
@@ -25,17 +25,17 @@ def read_kill(inv: Invocation) -> None:
     """Read `kill`: what the command itself started is its own to end."""
     words = list(inv.call.words)
     if not words or words[0].text in _LISTS:
-        inv.found(Effect.READ, "tells the names of signals")
+        inv.found(Effect.READ, "lists signals")
         return
     targets, signal = _targets(words)
     if signal in {"0", "EXIT"}:
-        inv.found(Effect.READ, "asks whether a process runs")
+        inv.found(Effect.READ, "checks whether a process is running")
     elif "-1" in targets:
-        inv.found(Effect.IRREVERSIBLE, "ends every process of the user", blocks=True)
+        inv.found(Effect.IRREVERSIBLE, "kills every process of the user", blocks=True)
     elif all(_is_job(target) for target in targets):
-        inv.found(Effect.WORK, "ends what the command itself started")
+        inv.found(Effect.WORK, "stops a process that this command started")
     else:
-        why = "ends a process that the command did not start"
+        why = "kills a process that this command did not start"
         inv.found(Effect.IRREVERSIBLE, why, remedy=_OWN_JOB)
 
 
@@ -57,14 +57,14 @@ def read_kill_by_name(inv: Invocation) -> None:
     """Read `pkill` and `killall`, which end whatever has a name."""
     texts = {word.text for word in inv.call.words}
     if texts & {"-0", "-l", "--list"} and not texts & {"-9", "-KILL", "-TERM", "-15"}:
-        inv.found(Effect.READ, "asks which processes run")
+        inv.found(Effect.READ, "lists processes")
         return
     names = [w.text for w in inv.call.arguments if w.fixed]
     started = inv.scope.started
     if names and all(any(name in each for each in started) for name in names) and not texts & _MORE:
-        inv.found(Effect.WORK, "ends what the command itself started")
+        inv.found(Effect.WORK, "stops a process that this command started")
         return
-    inv.found(Effect.IRREVERSIBLE, "ends processes by their name, whose ever", remedy=_OWN_JOB)
+    inv.found(Effect.IRREVERSIBLE, "kills processes by name, whoever started them", remedy=_OWN_JOB)
 
 
 def read_tracer(inv: Invocation) -> None:
@@ -76,7 +76,7 @@ def read_tracer(inv: Invocation) -> None:
         else:
             inv.writes(value)
     if own.has("-E", "--env"):
-        inv.found(Effect.UNKNOWN, "sets variables for the program that it watches")
+        inv.found(Effect.UNKNOWN, "sets environment variables for the traced program")
     _watch(inv, own, words)
 
 
@@ -85,7 +85,7 @@ def read_profiler(inv: Invocation) -> None:
     verb = inv.call.verb
     inv.named = f"{inv.call.name} {verb}".strip()
     if verb in _REPORTS:
-        inv.found(Effect.READ, "shows what was measured")
+        inv.found(Effect.READ, "shows a profile")
         inv.reads(*inv.call.values("-i", "--input"))
     elif verb not in _PROFILES:
         inv.found(Effect.UNKNOWN)
@@ -102,7 +102,7 @@ def read_profiler(inv: Invocation) -> None:
 def _watch(inv: Invocation, own: Call, words: list[Word]) -> None:
     """Read the command that is watched; what runs already is another's."""
     if own.has("-p", "--pid", "--attach", "-a", "--all-cpus") or not words:
-        inv.found(Effect.PRIVILEGED, "looks into processes that run already")
+        inv.found(Effect.PRIVILEGED, "inspects running processes")
     else:
         inv.output = inv.runner.program(words, inv.command, inv.scope, inv.call.name)
 
@@ -112,11 +112,11 @@ def read_debugger(inv: Invocation) -> None:
     call = inv.call
     typed = call.values("-ex", "-iex", "--ex", "-eval-command", "--eval-command", "-o", "-O")
     if call.has("-p", "-pid", "--pid", "-n"):
-        inv.found(Effect.PRIVILEGED, "looks into a process that runs already")
+        inv.found(Effect.PRIVILEGED, "inspects a running process")
     if not typed or not all(_only_looks(word.text) for word in typed):
-        inv.found(Effect.UNKNOWN, "runs commands of a debugger, which are not read")
+        inv.found(Effect.UNKNOWN, "runs debugger commands, which are not analysed")
     if call.has("-x", "-command", "--command", "-s", "-S", "-source"):
-        inv.found(Effect.UNKNOWN, "runs a file of commands of a debugger")
+        inv.found(Effect.UNKNOWN, "runs a file of debugger commands")
     words = list(call.arguments)
     texts = [word.text for word in call.words]
     if "--args" in texts or "--" in texts:

@@ -43,10 +43,12 @@ def read_ssh(inv: Invocation) -> None:
     target, command = words[:1], words[1:]
     inv.output = DOWNLOADED
     if target and target[0].text in _FORGES and not command:
-        inv.found(Effect.READ, "asks who it is to a host of repositories")
+        inv.found(Effect.READ, "checks its login at a Git host")
         return
     where = visible(target[0].text) if target else "another machine"
-    inv.found(Effect.LEAVES, f"opens a shell on {where}" if not command else f"runs on {where}")
+    inv.found(
+        Effect.LEAVES, f"opens a shell on {where}" if not command else f"runs a command on {where}"
+    )
     if command:
         inv.scope = inv.scope.copy(elsewhere=True)
         inv.shell(as_one(command), call.name, inv.stdin)
@@ -73,13 +75,13 @@ def _ssh_options(inv: Invocation) -> None:
         if name.lower() in _RUNNING and command.strip() != "none":
             inv.shell(value.with_text(command), f"{call.name} -o {name}")
         elif name.lower() in {"permitlocalcommand", "include", "proxyusefdpass"}:
-            inv.found(Effect.UNKNOWN, f"sets {name}, which makes it run programs")
+            inv.found(Effect.UNKNOWN, f"sets {name}, which can make it run programs")
     for value in call.values("-S") if call.name != "ssh" else ():
         inv.shell(value, f"{call.name} -S")
     for value in call.values("-E") if call.name == "ssh" else ():
         inv.writes(value)
     if call.name == "ssh" and call.has("-L", "-R", "-D"):
-        inv.found(Effect.LEAVES, "opens a port to another machine", type="open_port")
+        inv.found(Effect.LEAVES, "forwards a port to or from another machine", type="open_port")
     inv.reads(*call.values("-i", "-F"))
 
 
@@ -125,7 +127,7 @@ def _rsync_options(inv: Invocation) -> None:
         inv.found(Effect.LEAVES, f"runs {visible(program.text)} on the other machine")
         inv.shell(program, "rsync --rsync-path")
     if call.has("--daemon", "--config"):
-        inv.found(Effect.LEAVES, "offers files to other machines", type="open_port")
+        inv.found(Effect.LEAVES, "serves files to other machines", type="open_port")
     inv.reads(*call.values(*call.program.row.reads))
 
 
@@ -144,13 +146,13 @@ def read_nc(inv: Invocation) -> None:
     if call.has_surely("-h"):
         inv.found_help()
     elif call.has("-e", "--exec", "-c", "--sh-exec", "--lua-exec"):
-        inv.found(Effect.UNKNOWN, "gives a shell to another machine", blocks=True)
+        inv.found(Effect.UNKNOWN, "gives another machine a shell on this one", blocks=True)
     elif call.has("-l", "--listen"):
         inv.found(Effect.LEAVES, "opens a port for other machines", type="open_port")
     elif call.has("-U", "--unixsock"):
-        inv.found(Effect.UNKNOWN, "speaks to a service of this machine by its socket")
+        inv.found(Effect.UNKNOWN, "talks to a local service through its socket")
     elif call.has_surely("-z"):
-        inv.found(Effect.READ, "asks whether a port is open")
+        inv.found(Effect.READ, "checks whether a port is open")
     else:
         _connects(inv, call.arguments[0].text if call.arguments else "")
 
@@ -164,9 +166,9 @@ def read_telnet(inv: Invocation) -> None:
 def _connects(inv: Invocation, address: str) -> None:
     said = (inv.stdin.text or "").lower().split() if inv.stdin is not None else []
     if is_local(address) and not inv.call.has("-x", "--proxy"):
-        inv.found(Effect.WORK, "speaks to a service of this machine")
+        inv.found(Effect.WORK, "talks to a local service")
         if not _ENDING.isdisjoint(said):
-            inv.found(Effect.IRREVERSIBLE, "deletes what a service of this machine keeps")
+            inv.found(Effect.IRREVERSIBLE, "deletes data of a local service")
     else:
         where = visible(address) or "another machine"
         inv.found(Effect.LEAVES, f"opens a connection to {where}")
@@ -182,7 +184,7 @@ def read_socat(inv: Invocation) -> None:
     for word in call.arguments:
         connects = _CONNECTS.match(word.text)
         if _RUNS_PROGRAM.match(word.text):
-            inv.found(Effect.UNKNOWN, "gives a shell to another machine", blocks=True)
+            inv.found(Effect.UNKNOWN, "gives another machine a shell on this one", blocks=True)
         elif _LISTENS.match(word.text):
             inv.found(Effect.LEAVES, "opens a port for other machines", type="open_port")
         elif connects:
@@ -190,7 +192,7 @@ def read_socat(inv: Invocation) -> None:
         elif _PRINTS.fullmatch(word.text):
             inv.found(Effect.READ, "passes its input on")
         else:
-            inv.found(Effect.UNKNOWN, f"joins {visible(word.text)}, which the table does not know")
+            inv.found(Effect.UNKNOWN, f"connects {visible(word.text)}, which is not in the table")
 
 
 def read_load(inv: Invocation) -> None:
@@ -202,4 +204,4 @@ def read_load(inv: Invocation) -> None:
     if not any(is_local(word.text) for word in named) or any(
         "://" in word.text and not is_local(word.text) for word in named
     ):
-        inv.found(Effect.LEAVES, "puts load on another machine", remedy="against localhost")
+        inv.found(Effect.LEAVES, "sends load to another machine", remedy="against localhost")

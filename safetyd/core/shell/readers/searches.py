@@ -37,10 +37,10 @@ def read_find(inv: Invocation) -> None:
     roots, expression = _roots(list(inv.call.words))
     said = [word.text for word in expression]
     inv.reads(*roots)
-    inv.found(Effect.READ, "looks for files", said="")
+    inv.found(Effect.READ, "searches for files", said="")
     before = [*(root.text for root in roots), *said]
     if any(map(_may_act, [*roots, *expression][1:], before)):
-        inv.found(Effect.UNKNOWN, "does with files what is not known before it runs")
+        inv.found(Effect.UNKNOWN, "does something with files that is only known at run time")
     for name, target in zip(said, expression[1:], strict=False):
         if name in _WRITES:
             inv.writes(target)
@@ -97,7 +97,7 @@ def read_fd(inv: Invocation) -> None:
     command = [*first, *(word for word in words[at + 1 :] if word.text != ";")]
     call = Call(inv.call.program, inv.call.name, words[:at], None)
     roots = [*call.arguments[1:], *call.values("--base-directory", "--search-path")]
-    inv.found(Effect.READ, "looks for files", said="")
+    inv.found(Effect.READ, "searches for files", said="")
     inv.reads(*roots)
     endings = [word.text.lstrip(".") for word in call.values("-e", "--extension")]
     names = [f"*.{ending}" for ending in endings] or [""]
@@ -113,12 +113,14 @@ def read_grep(inv: Invocation) -> None:
     call, row = inv.call, inv.call.program.row
     given = call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list")
     files = call.arguments if given else call.arguments[1:]
-    inv.found(Effect.READ, "looks for text", said="")
+    inv.found(Effect.READ, "searches text", said="")
     inv.reads(*files)
     sought = call.values("-e", "--regexp") or call.arguments[:1]
     walks = call.has("-r", "-R", "--recursive") or not call.name.endswith("grep")
     if walks and any(map(_is_shared, files)) and any(_secret(word.text) for word in sought):
-        inv.found(Effect.SECRETS, "looks for secrets outside the project", type="read_credentials")
+        inv.found(
+            Effect.SECRETS, "searches for secrets outside the project", type="read_credentials"
+        )
     for name, value in call.options:
         if value is not None and name in row.runs:
             inv.shell(value, f"{call.name} {name}")

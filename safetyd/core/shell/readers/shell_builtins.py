@@ -23,13 +23,13 @@ from safetyd.core.shell.words import (
 _TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - a name that stands for what mktemp makes
 _JOB: Final = "$!\n"  # what a file holds in which an agent keeps the number of its server
 _variables = re.compile(r"\$(?:\{(\w+)(?::\d[^}]*)?\}|(\w+))").findall
-_SHOWN: Final = "prints every variable of the environment, and secrets among them"
+_SHOWN: Final = "prints all environment variables, including secrets"
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
 def read_cd(inv: Invocation) -> None:
     """Follow `cd` and `pushd`; where they lead is where later paths begin."""
-    inv.found(Effect.READ, "goes to another folder")
+    inv.found(Effect.READ, "changes the current directory")
     target = inv.call.arguments[0] if inv.call.arguments else None
     if target is None:
         inv.scope.cwd = "~" if inv.call.name == "cd" else None
@@ -48,7 +48,7 @@ def read_eval(inv: Invocation) -> None:
     if text.known:
         inv.output = inv.runner.sourced(text.text, text, inv.scope, "eval")
     else:
-        inv.unseen(text.origin, "a text")
+        inv.unseen(text.origin, "a command")
 
 
 def read_source(inv: Invocation) -> None:
@@ -61,13 +61,13 @@ def read_source(inv: Invocation) -> None:
 
 
 def read_trap(inv: Invocation) -> None:
-    inv.found(Effect.READ, "runs its text at the end")
+    inv.found(Effect.READ, "runs a command on exit")
     if inv.call.arguments and inv.call.arguments[0].text not in {"-", ""}:
         inv.shell(inv.call.arguments[0], "trap")
 
 
 def read_alias(inv: Invocation) -> None:
-    inv.found(Effect.READ, "names a command")
+    inv.found(Effect.READ, "defines an alias")
     for word in inv.call.arguments:
         name, equals, value = word.text.partition("=")
         if not equals:
@@ -83,7 +83,7 @@ def read_command(inv: Invocation) -> None:
     """Read `command`, `builtin` and `exec`: the rest is a command, or a question about one."""
     call = inv.call
     if call.name == "command" and call.has("-v", "-V"):
-        inv.found(Effect.READ, "asks where a program is")
+        inv.found(Effect.READ, "looks up a program")
     elif not call.words:
         inv.found(Effect.READ, "does nothing")
     else:
@@ -133,7 +133,7 @@ def _secret_shown(inv: Invocation) -> None:
     """Say that a variable is printed that is named as secrets are."""
     for braced, bare in _variables(inv.written):
         if looks_secret(braced or bare):
-            why = f"prints {braced or bare}, which is named as a secret"
+            why = f"prints {braced or bare}, whose name suggests a secret"
             inv.found(Effect.SECRETS, why, type="read_credentials")
 
 
@@ -150,7 +150,7 @@ def read_environment(inv: Invocation) -> None:
     if shows and not shows_names_only(inv.scope.piped_to):
         inv.found(Effect.SECRETS, _SHOWN, type="read_credentials")
     elif name == "printenv" and any(looks_secret(each) or HOLE in each for each in given):
-        inv.found(Effect.SECRETS, "prints a secret of the environment", type="read_credentials")
+        inv.found(Effect.SECRETS, "prints a secret from the environment", type="read_credentials")
     else:
         rows.apply(inv)
 
@@ -204,16 +204,16 @@ def read_ls(inv: Invocation) -> None:
 
 
 def read_mktemp(inv: Invocation) -> None:
-    inv.found(Effect.WORK, "makes a temporary file")
+    inv.found(Effect.WORK, "creates a temporary file")
     elsewhere = inv.call.arguments or inv.call.has("-p", "--tmpdir")
     for word in (*inv.call.values("-p", "--tmpdir"), *inv.call.arguments):
         if "/" in word.text:
-            inv.writes(word, "makes a file in")
+            inv.writes(word, "creates a file in")
     inv.output = UNKNOWN_TEXT if elsewhere else Flow(f"{_TEMPORARY}\n", KNOWN)
 
 
 def read_pwd(inv: Invocation) -> None:
     """Read `pwd`, which prints where it stands."""
-    inv.found(Effect.READ, "says where it stands")
+    inv.found(Effect.READ, "prints the current directory")
     cwd = inv.scope.cwd
     inv.output = UNKNOWN_TEXT if cwd is None else Flow(f"{cwd or '.'}\n", KNOWN)

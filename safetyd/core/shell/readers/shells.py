@@ -10,14 +10,14 @@ def read_shell(inv: Invocation) -> None:
     """Read `sh -c TEXT`, `sh FILE`, and a shell that reads its input."""
     call, name = inv.call, inv.call.name
     if _has_socket(inv):
-        inv.found(Effect.UNKNOWN, "gives a shell to another machine", blocks=True)
+        inv.found(Effect.UNKNOWN, "gives another machine a shell on this one", blocks=True)
         return
     for _, value in call.options:
         if value is not None and value.text and call.has("--rcfile", "--init-file"):
             inv.script(value, name)
     text, script, checks = _given(inv)
     if checks and text is None:
-        inv.found(Effect.READ, "only checks how it is written")
+        inv.found(Effect.READ, "only checks syntax")
         inv.reads(*call.arguments)
     elif text is not None:
         inv.output = inv.shell(text, f"{name} -c", inv.stdin)
@@ -57,7 +57,7 @@ def _from_input(inv: Invocation) -> None:
     """Read what a shell is given to read."""
     given = inv.stdin
     if given is None:
-        inv.found(Effect.UNKNOWN, "opens a shell, and what is typed into it is not known")
+        inv.found(Effect.UNKNOWN, "opens an interactive shell")
     elif given.text is not None and HOLE not in given.text:
         word = inv.command.words[0]._replace(inner=-1)
         inv.output = inv.runner.text(given.text, word, inv.scope, inv.call.name, None)

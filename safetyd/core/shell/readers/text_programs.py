@@ -43,7 +43,7 @@ def read_sed(inv: Invocation) -> None:
     if not texts and not script.files and files:
         texts.append(files.pop(0))
     if not script.known:
-        inv.found(Effect.UNKNOWN, "has options that are not known before it runs")
+        inv.found(Effect.UNKNOWN, "has options that are only known at run time")
     inv.found(Effect.WORK if script.in_place else Effect.READ, "edits text", said="")
     for word in texts:
         _code(inv, word, _sed_with_numbers)
@@ -99,7 +99,7 @@ def read_awk(inv: Invocation) -> None:
     if call.has("-l", "--load"):
         inv.found(Effect.UNKNOWN, "loads a library")
     if call.has(*_DESCRIBING):
-        inv.found(Effect.UNKNOWN, "writes a file about its program")
+        inv.found(Effect.UNKNOWN, "writes a profile or dump of its program")
     for word in texts:
         _code(inv, word, _awk_with_numbers)
     for word in (*programs, *included):
@@ -146,7 +146,7 @@ def read_pager(inv: Invocation) -> None:
     inv.found(Effect.READ, "shows files")
     typed = [word for word in inv.call.words if word.text.startswith("+")]
     if not all(_only_moves(word.text) for word in typed):
-        inv.found(Effect.UNKNOWN, "runs a command of the pager")
+        inv.found(Effect.UNKNOWN, "runs a pager command")
     for word in inv.call.values("-o", "-O", "--log-file", "--LOG-FILE"):
         inv.writes(word)
     files = [word for word in inv.call.arguments if not word.text.startswith("+")]
@@ -159,9 +159,9 @@ def read_mlr(inv: Invocation) -> None:
     call = inv.call
     inv.found(Effect.READ, "prints tables", said="")
     if any(_acts(word.text) for word in call.words):
-        inv.found(Effect.UNKNOWN, "runs code that may write files or run commands")
+        inv.found(Effect.UNKNOWN, "runs code that can write files or run commands")
     if call.has("--prepipe", "--prepipex", "--load", "--mload", "-s"):
-        inv.found(Effect.UNKNOWN, "runs commands or files before it reads")
+        inv.found(Effect.UNKNOWN, "runs commands or scripts before reading its input")
     files = [word for word in call.arguments if "." in word.text or "/" in word.text]
     inv.reads(*call.values("--from"))
     _files(inv, files, changed=call.has("-I"))

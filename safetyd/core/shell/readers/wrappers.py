@@ -25,12 +25,12 @@ def read_sudo(inv: Invocation) -> None:
     while words and "=" in words[0].text:
         words = words[1:]
     if not words and own.has(*_ASKING) and not own.has("-i", "-s", "-b"):
-        inv.found(Effect.READ, "asks what it may do")
+        inv.found(Effect.READ, "lists what it may do")
         return
     if [word.text for word in inv.call.words] == ["-h"]:
         inv.found_help()
         return
-    inv.found(Effect.PRIVILEGED, "runs with the rights of another user")
+    inv.found(Effect.PRIVILEGED, "runs as another user")
     if own.has("-e", "--edit"):
         for word in words:
             inv.writes(word)
@@ -125,7 +125,7 @@ def read_script(inv: Invocation) -> None:
     if words[1:]:
         inv.output = inv.runner.program(words[1:], inv.command, inv.scope, "script")
     elif not texts:
-        inv.found(Effect.UNKNOWN, "opens a shell, and what is typed into it is not known")
+        inv.found(Effect.UNKNOWN, "opens an interactive shell")
 
 
 def read_taskset(inv: Invocation) -> None:
@@ -134,20 +134,20 @@ def read_taskset(inv: Invocation) -> None:
     if inv.call.name in {"taskset", "faketime"}:
         words = words[1:]
     if own.has("-p", "--pid"):
-        inv.found(Effect.PRIVILEGED, "changes how a running process works")
+        inv.found(Effect.PRIVILEGED, "changes a running process")
     elif words:
         inv.output = inv.runner.program(words, inv.command, inv.scope, inv.call.name)
     else:
-        inv.found(Effect.READ, "tells how it is set")
+        inv.found(Effect.READ, "shows its settings")
 
 
 def read_tmux(inv: Invocation) -> None:
     """Read `tmux`: what it types or starts is text for a shell."""
     call, verb = inv.call, inv.call.verb
     if call.has("-f") or any(word.text.endswith(";") for word in call.words):
-        inv.found(Effect.UNKNOWN, "runs several commands of tmux, which are not read")
+        inv.found(Effect.UNKNOWN, "runs several tmux commands, which are not analysed")
     elif not call.words or verb.startswith(_LOOKING):
-        inv.found(Effect.READ, "looks at terminals")
+        inv.found(Effect.READ, "lists terminals")
     elif verb in _STARTING:
         inv.found(Effect.WORK, "opens a terminal")
         words = call.arguments[1:]
@@ -166,7 +166,7 @@ def _typed(inv: Invocation) -> None:
     inv.found(Effect.WORK, "types into a terminal")
     words = inv.call.arguments[1:]
     if {option for option, _ in inv.call.options} - {"-t", "-l", "-L", "-S"}:
-        inv.found(Effect.UNKNOWN, "types what is not read")
+        inv.found(Effect.UNKNOWN, "types keys that are not analysed")
     typed = "".join(_KEYS.get(word.text, word.text) for word in words).strip()
     if typed:
         origin = COMMAND if HOLE in typed else ""
@@ -177,10 +177,10 @@ def read_screen(inv: Invocation) -> None:
     """Read `screen`: a command in a terminal of its own."""
     own, words = split_command(inv.call)
     if own.has("-X", "-c"):
-        inv.found(Effect.UNKNOWN, "types into a terminal, or runs commands of screen")
+        inv.found(Effect.UNKNOWN, "types into a terminal or runs screen commands")
     elif any(word.text in {"-ls", "-list"} for word in own.words):
-        inv.found(Effect.READ, "looks at terminals")
+        inv.found(Effect.READ, "lists terminals")
     elif words:
         inv.output = inv.runner.program(words, inv.command, inv.scope, "screen")
     else:
-        inv.found(Effect.UNKNOWN, "opens a shell, and what is typed into it is not known")
+        inv.found(Effect.UNKNOWN, "opens an interactive shell")

@@ -63,7 +63,7 @@ def assignment(node: Node, values: Values) -> tuple[str, Word]:
         run_inside(target, values)
     name = text_of(target).partition("[")[0]
     if not name.isidentifier():
-        raise Unreadable("cannot be read: it assigns to what is no variable")
+        raise Unreadable("it assigns to something that is not a variable")
     adds = any(child.type == "+=" for child in node.children)
     if value.type == "array" and not adds:
         words = [w for child in value.children if child.is_named for w in expand(child, values)]

@@ -56,11 +56,11 @@ def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
         if child.type == "file_descriptor":
             descriptor = text_of(child)
             if not _is_descriptor(descriptor):
-                raise Unreadable("cannot be read: a word of it touches a redirection")
+                raise Unreadable("a word touches a redirection")
         elif child.is_named:
             found = expand(child, values)
             if not targets and len(found) > 1:
-                raise Unreadable("cannot be read: it redirects to several files at once")
+                raise Unreadable("it redirects to several files at once")
             targets += found
         else:
             operator = text_of(child)

@@ -59,7 +59,7 @@ _parsing = _Parsing()
 
 
 class Unreadable(Exception):
-    """Nobody can say what a command does. Its words complete "it ..."."""
+    """A command cannot be analysed; the message completes "cannot be analysed: ..."."""
 
 
 def text_of(node: Node) -> str:
@@ -78,14 +78,14 @@ def plain_words(text: str) -> list[str] | None:
 def tree(text: bytes) -> Node:
     """Return the root of the tree of a text."""
     if len(text) > MAX_BYTES:
-        raise Unreadable(f"is longer than {MAX_BYTES // 1024} KiB")
+        raise Unreadable(f"it is longer than {MAX_BYTES // 1024} KiB")
     if not text.isascii() and _ends_the_parser(text):
-        raise Unreadable("cannot be read: it has a letter that is not Latin right behind a brace")
+        raise Unreadable("a letter that is not Latin follows a brace")
     if len(text) > _LONG:
         _check_effort(text)
     root = _parsing.parser.parse(text).root_node
     if root.has_error:
-        raise Unreadable("cannot be read: its quotes, brackets or operators do not fit together")
+        raise Unreadable("its quotes, brackets or operators do not match")
     if b"\\" in text:
         _check_escapes(root, text)
     if b"@" in text and b"P" in text:
@@ -103,7 +103,7 @@ def _check_prompts(root: Node) -> None:
     """Refuse `${x@P}`, which runs the substitutions in the value of a variable."""
     for node in QueryCursor(_EXPANSIONS).captures(root).get("expansion", ()):
         if (node.text or b"").endswith(b"@P}"):
-            raise Unreadable("cannot be read: it expands a variable as a prompt, which may run it")
+            raise Unreadable("it expands a variable as a prompt, which can run commands")
 
 
 def _check_effort(text: bytes) -> None:
@@ -126,7 +126,7 @@ def _check_effort(text: bytes) -> None:
     if not tangled:
         _parsing.parser.parse(chunk)
     if tangled or reads > most:
-        raise Unreadable("is too tangled to be read")
+        raise Unreadable("its syntax is too complex")
 
 
 def check_apart(nodes: Iterable[Node]) -> None:
@@ -134,14 +134,14 @@ def check_apart(nodes: Iterable[Node]) -> None:
     end = -1
     for node in nodes:
         if node.start_byte == end and node.type not in REDIRECTS:
-            raise Unreadable("cannot be read: it has an expansion in an unusual place")
+            raise Unreadable("it has an expansion in an unusual place")
         end = node.end_byte
 
 
 def _check_comment(node: Node, text: bytes) -> None:
     """Refuse what only the tree takes for a comment."""
     if node.start_byte and text[node.start_byte - 1] not in b" \t\n;&|(":
-        raise Unreadable("cannot be read: it has a # in an unusual place")
+        raise Unreadable("it has a # in an unusual place")
 
 
 def _check_escapes(root: Node, text: bytes) -> None:
@@ -150,7 +150,7 @@ def _check_escapes(root: Node, text: bytes) -> None:
         at = found.end() - 1
         node = root.descendant_for_byte_range(at, at)
         if node is None or node.type not in _GOING_ON:
-            raise Unreadable("cannot be read: it has an escape between words")
+            raise Unreadable("it has an escape between words")
 
 
 def _check_heredoc(node: Node, text: bytes) -> None:
@@ -162,15 +162,15 @@ def _check_heredoc(node: Node, text: bytes) -> None:
     begin = text.index(b"\n", start.end_byte)
     found = re.compile(rb"\n" + tabs + b"(" + re.escape(word) + rb")(?=\n|\Z)").search(text, begin)
     if found is None or found.start(1) != end.start_byte:
-        raise Unreadable("cannot be read: where its here-document ends is not plain")
+        raise Unreadable("the end of its here-document is ambiguous")
 
 
 def check(text: str) -> None:
     """Refuse what is too long, or what a terminal would show differently than a shell reads it."""
     if len(text) > MAX_BYTES:
-        raise Unreadable(f"is longer than {MAX_BYTES // 1024} KiB")
+        raise Unreadable(f"it is longer than {MAX_BYTES // 1024} KiB")
     if found := _CONTROL.search(text):
-        raise Unreadable(f"cannot be read: it has the control character U+{ord(found[0]):04X}")
+        raise Unreadable(f"it has the control character U+{ord(found[0]):04X}")
 
 
 def check_case(node: Node) -> None:
@@ -178,7 +178,7 @@ def check_case(node: Node) -> None:
     parts = [child for child in node.children if child.type != "case_item"]
     check_apart(parts)
     if any(not part.is_named and part.type not in _OF_CASES for part in parts):
-        raise Unreadable("cannot be read: it has operators where none belong")
+        raise Unreadable("it has operators in an unexpected place")
 
 
 def begins_with_syntax(name: Node) -> bool:

@@ -10,9 +10,9 @@ from safetyd.core.shell.code.awk_code import read_awk
 from safetyd.core.shell.reading import HOLE, Code, Effect
 from tests.core.shell.code.expected import read, shell, written
 
-UNREADABLE: Final = (Effect.UNKNOWN, "is not readable as a program of awk")
-HIDDEN: Final = (Effect.UNKNOWN, "runs code that its text does not show")
-ENVIRONMENT: Final = (Effect.SECRETS, "shows every variable of the environment")
+UNREADABLE: Final = (Effect.UNKNOWN, "cannot be analysed: it is not valid awk")
+HIDDEN: Final = (Effect.UNKNOWN, "evaluates code that is not part of it")
+ENVIRONMENT: Final = (Effect.SECRETS, "prints all environment variables")
 CONNECTS: Final = (Effect.LEAVES, "opens a connection to another machine")
 
 

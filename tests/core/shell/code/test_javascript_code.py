@@ -10,21 +10,21 @@ from safetyd.core.shell.code.javascript_code import read_javascript
 from safetyd.core.shell.reading import HOLE, Access, Code, Effect
 from tests.core.shell.code.expected import deleted, found, runs, shell, written
 
-UNKNOWN_CODE: Final = (Effect.UNKNOWN, "runs code that is not known before it runs")
-HIDDEN: Final = (Effect.UNKNOWN, "runs code that its text does not show")
-HIDDEN_NAME: Final = (Effect.UNKNOWN, "calls a function whose name is not known before it runs")
-PROGRAMS: Final = (Effect.UNKNOWN, "runs programs that its text does not name")
+UNKNOWN_CODE: Final = (Effect.UNKNOWN, "evaluates code that is only known at run time")
+HIDDEN: Final = (Effect.UNKNOWN, "evaluates code that is not part of it")
+HIDDEN_NAME: Final = (Effect.UNKNOWN, "calls a function whose name is only known at run time")
+PROGRAMS: Final = (Effect.UNKNOWN, "runs programs that it does not name")
 SENDS: Final = (Effect.LEAVES, "sends data to another machine")
 CONNECTS: Final = (Effect.LEAVES, "opens a connection to another machine")
 PORT: Final = (Effect.LEAVES, "opens a port")
-ENDS: Final = (Effect.IRREVERSIBLE, "ends processes")
-RIGHTS: Final = (Effect.IRREVERSIBLE, "changes who may use a file")
-ENVIRONMENT: Final = (Effect.SECRETS, "shows every variable of the environment")
+ENDS: Final = (Effect.IRREVERSIBLE, "kills processes")
+RIGHTS: Final = (Effect.IRREVERSIBLE, "changes file permissions")
+ENVIRONMENT: Final = (Effect.SECRETS, "prints all environment variables")
 TOKEN: Final = (Effect.SECRETS, "reads API_TOKEN from the environment")
-TOO_LONG: Final = (Effect.UNKNOWN, "is too long or nested too deeply to be read")
+TOO_LONG: Final = (Effect.UNKNOWN, "cannot be analysed: it is too long or nested too deeply")
 
 
-UNREADABLE: Final = found((Effect.UNKNOWN, "is not readable as JavaScript"))
+UNREADABLE: Final = found((Effect.UNKNOWN, "cannot be analysed: it is not valid JavaScript"))
 
 HARMLESS: Final = [
     "console.log(require('./package.json').version)",

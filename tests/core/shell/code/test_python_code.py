@@ -11,17 +11,17 @@ from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Touch
 from tests.core.shell.code.expected import deleted, found, read, runs, shell, written
 
 NOTHING: Final = Code()
-UNKNOWN_CODE: Final = (Effect.UNKNOWN, "runs code that is not known before it runs")
-HIDDEN: Final = (Effect.UNKNOWN, "calls a function whose name is not known before it runs")
-INSIDE: Final = (Effect.UNKNOWN, "reaches for what its text does not name")
-UNREADABLE: Final = (Effect.UNKNOWN, "is not readable as Python")
-TOO_LONG: Final = (Effect.UNKNOWN, "is too long to be read")
-TOO_DEEP: Final = (Effect.UNKNOWN, "is nested too deeply to be read")
-OBJECTS: Final = (Effect.UNKNOWN, "loads stored objects, which may run anything")
+UNKNOWN_CODE: Final = (Effect.UNKNOWN, "evaluates code that is only known at run time")
+HIDDEN: Final = (Effect.UNKNOWN, "calls a function whose name is only known at run time")
+INSIDE: Final = (Effect.UNKNOWN, "uses Python internals to reach objects that it does not name")
+UNREADABLE: Final = (Effect.UNKNOWN, "cannot be analysed: it is not valid Python")
+TOO_LONG: Final = (Effect.UNKNOWN, "cannot be analysed: it is too long")
+TOO_DEEP: Final = (Effect.UNKNOWN, "cannot be analysed: it is nested too deeply")
+OBJECTS: Final = (Effect.UNKNOWN, "deserialises objects, which can run arbitrary code")
 SENDS: Final = (Effect.LEAVES, "sends data to another machine")
 CONNECTS: Final = (Effect.LEAVES, "opens a connection to another machine")
-ENDS: Final = (Effect.IRREVERSIBLE, "ends processes")
-ENVIRONMENT: Final = (Effect.SECRETS, "shows every variable of the environment")
+ENDS: Final = (Effect.IRREVERSIBLE, "kills processes")
+ENVIRONMENT: Final = (Effect.SECRETS, "prints all environment variables")
 
 
 HARMLESS: Final = [
@@ -265,7 +265,7 @@ EFFECTS: Final = [
     ),
     ("import base64; exec(base64.b64decode('cHJpbnQoMSk='))", found(UNKNOWN_CODE)),
     ("list(map(eval, texts))", found(UNKNOWN_CODE)),
-    ("__import__(x)", found((Effect.UNKNOWN, "imports what is not known before it runs"))),
+    ("__import__(x)", found((Effect.UNKNOWN, "imports a module that is only known at run time"))),
     ("import os; getattr(os, x)('ls'); getattr(os, 'metsys'[::-1])", found(HIDDEN)),
     ("import operator, os; operator.attrgetter('system')(os)", found(HIDDEN)),
     ("().__class__.__base__.__subclasses__()", found(INSIDE)),
@@ -298,7 +298,7 @@ EFFECTS: Final = [
     ("import webbrowser; webbrowser.open('https://example.org')", found(CONNECTS)),
     # Processes, users, secrets.
     ("import os; os.kill(1, 9)", found(ENDS)),
-    ("import os; os.setuid(0)", found((Effect.PRIVILEGED, "acts as another user"))),
+    ("import os; os.setuid(0)", found((Effect.PRIVILEGED, "switches to another user"))),
     ("import os; print(os.environ)", found(ENVIRONMENT)),
     ("import os, json; print(json.dumps(dict(os.environ)))", found(ENVIRONMENT)),
     ("import os; print(f'{os.environ}')", found(ENVIRONMENT)),
@@ -356,7 +356,7 @@ def test_names_with_too_many_values_are_unknown() -> None:
     assert read_python(source) == deleted(HOLE)
 
 
-MANY: Final = (Effect.UNKNOWN, "gives a name more meanings than are followed")
+MANY: Final = (Effect.UNKNOWN, "cannot be analysed: a name has too many possible values")
 
 
 def test_what_a_name_stands_for_at_last_counts_as_well() -> None:

@@ -10,9 +10,11 @@ from safetyd.core.shell.code.sed_code import read_sed
 from safetyd.core.shell.reading import HOLE, Code, Effect
 from tests.core.shell.code.expected import read, written
 
-UNREADABLE: Final = Code(findings=((Effect.UNKNOWN, "is not readable as a script of sed"),))
-RUNS_LINES: Final = Code(findings=((Effect.UNKNOWN, "runs the lines that it reads as commands"),))
-RUNS_REPLACED: Final = Code(findings=((Effect.UNKNOWN, "runs what it replaces as commands"),))
+UNREADABLE: Final = Code(
+    findings=((Effect.UNKNOWN, "cannot be analysed: it is not a valid sed script"),)
+)
+RUNS_LINES: Final = Code(findings=((Effect.UNKNOWN, "runs its input lines as commands"),))
+RUNS_REPLACED: Final = Code(findings=((Effect.UNKNOWN, "runs the replaced text as commands"),))
 
 
 HARMLESS: Final = [

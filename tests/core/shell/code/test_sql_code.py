@@ -10,12 +10,12 @@ from safetyd.core.shell.code.sql_code import read_sql, sql_type
 from safetyd.core.shell.reading import HOLE, Code, Effect
 from tests.core.shell.code.expected import found, read, shell, written
 
-UNREADABLE: Final = (Effect.UNKNOWN, "cannot be read")
-UNSHOWN: Final = (Effect.UNKNOWN, "runs what its text does not show")
-SERVER: Final = (Effect.PRIVILEGED, "changes settings or rights of the server")
+UNREADABLE: Final = (Effect.UNKNOWN, "cannot be analysed")
+UNSHOWN: Final = (Effect.UNKNOWN, "runs code that is not part of the statement")
+SERVER: Final = (Effect.PRIVILEGED, "changes server settings or permissions")
 CONNECTS: Final = (Effect.LEAVES, "opens a connection to another machine")
-PRAGMA: Final = "changes a setting of a database"
-HOLDS: Final = "changes what a database holds"
+PRAGMA: Final = "changes a database setting"
+HOLDS: Final = "changes data in a database"
 
 
 def changes(*whys: str) -> Code:
@@ -61,9 +61,9 @@ ACTING: Final = [
     ("psql", "truncate a; delete from a; update a set b = 1",
      changes("empties a table", "deletes rows", "changes rows")),
     ("psql", "insert into a values (1); alter table a add b int; grant all on a to b",
-     changes("adds rows", "changes a table", "changes who may do what")),
-    ("psql", "vacuum full", changes("may change a database, by VACUUM")),
-    ("psql", "do $$ begin perform 1; end $$; call f()", changes("runs a procedure")),
+     changes("adds rows", "changes a table", "changes permissions")),
+    ("psql", "vacuum full", changes("may change the database: VACUUM")),
+    ("psql", "do $$ begin perform 1; end $$; call f()", changes("runs a stored procedure")),
     ("psql", "with a as (delete from b returning *) select * from a", changes("deletes rows")),
     ("psql", "with a as (select 1) insert into b select * from a", changes("adds rows")),
     ("psql", "select * into b from a", changes("writes a table")),
@@ -71,7 +71,7 @@ ACTING: Final = [
     ("psql", "select 'a\\'; drop table b; --'", changes("drops a table")),
     ("psql", "select pg_read_file('/etc/passwd')", read("/etc/passwd")),
     ("psql", "select pg_read_file(a)", read(HOLE)),
-    ("psql", "select pg_terminate_backend(1)", changes("ends other sessions")),
+    ("psql", "select pg_terminate_backend(1)", changes("ends other database sessions")),
     ("psql", "select nextval('a'), pg_create_restore_point('b')", changes(HOLDS)),
     ("psql", "select pg_reload_conf(); set role a; alter system set b = 1",
      found(SERVER, (Effect.IRREVERSIBLE, "changes a system"))),
@@ -112,8 +112,8 @@ ACTING: Final = [
     ("mysql", "system ls; \\. x.sql", found(UNSHOWN)),
     ("mysql", "\\! ls", shell("ls")),
     ("mysql", "set global a = 1; kill 5; reset master; start slave",
-     found(SERVER, *changes("ends other sessions", "may change a database, by RESET",
-                            "may change a database, by START").findings)),
+     found(SERVER, *changes("ends other database sessions", "may change the database: RESET",
+                            "may change the database: START").findings)),
     ("sqlite3", ".shell ls\n.system", shell("ls", HOLE)),
     ("sqlite3", ".output a.txt\n.once |cat\n.open b.db",
      Code(touches=written("a.txt", "b.db").touches, shell=("cat",))),
@@ -126,10 +126,10 @@ ACTING: Final = [
     ("sqlite3", "pragma journal_mode = wal; pragma wal_checkpoint; pragma user_version(1); pragma",
      changes(PRAGMA)),
     ("sqlcmd", "exec xp_cmdshell 'dir'; exec xp_cmdshell",
-     Code(changes("runs a procedure").findings, shell=("dir", HOLE))),
+     Code(changes("runs a stored procedure").findings, shell=("dir", HOLE))),
     ("duckdb", "install httpfs; select * from 'a.csv'",
      Code(((Effect.INSTALLS, "installs an extension"),), read("a.csv").touches)),
-    ("clickhouse-client", "detach table a", changes("may change a database, by DETACH")),
+    ("clickhouse-client", "detach table a", changes("may change the database: DETACH")),
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Generate the tables in docs/protocol.md: fields of messages, operator commands, and events.
 
-Each stands between `<!-- KIND of NAME, written by docs/generate.py -->` and `<!-- end -->`.
+Each is between `<!-- KIND of NAME, written by docs/generate.py -->` and `<!-- end -->`.
 """
 
 import re

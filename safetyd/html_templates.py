@@ -110,9 +110,12 @@ def seen(text: object) -> Markup:
 
 
 def coded(text: str) -> Markup:
-    """Return a text of ours as HTML, with what stands in backticks as code."""
-    parts = (
+    """Return a text as HTML in which pairs of backticks mark code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        parts[-2:] = [type(text)("`").join(parts[-2:])]  # the last backtick has no partner
+    marked = (
         Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
-        for number, part in enumerate(text.split("`"))
+        for number, part in enumerate(parts)
     )
-    return Markup("").join(parts)
+    return Markup("").join(marked)

@@ -54,11 +54,6 @@ async def deafen(page: Page) -> None:
     await page.reload()
 
 
-async def filter_by(page: Page, **wanted: str) -> None:
-    """Fill in and submit the filter form."""
-    await page.locator("main form").evaluate(FILTERS, wanted)
-
-
 async def assert_painted(page: Page, within: str = "main") -> None:
     charts = page.locator(f"{within} .chart")
     await expect(charts.first.locator("canvas")).to_be_visible()

@@ -63,21 +63,13 @@ async def test_a_decision_shows_what_it_changed_and_leads_to_its_commit(page: Pa
     await expect(page.locator("tbody tr")).to_have_count(4)
     await page.click("tbody tr:nth-child(3) td:last-child a")
     await page.wait_for_url("**/decisions/good-2")
-    changed = page.locator("section[aria-label='What it changed']")
+    changed = page.locator("section[aria-label='Changes']")
     await expect(changed.locator(".added")).to_contain_text("+total = 2")
     await expect(changed.locator(".removed")).to_contain_text("-total = 1")
     await expect(page.locator(".steps")).to_contain_text("committed in shop")
     await changed.locator("a").click()
     await expect(page.locator("h1")).to_contain_text("of shop")
     await expect(page.locator("main")).to_contain_text("Safetyd-Proposal: good-2")
-
-
-async def test_the_list_is_filtered_by_project_and_agent(page: Page) -> None:
-    await page.goto("/history?agent=nobody")
-    await expect(page.locator("main")).to_contain_text("Nothing was committed that fits.")
-    await page.goto("/history?project=shop&agent=code")
-    await expect(page.locator("tbody tr")).to_have_count(4)
-    await expect(page.locator("select[name=project]")).to_have_value("shop")
 
 
 async def test_what_is_offered_is_done_by_a_button(history: History, page: Page) -> None:

@@ -14,7 +14,7 @@ from safetyd.client import SyncSafety
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.agents import until
 from tests.journeys.asking_agent import Asker, review
-from tests.journeys.control_room import STOP, Room, cut_stream, hold
+from tests.journeys.control_room import STOP, Room, cut_stream
 from tests.journeys.people import control, query
 from tests.web.browser import WAIT_MS
 
@@ -79,7 +79,7 @@ async def test_safe_mode_panel_shows_every_error_and_the_change(room: Room, agen
     async with room.visit("/safe-mode") as page:
         panel = page.locator(PANEL)
         await page.evaluate("window.loaded = 1")
-        await expect(panel).to_contain_text("stateready")
+        await expect(panel).to_contain_text("Stateready")
         for errors in range(1, 3):
             fails(weak)
             await expect(panel).to_contain_text(f"{errors} of 3")
@@ -90,7 +90,7 @@ async def test_safe_mode_panel_shows_every_error_and_the_change(room: Room, agen
         await expect(panel).to_contain_text("weak")
         await expect(page.locator("#bar .state strong")).to_have_text("1 agent in safe mode")
         assert await page.evaluate("window.loaded") == 1
-        await expect(panel).to_contain_text("cool-downover")
+        await expect(panel).to_contain_text("Cooldownover")
         await leave(page, "weak")
         await expect(page.locator("#note")).to_have_text("weak: out of safe mode.")
 
@@ -110,7 +110,7 @@ async def test_safe_mode_panel_asks_every_3_seconds_where_the_stream_is_not_to_b
         await expect(page.locator(PANEL)).to_contain_text("slow")
         assert await page.evaluate("window.loaded") == 1
         await expect(page.locator("body.stale")).to_have_count(0)
-        await expect(page.locator(PANEL)).to_contain_text("cool-downover")
+        await expect(page.locator(PANEL)).to_contain_text("Cooldownover")
         await leave(page, "slow")
         await expect(page.locator("#note")).to_have_text("slow: out of safe mode.")
 
@@ -124,7 +124,7 @@ async def test_leaving_safe_mode_asks_first(daemon: RunningDaemon, room: Room) -
         await page.press("#exit-held > summary", "Enter")
         await page.click("#exit-held button")
         assert query(daemon, "safe_mode")["agents"] == ["held"]
-        await expect(page.locator(PANEL)).to_contain_text("cool-downover")
+        await expect(page.locator(PANEL)).to_contain_text("Cooldownover")
         await page.check("#exit-held input[name=sure]")
         await page.click("#exit-held button")
         assert query(daemon, "safe_mode")["agents"] == ["held"]
@@ -144,31 +144,6 @@ async def test_what_is_chosen_stays_while_the_page_changes(room: Room, agents: A
         await expect(page.locator("select[name=state]")).to_have_value("paused")
 
 
-async def test_feed_goes_on_by_itself_and_stands_still_when_it_should(
-    room: Room, agents: Agents
-) -> None:
-    busy = agents("busy")
-    busy.propose("read_file", text="first.txt")
-
-    async with room.visit("/feed?agent=busy") as page:
-        rows = page.locator("tr:has(.tag.allow)")
-        await expect(rows).to_have_count(1)
-        busy.propose("read_file", text="second.txt")
-        await expect(rows).to_have_count(2)
-        await expect(rows.first).to_contain_text("second.txt")
-
-        await page.click("[data-pause]")
-        await expect(page.locator("[data-pause]")).to_have_text("Go on")
-        beat = await page.locator("#beat").text_content()
-        busy.propose("read_file", text="third.txt")
-        await expect(page.locator("#beat")).not_to_have_text(str(beat))
-        await expect(rows).to_have_count(2)
-        await page.click("[data-pause]")
-        await expect(rows).to_have_count(3)
-        busy.propose("read_file", text="fourth.txt")
-        await expect(rows).to_have_count(4)
-
-
 async def test_killed_daemon_turns_the_page_grey_and_it_comes_back_with_what_was_missed(
     daemon: RunningDaemon, room: Room
 ) -> None:
@@ -186,23 +161,6 @@ async def test_killed_daemon_turns_the_page_grey_and_it_comes_back_with_what_was
         await expect(page.locator("#stale")).to_be_hidden()
         await expect(page.locator(f"#row-{asked['request_id']}")).to_be_visible()
         review(daemon, "deny", asked["request_id"])
-
-
-async def test_the_page_after_a_stop_shows_who_acknowledges_it_later(
-    daemon: RunningDaemon, room: Room
-) -> None:
-    with Asker(daemon, "late") as agent:
-        agent.ask("propose", {"type": "read_file", "text": "notes.txt", "id": "late-1"})
-        async with room.visit() as page:
-            await hold(page, STOP)
-            answers = page.locator("#main dl")
-            await expect(answers).to_contain_text("acknowledgednobody yet")
-            (stop,) = query(daemon, "status")["stop"]["stops"]
-            agent.ask("telemetry", {"type": "heartbeat", "stop_epoch": stop["epoch"]})
-
-            await expect(answers).to_contain_text("acknowledgedlate")
-            control(daemon, "resume")
-            await expect(page.locator("#bar .state strong")).to_have_text("NORMAL")
 
 
 async def test_a_page_behind_a_link_of_another_page_changes_by_itself(
@@ -245,7 +203,7 @@ async def test_stop_that_nobody_hears_says_so_and_what_to_type(
         await expect(page.locator("#note")).to_have_text(unreachable)
 
 
-@pytest.mark.parametrize("status", [200, 403, 404, 429, 500, 503])
+@pytest.mark.parametrize("status", [200, 403, 503])
 async def test_stop_that_is_answered_by_anything_else_than_stopped_says_so(
     room: Room, status: int
 ) -> None:
@@ -256,7 +214,7 @@ async def test_stop_that_is_answered_by_anything_else_than_stopped_says_so(
 
         why = f"the answer makes no sense (HTTP {status})"
         await expect(page.locator("#note")).to_have_text(NOT_STOPPED.format(why))
-        await expect(page.locator("h1")).to_have_text("Money today")
+        await expect(page.locator("h1")).to_have_text("Spending today (UTC)")
 
 
 async def test_stop_that_gets_no_answer_says_so(room: Room) -> None:

@@ -7,7 +7,6 @@ import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.journeys.asking_agent import Asker
 from tests.journeys.control_room import PAGES, STOP, Room, hold, stops
 from tests.journeys.people import control, query
 
@@ -98,21 +97,6 @@ async def test_stop_without_scripts_on_an_ended_session_says_that_nothing_was_st
     assert stops(daemon) == []
 
 
-async def test_a_stop_that_safetyd_refuses_is_red_and_says_why(
-    daemon: RunningDaemon, room: Room
-) -> None:
-    async with room.visit("/money") as page:
-        await page.route("**/stop", lambda route: route.continue_(post_data="token=x"))
-        await press(page)
-
-        await expect(page.locator("#note p")).to_have_text(
-            "NOT STOPPED: this did not come from a page of the control room. "
-            "Type safetyd stop at a terminal."
-        )
-
-    assert stops(daemon) == []
-
-
 async def test_stop_works_in_a_tab_that_was_open_before_its_browser_signed_in_again(
     daemon: RunningDaemon, room: Room
 ) -> None:
@@ -150,30 +134,4 @@ async def test_a_held_stop_that_the_pointer_leaves_does_not_stop(
         await expect(page.locator("#bar .state strong")).to_have_text("NORMAL")
 
     assert "POST" not in sent
-    assert stops(daemon) == []
-
-
-async def test_one_stopped_agent_is_resumed_and_the_page_says_who_is_left(
-    daemon: RunningDaemon, room: Room
-) -> None:
-    with Asker(daemon, "halted") as agent:
-        agent.ask("propose", {"type": "read_file", "text": "notes.txt", "id": "h1"})
-    for name in ("halted", "other"):
-        control(daemon, "stop", agent=name, reason="it loops")
-
-    async with room.visit("/agents/halted") as page:
-        await page.click("main a[href='/stopped']")
-        await page.click("#resume-halted summary")
-        await page.fill("#resume-halted input[name=reason]", "fixed")
-        await page.click("#resume-halted button")
-        await expect(page.locator("#note")).to_have_text(
-            "halted may act again. Still stopped: other."
-        )
-        assert [stop["agent"] for stop in stops(daemon)] == ["other"]
-
-        await page.goto("/stopped")  # a single one has its form open
-        await page.fill("#resume-other input[name=reason]", "fixed, too")
-        await page.click("#resume-other button")
-        await expect(page.locator("#note")).to_have_text("other may act again.")
-
     assert stops(daemon) == []

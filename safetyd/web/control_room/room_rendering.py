@@ -96,7 +96,7 @@ class RoomRendering:
         return parts._replace(rows=rows)
 
     def _known(self, shown: Shown, bar: Context, *, may_act: bool) -> dict[str, Any]:
-        known = {"may_act": may_act, "token": TOKEN, "address": shown.address, "bar": bar}
+        known = {"may_act": may_act, "address": shown.address, "bar": bar}
         return {**known, "feed_row": self._feed_row}
 
     def whole(self, shown: Shown, parts: Parts, reader: Reader, token: str, note: Note) -> str:
@@ -109,7 +109,6 @@ class RoomRendering:
             address=shown.address,
             parts=parts,
             reader=reader,
-            token=TOKEN,
             note=note,
         )
         return personal(html, token)
@@ -140,7 +139,9 @@ class RoomRendering:
 @cache
 def _environment() -> Environment:
     """Return the templates, which take a second to compile, once for all that render them."""
-    return environment("safetyd.web", begin="room/", **FILTERS)
+    made = environment("safetyd.web", begin="room/", **FILTERS)
+    made.globals["token"] = TOKEN
+    return made
 
 
 def personal(html: str, token: str) -> str:

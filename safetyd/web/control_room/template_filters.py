@@ -1,7 +1,6 @@
-"""What templates of the control room do with values: times, amounts, numbers, series."""
+"""Filters of the control room's templates: times, amounts, numbers, names."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,14 +14,17 @@ from safetyd.core.messages.proposal import Proposal
 from safetyd.core.text.time_words import complete
 from safetyd.operators.contract.status_contract import TopBarHold
 
-_in_backticks: Final = re.compile("`([^`<>]+)`").sub
-_VERDICTS: Final = {"allow": "allowed", "require_confirmation": "asked", "block": "blocked"}
+_VERDICTS: Final = {
+    "allow": "allowed",
+    "require_confirmation": "needs approval",
+    "block": "blocked",
+}
 
 
 def time(at: datetime | None, mode: str = "") -> Markup:
-    """Return a moment: in UTC here, in the reader's zone by a script, exact under the pointer.
+    """Return a time in UTC; a script shows it in the reader's zone.
 
-    `mode` is "ago" or "left" for what counts up or down.
+    With the mode "ago" or "left" the script counts up or down.
     """
     if not at:
         return Markup("")
@@ -45,12 +47,12 @@ def span(seconds: float | None) -> str:
 
 
 def series(values: object) -> str:
-    """Return numbers as an attribute that the script for charts reads."""
+    """Return numbers as the JSON attribute that charts.js reads."""
     return json.dumps(values, separators=(",", ":"))
 
 
 def after(at_and_ms: tuple[datetime, float]) -> datetime:
-    """Return the time so many milliseconds after another, to the second."""
+    """Return the time that many milliseconds later, to the second."""
     at, milliseconds = at_and_ms
     return (at + timedelta(milliseconds=milliseconds)).replace(microsecond=0)
 
@@ -59,25 +61,20 @@ def past(at: datetime, now: datetime) -> bool:
     return at <= now
 
 
-def coded(html: Markup) -> Markup:
-    """Return HTML in which what stands between backticks is code: a command to be copied."""
-    return Markup(_in_backticks(r"<code>\1</code>", str(html)))  # noqa: S704 - it is escaped already
-
-
 def percent(part: float, whole: float | None) -> int:
     return 0 if not whole else max(0, min(100, round(100 * part / whole)))
 
 
 def whom(kernel: str) -> str:
-    """Return whom a kernel of safe mode holds."""
-    return {EVERYBODY: "everybody", ANONYMOUS: "all agents without a key"}.get(kernel, kernel)
+    """Return the name of the agents that a safe mode holds."""
+    return {EVERYBODY: "all agents", ANONYMOUS: "anonymous agents"}.get(kernel, kernel)
 
 
 def held(hold: TopBarHold) -> str:
-    """Say how many agents a hold is about, and how they are held."""
+    """Return how many agents are held, and how."""
     how = "in safe mode" if hold.level == "SAFE MODE" else hold.level.lower()
     if not hold.agents:
-        return f"everything {how}" if hold.level == "STOPPED" else f"everybody {how}"
+        return f"everything {how}" if hold.level == "STOPPED" else f"all agents {how}"
     count = len(hold.agents) + hold.more
     if ANONYMOUS in hold.agents:
         more = f" and {count - 1} more" if count > 1 else ""
@@ -96,12 +93,12 @@ def verdict(decision: str) -> str:
 
 
 def words(said: Proposal | RequestRow) -> str:
-    """Return what would be done, exactly or as the agent describes it."""
+    """Return the exact text of an action, or the agent's description."""
     return said.text or said.description
 
 
 def placed(row: RequestRow) -> str:
-    """Return where something would be done, and then what."""
+    """Return the paths of an action, then its text."""
     more = (row.paths or 1) - 1
     place = f"{row.path} and {more} more" if more > 0 else row.path or ""
     return ": ".join(filter(None, (place, words(row))))
@@ -116,7 +113,6 @@ FILTERS: Final[Mapping[str, Callable[..., object]]] = {
     "percent": percent,
     "after": after,
     "past": past,
-    "coded": coded,
     "verdict": verdict,
     "whom": whom,
     "held": held,

@@ -170,8 +170,8 @@ def foreign() -> ResultPage:
 
 def nobody() -> ResultPage:
     """Return the same for every token that opens nothing, whatever is wrong with it."""
-    why = "It may be mistyped, cut short or revoked. `safetyd list` has what waits."
-    return ResultPage(HTTPStatus.NOT_FOUND, told_page(NOBODY, why))
+    why = "It may be mistyped, cut off or revoked. To list pending requests:"
+    return ResultPage(HTTPStatus.NOT_FOUND, told_page(NOBODY, why, command="safetyd list"))
 
 
 def too_often(wait_s: float) -> ResultPage:

@@ -17,6 +17,7 @@ from safetyd.core.daily_report.day_report import (
 from safetyd.core.guards.anomaly.measures import Measure, Unit
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.policy import Policy
+from safetyd.html_templates import coded
 from safetyd.operators.contract.guard_contract import (
     Breaker,
     Budget,
@@ -197,7 +198,7 @@ def test_a_moment_is_exact_for_who_asks() -> None:
         (filters.after((NOON, 1500.0)), NOON + timedelta(seconds=1)),
         (filters.past(NOON, NOON + timedelta(seconds=1)), True),
         (filters.past(NOON, NOON - timedelta(seconds=1)), False),
-        (filters.coded(Markup("run `a &lt; b`, not `c")), "run <code>a &lt; b</code>, not `c"),
+        (coded(Markup("run `a &lt; b`, not `c")), "run <code>a &lt; b</code>, not `c"),
         (filters.percent(1.0, None), 0),
         (filters.percent(1.0, 3.0), 33),
         (filters.percent(9.0, 3.0), 100),

@@ -180,7 +180,7 @@ async def test_while_the_journal_cannot_be_written_pages_say_so_and_come_back(
         site.problem = "the journal cannot be written"
         await stream.until("main", "the journal cannot be written")
         site.problem = ""
-        await stream.until("main", "No agent was heard yet")
+        await stream.until("main", "No agent has connected yet")
 
 
 def shown(address: str) -> Shown:

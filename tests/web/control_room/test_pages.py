@@ -80,13 +80,13 @@ async def test_every_page_shows_what_happened(tmp_path: Path) -> None:
         "/": "odd things",
         "/requests": "2 pending requests",
         f"/requests/{ref}": "git push origin p1",
-        "/answers": "Exactly these are answered",
+        "/answers": "Only these requests are answered",
         "/agents": 'href="/agents/ops"',
         "/agents/code": "dear things",
         "/safe-mode": "careful",
         "/feed": "cat notes",
         "/decisions/p0": "cat notes",
-        "/history": "No project has a history",
+        "/history": "No project has a file history",
         "/money": "$2.50",
         "/breakers": "5 calls failed",
         "/limits": "code",
@@ -129,7 +129,7 @@ async def test_a_stop_of_everybody_comes_before_all_else_and_offers_to_resume(
     assert 'href="/stopped">RESUME' in page.bar
     assert "/resume" in page.forms
     assert '<th scope="row">everything</th>' in page.main
-    assert "1 allowed action has not reported an end" in page.main
+    assert "1 allowed action without an outcome" in page.main
 
 
 @pytest.mark.parametrize(
@@ -139,16 +139,16 @@ async def test_a_stop_of_everybody_comes_before_all_else_and_offers_to_resume(
         ("/requests", "safetyd agent add NAME"),
         ("/agents", "safetyd agent add NAME"),
         ("/agents?text=x", "safetyd agent add NAME"),
-        ("/safe-mode", "Nobody is in safe mode. After "),
-        ("/feed", 'Nothing like this has happened. <a href="/feed">'),
+        ("/safe-mode", "No agent is in safe mode. After "),
+        ("/feed", 'No matching events. <a href="/feed">'),
         ("/money", "safetyd budgets raise"),
-        ("/breakers", "A proposal that names its <code>dependency</code> gets one"),
+        ("/breakers", "A proposal that names its <code>dependency</code> creates one"),
         ("/limits", "left of global"),
-        ("/anomalies", "Nothing unusual was found"),
+        ("/anomalies", "No anomalies"),
         ("/report", "nothing was recorded"),
         ("/messages", "safetyd docs notifications"),
         ("/health", "safetyd doctor"),
-        ("/stopped", 'Agents may act. <a href="/">'),
+        ("/stopped", '<a href="/">Overview</a>'),
     ],
 )
 async def test_an_empty_page_says_what_to_do_next(
@@ -164,8 +164,8 @@ async def test_an_empty_page_says_what_to_do_next(
 async def test_with_agents_empty_lists_lead_on(site: RoomSite, alice: Browser) -> None:
     site.proposes()
 
-    assert 'href="/agents">What agents do' in (await alice.get("/requests")).main
-    assert "No agent is like this" in (await alice.get("/agents?text=zzz")).main
+    assert 'href="/agents">Agents</a>' in (await alice.get("/requests")).main
+    assert "No agent matches" in (await alice.get("/agents?text=zzz")).main
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ async def test_an_answer_leads_to_the_next_request_of_the_list_that_was_shown(
     assert (told.failed, told.note) == (False, f"Denied {first}.")
     assert f'<input type="hidden" name="id" value="{second}">' in told.main
     assert f'href="/requests/{second}?agent=code" data-key="n"' in late.main
-    assert "No pending request is like this" in last.main
+    assert "No pending request matches" in last.main
     assert site.state(other) == "pending"
 
 
@@ -330,7 +330,7 @@ async def test_the_journal_cannot_be_written_and_stop_works(site: RoomSite, alic
     done = await alice.post("/stop", proof=False, reason="now")
     denied = await alice.post("/requests", do="deny", id=ref)
 
-    assert "Nothing can be shown now" in before.main
+    assert "No data available" in before.main
     assert site.problem in before.main
     assert site.problem in before.bar
     assert "/stop" in before.forms
@@ -454,4 +454,4 @@ async def test_a_report_that_takes_long_is_shown_once_it_is_there(
     with site.reports._reading:  # somebody else's is being read
         page = await alice.get("/report")
 
-    assert "are being read" in page.main
+    assert "Reading the audit files" in page.main

@@ -295,7 +295,7 @@ async def test_of_a_set_of_which_one_was_answered_meanwhile_nothing_is(
 
     assert page.note == "Not done: this is not the set that was shown: look again."
     assert site.state(refs[1]) == "pending"
-    assert "was denied by alice meanwhile, and is left out" in again.main
+    assert "was denied by alice in the meantime and is left out" in again.main
     assert f"set-{refs[0]}" not in again.main
 
 
@@ -457,7 +457,7 @@ async def test_every_agent_in_safe_mode_has_a_way_out_on_the_page(
     page = await alice.get("/safe-mode")
 
     assert all(f'name="agent" value="a{number}"' in page.main for number in range(MAX_HOLDS))
-    assert '<a href="/agents?state=safe_mode">2 more</a> are in safe mode.' in page.main
+    assert '<a href="/agents?state=safe_mode">2 more</a> in safe mode.' in page.main
 
 
 async def test_everybody_is_put_in_safe_mode_and_let_go_by_force(
@@ -495,7 +495,7 @@ async def test_the_page_lets_everybody_go_by_the_name_it_shows(
 
     only(site, SafeModeExited)
     assert left.note.endswith(": out of safe mode.")
-    assert "Nobody is in safe mode" in left.main
+    assert "No agent is in safe mode" in left.main
 
 
 @pytest.mark.parametrize("path", ["/agents/code", "/safe-mode"])
@@ -562,4 +562,4 @@ async def test_a_rollback_needs_the_proof_a_way_that_files_can_go_and_a_commit(
 
     assert page.note.startswith(why)
     assert proof == any(words in page.note for words in ("no project", "revert"))
-    assert "<h1>History</h1>" in page.main
+    assert "<h1>File history</h1>" in page.main

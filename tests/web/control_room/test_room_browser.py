@@ -141,7 +141,7 @@ async def test_phone_shows_price_recipient_and_folder_before_approve(
         for fact in facts:
             assert await fact.evaluate(IN_SIGHT)
         await expect(approve).not_to_be_in_viewport()
-        await page.get_by_text("To the answer").click()
+        await page.locator(".to-answer").click()
         assert await approve.evaluate(IN_SIGHT)
         below = await approve.evaluate("e => e.getBoundingClientRect().top")
         for fact in (*facts, page.locator(".request-card")):

@@ -151,4 +151,4 @@ async def test_who_has_used_up_a_share_is_shown_the_page_once_there_is_one_again
 ) -> None:
     site.limits.charge("alice", 0.71)  # ten seconds give back 0.5
 
-    assert "Nothing is allowed now" not in (await alice.get("/")).bar
+    assert "EVERYTHING BLOCKED" not in (await alice.get("/")).bar

@@ -17,7 +17,7 @@ from safetyd.core.events.guard_events import (
 from safetyd.operators.contract.status_contract import HealthCheck
 from tests.story import at
 from tests.web.axe_findings import grave_findings, grave_in_the_dark
-from tests.web.browser import PHONE, chromium
+from tests.web.browser import PHONE, chromium, visitor
 from tests.web.control_room.room_site import RoomSite, addresses, room_site
 from tests.web.control_room.test_pages import MAIL, much_happens
 from tests.web.control_room.test_room_browser import looking
@@ -94,6 +94,20 @@ def closed(site: RoomSite) -> list[str]:
 async def chrome() -> AsyncIterator[Browser]:
     async with chromium() as browser:
         yield browser
+
+
+async def test_pages_before_signing_in_fit_and_can_be_read(site: RoomSite, chrome: Browser) -> None:
+    width, height = PHONE
+    size = {"width": width, "height": height}
+    ugly: list[str] = []
+    async with visitor(chrome, base_url=site.url, viewport=size, bypass_csp=True) as page:
+        await page.route("**/sign_in*.js", lambda route: route.abort())
+        for path in (site.link(), "/agents", "/signin/used"):
+            await page.goto(path)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width
+            ugly += [*await grave_findings(page), *await grave_in_the_dark(page)]
+
+    assert ugly == []
 
 
 @pytest.mark.parametrize("world", [empty, busy, long_texts, closed])

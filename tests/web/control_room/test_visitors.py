@@ -131,7 +131,7 @@ async def test_what_is_no_link_any_more_looks_like_what_never_was_one(site: Room
         ]
 
     assert {(each.status, each.text) for each in heard} == {(404, heard[0].text)}
-    assert "This link signs nobody in" in heard[0].text
+    assert "Invalid sign-in link" in heard[0].text
 
 
 async def test_a_link_lasts_five_minutes(site: RoomSite) -> None:
@@ -285,7 +285,7 @@ async def test_an_observer_sees_every_page_and_no_form_that_acts(
 
     assert [page.status for page in shown] == [200] * len(addresses(ref))
     assert {action for page in shown for action in page.forms} == {"/signout"}
-    assert all("eve, who may look" in page.text for page in shown)
+    assert all("eve (observer)" in page.text for page in shown)
 
 
 async def test_who_becomes_an_observer_may_not_act_any_more(site: RoomSite, alice: Browser) -> None:

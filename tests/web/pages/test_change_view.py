@@ -46,7 +46,7 @@ async def test_a_long_diff_is_cut_with_the_command_that_shows_all_of_it() -> Non
     shown = await page("+line\n" * (MAX_LINES + 1), project="my shop")
 
     assert shown.count("+line") == MAX_LINES
-    assert "1 more line. All of it:" in shown
+    assert "1 more line. To see all:" in shown
     assert "safetyd history diff 4f2a91c07777 --project &#39;my shop&#39;" in shown
     assert "more line" not in await page("+line\n" * MAX_LINES)
 

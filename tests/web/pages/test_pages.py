@@ -208,14 +208,14 @@ def test_list_says_how_many_wait(count: int, heading: str) -> None:
     assert page.tags.count("a") == count
     assert page.text.count("7 d left") == count
     assert page.text.count("high risk") == count
-    assert page.text.count("irreversible; stopped by classify.high: push cannot be") == count
+    assert page.text.count("irreversible; classify.high: push cannot be") == count
 
 
 def test_long_list_ends_with_a_number() -> None:
     page = Reader(list_page(listed(MAX_LISTED + 3)))
 
     assert f"{MAX_LISTED + 3} requests wait" in page.text
-    assert "And 3 more: safetyd list has them." in page.text
+    assert "3 more: run safetyd list." in page.text
     assert page.tags.count("a") == MAX_LISTED
 
 

@@ -293,12 +293,12 @@ def _alias_problems(
     name: str, change: TypeConfig, aliases: Mapping[str, str], known: AbstractSet[str]
 ) -> Iterator[str]:
     if change != TypeConfig(same_as=change.same_as):
-        yield f"types.{name} has same_as, so it can have nothing else: change {change.same_as}"
+        yield f"types.{name} is an alias: put its other settings under types.{change.same_as}"
     way = _way(normalised(name), aliases)
     if way[-1] in aliases:
-        yield f"types.{name}: same_as {change.same_as} leads in a circle: {', '.join(way)}"
+        yield f"types.{name}: same_as {change.same_as} is circular: {', '.join(way)}"
     elif way[-1] not in known:
-        yield f"types.{name}: same_as leads to {way[-1]}, which is not a known type"
+        yield f"types.{name}: same_as refers to the unknown type {way[-1]}"
 
 
 def _shipped(profile: str) -> dict[str, Kind]:

@@ -175,7 +175,7 @@ def test_no_more_spellings_are_remembered_than_fit() -> None:
 
 @pytest.mark.parametrize("to", ["nothing", " "])
 def test_an_alias_of_a_type_that_does_not_exist_is_refused(to: str) -> None:
-    with pytest.raises(ValueError, match=f"leads to {to.strip()}, which is not a known type"):
+    with pytest.raises(ValueError, match=f"types.Read: .* unknown type {to.strip()}"):
         Kinds({"Read": TypeConfig(same_as=to)}, "strict")
 
 
@@ -187,12 +187,12 @@ def test_aliases_that_lead_in_a_circle_are_refused(name: str) -> None:
         "c": TypeConfig(same_as="b"),
     }
 
-    with pytest.raises(ValueError, match=f"types.{name}: same_as .* leads in a circle"):
+    with pytest.raises(ValueError, match=f"types.{name}: same_as .* is circular"):
         Kinds(types, "strict")
 
 
 def test_an_alias_cannot_have_traits() -> None:
-    with pytest.raises(ValueError, match="so it can have nothing else: change read_file"):
+    with pytest.raises(ValueError, match=r"types.Read .* types.read_file"):
         Kinds({"Read": TypeConfig(same_as="read_file", risk="high")}, "strict")
 
 

@@ -118,7 +118,7 @@ def test_the_operator_may_name_a_type_by_a_shipped_alias() -> None:
 
 
 def test_a_type_that_is_made_the_same_as_its_own_alias_is_refused_with_the_way() -> None:
-    circle = "types.create_file: same_as Write leads in a circle: create_file, write, create_file"
+    circle = "types.create_file: same_as Write is circular: create_file, write, create_file"
 
     with pytest.raises(ValueError, match=circle):
         Kinds({"create_file": TypeConfig(same_as="Write")}, "strict")

@@ -91,9 +91,9 @@ def deception(text: str) -> str:
     if control := _BIDI.search(text):
         return f"{_code_point(control[0])} changes the direction of the text"
     if tag := next(filter(None, _TAG.findall(text)), ""):
-        return f"{_code_point(tag)} is an invisible tag"
+        return f"{_code_point(tag)} is an invisible tag character"
     if _mixes_scripts(text):
-        return "a word mixes Latin letters with others that look like them"
+        return "a word mixes Latin letters with look-alikes from another script"
     return ""
 
 

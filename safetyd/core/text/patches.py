@@ -228,7 +228,7 @@ class _Reader:
         if not self._section.git or self._section.hunks:
             return
         if not _is_mode(mode):
-            self._unknown(f"{mode[:_SHOWN_CHARS]!r} is no mode of a file")
+            self._unknown(f"{mode[:_SHOWN_CHARS]!r} is not a file mode")
             return
         self._section.modes.append((found["state"].lower(), int(mode, 8)))
 
@@ -237,7 +237,7 @@ class _Reader:
             return
         name = exact_name(found["moved"])
         if not name:
-            self._unknown(f"line {self._next} has open quotes")
+            self._unknown(f"line {self._next} has an unclosed quote")
             return
         how, _, end = found["way"].lower().partition(" ")
         source: Deed = "moves" if how == "rename" else "copies"
@@ -254,7 +254,7 @@ class _Reader:
             old, new = (1 if count is None else int(count) for count in counts.groups())
             self._counted(old, new, indent)
         elif _has_counts(head):
-            self._wrong(f"line {self._next} begins a hunk and does not say how long it is")
+            self._wrong(f"the hunk at line {self._next} has no length")
         else:
             self._uncounted(indent)
 
@@ -264,17 +264,17 @@ class _Reader:
             line = self._line()
             if line is None:
                 if old != new or old > _LOST:
-                    self._wrong(f"it ends within the hunk of line {begun}")
+                    self._wrong(f"it ends inside the hunk at line {begun}")
                 return
             sign = line[indent : indent + 1] or " "
             if sign not in _TAKES:
-                self._wrong(f"line {self._next} is none of a hunk, and line {begun} says it is")
+                self._wrong(f"line {self._next} does not belong to the hunk at line {begun}")
                 self._next -= 1
                 return
             old, new = old - _TAKES[sign][0], new - _TAKES[sign][1]
             self._look_within(line[indent:])
         if old or new or self._goes_on(indent):
-            self._wrong(f"the hunk of line {begun} is longer than it says")
+            self._wrong(f"the hunk at line {begun} is longer than its header says")
 
     def _goes_on(self, indent: int) -> bool:
         """Say whether a line that would change something follows a hunk and is none of its own."""
@@ -310,13 +310,13 @@ class _Reader:
             if found and kind in {"file", "move"}:
                 last = self._directive(found, last)
             elif line.startswith("***") and kind != "mark":
-                self._unknown(f"nobody knows what line {self._next} does")
+                self._unknown(f"line {self._next} has an unknown instruction")
             elif line and line[0] not in _TAKES and line[0] != "@":
-                self._wrong(f"line {self._next} is none of a hunk")
-        self._wrong("it has no end")
+                self._wrong(f"line {self._next} is not part of a hunk")
+        self._wrong("*** End Patch is missing")
 
     def _stray(self, found: re.Match[str]) -> None:
-        self._wrong(f"line {self._next} stands outside of *** Begin Patch")
+        self._wrong(f"line {self._next} is outside *** Begin Patch")
         self._directive(found, "")
 
     def _directive(self, found: re.Match[str], last: str) -> str:
@@ -341,7 +341,7 @@ class _Reader:
         at_end = self._next == len(self._lines)
         cut = at_end and not section.said if section.git else at_end and section.paired
         if not section.hunks and (cut or (section.git and section.names)):
-            self._wrong(f"what line {section.line} begins has no hunk")
+            self._wrong(f"the file header at line {section.line} has no hunk")
 
     def _end_git(self, section: _Section) -> None:
         self._take_spare()
@@ -353,7 +353,7 @@ class _Reader:
         if section.first:
             self._pair(*section.first, Traits() if section.moved else traits)
         elif not (section.moved or section.names):
-            self._unknown(f"nobody can tell the two names in line {section.line}")
+            self._unknown(f"the two file names in line {section.line} are ambiguous")
 
     def _take_spare(self) -> None:
         self._take_names(_Section(names=self._spare), Traits())
@@ -364,7 +364,7 @@ class _Reader:
         for kind, written in section.names:
             name = header_name(written)
             if name is None:
-                self._unknown(f"a name below line {section.line} has open quotes")
+                self._unknown(f"a file name after line {section.line} has an unclosed quote")
             if kind == "new":
                 self._pair(old, name, traits, section.first or (None, None))
                 old = None

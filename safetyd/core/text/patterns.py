@@ -118,9 +118,12 @@ def _single_problems(patterns: Sequence[PatternConfig]) -> Iterator[tuple[str, s
     taken: dict[str, int] = {}
     for number, pattern in enumerate(patterns):
         if not _is_name(pattern.name):
-            yield f"[{number}]", f"{pattern.name!r} is no name: use A-Z a-z 0-9 _ . -, at most 64"
+            yield (
+                f"[{number}]",
+                f"{pattern.name!r} is not a valid name: use up to 64 of A-Z a-z 0-9 _ . -",
+            )
         if taken.setdefault(pattern.name, number) != number:
-            yield f"[{number}]", f"{pattern.name} is already the name of another pattern"
+            yield f"[{number}]", f"another pattern is already called {pattern.name}"
         if why := _refusal(pattern.pattern):
             yield f"[{number}]", f"pattern {pattern.name}, {pattern.pattern!r}: {why}"
 
@@ -129,14 +132,14 @@ def _set_problems(sought: Sequence[str]) -> Iterator[str]:
     unbounded = sum(map(_wildcards, sought))
     if unbounded > MAX_UNBOUNDED:
         yield (
-            f"{unbounded} unbounded .* or .+ in one list, and at most {MAX_UNBOUNDED} are fast "
-            "enough: write .{0,80} instead"
+            f"the list has {unbounded} unbounded .* or .+, and more than {MAX_UNBOUNDED} are too "
+            "slow: write .{0,80} instead"
         )
         return
     try:
         _compiled(sought)
     except re2.error:
-        yield "the patterns are too large to be looked for together: use fewer or simpler ones"
+        yield "the patterns are too large to compile together: use fewer or simpler ones"
 
 
 def _sought(patterns: Sequence[PatternConfig]) -> list[int]:

@@ -13,7 +13,7 @@ import msgspec
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.text.patches import MAX_FILES, NO_PATCH, Patch, read_patch
 
-_TOO_MANY: Final = f"patches touch more than {MAX_FILES} files"
+_TOO_MANY: Final = f"the patches touch more than {MAX_FILES} files"
 
 # Modes as people write them: 755, 0755, 0o755, 100755.
 _mode = re.compile(r"(?:0o?|100)?([4-7][0-7]{2})\Z").match

@@ -92,9 +92,7 @@ def test_forms_are_the_fields_that_say_something_and_how_they_read() -> None:
 
 @pytest.mark.parametrize("control", "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 def test_a_change_of_direction_is_suspicious(control: str) -> None:
-    assert deception(f"rm {control}txt") == (
-        f"U+{ord(control):04X} changes the direction of the text"
-    )
+    assert f"U+{ord(control):04X}" in deception(f"rm {control}txt")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +105,7 @@ def test_a_change_of_direction_is_suspicious(control: str) -> None:
     ],
 )
 def test_a_hidden_tag_is_suspicious(text: str) -> None:
-    assert "is an invisible tag" in deception(text)
+    assert "invisible" in deception(text)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +124,7 @@ def test_a_hidden_tag_is_suspicious(text: str) -> None:
     ],
 )
 def test_a_word_of_latin_letters_and_lookalikes_is_suspicious(word: str) -> None:
-    assert deception(f"please {word} it") == (
-        "a word mixes Latin letters with others that look like them"
-    )
+    assert "Latin" in deception(f"please {word} it")
 
 
 @pytest.mark.parametrize(

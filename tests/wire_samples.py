@@ -20,7 +20,7 @@ PROPOSAL = """{
 
 DECISION = """{
   "id": "01JD0Z", "agent": "code", "decision": "require_confirmation", "status": "pending",
-  "cause": "policy", "reason": "Irreversible: matches \\\\bsubmit\\\\b",
+  "cause": "policy", "reason": "Looks irreversible: the text contains \\"Submit\\"",
   "triggered_rules": ["gate.irreversible:submit"], "confidence": 1.0,
   "verdicts": [{"guard": "gate", "decision": "require_confirmation",
                 "rule": "gate.irreversible:submit", "reason": "Irreversible"}],

@@ -9,7 +9,7 @@ import msgspec
 from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore, commit_first
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.bus.publisher import Publisher, Replies
-from safetyd.core.approvals.final_decisions import Conclusion
+from safetyd.core.approvals.final_decisions import HELD, Conclusion
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.guards.stop import describe
@@ -100,7 +100,7 @@ class HeldReplies:
         stop = self._stop_flag.holds(decision.agent) if decision.allowed else None
         if stop is None:
             return decision
-        reason = f"a person approved this, and yet: {describe(stop)}"
+        reason = f"{HELD}{describe(stop)}"
         return msgspec.structs.replace(
             decision,
             decision=Severity.BLOCK,
@@ -108,5 +108,5 @@ class HeldReplies:
             reason=reason,
             claim_required=False,
             expires_at=None,
-            agent_message="A person approved this, but it is stopped. Propose it again later.",
+            agent_message="An operator approved this, but it is stopped. Propose it again later.",
         )

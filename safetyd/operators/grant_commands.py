@@ -183,11 +183,11 @@ def _of_kind(granted: Granted, kind: Kind | None) -> Iterator[str]:
         return
     named = bool(granted.rules) and not granted.request_id
     if kind.human:
-        yield f"{kind.type} speaks to a person, and each time a person must permit that"
+        yield f"{kind.type} contacts a person, so each one needs approval"
     if "prohibited" in {kind.risk, kind.tier} and not named:
-        yield f"{kind.type} is prohibited: only `safetyd grant add --rule` lifts that"
+        yield f"{kind.type} is prohibited. Only `safetyd grant add --rule` can allow it"
     elif kind.raised:
-        yield f"the agent itself says that this {kind.type} is worse than others of its type"
+        yield f"the agent itself rated this {kind.type} higher than its type"
 
 
 def _of_rules(granted: Granted) -> Iterator[str]:

@@ -55,7 +55,7 @@ def test_an_agent_cannot_approve_its_own_request(daemon: RunningDaemon, agent: A
     assert again["request_id"] == request
     assert (tried["decision"], tried["request_id"]) == ("block", None)
     assert "gate.own" in tried["triggered_rules"]
-    assert tried["reason"] == "Own: the text names safetyd, and only a person acts on that"
+    assert "the text names safetyd" in tried["reason"]
     assert request in {row["id"] for row in waiting(daemon)}
 
 
@@ -68,7 +68,7 @@ def test_commands_that_touch_safetyds_own_files_are_never_allowed(
 
     passed = {c: a["reason"] for c, a in answers.items() if a["decision"] != "block"}
     assert passed == {}
-    assert {answer["reason"][:18] for answer in answers.values()} == {"Own: the text name"}
+    assert all("the text names" in answer["reason"] for answer in answers.values())
     assert not [e for e in events(daemon.data_dir) if isinstance(e, Answered | Granted)]
     assert_verifies(daemon)
 

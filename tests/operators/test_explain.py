@@ -108,7 +108,7 @@ def test_a_guard_that_restricted_tells_what_it_thought_then() -> None:
         "decision": "require_confirmation",
         "rule": "gate.confidence",
         "also": [],
-        "reason": "Failed: 20% < 50% (escalate to human)",
+        "reason": "Confidence 20 % is below the required 50 %",
         "remedy": "with confidence >= 0.5",
     }
 
@@ -155,7 +155,7 @@ def test_what_was_blocked_may_still_be_asked_about() -> None:
     decided = last(stop(0), propose(1, type="push"))
 
     assert decided["decided_by"] == "stop"
-    assert decided["remedy"] == "once `safetyd resume` ended the stop"
+    assert decided["remedy"] == "after `safetyd resume`"
     assert decided["then"] == "require_confirmation"
 
 
@@ -176,7 +176,7 @@ def test_a_repeat_that_is_now_held_tells_of_its_guard_once() -> None:
 
     assert (decided["first"], decided["decision"]) == (False, "block")
     assert [g["guard"] for g in decided["guards"] if g["restricted"]] == ["stop"]
-    assert decided["remedy"] == "once `safetyd resume` ended the stop"
+    assert decided["remedy"] == "after `safetyd resume`"
 
 
 def test_what_is_no_guard_and_restricted_is_listed_first() -> None:
@@ -184,7 +184,7 @@ def test_what_is_no_guard_and_restricted_is_listed_first() -> None:
 
     assert decided["decided_by"] == "recall"
     assert [guard["guard"] for guard in decided["guards"]][:2] == ["recall", "stop"]
-    assert decided["remedy"] == "with an id of its own"
+    assert decided["remedy"] == "with a new id"
 
 
 def test_a_dry_run_is_explained_as_well() -> None:
@@ -194,7 +194,7 @@ def test_a_dry_run_is_explained_as_well() -> None:
 
 
 def test_of_a_line_that_has_no_remedy_none_is_told() -> None:
-    remedy = b"once `safetyd resume` ended the stop"
+    remedy = b"after `safetyd resume`"
     lines = [line.replace(remedy, b"") for line in lines_of(stop(0), propose(1))]
 
     decided = explained(lines)["decisions"][0]

@@ -151,7 +151,7 @@ NAMED = {"rule": "gate.blocklist:reset", "text": "^x"}
         ({"reason": " "}, "a grant needs a reason"),
         ({"reason": "..."}, "a grant needs a reason"),
         ({"via": "sms"}, "made at the command line or on the web"),
-        ({"type": "send_email"}, "send_email speaks to a person"),
+        ({"type": "send_email"}, "send_email contacts a person"),
         ({"type": "change_auth"}, "change_auth is prohibited"),
         ({"rule": "gate.blocklist:reset"}, "needs a text or path pattern"),
         ({**NAMED, "rule": "gate.loop"}, "no grant lifts gate.loop"),
@@ -296,9 +296,9 @@ ASKING = Policy(rules=RulesConfig(prohibited_means="require_confirmation"))
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"type": "send_email"}, "send_email speaks to a person"),
+        ({"type": "send_email"}, "send_email contacts a person"),
         ({"type": "change_auth"}, "change_auth is prohibited"),
-        ({"type": "edit_file", "risk": "high"}, "is worse than others of its type"),
+        ({"type": "edit_file", "risk": "high"}, "edit_file higher than its type"),
         ({"type": "read_file", "paths": ("**/.env",)}, "use `safetyd grant add --path`"),
     ],
 )

@@ -58,7 +58,7 @@ def taken(
         return over
     if given.answer == "approved":
         if not _names(given.digest, request):
-            error = "what is waiting now is not what was shown: look again"
+            error = "The request has changed since it was shown. Review it again"
             return NotTaken("digest_mismatch", error)
         if why := refusal(request, given.via, approve_via):
             return NotTaken("elsewhere", why)
@@ -86,10 +86,10 @@ def ended(request: Request, moment: Moment) -> NotTaken | None:
     if not request.pending:
         code: Literal["expired", "already_decided"]
         code = "expired" if request.state == "expired" else "already_decided"
-        return NotTaken(code, f"it was {request.state} before")
+        return NotTaken(code, f"The request is already {request.state}")
     # The tick that says so may come a little later than the deadline.
     if request.over(moment.at, moment.t):
-        return NotTaken("expired", "its time is over")
+        return NotTaken("expired", "The request has expired")
     return None
 
 
@@ -151,10 +151,10 @@ def _where(request: Request, via: str, approve_via: tuple[str, ...]) -> str:
     """Say why a way cannot approve a request, and which can."""
     kind, way = request.asked.type, _way(via)
     if approve_via and way not in approve_via:
-        return f"{kind} is approved by {' or '.join(approve_via)} only, not by {way}"
+        return f"{kind} can be approved only by {' or '.join(approve_via)}, not by {way}"
     if _needs_terminal(request):
-        return f"{kind} is approved at a terminal only: safetyd approve {request.id}"
-    return f"{way} cannot show all of this {kind}: safetyd show {request.id} does"
+        return f"{kind} can be approved only at a terminal: safetyd approve {request.id}"
+    return f"{way} cannot show all of this {kind}. See: safetyd show {request.id}"
 
 
 def _way(via: str) -> str:

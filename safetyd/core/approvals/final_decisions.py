@@ -18,6 +18,7 @@ CAUSES: Final[dict[State, Cause]] = {
     "cancelled": "cancelled",
     "superseded": "superseded",
 }
+HELD: Final = "Approved, but blocked now: "
 _MESSAGES: Final[dict[State, str]] = {
     "approved": "A person approved this, once.",
     "denied": DENIED,
@@ -88,10 +89,10 @@ def _held(decision: Decision, event: Released) -> Decision:
         decision,
         decision=headline.decision,
         cause=headline.cause,
-        reason=f"a person approved this, and yet: {headline.reason}",
+        reason=f"{HELD}{headline.reason}",
         retry_after_s=headline.retry_after_s,
         limit_id=headline.limit_id,
-        agent_message="A person approved this, but it may not be done now. Propose it again later.",
+        agent_message="An operator approved this, but it is blocked now. Propose it again later.",
     )
 
 

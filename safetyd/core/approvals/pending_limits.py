@@ -42,7 +42,7 @@ def _bounds(proposed: Proposed, index: RequestIndex, config: ApprovalsConfig) ->
     )
     if proposed.keyless:
         yield Bound(
-            "agents without a key",
+            "all anonymous agents",
             index.keyless,
             config.max_pending_keyless,
             config.max_pending_bytes_keyless,
@@ -53,15 +53,15 @@ def _bounds(proposed: Proposed, index: RequestIndex, config: ApprovalsConfig) ->
 
 def _too_many(bound: Bound) -> Verdict:
     count, setting = bound.waiting.count, bound.settings[0]
-    reason = f"{count} requests of {bound.whose} wait for a person, as many as {setting}"
+    reason = f"{bound.whose} reached the limit of {count} pending requests ({setting})"
     return _refused(bound, bound.rule, reason, f"{setting} = {count + 1}")
 
 
 def _too_large(bound: Bound, size: int) -> Verdict:
     needed, setting = bound.waiting.bytes + size, bound.settings[1]
     reason = (
-        f"with this one, {needed:,} bytes of requests of {bound.whose} would wait for a person, "
-        f"more than the {bound.most_bytes:,} of {setting}"
+        f"Pending requests of {bound.whose} would take {needed:,} bytes, "
+        f"more than the limit of {bound.most_bytes:,} ({setting})"
     )
     return _refused(bound, f"{bound.rule}_bytes", reason, f"{setting} = {needed}")
 
@@ -71,8 +71,8 @@ def _refused(bound: Bound, rule: str, reason: str, setting: str) -> Verdict:
         "approvals",
         BLOCK,
         rule,
-        f"{reason}: wait for answers",
+        f"{reason}. Wait for answers",
         cause="rate_limit",
         limit_id=f"{rule}:{bound.whose}" if bound.rule == "approvals.agent" else rule,
-        remedy=f"once requests of {bound.whose} were answered, or with {setting}",
+        remedy=f"after requests of {bound.whose} are answered, or with {setting}",
     )

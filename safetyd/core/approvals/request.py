@@ -150,7 +150,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
         """What an approval gives beside the action, in words for the card."""
         if self.pauses != "budget":
             return ""
-        return "an approval also ends the pause and lets the session spend as much again"
+        return "Approval also ends the pause and grants the session the same budget again"
 
     @property
     def own(self) -> bool:

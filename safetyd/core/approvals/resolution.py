@@ -25,14 +25,14 @@ from safetyd.core.recipients import QuietHours, TellingConfig
 
 NOBODY: Final = TellingConfig()  # is told anything
 # For an agent that asks for a person: nothing less than a question is the answer.
-ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "the agent asks for permission")
+ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "The agent asks for approval")
 # Whoever answers must know what would be done.
 UNTOLD: Final = Verdict(
     "approvals",
     BLOCK,
     "approvals.text",
-    "an ask for this needs the exact text that would be done: add it as context.text",
-    remedy="with context.text in the ask",
+    "The request must contain the exact text to execute. Add it as context.text",
+    remedy="with context.text in the request",
 )
 
 
@@ -197,9 +197,9 @@ def _denial(request_id: str, answer: Answer) -> Verdict:
         "approvals",
         BLOCK,
         "approvals.denied",
-        f"{answer.by} denied the same at {answer.at:%H:%M}Z ({request_id}){words}",
+        f"{answer.by} denied the same action at {answer.at:%H:%M}Z ({request_id}){words}",
         cause="human_denied",
-        remedy=f"once an operator approves it again, after `safetyd deny {request_id} --once`",
+        remedy=f"after `safetyd deny {request_id} --once` and a new approval",
     )
 
 

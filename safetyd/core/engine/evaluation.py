@@ -31,19 +31,25 @@ def _asked(guard: Guard, proposed: Proposed, kind: Kind, *, again: bool) -> Verd
         return (guard.check_again if again else guard.check)(proposed, kind)
     except Exception as exc:  # noqa: BLE001 - whatever it is
         rule = f"{guard.name}.failed"
-        return Verdict(guard.name, BLOCK, rule, f"{rule}: {exc!r}", cause="guard_error")
+        return Verdict(
+            guard.name,
+            BLOCK,
+            rule,
+            f"Guard {guard.name} failed, so the action is blocked: {exc!r}",
+            cause="guard_error",
+        )
 
 
 def conflict(known: Decision) -> Verdict:
     """Refuse an id that stands for something else."""
-    reason = f"id {known.id} was used for another proposal at {known.at:%H:%M:%S}Z; use a new id"
+    reason = f"Id {known.id} was used for another proposal at {known.at:%H:%M:%S}Z. Use a new id"
     return Verdict(
         "recall",
         BLOCK,
         "recall.conflict",
         reason,
         cause="conflict",
-        remedy="with an id of its own",
+        remedy="with a new id",
     )
 
 

@@ -135,11 +135,11 @@ class BreakerGuard(Guard):
             if (calls := self._state.closed.get(breaker_key(agent, name, keyless=decided.keyless)))
         ]
         if not names:
-            return "it names no dependency and no model"
-        return "; ".join(tripped + closed) or f"{names[0][0]} closed, no calls known"
+            return "no dependency or model named"
+        return "; ".join(tripped + closed) or f"{names[0][0]} closed, no calls recorded"
 
     def _tripped_now(self, tripped: Tripped, agent: str, t: float) -> str:
-        state = "is being probed" if tripped.half_open else f"open, {tripped.reason}"
+        state = "half open" if tripped.half_open else f"open, {tripped.reason}"
         wait_s = tripped.wait_s(self._config, t, agent)
         wait = f"{seconds(wait_s)} left" if wait_s else "a probe may begin"
         return f"{tripped.breaker} {state}, {wait}"
@@ -296,12 +296,12 @@ def _move(cause: Event, tripped: Tripped, move: Move) -> BreakerMoved:
 
 def _blocked(wait_s: float, tripped: Tripped, remedy: str) -> Verdict:
     state = "probing" if tripped.half_open else "open"
-    about = "is being probed" if tripped.half_open else f"is open: {tripped.reason}"
+    about = "is half open and being tested" if tripped.half_open else f"is open: {tripped.reason}"
     return Verdict(
         "breaker",
         Severity.BLOCK,
         f"breaker.{state}",
-        f"breaker {tripped.breaker} {about}; try again in {math.ceil(wait_s)} s",
+        f"Circuit breaker {tripped.breaker} {about}. Try again in {math.ceil(wait_s)} s",
         cause="breaker_open",
         retry_after_s=wait_s,
         limit_id=f"breaker:{tripped.breaker}",

@@ -122,7 +122,7 @@ class Tripped(msgspec.Struct):
     def remedy(self, config: BreakerConfig, t: float, agent: str) -> str:
         """Say what lets a proposal pass that may not be a probe now."""
         if self.half_open and self.started >= config.probe_count:
-            return f"once {config.probe_count} probes of {self.breaker} succeeded"
+            return f"after {config.probe_count} probes of {self.breaker} succeed"
         return after(self.wait_s(config, t, agent))
 
     def start(self, probe: str, t: float) -> None:

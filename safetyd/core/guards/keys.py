@@ -24,12 +24,12 @@ from safetyd.core.sessions import MAX_SESSIONS, Sessions
 
 # How each kind of word comes to an end.
 _ENDS: Final = {
-    "session": "ended",
-    "chain": "was not used for a day",
-    "episode": "ended or was not used for a day",
-    "task": "was not used for a day",
-    "model": "was not used for a day",
-    "dependency": "was not used for a day",
+    "session": "ends",
+    "chain": "has not been used for a day",
+    "episode": "ends or has not been used for a day",
+    "task": "has not been used for a day",
+    "model": "has not been used for a day",
+    "dependency": "has not been used for a day",
 }
 _COMMON: Final = frozenset({"model", "dependency"})
 
@@ -123,7 +123,7 @@ class KeysGuard(Guard):
         return msgspec.structs.replace(settled, session="")
 
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
-        return f"{self._state.keyless} of {self._max_agents} names without a key"
+        return f"{self._state.keyless} of {self._max_agents} names of anonymous agents"
 
     def _is_full(self, agent: str) -> bool:
         if self._state.keyless < self._max_agents or agent in self._state.agents:
@@ -146,8 +146,8 @@ class KeysGuard(Guard):
 
     def _one_name_too_many(self, agent: str) -> Verdict:
         reason = (
-            f"{self._max_agents} agents without a key are known, each of them is held or waits for "
-            f"a person, and no more are taken: {agent} needs a key, or bus.max_agents be raised"
+            f"All {self._max_agents} names for anonymous agents are in use, and none can be "
+            f"released. Give {agent} a key, or raise bus.max_agents"
         )
         return Verdict(
             "keys",
@@ -251,17 +251,17 @@ def _one_word_too_many(agent: str, full: dict[str, int]) -> Verdict:
     kind, *others = full
     common = kind in _COMMON
     plural = "dependencies" if kind == "dependency" else f"{kind}s"
-    whose = f"{agent} uses"
+    who = agent
     if common:
-        all_ = full[kind] == MAX_COMMON
-        whose = "all agents together use" if all_ else "all agents without a key use"
+        who = "All agents together" if full[kind] == MAX_COMMON else "All anonymous agents together"
+    limit = f"the limit of {full[kind]} {plural}"
     return Verdict(
         "keys",
         Severity.BLOCK,
         f"keys.{kind}",
-        f"{whose} {full[kind]} {plural} and no more are taken: name one that is known",
+        f"{who} reached {limit}. Use one that is already in use",
         cause="rate_limit",
         also=tuple(f"keys.{other}" for other in others),
         limit_id=f"keys.{kind}" if common else f"keys.{kind}:{agent}",
-        remedy=f"with a {kind} that is known, or once one {_ENDS[kind]}",
+        remedy=f"with a {kind} that is already in use, or when one {_ENDS[kind]}",
     )

@@ -81,8 +81,8 @@ class ModeGuard(Guard):
         if why := self._why_cloud(proposal):
             return _verdict(Severity.BLOCK, "mode.cloud", why)
         if kind.type == "model_call" and not proposal.provider and not proposal.model:
-            why = "this model_call names neither provider nor model"
-            remedy = f"with a model that is not one of modes.cloud_models, or {_ELSEWHERE}"
+            why = "this model_call names neither a provider nor a model"
+            remedy = f"with a model that is not listed in modes.cloud_models, or {_ELSEWHERE}"
             return _verdict(Severity.ASK, "mode.unknown_model", why, remedy)
         return ALLOWED
 
@@ -93,11 +93,11 @@ class ModeGuard(Guard):
         """Say what makes it a cloud call; empty if nothing does."""
         # What the agent denies is not looked at: `cloud: false` lifts nothing.
         if proposal.cloud:
-            return "this proposal says cloud: true"
+            return "the proposal says cloud: true"
         if proposal.provider and self._is_cloud_provider(proposal.provider):
-            return f"provider {proposal.provider} is one of modes.cloud_providers"
+            return f"provider {proposal.provider} is listed in modes.cloud_providers"
         if proposal.model and self._is_cloud_model(proposal.model):
-            return f"model {proposal.model} is one of modes.cloud_models"
+            return f"model {proposal.model} is listed in modes.cloud_models"
         return ""
 
 
@@ -113,5 +113,5 @@ def _matcher(globs: Iterable[str]) -> Callable[[str], bool]:
 
 
 def _verdict(decision: Severity, rule: str, why: str, remedy: str = _ELSEWHERE) -> Verdict:
-    reason = f"development mode makes no cloud calls, and {why}"
+    reason = f"Development mode allows no cloud calls: {why}"
     return Verdict("mode", decision, rule, reason, cause="mode_violation", remedy=remedy)

@@ -78,11 +78,11 @@ def _verdict(agent: str, pauses: Sequence[Pause]) -> Verdict:
         describe(agent, pauses[0]),
         cause="paused",
         also=tuple(also),
-        remedy=f"once `safetyd unpause {agent}` ended the pause",
+        remedy=f"after `safetyd unpause {agent}`",
     )
 
 
 def describe(agent: str, pause: Pause) -> str:
     """Say since when and by whom, and why if a reason was given."""
-    said = f"{agent} is paused since {pause.since:%H:%M}Z by {pause.by}"
+    said = f"{agent} was paused at {pause.since:%H:%M}Z by {pause.by}"
     return f"{said}: {pause.reason}" if pause.reason else said

@@ -61,6 +61,6 @@ def prohibited(kind: Kind) -> bool:
 
 
 def _required(kind: Kind) -> Verdict:
-    reason = f"{kind.type} is listed in require_permission, so a person must permit it"
+    reason = f"{kind.type} is listed in require_permission, so it needs approval"
     remedy = f"without {kind.type} in require_permission"
     return Verdict("classify", Severity.ASK, "rules.require_permission", reason, remedy=remedy)

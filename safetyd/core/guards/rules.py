@@ -247,10 +247,10 @@ class Rule:
 def _verdict(config: CustomRule) -> Verdict:
     if config.then is Severity.ALLOW:
         return ALLOWED
-    does = "blocks this" if config.then is Severity.BLOCK else "asks a person about this"
-    reason = config.reason or f"The rule {config.name} {does}"
+    does = "blocks this action" if config.then is Severity.BLOCK else "requires approval"
+    reason = config.reason or f"Rule {config.name} {does}"
     when = "; ".join(_conditions(config.when))
-    remedy = f"where the rule {config.name} does not match ({when or 'it always does'})"
+    remedy = f"when rule {config.name} does not match ({when or 'it always matches'})"
     return Verdict("classify", config.then, f"rules.{config.name}", reason, remedy=remedy)
 
 
@@ -326,10 +326,10 @@ def hours(span: str) -> Callable[[datetime], bool]:
     """Return whether a local time lies in `span`, as "22:00-06:00"; its end is not part of it."""
     given = _HOURS.fullmatch(span)
     if given is None:
-        raise ValueError(f'{span!r} is no span of hours: write it as "22:00-06:00"')
+        raise ValueError(f'{span!r} is not a time range. Write it as "22:00-06:00"')
     h1, m1, h2, m2 = map(int, given.groups())
     begin, end = 60 * h1 + m1, 60 * h2 + m2
     if begin == end:
-        raise ValueError(f"{span!r} has no length: leave hours out for the whole day")
+        raise ValueError(f"{span!r} is empty. For the whole day, leave hours out")
     length = (end - begin) % 1440
     return lambda local: (60 * local.hour + local.minute - begin) % 1440 < length

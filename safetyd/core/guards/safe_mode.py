@@ -231,9 +231,9 @@ class SafeMode(Guard):
             return ()
         if len(entered) < heard and len(entered) / heard < config.global_share:
             return ()
-        who = "agents without a key" if keyless else "agents"
-        within = f"within {config.global_window_s:g} s, of {heard} heard in the last hour"
-        reason = f"{len(entered)} {who} came into safe mode {within}"
+        who = "anonymous agents" if keyless else "agents"
+        within = f"within {config.global_window_s:g} s ({heard} were active in the last hour)"
+        reason = f"{len(entered)} {who} entered safe mode {within}"
         whom = ANONYMOUS if keyless else None
         return (SafeModeEntered(at=event.at, t=event.t, by="safetyd", agent=whom, reason=reason),)
 
@@ -251,7 +251,7 @@ class SafeMode(Guard):
 
 
 def _too_many_errors(event: Settled, errors: int) -> SafeModeEntered:
-    reason = f"{errors} errors in a row" if errors > 1 else "an error"
+    reason = f"{errors} errors in a row" if errors > 1 else "1 error"
     return SafeModeEntered(
         at=event.at, t=event.t, agent=event.agent, by="safetyd", reason=reason, errors=errors
     )
@@ -259,20 +259,20 @@ def _too_many_errors(event: Settled, errors: int) -> SafeModeEntered:
 
 def _ending(kernel: str) -> str:
     named = f'"{kernel}"' if kernel in {EVERYBODY, ANONYMOUS} else kernel
-    return f"once `safetyd safe-mode exit --agent {named}` ended safe mode"
+    return f"after `safetyd safe-mode exit --agent {named}`"
 
 
 _DOES: Final[Mapping[Reversibility, str]] = {  # what only reads is allowed
-    "reversible": "this changes something",
-    "irreversible": "this changes something for good",
-    "unknown": "what this would do is not known",
+    "reversible": "this action changes something",
+    "irreversible": "this action cannot be undone",
+    "unknown": "the effect of this action is unknown",
 }
 
 
 def _verdict(entry: SafeModeEntry, reversibility: Reversibility, remedy: str) -> Verdict:
-    said = f"safe mode is active since {entry.since:%H:%M}Z by {entry.by}"
+    said = f"Safe mode was entered at {entry.since:%H:%M}Z by {entry.by}"
     why = f"{said}: {entry.reason}" if entry.reason else said
-    reason = f"{why}; only reading is allowed, and {_DOES[reversibility]}"
+    reason = f"{why}. Only read-only actions are allowed, and {_DOES[reversibility]}"
     return Verdict(
         "safe_mode",
         Severity.BLOCK,

@@ -63,7 +63,7 @@ class ScoresGuard(Guard):
     def _missing(self, kind: Kind) -> Verdict:
         if kind.risk not in self._config.required_for:
             return ALLOWED
-        reason = f"{kind.risk} risk needs scores, and none are given"
+        reason = f"A {kind.risk}-risk action must have scores, and this one has none"
         remedy = all_of(("with scores", *(mark.remedy for mark in self._marks(_BEST))))
         return _verdict("scores.missing", reason, remedy)
 
@@ -75,7 +75,7 @@ class ScoresGuard(Guard):
         yield Mark(
             "scores.average",
             average < config.average,
-            f"average score {average:.10g} is below {config.average:g}",
+            f"Average score {average:.10g} is below {config.average:g}",
             f"with an average score of {config.average} or more",
         )
         for rule, name, limit, whose in (
@@ -83,7 +83,7 @@ class ScoresGuard(Guard):
             ("scores.autonomy", _AUTONOMY, config.autonomy, _AUTONOMY),
         ):
             score = given[name]
-            reason = f"{name} is {score:g}, and a person is asked at {limit:g} or less"
+            reason = f"Score {name} is {score:g}; {limit:g} or less needs approval"
             yield Mark(rule, score <= limit, reason, f"with {whose} above {limit}")
 
 

@@ -116,11 +116,11 @@ def _verdict(stops: Sequence[Stop]) -> Verdict:
 def _ending(stop: Stop) -> str:
     kind, _, path = stop.source.partition(":")
     if kind == "file":
-        return f"once {path} was removed"
+        return f"after {path} is removed"
     if kind == ENVIRONMENT:
-        return f"once safetyd was started without {stop.reason}"
+        return f"after a restart without {stop.reason}"
     whose = f" --agent {stop.agent}" if stop.agent else ""
-    return f"once `safetyd resume{whose}` ended the stop"
+    return f"after `safetyd resume{whose}`"
 
 
 def describe(stop: Stop) -> str:

@@ -65,6 +65,12 @@ class PatternSet:
             return []
         return sorted({self._numbers[hit] for hit in hits}) if hits else []
 
+    def matched(self, number: int, forms: Sequence[str]) -> str:
+        """Return the words that a pattern matches in the first of `forms` where it does."""
+        pattern = re2.compile(self.patterns[number].pattern, _options())
+        found = (pattern.search(form.encode("utf-8", "replace")) for form in forms)
+        return next((match[0].decode("utf-8", "replace") for match in found if match), "")
+
 
 class Sieve:
     """Several lists at once, for saying quickly that none of them matches."""

@@ -29,6 +29,12 @@ def visible(text: str) -> str:
     return "".join(part for part, _ in pieces(text, kept=""))
 
 
+def quoted(text: str, most: int = 200) -> str:
+    """Return the beginning of an agent's words in quotes, so that they cannot pass for ours."""
+    shown = visible(text[:most]).replace('"', "'")
+    return f'"{shown}..."' if len(text) > most else f'"{shown}"'
+
+
 def marked(text: str, mark: str) -> str:
     """Return as many characters as a text has, with `mark` for each that is hidden."""
     if not _hides(text):

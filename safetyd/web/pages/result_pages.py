@@ -123,7 +123,7 @@ def recorded(view: LinkView) -> ResultPage:
         _told_of(
             view,
             f"Recorded: {title[:1].lower()}{title[1:]}",
-            f"But {view.held.removeprefix('a person approved this, and yet: ')}.",
+            f"{view.held.rstrip('.')}.",
             f"It is released only after that, if the agent asks again before {until}.",
             tone="warn",
         ),

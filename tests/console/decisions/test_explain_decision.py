@@ -49,7 +49,7 @@ def test_explain_says_which_confidence_would_have_been_enough(daemon):
 
     said = told(daemon, "explain", "e-6").stdout
 
-    assert "\n  gate: Failed: 50% < 70% (escalate to human)\n" in said
+    assert "\n  gate: Confidence 50 % is below the required 70 %\n" in said
     assert "\n  To be allowed: by a person, or with confidence >= 0.7\n" in said
     assert "    stop: today: none\n" in said
 

@@ -68,7 +68,10 @@ def test_the_demo_divides_waiting_times_and_says_so(said):
 def test_an_agent_that_fails_three_times_only_reads_until_it_is_let_out(said):
     editor = scene(said, "editor")
 
-    assert "3 errors in a row; only reading is allowed, and this changes something\n" in editor
+    assert (
+        "3 errors in a row. Only read-only actions are allowed, and this action changes something\n"
+        in editor
+    )
     assert "read_file README.md\n   -> allowed" in editor
     assert "-> refused: safe mode can be left in " in editor
     assert editor.rstrip().endswith("-> allowed")
@@ -81,7 +84,7 @@ def test_a_spender_is_warned_of_and_cut_off_before_the_limit(said):
     spender = scene(said, "spender")
 
     assert "COST_WARNING: chain budget book of spender, $4.00 of $5.00 used" in spender
-    assert "$4.00 used, this needs about $1.50 [budget.chain:book]" in spender
+    assert "$4.00 used, and this action needs about $1.50 [budget.chain:book]" in spender
 
 
 @pytest.mark.req("S1.6")
@@ -92,7 +95,7 @@ def test_a_spender_is_warned_of_and_cut_off_before_the_limit(said):
 def test_a_dependency_that_fails_is_left_alone_then_probed_then_trusted(said):
     caller = scene(said, "caller")
 
-    assert "5 calls in a row failed; try again in " in caller
+    assert "5 calls in a row failed. Try again in " in caller
     assert re.findall(r"^ +weather  (open|half open|closed) ", caller, re.MULTILINE) == [
         "open",
         "half open",
@@ -116,7 +119,7 @@ def test_a_severe_anomaly_pauses_its_agent_until_it_is_let_go_on(said):
 
     assert "-> blocked: Rapid identical requests: edit_file 5 times in 10 s" in rogue
     assert "AGENT_PAUSED: safetyd paused rogue: Rapid identical requests" in rogue
-    assert "-> blocked: rogue is paused since " in rogue
+    assert "-> blocked: rogue was paused at " in rogue
     assert rogue.split("unpause rogue")[1].count("-> allowed") == 1
 
 

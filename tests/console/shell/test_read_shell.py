@@ -22,8 +22,8 @@ def config(tmp_path: Path, text: str) -> tuple[str, str]:
     ("command", "code", "head"),
     [
         ("ls -la | grep foo", 0, "PASSES"),
-        ("rm -rf ~/music", 3, "ASKED: Shell: `rm -rf ~/music` deletes ~/music, which is outside"),
-        ("rm -rf /", 1, "BLOCKED: Shell: `rm -rf /` "),
+        ("rm -rf ~/music", 3, "ASKED: `rm -rf ~/music` deletes ~/music, which is outside"),
+        ("rm -rf /", 1, "BLOCKED: `rm -rf /` "),
     ],
 )
 def test_a_command_is_judged_as_the_daemon_would(command: str, code: int, head: str):
@@ -86,7 +86,7 @@ def test_a_rule_that_stops_what_would_pass_is_named():
 
     assert said.returncode == 3
     assert said.stdout.startswith("asked    cat ~/.ssh/id_rsa\n")
-    assert "may hold secrets" in said.stdout.split("\n\n")[0]
+    assert "may contain secrets" in said.stdout.split("\n\n")[0]
 
 
 def test_an_operators_rules_hold_for_parts(tmp_path: Path):

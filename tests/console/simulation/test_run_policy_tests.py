@@ -55,7 +55,7 @@ def test_a_test_that_fails_shows_what_was_expected_and_found_and_why(tmp_path: P
         "FAIL  a test\n"
         "      expected  block by gate\n"
         "      found     require_confirmation by classify.high\n"
-        "      reason    push cannot be undone, so a person must permit it\n"
+        "      reason    push cannot be undone, so it needs approval\n"
         "ok    reads\n"
         "1 passed, 1 failed.\n"
     )

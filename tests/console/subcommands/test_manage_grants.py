@@ -97,7 +97,7 @@ def test_only_a_person_at_a_terminal_is_told_the_command(daemon, tmp_path):
     alone = at_a_terminal(*check, **elsewhere)
 
     for said in (piped.stdout, alone):
-        assert "BLOCKED: Blocklist: matches" in said
+        assert "BLOCKED: On the blocklist" in said
         assert "grant" not in said
 
 
@@ -113,7 +113,7 @@ def test_explain_prints_the_command_too(daemon):
 @pytest.mark.parametrize(
     ("options", "code", "why"),
     [
-        (("--type", "send_email"), 1, "send_email speaks to a person"),
+        (("--type", "send_email"), 1, "send_email contacts a person"),
         (("--rule", "gate.loop", "--text", "."), 1, "no grant lifts gate.loop"),
         (("--rule", "gate.blocklist:reset"), 1, "needs a text or path pattern"),
         (("--for", "soon"), 2, "soon"),

@@ -50,20 +50,20 @@ def test_ways_that_a_type_permits_leave_the_others_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "via", "ways", "why"),
+    ("kind", "via", "ways", "says"),
     [
         ("push", "web", (), ""),
         ("push", "web", ("web",), ""),
-        ("push", "web", ("cli", "tui"), "push is approved by cli or tui only, not by web"),
-        ("purchase", "web", ("web",), "purchase is approved at a terminal only: safetyd approve "),
+        ("push", "web", ("cli", "tui"), "cli or tui"),
+        ("purchase", "web", ("web",), "safetyd approve req_"),
         ("purchase", "cli", (), ""),
     ],
 )
-def test_a_refusal_says_which_way_can_approve(kind, via, ways, why) -> None:
+def test_a_refusal_says_which_way_can_approve(kind, via, ways, says) -> None:
     asked = request(kind)
     said = refusal(asked, via, ways)
 
-    assert said == (f"{why}{asked.id}" if why.endswith(" ") else why)
+    assert says in said
     assert approvable(asked, via, ways) is not bool(said)
 
 
@@ -71,9 +71,7 @@ def test_what_a_way_cannot_show_says_what_does() -> None:
     queue = QueueStory(ASKING)
     asked = queue.request(queue.proposes(propose(0, type="push", text="x" * 900)).request_id)
 
-    assert refusal(asked, "sms", ()) == (
-        f"sms cannot show all of this push: safetyd show {asked.id} does"
-    )
+    assert refusal(asked, "sms", ()).endswith(f"safetyd show {asked.id}")
 
 
 def test_no_setting_lets_a_link_approve_a_purchase() -> None:

@@ -67,13 +67,6 @@ def test_the_printed_command_permits_what_was_blocked(proposed: Proposed, policy
     assert queue.proposes(proposed).allowed
 
 
-def test_the_reason_which_the_agent_reads_has_no_command() -> None:
-    verdict = blocked(propose(0, type="click", text="reset it"))
-
-    assert verdict.reason == "Blocklist: matches \\breset\\b"
-    assert "--text '^reset it$' --uses 1 --for 1h --reason '...'`" in verdict.remedy
-
-
 @pytest.mark.parametrize(
     "text", ["safetyd watch", "sh -c 'safetyd approve x'", "echo \u00fc $(safetyd run)"]
 )
@@ -86,7 +79,6 @@ def test_of_what_is_safetyds_own_the_remedy_alone_has_the_command(text: str) -> 
 
     queue.happens(granted(rules=(line["--rule"],), text=line["--text"]))
 
-    assert verdict.reason == "Own: the text names safetyd, and only a person acts on that"
     assert line["--rule"] == "gate.own"
     assert is_exact(line["--text"])
     assert queue.proposes(proposed).allowed
@@ -95,7 +87,7 @@ def test_of_what_is_safetyds_own_the_remedy_alone_has_the_command(text: str) -> 
 def test_a_path_of_safetyds_own_is_not_to_be_permitted() -> None:
     verdict = blocked(propose(0, text="look", paths=["keys/operator.nk"]))
 
-    assert verdict.remedy == "without 'keys/operator.nk'"
+    assert "safetyd" not in verdict.remedy
 
 
 @pytest.mark.parametrize(

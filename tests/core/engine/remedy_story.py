@@ -27,8 +27,7 @@ class Story(NamedTuple):
     """A proposal that a guard restricts, and what the remedy makes of it."""
 
     asks: Proposed
-    remedy: str
-    then: Proposed
+    then: Proposed | None = None  # what the remedy lets pass
     before: tuple[Event, ...] = ()
     done: tuple[Event, ...] = ()  # what the remedy wants to have happened
     policy: Policy = Policy()

@@ -1,5 +1,8 @@
 """A remedy is true: what a verdict says would have let a proposal pass does let it pass."""
 
+from pathlib import Path
+from typing import Final
+
 import pytest
 
 from safetyd.core.engine.engine import Engine
@@ -11,7 +14,7 @@ from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.guards.rate.rate_limits import ProductionAgent, ProductionGlobal, ProductionRates
 from safetyd.core.messages.telemetry import Iteration, Outcome
-from safetyd.core.messages.verdict import after, all_of
+from safetyd.core.messages.verdict import Verdict, after, all_of
 from safetyd.core.policy import AgentConfig, Policy
 from tests.core.engine.remedy_story import (
     Story,
@@ -24,7 +27,8 @@ from tests.core.engine.remedy_story import (
     rules,
     several,
 )
-from tests.core.engine.restriction_samples import JUDGED
+from tests.core.engine.restriction_samples import JUDGED, WORDED
+from tests.snapshot import check_snapshot
 from tests.story import at, outcome, play, propose, report, resume, stop
 
 MIDNIGHT = 12 * 3600  # seconds after noon, when stories begin
@@ -32,35 +36,30 @@ MIDNIGHT = 12 * 3600  # seconds after noon, when stories begin
 HOLDS: dict[str, Story] = {
     "stop": Story(
         propose(1),
-        "once `safetyd resume` ended the stop",
         propose(3),
         before=(stop(0),),
         done=(resume(2),),
     ),
     "stop of one agent": Story(
         propose(1),
-        "once `safetyd resume --agent code` ended the stop",
         propose(3),
         before=(stop(0, agent="code"),),
         done=(resume(2, agent="code"),),
     ),
     "stops of several sources": Story(
         propose(1),
-        "once /run/STOP was removed; and once safetyd was started without drill",
         propose(3),
         before=(stop(0, "file:/run/STOP"), stop(0, "environment", epoch=2)),
         done=(resume(2, "file:/run/STOP", epoch=3), resume(2, "environment", epoch=4)),
     ),
     "keys": Story(
         propose(1, "b", keyless=True),
-        "with a key, or with bus.max_agents = 2",
         propose(1, "b"),
         before=(propose(0, "a", keyless=True), stop(0, agent="a")),
         policy=Policy(max_agents=1),
     ),
     "keys with a larger bound": Story(
         propose(1, "b", keyless=True),
-        "with a key, or with bus.max_agents = 2",
         propose(1, "b", keyless=True),
         before=(propose(0, "a", keyless=True), stop(0, agent="a")),
         policy=Policy(max_agents=1),
@@ -68,68 +67,57 @@ HOLDS: dict[str, Story] = {
     ),
     "pause": Story(
         propose(1),
-        "once `safetyd unpause code` ended the pause",
         propose(3),
         before=(paused(0), paused(0, "anomaly")),
         done=(Unpaused(at=at(2), t=2, agent="code", sources=("operator", "anomaly"), by="alice"),),
     ),
     "mode": Story(
         propose(0, type="model_call", model="gpt-5"),
-        "in production or hybrid mode",
         propose(0, type="model_call", model="gpt-5"),
         policy=Policy(mode="development"),
         wanted=Policy(mode="hybrid"),
     ),
     "mode without a model": Story(
         propose(0, type="model_call"),
-        "with a model that is not one of modes.cloud_models, or in production or hybrid mode",
         propose(0, type="model_call", model="llama-3"),
         policy=Policy(mode="development"),
     ),
     "safe mode": Story(
         propose(1, type="edit_file"),
-        'once `safetyd safe-mode exit --agent "*"` ended safe mode; '
-        "and once `safetyd safe-mode exit --agent code` ended safe mode",
         propose(3, type="edit_file"),
         before=(entered(0, None), entered(0, "code")),
         done=(exited(2, "code"), exited(2, None)),
     ),
     "iterations": Story(
         propose(9, type="dispatch"),
-        "in a new session, or with [agents.code] iterations = 4",
         propose(9, type="dispatch", session="other"),
         before=tuple(report(t, Iteration()) for t in range(3)),
     ),
     "iterations with a larger limit": Story(
         propose(9),
-        "in a new session, or with [agents.code] iterations = 4",
         propose(9),
         before=tuple(report(t, Iteration()) for t in range(4)),
         wanted=Policy(agents={"code": AgentConfig(iterations=4)}),
     ),
     "iterations without any": Story(
         propose(9, type="dispatch"),
-        "with [agents.code] iterations = 1",
         propose(9, type="dispatch"),
         policy=Policy(iterations=IterationsConfig(agents={"code": 0})),
         wanted=Policy(agents={"code": AgentConfig(iterations=1)}),
     ),
     "cooldown": Story(
         propose(23, type="dispatch"),
-        "after 37 s",
         propose(60, type="dispatch"),
         before=(propose(0, id="b", type="dispatch"),),
         too_soon=propose(59, type="dispatch"),
     ),
     "cooldown that is nearly over": Story(
         propose(59.75, type="dispatch"),
-        "after 0.3 s",
         propose(60.05, type="dispatch"),
         before=(propose(0, id="b", type="dispatch"),),
     ),
     "rate": Story(
         propose(0),
-        "after 6.0 s",
         propose(6),
         before=several(2, 0),
         policy=Policy(agents={"code": AgentConfig(tokens_per_minute=10, burst=2)}),
@@ -137,7 +125,6 @@ HOLDS: dict[str, Story] = {
     ),
     "fairness": Story(
         propose(0),
-        "after 0.8 s",
         propose(0.8),
         before=(*several(97, 0), propose(0, "other", "o")),
         policy=Policy(
@@ -151,14 +138,12 @@ HOLDS: dict[str, Story] = {
     ),
     "budget": Story(
         propose(9, cost_usd=1.2),
-        "with budget.day_usd of at least $5.70, or at an estimate of at most $0.50, or from 00:00Z",
         propose(9, cost_usd=0.5),
         before=(propose(0, id="b", cost_usd=4.5),),
         policy=Policy(budget=BudgetConfig(day_usd=5.0)),
     ),
     "budget on the next day": Story(
         propose(9, model="llama-3"),
-        "with budget.day_usd of at least $5.01, or from 00:00Z",
         propose(MIDNIGHT, model="llama-3"),
         before=(propose(0, id="b", cost_usd=5),),
         policy=Policy(budget=BudgetConfig(day_usd=5.0)),
@@ -166,7 +151,6 @@ HOLDS: dict[str, Story] = {
     ),
     "budget of all without a key": Story(
         propose(9, cost_usd=3, keyless=True, agent="visitor"),
-        "with a key, or after `safetyd budgets raise keyless`, or at an estimate of at most $2.50",
         propose(9, cost_usd=3, keyless=True, agent="visitor"),
         before=(propose(0),),
         done=(raised(1, "keyless", 0.5),),
@@ -174,7 +158,6 @@ HOLDS: dict[str, Story] = {
     ),
     "budget that was used without setting it aside": Story(
         propose(9, cost_usd=1),
-        "after `safetyd budgets raise agent:code`, or from 00:00Z",
         propose(9, cost_usd=1),
         before=(
             propose(0, id="b"),
@@ -186,9 +169,6 @@ HOLDS: dict[str, Story] = {
     ),
     "budget with larger limits": Story(
         propose(9, cost_usd=6, chain="c"),
-        "with chain_usd of at least $10.00, or at an estimate of at most $1.00; "
-        "and with session_usd of at least $10.00, or at an estimate of at most $5.50, "
-        "or in another session",
         propose(9, cost_usd=6, chain="c"),
         before=(propose(0, id="b", cost_usd=4, chain="c"),),
         policy=Policy(budget=BudgetConfig(chain_usd=5, session_usd=9.5)),
@@ -196,14 +176,12 @@ HOLDS: dict[str, Story] = {
     ),
     "breaker": Story(
         propose(10, dependency="api"),
-        "after 25 s",
         propose(35, dependency="api"),
         before=(opened(0, "api"), opened(5, "api/code", "code")),
         too_soon=propose(34, dependency="api"),
     ),
     "breaker that is being probed": Story(
         propose(60, dependency="api"),
-        "once 3 probes of api succeeded",
         propose(70, dependency="api"),
         before=(
             opened(0, "api"),
@@ -214,8 +192,8 @@ HOLDS: dict[str, Story] = {
     ),
 }
 
-STORIES = HOLDS | JUDGED
-each_story = pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
+STORIES = HOLDS | JUDGED | WORDED
+SAID: Final = Path(__file__).with_name("restrictions.txt")
 
 
 def decide(policy: Policy, story: tuple[Event, ...], asks: Proposed) -> Decided:
@@ -226,26 +204,42 @@ def decide(policy: Policy, story: tuple[Event, ...], asks: Proposed) -> Decided:
     return decided
 
 
-def own(remedy: str) -> str:
-    """Return a remedy without the grant that would lift a block as well."""
-    return remedy.partition(", or after `safetyd grant add ")[0]
+def restricted(story: Story) -> tuple[Verdict, ...]:
+    return decide(story.policy, story.before, story.asks).verdicts
 
 
-@each_story
+def said() -> str:
+    """Return what every story's verdicts say."""
+    return "\n".join(
+        f"{name}\n"
+        + "".join(
+            f"  {verdict.rule}: {verdict.reason}\n  allowed {verdict.remedy}\n"
+            for verdict in restricted(story)
+        )
+        for name, story in STORIES.items()
+    )
+
+
 @pytest.mark.req("S1.39")
-def test_a_restriction_says_what_would_lift_it(story: Story) -> None:
-    decided = decide(story.policy, story.before, story.asks)
-
-    assert [own(verdict.remedy) for verdict in decided.verdicts] == [story.remedy]
-    told = [verdict.reason for verdict in decided.verdicts]
-    assert not [reason for reason in told if "`" in reason or "safetyd " in reason], "to an agent"
+def test_a_restriction_says_why_and_what_would_lift_it() -> None:
+    check_snapshot(SAID, said())
 
 
-@each_story
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
+def test_the_reason_which_an_agent_reads_has_no_command(story: Story) -> None:
+    reasons = [verdict.reason for verdict in restricted(story) if not verdict.parts]
+
+    assert not [reason for reason in reasons if "`" in reason or "safetyd " in reason]
+
+
 @pytest.mark.req("S1.39")
-def test_the_remedy_lets_it_pass(story: Story) -> None:
+@pytest.mark.parametrize("name", [name for name, story in STORIES.items() if story.then])
+def test_the_remedy_lets_it_pass(name: str) -> None:
+    story = STORIES[name]
+    assert story.then is not None
     decided = decide(story.wanted or story.policy, (*story.before, *story.done), story.then)
 
+    assert restricted(story)
     assert decided.verdicts == ()
 
 
@@ -258,19 +252,9 @@ def test_less_than_the_remedy_does_not_let_it_pass(story: Story) -> None:
 
 
 def test_every_guard_has_a_story() -> None:
-    restricting = {
-        verdict.guard
-        for story in STORIES.values()
-        for verdict in decide(story.policy, story.before, story.asks).verdicts
-    }
+    restricting = {verdict.guard for story in STORIES.values() for verdict in restricted(story)}
 
-    assert restricting == set(Engine(Policy()).guard_names)
-
-
-def test_an_id_that_was_used_wants_another() -> None:
-    decided = decide(Policy(), (propose(0),), propose(1, digest="sha256:other"))
-
-    assert decided.verdicts[0].remedy == "with an id of its own"
+    assert restricting >= set(Engine(Policy()).guard_names)
 
 
 def test_of_many_sessions_one_must_end_before_memory_is_counted_in_another() -> None:
@@ -281,7 +265,7 @@ def test_of_many_sessions_one_must_end_before_memory_is_counted_in_another() -> 
     decided = engine.decide(propose(0, type="memory_write", session="one more"))[1][0]
 
     assert isinstance(decided, Decided)
-    assert decided.verdicts[0].remedy.startswith("once one of its ")
+    assert decided.verdicts[0].remedy.startswith("after one of its ")
 
 
 @pytest.mark.parametrize(

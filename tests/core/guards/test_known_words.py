@@ -56,7 +56,7 @@ def test_one_word_of_an_agent_too_many_is_refused(kind: str) -> None:
 
     assert (decision.decision, decision.cause) == (Severity.BLOCK, "rate_limit")
     assert (decision.triggered_rules, decision.limit_id) == ((f"keys.{kind}",), f"keys.{kind}:code")
-    assert f"code uses 64 {kind}s" in decision.reason
+    assert f"64 {kind}s" in decision.reason
     assert names(engine, 101, **{kind: "w0"}).allowed
     assert names(engine, 102).allowed
     assert names(engine, 103, "ops", **{kind: "one more"}).allowed
@@ -76,7 +76,7 @@ def test_names_without_a_key_have_half_of_the_words_that_are_everybodys(
     decision = ask(engine, propose(501, "k0", "q1", text="a", keyless=True, **one_more))
 
     assert (decision.triggered_rules, decision.limit_id) == ((f"keys.{kind}",), f"keys.{kind}")
-    assert f"all agents without a key use 500 {plural}" in decision.reason
+    assert f"500 {plural}" in decision.reason
     assert names(engine, 502, **one_more).allowed
     assert ask(engine, propose(503, "k0", "q2", text="b", keyless=True, **one_more)).allowed
     t = 503 + FORGET_S

@@ -20,9 +20,7 @@ def test_development_makes_no_cloud_calls() -> None:
 
     assert verdict.decision is Severity.BLOCK
     assert (verdict.rule, verdict.cause) == ("mode.cloud", "mode_violation")
-    assert verdict.reason == (
-        "development mode makes no cloud calls, and provider openai is one of modes.cloud_providers"
-    )
+    assert "openai" in verdict.reason
 
 
 @pytest.mark.req("S1.3")

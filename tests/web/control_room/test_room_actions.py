@@ -142,7 +142,7 @@ async def test_what_is_approved_is_what_was_shown(site: RoomSite, alice: Browser
     other = await alice.post("/requests", do="approve", id=ref, digest="sha256:" + "0" * 64)
     none = await alice.post("/requests", do="approve", id=ref)
 
-    assert "what is waiting now is not what was shown" in other.note
+    assert "has changed since it was shown" in other.note
     assert none.note.startswith("Not done: ")
     assert site.state(ref) == "pending"
 
@@ -220,7 +220,7 @@ async def test_what_is_approved_at_a_terminal_stays_so_and_says_why(
     card = await alice.get(f"/requests/{ref}")
     page = await alice.post("/requests", do="approve", id=ref, digest=card.value("digest"))
 
-    why = f"purchase is approved at a terminal only: safetyd approve {ref}"
+    why = f"purchase can be approved only at a terminal: safetyd approve {ref}"
     assert why in card.main
     assert 'value="approve"' not in card.main
     assert 'value="deny"' in card.main
@@ -242,7 +242,7 @@ async def test_a_type_says_whether_the_control_room_may_approve_it(
 
         assert site.state(ref) == state
         assert ('value="approve"' in card.main) is (state == "approved")
-        assert ("push is approved by cli only, not by web" in card.main) is (state == "pending")
+        assert ("push can be approved only by cli, not by web" in card.main) is (state == "pending")
 
 
 async def chosen(site: RoomSite, alice: Browser, *refs: str) -> str:
@@ -314,7 +314,9 @@ async def test_of_a_set_that_cannot_all_be_approved_the_others_are(
     digest = await chosen(site, alice, dear, other)
     page = await alice.post("/requests", do="approve", id=[dear, other], set=digest)
 
-    assert page.note.startswith("1 of 2 answered. Not recorded: purchase is approved at a terminal")
+    assert page.note.startswith(
+        "1 of 2 answered. Not recorded: purchase can be approved only at a terminal"
+    )
     assert (site.state(dear), site.state(other)) == ("pending", "approved")
 
 
@@ -324,7 +326,7 @@ async def test_equal_refusals_of_a_set_are_counted(site: RoomSite, alice: Browse
     digest = await chosen(site, alice, *dear, other)
     page = await alice.post("/requests", do="approve", id=[*dear, other], set=digest)
 
-    refusals = "Not recorded: 4 × purchase is approved at a terminal"  # noqa: RUF001 - it is meant
+    refusals = "Not recorded: 4 × purchase can be approved only at a terminal"  # noqa: RUF001 - it is meant
     assert page.note == f"1 of 5 answered. {refusals} only: safetyd approve ID."
 
 

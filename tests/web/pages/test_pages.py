@@ -87,7 +87,7 @@ def test_card_has_everything_a_person_should_see_before_answering() -> None:
 @pytest.mark.parametrize(
     ("event", "why"),
     [
-        (paused("operator"), "code is paused since 12:00Z by bob: loops."),
+        (paused("operator"), "code was paused at 12:00Z by bob: loops."),
         (stopped(), "emergency stop is active since 12:00Z by bob: drill."),
     ],
 )

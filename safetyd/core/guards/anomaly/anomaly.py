@@ -170,13 +170,13 @@ class AnomalyGuard(Guard):
     def _unattended(self, t: float) -> Verdict:
         if not self._state.people.away(self._human.confirm_after_h, t):
             return ALLOWED
-        reason = f"{nobody_for(self.since_human_s(t))}: what cannot be undone is asked about"
+        reason = f"{nobody_for(self.since_human_s(t))}: irreversible actions need approval"
         return Verdict(
             "anomaly",
             Severity.ASK,
             "human.confirm_after_h",
             reason,
-            remedy="once a person gave a command, such as `safetyd ack`",
+            remedy="after an operator gives a command, such as `safetyd ack`",
         )
 
     def _decided(self, event: Decided) -> Sequence[Event]:

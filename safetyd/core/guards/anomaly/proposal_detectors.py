@@ -114,7 +114,7 @@ class RepeatedAction(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def found(self, history: ProposalHistory, _t: float) -> FoundCondition:
         message = f"Repeated action: {history.type} {history.in_a_row} times"
-        return FoundCondition(self.severity, message, remedy="after another action")
+        return FoundCondition(self.severity, message, remedy="after a different action")
 
     def measure(self, history: ProposalHistory, _t: float) -> Measure:
         """Return how often the last action was proposed in a row."""
@@ -167,7 +167,7 @@ class RapidActions(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return math.inf if rapid else NEVER
 
     def found(self, _history: ProposalHistory, _t: float) -> FoundCondition:
-        remedy = f"{self.gap_s:g} s after the act before it"
+        remedy = f"{self.gap_s:g} s after the previous action"
         return FoundCondition(self.severity, "Unusually rapid actions detected", remedy=remedy)
 
     def measure(self, history: ProposalHistory, _t: float) -> Measure:

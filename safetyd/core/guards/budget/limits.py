@@ -75,14 +75,15 @@ class Standing(NamedTuple):
     def reason(self, need: int) -> str:
         used, limit = self.account.used, dollars(self.limit)
         if self.scope == "share":
-            beyond = f"{self.agent} used {dollars(used)} today that was not set aside"
-            return f"{beyond}: its share of what all may spend is {limit}"
-        said = f"{self.scope} budget of {limit}"
+            beyond = f"{self.agent} spent {dollars(used)} today beyond what was reserved"
+            return f"{beyond}. Its share of the common budget is {limit}"
+        scope = "Daily" if self.scope == "day" else self.scope.capitalize()
+        said = f"{scope} budget of {limit}"
         if self.scope == "keyless":
-            said = f"budget of {limit} for all agents without a key"
+            said = f"Budget of {limit} for all anonymous agents"
         if used >= self.limit:
             return f"{said} is used up: {dollars(used)} used"
-        needs = f"{dollars(used)} used, this needs about {dollars(need)}"
+        needs = f"{dollars(used)} used, and this action needs about {dollars(need)}"
         return f"{said} would be exceeded: {needs}"
 
     def remedy(self, need: int) -> str:

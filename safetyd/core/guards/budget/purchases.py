@@ -87,12 +87,12 @@ def _buyer(payer: Payer) -> Payer:
 
 
 def _exceeds(scope: Scope, account: Account, limit: int, price: int) -> Verdict:
-    total, whose = dollars(account.used + price), "today" if scope == "day" else f"of the {scope}"
+    total, whose = dollars(account.used + price), "today" if scope == "day" else f"of this {scope}"
     return Verdict(
         "budget",
         ASK,
         PURCHASE_RULE,
-        f"purchases {whose} would come to {total}, more than {dollars(limit)}",
+        f"Purchases {whose} would total {total}, more than the limit of {dollars(limit)}",
         cause="budget",
         limit_id=PURCHASE_RULE,
         remedy=f"at a price of at most {dollars(max(limit - account.used, 0))}",

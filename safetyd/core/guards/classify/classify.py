@@ -114,7 +114,7 @@ class Classify(Guard):
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
         kind = self._kinds.named(decided.type)
         if not kind.known:
-            return f"{decided.type} is not a known type"
+            return f"unknown type {decided.type}"
         return f"{kind.type}: {kind.tier}, {kind.risk}, {kind.reversibility}"
 
     def unknown_types(self) -> dict[str, int]:

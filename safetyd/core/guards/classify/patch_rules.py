@@ -58,16 +58,17 @@ class PatchRules:
     def _misplaced(
         self, file: PatchedFile, places: list[PathTarget], kind: Kind
     ) -> Iterator[Verdict]:
+        named = rule_verdicts.in_patch(file)
         if self._root and any(where.local is None for where in places):
-            yield rule_verdicts.patched_outside(file, self._root)
+            yield rule_verdicts.outside(named, self._root)
         if glob := _found(self._sensitive, places):
-            yield rule_verdicts.patched_sensitive(file, glob)
+            yield rule_verdicts.sensitive(named, glob)
         elif (
             not kind.read_only
             and file.deed != "copies"
             and (glob := _found(self._protected, places))
         ):
-            yield rule_verdicts.patched_protected(file, glob)
+            yield rule_verdicts.protected(named, glob)
 
 
 def _found(globs: Globs, places: list[PathTarget]) -> str | None:

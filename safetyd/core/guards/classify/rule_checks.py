@@ -23,7 +23,7 @@ from safetyd.core.text.patterns import PatternConfig
 Problem = tuple[str, str]
 
 _TAKEN: Final = frozenset({"require_permission", "known_contacts"})  # rule ids of our own
-_LET_PEOPLE: Final = "set allow_human_communication = true as well if that is meant"
+_LET_PEOPLE: Final = "If you want this, also set allow_human_communication = true"
 
 _is_name = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z").match
 
@@ -64,35 +64,38 @@ def _list_problems(path: str, rules: RuleLists, kinds: Kinds) -> Iterator[Proble
     for name in rules.allow_without_permission:
         kind = kinds.named(name)
         if kind.type in required:
-            why = f"{name} is in require_permission too: keep it in one of them"
+            why = f"{name} is also in require_permission. Remove it from one of the lists"
             yield f"{path}.allow_without_permission", why
         if "prohibited" in {kind.tier, kind.risk}:
-            why = f"{name} is prohibited: put it into require_permission to be asked about it"
+            why = f"{name} is prohibited. To approve each one, add it to require_permission"
             yield f"{path}.allow_without_permission", why
 
 
 def _type_problems(kinds: Kinds) -> Iterator[Problem]:
     for name, kind in kinds.known.items():
         if kind.human and kind.tier == "auto_allowed" and kind.risk in {"low", "medium"}:
-            yield f"types.{name}", f"it speaks to a person and would pass unasked: {_LET_PEOPLE}"
+            yield (
+                f"types.{name}",
+                f"it contacts a person and would be allowed without approval. {_LET_PEOPLE}",
+            )
 
 
 def _human_problems(path: str, rules: RuleLists, kinds: Kinds) -> Iterator[Problem]:
     for name in rules.allow_without_permission:
         if kinds.named(name).human:
-            yield f"{path}.allow_without_permission", f"{name} speaks to a person: {_LET_PEOPLE}"
+            yield f"{path}.allow_without_permission", f"{name} contacts a person. {_LET_PEOPLE}"
     if rules.allow_push_to and kinds.named("push").human:
-        yield f"{path}.allow_push_to", f"push speaks to a person: {_LET_PEOPLE}"
+        yield f"{path}.allow_push_to", f"push contacts a person. {_LET_PEOPLE}"
     for number, rule in enumerate(rules.custom):
         if rule.then is Severity.ALLOW and (why := _lets_speak(rule, kinds)):
-            yield f"{path}.custom[{number}]", f"rule {rule.name} {why}: {_LET_PEOPLE}"
+            yield f"{path}.custom[{number}]", f"rule {rule.name} {why}. {_LET_PEOPLE}"
 
 
 def _lets_speak(rule: CustomRule, kinds: Kinds) -> str:
     if not rule.when.types:
-        return "would let types pass that speak to a person; name the types it is for"
+        return "allows types that contact a person. List the types that it is for"
     speaking = [name for name in rule.when.types if kinds.named(name).human]
-    return f"lets {speaking[0]} pass, which speaks to a person" if speaking else ""
+    return f"allows {speaking[0]}, which contacts a person" if speaking else ""
 
 
 def _table_problems(path: str, rules: RulesConfig | ProjectRules) -> Iterator[Problem]:
@@ -104,9 +107,12 @@ def _table_problems(path: str, rules: RulesConfig | ProjectRules) -> Iterator[Pr
     for number, rule in enumerate(rules.custom):
         here = f"{path}.custom[{number}]"
         if not _is_name(rule.name):
-            yield f"{here}.name", f"{rule.name!r} is no name: use A-Z a-z 0-9 _ . -, at most 64"
+            yield (
+                f"{here}.name",
+                f"{rule.name!r} is not a valid name. Use at most 64 of A-Z a-z 0-9 _ . -",
+            )
         if rule.name in taken:
-            yield f"{here}.name", f"{rule.name} is already the name of another rule"
+            yield f"{here}.name", f"another rule is already called {rule.name}"
         taken.add(rule.name)
         yield from ((f"{here}.when.{key}", why) for key, why in _when_problems(rule.when))
 
@@ -123,13 +129,13 @@ def _when_problems(when: When) -> Iterator[Problem]:
             yield "hours", str(exc)
     for day in when.weekdays:
         if day not in WEEKDAYS:
-            yield "weekdays", f"{day!r} is no weekday: use {', '.join(WEEKDAYS)}"
+            yield "weekdays", f"{day!r} is not a weekday. Use {', '.join(WEEKDAYS)}"
 
 
 def _glob_problems(globs: Sequence[str]) -> Iterator[str]:
     for glob in globs:
         if glob.removeprefix(EXCEPT).startswith("~") or "$" in glob:
-            yield f"{glob!r} leads elsewhere for each agent: write a full path, or begin with **/"
+            yield f"{glob!r} depends on who runs the agent. Write a full path, or begin with **/"
     try:
         Globs(globs, ignore_case=True)  # which takes more room than without
     except ValueError as exc:

@@ -112,7 +112,7 @@ class RuleSet:
         own = self._setting.kinds.named(case.kind.type)
         ways = (
             verdict.remedy,
-            rule_verdicts.tamer() if case.kind.raised else "",
+            rule_verdicts.TAMER if case.kind.raised else "",
             "" if self._deletes_at_home(case) else _permitted(own),
             rule_verdicts.speaking(case, self._config),
         )
@@ -168,11 +168,12 @@ class RuleSet:
             yield rule_verdicts.unfollowed(len(proposed.proposal.paths) + patched)
         for where in self._places(proposed):
             if self._root and where.local is None:
-                yield rule_verdicts.outside(where, self._root)
+                named = rule_verdicts.in_paths(where)
+                yield rule_verdicts.outside(named, self._root, surely=not where.opaque)
             if glob := self._sensitive.find(where):
-                yield rule_verdicts.sensitive(where, glob)
+                yield rule_verdicts.sensitive(rule_verdicts.in_paths(where), glob)
             elif not kind.read_only and (glob := self._protected.find(where)):
-                yield rule_verdicts.protected(where, glob)
+                yield rule_verdicts.protected(rule_verdicts.in_paths(where), glob)
         yield from self._named(proposed.proposal, kind)
 
     def _named(self, proposal: Proposal, kind: Kind) -> Iterator[Verdict]:
@@ -184,11 +185,11 @@ class RuleSet:
             return
         for where, changes in said:
             # What is typed may be a secret itself.
-            shown = "" if kind.type == "type" else where.given
+            named = rule_verdicts.in_text("" if kind.type == "type" else where.given)
             if glob := self._sensitive.find(where):
-                yield rule_verdicts.sensitive_word(shown, glob)
+                yield rule_verdicts.sensitive(named, glob)
             elif changes and (glob := self._protected.find(where)):
-                yield rule_verdicts.protected_word(shown, glob)
+                yield rule_verdicts.protected(named, glob)
 
     def _said(self, proposal: Proposal, kind: Kind) -> list[tuple[PathTarget, bool]]:
         """Return the paths that the text of a command names, and whether it may change them."""

@@ -90,7 +90,7 @@ def _verdict(left: list[Finding]) -> Verdict:
         "gate",
         BLOCK if first.blocks else ASK,
         rule,
-        f"Shell: `{first.shown}` {first.why}{more}",
+        f"`{first.shown}` {first.why}{more}",
         also=tuple(r for r in dict.fromkeys(_also(left)) if r != rule),
         remedy=_remedy(left),
         parts=tuple(map(_part, left[:MAX_PARTS])),

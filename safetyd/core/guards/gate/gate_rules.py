@@ -15,11 +15,11 @@ from safetyd.core.guards.gate.command_rules import CommandRules
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.steps import (
     Watch,
-    beside,
     compared,
     deceptive,
     expectations,
     merged,
+    percentages,
     target_words,
     text_words,
     unsure,
@@ -33,7 +33,9 @@ from safetyd.core.text.folding import forms, prepare
 from safetyd.core.text.patterns import AnyPattern, PatternSet, Sieve, named
 
 NONE: Final[AbstractSet[str]] = frozenset()
-_BUTTONS: Final = Watch("gate.irreversible", "Irreversible: the label matches", BUTTONS)
+_BUTTONS: Final = Watch(
+    "gate.irreversible", "Looks irreversible: the text", BUTTONS, remedy="with another button"
+)
 _COMPOUND: Final = re.compile(r"(?<!\S)--?\w+(?:-\w+)+")
 _BARE: Final = frozenset(word.pattern for word in default_patterns.BARE_WORDS)
 _SHIPPED: Final = frozenset(
@@ -62,12 +64,14 @@ class Rules:
         self._profile = profile
         self._coding = profile == "coding"
         block = _softened(config.blocklist_patterns) if self._coding else config.blocklist_patterns
-        self._blocklist = Watch("gate.blocklist", "Blocklist: matches", block, Severity.BLOCK)
-        self._bare = self._blocklist.rules_of(_BARE)
-        self._irreversible = Watch(
-            "gate.irreversible", "Irreversible: matches", config.irreversible_patterns
+        self._blocklist = Watch(
+            "gate.blocklist", "On the blocklist: the text", block, Severity.BLOCK
         )
-        self._shell = Watch("gate.shell", "Shell command: matches", config.shell_patterns)
+        self._elsewhere = self._blocklist.rules_but(_BARE)  # looked for wherever they stand
+        self._irreversible = Watch(
+            "gate.irreversible", "Looks irreversible: the text", config.irreversible_patterns
+        )
+        self._shell = Watch("gate.shell", "Command needs approval: the text", config.shell_patterns)
         watched = self._blocklist, self._irreversible, self._shell
         self._sieve = Sieve([watch.patterns for watch in watched])
         # What the operator added is looked for in commands as well, in the raw text.
@@ -78,9 +82,9 @@ class Rules:
         self._own_sieve = Sieve([watch.patterns for watch in own])
         self._credentials = Watch(
             "gate.credential",
-            "Credential: the field matches",
+            "Looks like a credential field: the label",
             config.credential_patterns,
-            remedy="in a field that does not match",
+            remedy="in a field that does not match {}",
         )
         self._credential_allowlist = PatternSet(config.credential_allowlist)
         self._expectations = expectations(config.expected_app, config.expected_window_pattern)
@@ -146,7 +150,7 @@ class Rules:
         confidence, threshold = decided.proposal.confidence, self.threshold(_kind(decided))
         said = "no confidence given"
         if confidence is not None:
-            said = f"confidence {beside(confidence, threshold)}"
+            said = compared(confidence, threshold)
         return f"{said}; visit {visits} of {self._config.loop_threshold}" if visits else said
 
     def threshold(self, kind: Kind) -> float:
@@ -164,11 +168,13 @@ class Rules:
     ) -> list[Verdict]:
         if read:
             return self._blocklisted_in_command(proposal)
-        found = self._blocklist.found(said)
+        # What is typed may be a secret.
+        found = self._blocklist.found(said, secret=kind.type == "type")
         if not found:
             return found
         bare = self._blocklist.found(self._where_bare_words_count(proposal, kind, said))
-        return [verdict for verdict in found if verdict.rule not in self._bare or verdict in bare]
+        counting = {verdict.rule for verdict in bare} | self._elsewhere
+        return [verdict for verdict in found if verdict.rule in counting]
 
     def _blocklisted_in_command(self, proposal: Proposal) -> list[Verdict]:
         """Look for words where a command would do them, and for the operator's own anywhere."""
@@ -183,7 +189,7 @@ class Rules:
                 if finding.effect is not Effect.READ
             ]
             found += self._blocklist.found(tuple(dict.fromkeys(acting)))
-        return list(dict.fromkeys(found))
+        return list({verdict.rule: verdict for verdict in reversed(found)}.values())[::-1]
 
     def _where_bare_words_count(
         self, proposal: Proposal, kind: Kind, said: Sequence[str]
@@ -195,11 +201,11 @@ class Rules:
     def _looped(self, visits: int) -> list[Verdict]:
         if visits < self._config.loop_threshold:
             return []
-        reason = f"Loop: this is visit {visits} of the same state"
+        reason = f"Loop detected: this is visit {visits} to the same state"
         remedy = "in a new episode"
         if self._config.loop_counts == "repeats":
             reason += ", and nothing new was tried"
-            remedy = "after another action that was not tried yet, or in a new episode"
+            remedy = "after an action that has not been tried yet, or in a new episode"
         return [Verdict("gate", Severity.BLOCK, "gate.loop", reason, "loop", remedy=remedy)]
 
     def _secrets(self, kind: str, target: Target | None) -> list[Verdict]:
@@ -239,12 +245,13 @@ class Rules:
             if kind.risk not in self._confidence.required_for:
                 return []
             threshold = self.threshold(kind)
-            reason = f"Failed: {kind.risk} risk needs a confidence, and none is given"
+            reason = f"A {kind.risk}-risk action must state its confidence, and this one does not"
         else:
             threshold = self.threshold(kind)
             if proposal.confidence >= threshold:
                 return []
-            reason = compared(proposal.confidence, threshold)
+            given, needed = percentages(proposal.confidence, threshold)
+            reason = f"Confidence {given} % is below the required {needed} %"
         return [unsure(reason, threshold)]
 
     def _is_command(self, kind: Kind) -> bool:

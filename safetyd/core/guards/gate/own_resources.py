@@ -22,13 +22,13 @@ from safetyd.core.text.folding import forms
 from safetyd.core.text.path_globs import Globs, likely, path_words, place
 from safetyd.core.text.patterns import PatternConfig, PatternSet
 from safetyd.core.text.proposal_patches import patch_of
+from safetyd.core.text.visible_text import quoted
 
 OWN: Final = "gate.own"
 ABOVE: Final = "gate.own_above"
-REWORDED: Final = "with a text that does not name it"
+REWORDED: Final = "with text that does not name it"
 NONE: Final[AbstractSet[str]] = frozenset()
 
-_SHOWN_CHARS: Final = 200
 _NAME: Final = "safetyd"
 _KEYS: Final = ("operator.nk", "operator.token", "links.json")
 _SEED: Final = ".nk"
@@ -191,8 +191,8 @@ def _named(config: OwnConfig) -> Iterator[tuple[str, str]]:
     """Yield what is safetyd's own, in words, and a pattern that finds it in a text."""
     yield _NAME, f"{_spelt(_NAME)}|{_WILD_NAME}"
     for key in _KEYS:
-        yield "a key of safetyd", rf"\b{_spelt(key)}\b"
-    yield "a key of safetyd", rf"{_spelt(_SEED)}\b"
+        yield "one of safetyd's keys", rf"\b{_spelt(key)}\b"
+    yield "one of safetyd's keys", rf"{_spelt(_SEED)}\b"
     yield "safetyd's stop file", _spelt(_STOP_FILE)
     yield "safetyd's switch", _spelt(_SWITCH)
     yield "safetyd's bus", rf"\b{_spelt(config.prefix)}\."
@@ -247,17 +247,17 @@ def _above(directories: tuple[str, ...]) -> Iterator[str]:
 
 
 def _names(what: str, remedy: str) -> Verdict:
-    reason = f"Own: the {what}, and only a person acts on that"
+    reason = f"Protected: the {what}, which is reserved for operators"
     return Verdict("gate", BLOCK, OWN, reason, remedy=remedy)
 
 
 def _touches(path: str) -> Verdict:
-    shown = repr(path[:_SHOWN_CHARS])
-    reason = f"Own: {shown} is safetyd's own, and only a person touches that"
+    shown = quoted(path)
+    reason = f"Protected: {shown} belongs to safetyd, and only operators may access it"
     return Verdict("gate", BLOCK, OWN, reason, remedy=f"without {shown}")
 
 
 def _holds(path: str) -> Verdict:
-    shown = repr(path[:_SHOWN_CHARS])
-    reason = f"Own: {shown} holds safetyd's own files"
+    shown = quoted(path)
+    reason = f"{shown} contains files that belong to safetyd"
     return Verdict("gate", ASK, ABOVE, reason, remedy=f"without {shown}")

@@ -9,11 +9,13 @@ from safetyd.core.action_types import GUI, Kind
 from safetyd.core.messages.proposal import Observation, Proposal, Target
 from safetyd.core.messages.verdict import Severity, Verdict, together
 from safetyd.core.text.folding import deception, forms
-from safetyd.core.text.patterns import AnyPattern, PatternConfig, PatternSet
+from safetyd.core.text.patterns import AnyPattern, PatternSet
+from safetyd.core.text.visible_text import quoted
 
 _NO_TARGET: Final = Target()
 _NO_OBSERVATION: Final = Observation()
 _MOST_DECIMALS: Final = 15
+MAX_QUOTED: Final = 60  # characters of what matched
 
 
 class Watch:
@@ -25,37 +27,40 @@ class Watch:
         why: str,
         patterns: Sequence[AnyPattern],
         then: Severity = Severity.ASK,
-        remedy: str = "with words that do not match",
+        remedy: str = "with text that does not match {}",
     ) -> None:
         self.patterns = PatternSet(patterns)
+        self._terms = rule, why, then, remedy
         self._verdicts = tuple(
             Verdict(
                 "gate",
                 known.then or then,
                 f"{rule}:{known.name}",
-                f"{why} {known.pattern}",
-                remedy=f"{remedy} {known.pattern}",
+                f"{why} matches {known.pattern}",
+                remedy=remedy.format(known.pattern),
             )
             for known in self.patterns.patterns
         )
 
-    def found(self, words: Sequence[str]) -> list[Verdict]:
-        return [self._verdicts[number] for number in self.patterns.find(words)]
+    def found(self, words: Sequence[str], *, secret: bool = False) -> list[Verdict]:
+        """Return the verdict of each pattern that matches; a `secret` is not quoted."""
+        numbers = self.patterns.find(words)
+        return [self._verdicts[n] if secret else self._quoting(n, words) for n in numbers]
 
     def only(self, patterns: Container[str]) -> "Watch":
         """Return a watch for some of these patterns, with the same verdicts."""
-        both = zip(self.patterns.patterns, self._verdicts, strict=True)
-        return Watch.of([(known, verdict) for known, verdict in both if known.pattern in patterns])
+        rule, why, then, remedy = self._terms
+        kept = [known for known in self.patterns.patterns if known.pattern in patterns]
+        return Watch(rule, why, kept, then, remedy)
 
-    @classmethod
-    def of(cls, each: Sequence[tuple[PatternConfig, Verdict]]) -> "Watch":
-        watch = cls("", "", [known for known, _ in each])
-        watch._verdicts = tuple(verdict for _, verdict in each)
-        return watch
+    def _quoting(self, number: int, words: Sequence[str]) -> Verdict:
+        said = quoted(self.patterns.matched(number, words).strip(), MAX_QUOTED)
+        reason = f"{self._terms[1]} contains {said}"
+        return msgspec.structs.replace(self._verdicts[number], reason=reason)
 
-    def rules_of(self, patterns: Container[str]) -> frozenset[str]:
+    def rules_but(self, patterns: Container[str]) -> frozenset[str]:
         both = zip(self.patterns.patterns, self._verdicts, strict=True)
-        return frozenset(verdict.rule for known, verdict in both if known.pattern in patterns)
+        return frozenset(verdict.rule for known, verdict in both if known.pattern not in patterns)
 
 
 class Expectation:
@@ -73,8 +78,10 @@ class Expectation:
         wrong = [place for place in given if not self._holds(place)]
         if not wrong and (given or kind.type not in GUI):
             return []
-        found = f"found {wrong[0]!r}" if wrong else "the proposal does not say where it acts"
-        reason = f"Window: expected {self._what}, {found}"
+        found = (
+            f"found {quoted(wrong[0])}" if wrong else "but the proposal does not say where it acts"
+        )
+        reason = f"Wrong window: expected {self._what}, {found}"
         remedy = f"with target and observation in {self._what}"
         return [Verdict("gate", Severity.ASK, "gate.window", reason, remedy=remedy)]
 
@@ -83,12 +90,12 @@ def expectations(app: str | None, window_pattern: str | None) -> tuple[Expectati
     """Return what is expected; None or an empty string expects nothing."""
     expected = []
     if app:
-        expected.append(Expectation(f"app {app!r}", _apps, _equals(app)))
+        expected.append(Expectation(f"app {quoted(app)}", _apps, _equals(app)))
     if window_pattern:
         titles = PatternSet((window_pattern,))
         expected.append(
             Expectation(
-                f"a window like {window_pattern}",
+                f"a window titled like {window_pattern}",
                 _windows,
                 lambda title: bool(titles.find((title,))),
             )
@@ -119,7 +126,7 @@ def deceptive(proposal: Proposal, said: Sequence[str]) -> list[Verdict]:
     if not why:
         return []
     reason = f"Suspicious Unicode: {why}"
-    remedy = "with words of one alphabet each"
+    remedy = "with letters of one alphabet in each word"
     if why.startswith("U+"):
         remedy = f"without the character {why.partition(' ')[0]} or others like it"
     return [Verdict("gate", Severity.ASK, "gate.suspicious_unicode", reason, remedy=remedy)]
@@ -131,19 +138,20 @@ def unsure(reason: str, threshold: float) -> Verdict:
 
 
 def compared(confidence: float, threshold: float) -> str:
-    """Say whether a confidence passes."""
+    """Return whether a confidence is enough, in the words that `explain` prints."""
+    given, needed = percentages(confidence, threshold)
     if confidence >= threshold:
-        return f"Passed: {beside(confidence, threshold)}"
-    return f"Failed: {beside(confidence, threshold)} (escalate to human)"
+        return f"Passed: {given}% >= {needed}%"
+    return f"Failed: {given}% < {needed}% (escalate to human)"
 
 
-def beside(confidence: float, threshold: float) -> str:
-    """Put both beside one another, with as many decimals as it takes to see which is larger."""
+def percentages(confidence: float, threshold: float) -> tuple[str, str]:
+    """Write both numbers with as many decimals as it takes to see which is larger."""
     for decimals in range(_MOST_DECIMALS):
-        is_, needed = f"{confidence:.{decimals}%}", f"{threshold:.{decimals}%}"
-        if is_ != needed or confidence == threshold:
+        given, needed = f"{confidence * 100:.{decimals}f}", f"{threshold * 100:.{decimals}f}"
+        if given != needed or confidence == threshold:
             break
-    return f"{is_} {'>=' if confidence >= threshold else '<'} {needed}"
+    return given, needed
 
 
 def merged(found: Sequence[Verdict]) -> Verdict:

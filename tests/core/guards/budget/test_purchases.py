@@ -25,10 +25,10 @@ def bought(shop: BudgetRig, t: float = 0) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("limits", "fields", "whose"),
     [
-        ({"chain_usd": 10}, {"chain": "c"}, "of the chain would come to $12.00, more than $10.00"),
-        ({"session_usd": 10}, {}, "of the session would come to $12.00, more than $10.00"),
-        ({"day_usd": 10}, {"session": None}, "today would come to $12.00, more than $10.00"),
-        ({"agent_usd": 10}, {}, "of the agent would come to $12.00, more than $10.00"),
+        ({"chain_usd": 10}, {"chain": "c"}, "chain"),
+        ({"session_usd": 10}, {}, "session"),
+        ({"day_usd": 10}, {"session": None}, "today"),
+        ({"agent_usd": 10}, {}, "agent"),
     ],
     ids=["chain", "session", "day", "agent"],
 )
@@ -40,7 +40,7 @@ def test_a_purchase_above_a_limit_needs_approval_and_pauses_nobody(limits, field
 
     assert (asked.decision, asked.cause) == ("require_confirmation", "budget")
     assert asked.triggered_rules == ("budget.purchase",)
-    assert whose in asked.reason
+    assert all(said in asked.reason for said in (whose, "$12.00", "$10.00"))
     assert shop.engine.guards.pause.agents == ()
     assert shop.buys(2, 4.0, **BUY, **fields).allowed
 

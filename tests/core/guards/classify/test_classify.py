@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from safetyd.core.action_types import Kinds, TypeConfig
@@ -52,7 +50,6 @@ def test_what_leaves_a_trace_is_asked_about(type: str) -> None:  # noqa: A002
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.high")
     assert verdict.cause == "policy"
-    assert verdict.reason.endswith("so a person must permit it")
 
 
 @pytest.mark.req("S3.5")
@@ -65,8 +62,7 @@ def test_what_leaves_a_trace_is_asked_about(type: str) -> None:  # noqa: A002
 def test_speaking_to_people_is_asked_about(type: str) -> None:  # noqa: A002
     verdict = ClassifyRig().looks(type)
 
-    assert verdict.decision is Severity.ASK
-    assert verdict.reason == f"{type} speaks to a person, so a person must permit it"
+    assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.high")
 
 
 @pytest.mark.req("S2.16")
@@ -76,7 +72,7 @@ def test_prohibited_types_are_blocked(type: str) -> None:  # noqa: A002
     verdict = ClassifyRig().looks(type)
 
     assert (verdict.decision, verdict.rule) == (Severity.BLOCK, "classify.prohibited")
-    assert (verdict.cause, verdict.reason) == ("prohibited", f"{type} is prohibited")
+    assert verdict.cause == "prohibited"
 
 
 @pytest.mark.req("S3.3")
@@ -86,33 +82,6 @@ def test_prohibited_can_be_made_a_question() -> None:
     verdict = rig.looks("change_password")
 
     assert (verdict.decision, verdict.cause) == (Severity.ASK, "prohibited")
-
-
-@pytest.mark.parametrize(
-    ("type", "traits", "reason"),
-    [
-        ("push", {}, "push cannot be undone"),
-        ("run_shell", {}, "Nobody has checked what this run_shell would do"),
-        ("open_port", {}, "open_port is of high risk"),
-        ("peek", {}, "peek has the tier requires_permission"),
-        ("click", {"risk": "high"}, "The agent itself says that this click is of high risk"),
-        (
-            "click",
-            {"reversibility": "irreversible"},
-            "The agent itself says that this click is irreversible",
-        ),
-    ],
-)
-def test_the_reason_says_why_a_person_is_asked(
-    type: str,  # noqa: A002
-    traits: dict[str, str],
-    reason: str,
-) -> None:
-    strict = TypeConfig(tier="requires_permission", risk="low", reversibility="reversible")
-
-    assert ClassifyRig(types={"peek": strict}).looks(type, **traits).reason == (
-        f"{reason}, so a person must permit it"
-    )
 
 
 def test_risk_and_tier_must_both_let_a_type_pass() -> None:
@@ -128,15 +97,12 @@ def test_an_agents_own_words_raise_the_verdict() -> None:
     assert rig.looks("read_file", risk="high").decision is Severity.ASK
     verdict = rig.looks("read_file", risk="prohibited")
     assert (verdict.decision, verdict.cause) == (Severity.BLOCK, "prohibited")
-    assert verdict.reason == "The agent itself says that this read_file is prohibited"
 
 
 def test_what_was_prohibited_anyway_is_not_put_down_to_the_agent() -> None:
     rig = ClassifyRig(types={"launch": TypeConfig(risk="prohibited", reversibility="reversible")})
 
-    verdict = rig.looks("launch", reversibility="irreversible")
-
-    assert verdict.reason == "launch is prohibited"
+    assert "agent itself" not in rig.looks("launch", reversibility="irreversible").reason
     assert "agent itself" in rig.looks("dance", risk="prohibited").reason
 
 
@@ -167,25 +133,7 @@ def test_an_unknown_type_is_asked_about_with_the_line_that_makes_it_known() -> N
     verdict = ClassifyRig().looks("Red File")
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.unknown_type")
-    assert verdict.reason == (
-        "red_file is not a known type (the nearest is read_file): "
-        'to make it one, add [types.red_file] same_as = "read_file"'
-    )
-
-
-def test_a_type_like_no_other_is_said_to_be_so() -> None:
-    assert ClassifyRig().looks("zzz").reason == (
-        "zzz is not a known type, nor plainly like one: "
-        'to make it one, add [types.zzz] tier = "requires_permission"'
-    )
-
-
-def test_a_type_that_is_no_plain_word_is_quoted() -> None:
-    name = json.dumps('z"\u4e2d')
-
-    reason = ClassifyRig().looks('z"\u4e2d').reason
-
-    assert reason.endswith(f'[types.{name}] tier = "requires_permission"')
+    assert '[types.red_file] same_as = "read_file"' in verdict.reason
 
 
 def test_many_unknown_types_do_not_fill_the_memory() -> None:
@@ -230,9 +178,6 @@ def test_memory_operations_beyond_the_cap_are_asked_about() -> None:
     verdict = rig.asks("memory_write")
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.memory_cap")
-    assert verdict.reason == (
-        "code has used up its memory operations: 2 a session, in at most 65 sessions at once"
-    )
 
 
 def test_memory_operations_are_counted_by_agent_and_session_until_it_closes() -> None:

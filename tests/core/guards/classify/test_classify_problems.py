@@ -19,6 +19,10 @@ def wrong(
     return problems(rules or RulesConfig(), projects or {}, Kinds(types, "strict"))
 
 
+def named(rules: RulesConfig | None, projects: dict[str, ProjectConfig] | None = None) -> list[str]:
+    return [key for key, _ in wrong(rules, projects)]
+
+
 def test_the_defaults_are_right() -> None:
     assert wrong() == []
     assert wrong(None, {"web": ProjectConfig(root="/srv/web")}) == []
@@ -63,23 +67,15 @@ def test_a_type_is_not_both_allowed_and_required() -> None:
         allow_without_permission=("Read File", "push"), require_permission=("Peek",)
     )
 
-    assert wrong(rules, peek=TypeConfig(same_as="read_file")) == [
-        (
-            "rules.allow_without_permission",
-            "Read File is in require_permission too: keep it in one of them",
-        )
-    ]
+    ((key, why),) = wrong(rules, peek=TypeConfig(same_as="read_file"))
+    assert (key, "Read File" in why) == ("rules.allow_without_permission", True)
 
 
 def test_a_prohibited_type_is_not_allowed() -> None:
     rules = RulesConfig(allow_without_permission=("change_auth",))
 
-    assert wrong(rules) == [
-        (
-            "rules.allow_without_permission",
-            "change_auth is prohibited: put it into require_permission to be asked about it",
-        )
-    ]
+    ((key, why),) = wrong(rules)
+    assert (key, "change_auth" in why) == ("rules.allow_without_permission", True)
 
 
 @pytest.mark.req("S3.5")
@@ -89,31 +85,31 @@ def test_a_prohibited_type_is_not_allowed() -> None:
         (
             RulesConfig(allow_without_permission=("comment",)),
             "allow_without_permission",
-            "comment speaks to a person: ",
+            "comment",
         ),
         (
             custom(ALLOW, types=("push", "Send Email")),
             "custom[0]",
-            "rule mine lets Send Email pass, which speaks to a person: ",
+            "Send Email",
         ),
         (
             custom(ALLOW, agents=("code",)),
             "custom[0]",
-            "rule mine would let types pass that speak to a person; name the types it is for: ",
+            "mine",
         ),
     ],
 )
 def test_letting_an_agent_speak_to_people_must_be_said_twice(
     rules: RulesConfig, key: str, why: str
 ) -> None:
-    why += "set allow_human_communication = true as well if that is meant"
     own = ProjectRules(allow_without_permission=rules.allow_without_permission, custom=rules.custom)
     project = ProjectConfig(rules=own)
     meant = msgspec.structs.replace(own, allow_human_communication=True)
 
-    assert wrong(rules) == [(f"rules.{key}", why)]
+    assert named(rules) == [f"rules.{key}"]
+    assert why in wrong(rules)[0][1]
     assert wrong(msgspec.structs.replace(rules, allow_human_communication=True)) == []
-    assert wrong(None, {"web": project}) == [(f"projects.web.rules.{key}", why)]
+    assert named(None, {"web": project}) == [f"projects.web.rules.{key}"]
     assert wrong(None, {"web": ProjectConfig(rules=meant)}) == []
     assert wrong(RulesConfig(allow_human_communication=True), {"web": project}) == []
 
@@ -137,7 +133,7 @@ def test_a_table_of_types_does_not_let_an_agent_speak_to_people() -> None:
     ((key, why),) = wrong(ping=ping)
 
     assert key == "types.ping"
-    assert why.startswith("it speaks to a person and would pass unasked")
+    assert "allow_human_communication" in why
     assert wrong(RulesConfig(allow_human_communication=True), ping=ping) == []
     assert wrong(ping=TypeConfig(tier="requires_permission", human=True)) == []
 
@@ -150,70 +146,37 @@ def test_pushing_may_speak_to_people_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("when", "key", "why"),
+    ("when", "key", "value"),
     [
-        ({"text": "("}, "text", "pattern text, '(': missing ): ("),
-        ({"text": ""}, "text", "pattern text, '': it is empty and would match everything"),
-        (
-            {"hours": "22-6"},
-            "hours",
-            "'22-6' is no span of hours: write it as \"22:00-06:00\"",
-        ),
-        (
-            {"hours": "24:00-06:00"},
-            "hours",
-            "'24:00-06:00' is no span of hours: write it as \"22:00-06:00\"",
-        ),
-        (
-            {"hours": "06:00-06:00"},
-            "hours",
-            "'06:00-06:00' has no length: leave hours out for the whole day",
-        ),
-        (
-            {"weekdays": ("sat", "Sunday")},
-            "weekdays",
-            "'Sunday' is no weekday: use mon, tue, wed, thu, fri, sat, sun",
-        ),
-        (
-            {"paths": ("src/**", "~/x")},
-            "paths",
-            "'~/x' leads elsewhere for each agent: write a full path, or begin with **/",
-        ),
-        (
-            {"paths": ("$HOME/x",)},
-            "paths",
-            "'$HOME/x' leads elsewhere for each agent: write a full path, or begin with **/",
-        ),
-        (
-            {"paths": ("x" * 10_000_000,)},
-            "paths",
-            "the globs are too many or too long: use fewer or shorter ones",
-        ),
+        ({"text": "("}, "text", "'('"),
+        ({"text": ""}, "text", "''"),
+        ({"hours": "22-6"}, "hours", "'22-6'"),
+        ({"hours": "24:00-06:00"}, "hours", "'24:00-06:00'"),
+        ({"hours": "06:00-06:00"}, "hours", "'06:00-06:00'"),
+        ({"weekdays": ("sat", "Sunday")}, "weekdays", "'Sunday'"),
+        ({"paths": ("src/**", "~/x")}, "paths", "'~/x'"),
+        ({"paths": ("$HOME/x",)}, "paths", "'$HOME/x'"),
+        ({"paths": ("x" * 10_000_000,)}, "paths", "globs"),
     ],
 )
-def test_a_condition_that_makes_no_sense_is_named(when: dict[str, str], key: str, why: str) -> None:
+def test_a_condition_that_makes_no_sense_is_named(
+    when: dict[str, str], key: str, value: str
+) -> None:
     rules = custom(BLOCK, **when)
     own = ProjectRules(custom=rules.custom)
 
-    assert wrong(rules) == [(f"rules.custom[0].when.{key}", why)]
-    assert wrong(None, {"web": ProjectConfig(rules=own)}) == [
-        (f"projects.web.rules.custom[0].when.{key}", why)
-    ]
-    assert file_problems(own) == [(f"rules.custom[0].when.{key}", why)]
+    ((found, why),) = wrong(rules)
+
+    assert (found, value in why) == (f"rules.custom[0].when.{key}", True)
+    assert wrong(None, {"web": ProjectConfig(rules=own)}) == [(f"projects.web.{found}", why)]
+    assert file_problems(own) == [(found, why)]
 
 
 def test_names_of_rules_are_plain_and_told_apart() -> None:
     names = ("a", "no name", "a", "require_permission")
     rules = RulesConfig(custom=tuple(rule(BLOCK, name) for name in names))
 
-    assert wrong(rules) == [
-        ("rules.custom[1].name", "'no name' is no name: use A-Z a-z 0-9 _ . -, at most 64"),
-        ("rules.custom[2].name", "a is already the name of another rule"),
-        (
-            "rules.custom[3].name",
-            "require_permission is already the name of another rule",
-        ),
-    ]
+    assert named(rules) == [f"rules.custom[{number}].name" for number in (1, 2, 3)]
 
 
 def test_sensitive_paths_and_roots_must_lead_somewhere() -> None:

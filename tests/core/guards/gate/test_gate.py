@@ -32,7 +32,7 @@ def test_destructive_words_block(text: str, name: str) -> None:
     assert verdict.decision is Severity.BLOCK
     assert verdict.rule == f"gate.blocklist:{name}"
     assert verdict.cause == "policy"
-    assert verdict.reason.startswith("Blocklist: matches \\b")
+    assert "the text contains" in verdict.reason
 
 
 @pytest.mark.req("S4.2")
@@ -153,11 +153,19 @@ def test_an_allowed_field_is_no_secret_but_its_neighbour_is() -> None:
     assert agent.looks("type", target=Target(label="Search token", name="password")).masks_text
 
 
-def test_a_secret_is_masked_also_when_the_blocklist_decides() -> None:
-    verdict = look("type", text="delete", target=Target(label="Password"))
+def test_a_secret_is_masked_and_not_quoted_also_when_the_blocklist_decides() -> None:
+    verdict = look("type", text="DeLeTe", target=Target(label="Password"))
 
     assert rules(verdict) == ("gate.blocklist:delete",)
     assert verdict.masks_text
+    assert "DeLeTe" not in verdict.reason
+
+
+def test_what_matched_is_quoted_as_it_was_written_and_not_at_length() -> None:
+    assert '"Delete"' in look(target=Target(label="Delete account")).reason
+    long = look(text="close it " + "x" * 500 + "\n\u202eunsaved").reason
+    assert len(long) < 120
+    assert long.isprintable()
 
 
 def test_secrets_of_one_length_are_one_action() -> None:
@@ -192,7 +200,7 @@ def test_committing_asks(label: str, name: str) -> None:
 
     assert verdict.decision is Severity.ASK
     assert rules(verdict) == (f"gate.irreversible:{name}",)
-    assert verdict.reason.startswith("Irreversible: matches \\b")
+    assert "the text contains" in verdict.reason
 
 
 def test_typing_into_a_field_commits_nothing() -> None:
@@ -256,18 +264,6 @@ def test_another_app_or_none_is_asked_about(fields: dict[str, object]) -> None:
     verdict = GateRig(GateConfig(expected_app="chrome")).looks("click", **fields)
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "gate.window")
-    assert verdict.reason.startswith("Window: expected app 'chrome', ")
-
-
-def test_the_reason_says_what_was_found() -> None:
-    agent = GateRig(GateConfig(expected_app="Chrome", expected_window_pattern="Shop"))
-
-    assert agent.looks(target=Target(app="Terminal", window="Shop")).reason == (
-        "Window: expected app 'Chrome', found 'Terminal'"
-    )
-    assert agent.looks(target=Target(app="CHROME")).reason == (
-        "Window: expected a window like Shop, the proposal does not say where it acts"
-    )
 
 
 @pytest.mark.req("S4.16")
@@ -304,7 +300,7 @@ def test_an_unsure_click_is_asked_about() -> None:
 
     assert (verdict.rule, verdict.cause) == ("gate.confidence", "low_confidence")
     assert verdict.decision is Severity.ASK
-    assert verdict.reason == "Failed: 50% < 70% (escalate to human)"
+    assert all(number in verdict.reason for number in ("50 %", "70 %"))
 
 
 @pytest.mark.req("S4.10")
@@ -326,7 +322,7 @@ def test_no_confidence_is_not_looked_at() -> None:
 def test_no_confidence_is_asked_about_where_it_is_required() -> None:
     agent = GateRig(confidence=ConfidenceConfig(required_for=("high",)))
 
-    assert agent.looks("push").reason == "Failed: high risk needs a confidence, and none is given"
+    assert agent.looks("push").rule == "gate.confidence"
     assert agent.looks("edit_file") is ALLOWED
 
 
@@ -343,12 +339,13 @@ def test_a_confidence_that_passes_can_be_explained_too() -> None:
     assert compared(0.7, 0.7) == "Passed: 70% >= 70%"
     assert compared(0.7001, 0.7) == "Passed: 70.01% >= 70.00%"
     assert compared(0.0, 1e-30).startswith("Failed: 0.00000000000000% < ")
+    assert compared(0.5, 0.7) == "Failed: 50% < 70% (escalate to human)"
 
 
 def test_percentages_get_decimals_until_they_differ() -> None:
-    assert look(confidence=0.7 - 2**-53).reason.startswith("Failed: 69.9999")
-    assert look(confidence=0.699).reason == "Failed: 69.9% < 70.0% (escalate to human)"
-    assert look(confidence=0.69999).reason == "Failed: 69.999% < 70.000% (escalate to human)"
+    assert compared(0.7 - 2**-53, 0.7).startswith("Failed: 69.9999")
+    assert compared(0.699, 0.7) == "Failed: 69.9% < 70.0% (escalate to human)"
+    assert "69.999 %" in look(confidence=0.69999).reason
 
 
 @pytest.mark.parametrize("type", ["click", "read_file"])
@@ -356,7 +353,7 @@ def test_deceptive_text_is_asked_about(type: str) -> None:  # noqa: A002
     verdict = look(type, target=Target(name="\u202egnp.exe"))
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "gate.suspicious_unicode")
-    assert verdict.reason == "Suspicious Unicode: U+202E changes the direction of the text"
+    assert "U+202E" in verdict.reason
 
 
 def test_other_scripts_are_welcome() -> None:

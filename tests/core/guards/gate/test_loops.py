@@ -24,9 +24,6 @@ def test_three_equal_clicks_without_effect_are_a_loop() -> None:
     assert verdicts[:2] == [ALLOWED, ALLOWED]
     assert verdicts[2].decision is Severity.BLOCK
     assert (verdicts[2].rule, verdicts[2].cause) == ("gate.loop", "loop")
-    assert (
-        verdicts[2].reason == "Loop: this is visit 3 of the same state, and nothing new was tried"
-    )
     assert verdicts[3].rule == "gate.loop"
 
 
@@ -155,7 +152,7 @@ def test_counting_states_takes_every_proposal_for_a_visit() -> None:
 
     verdict = agent.asks("type", text="b", observation=HOME)
 
-    assert verdict.reason == "Loop: this is visit 2 of the same state"
+    assert verdict.rule == "gate.loop"
 
 
 @pytest.mark.req("S4.21")

@@ -62,7 +62,7 @@ NAMED = {
         "sudo systemctl disable --now safetyd.service",
         "git commit -m 'describe safetyd'",
     ),
-    "a key of safetyd": (
+    "one of safetyd's keys": (
         "cat operator.nk",
         "base64 x/operator.token",
         "cp 'links'.json y",
@@ -111,7 +111,7 @@ def test_a_text_that_names_it_is_blocked_where_it_does_something(
     verdict = look(type, text=text)
 
     assert blocks(verdict)
-    assert verdict.reason == f"Own: the text names {whose}, and only a person acts on that"
+    assert f"the text names {whose}, " in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_path_that_is_safetyds_own_is_blocked_whatever_is_done_with_it(
     verdict = look(type, paths=("a", path))
 
     assert blocks(verdict)
-    assert repr(path) in verdict.reason
+    assert f'"{path}"' in verdict.reason
 
 
 def test_its_settings_may_be_read_and_not_changed() -> None:

@@ -1,4 +1,4 @@
-"""The one place that reads a clock: wall time for people, steady time for limits."""
+"""Reads the clock: wall time for people, steady time for limits."""
 
 import time
 from datetime import UTC, datetime
@@ -7,32 +7,32 @@ from typing import Final, NamedTuple
 from safetyd.core.events.event import Moment
 
 STEP_S: Final = 5.0
-_REALTIME_COARSE: Final = 5  # CLOCK_REALTIME_COARSE of Linux, which Python does not name
+_REALTIME_COARSE: Final = 5  # CLOCK_REALTIME_COARSE of Linux, missing in Python
 
 
 class Reading(NamedTuple):
-    """A moment, and by how many seconds the wall clock stepped before it, 0.0 if it did not."""
+    """A moment, and by how many seconds the wall clock stepped before it (0.0 if it did not)."""
 
     moment: Moment
     stepped_s: float
 
 
 class Clock:
-    """Gives moments whose `t` never runs backwards, also across restarts and wall-clock steps."""
+    """Returns moments whose `t` never runs backwards, across restarts and wall-clock steps."""
 
     def __init__(self) -> None:
         self._offset_t = -_steady()
         self._wall_minus_steady = time.time() - _steady()  # since the last step
 
     def resume_after(self, t: float) -> None:
-        """Go on from the last journalled steady second, since a reboot sets the machine's to 0."""
+        """Continue from the last journalled steady second: a reboot resets the machine's."""
         self._offset_t = t - _steady()
 
     def now(self) -> Moment:
         return self._moment(time.time(), _steady())
 
     def read(self) -> Reading:
-        """Return the moment; a step of the wall clock is told once, with the first that has it."""
+        """Return the moment; a step of the wall clock is reported once."""
         wall, steady = time.time(), _steady()
         stepped_s = wall - steady - self._wall_minus_steady
         if abs(stepped_s) <= STEP_S:
@@ -49,20 +49,20 @@ def _steady() -> float:
 
 
 def worked() -> float:
-    """Return the seconds that this thread has had of a processor, for measuring what work costs."""
+    """Return the CPU time of this thread in seconds."""
     return time.thread_time()
 
 
 def file_time_ns() -> int:
-    """Return the time that a file would get if it were changed now: files are dated by ticks."""
+    """Return the timestamp a file would get now: the kernel's clock for files is coarse."""
     return time.clock_gettime_ns(_REALTIME_COARSE)
 
 
 def after_changes_ns() -> int:
-    """Return a time after every change of a file until now: newer kernels date some exactly."""
+    """Return a time after all file changes so far: newer kernels use exact times."""
     return time.time_ns() + 1
 
 
 def uptime() -> float:
-    """Return steady seconds for measuring how long something took."""
+    """Return steady seconds, for measuring durations."""
     return time.perf_counter()

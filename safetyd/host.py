@@ -1,6 +1,6 @@
-"""What the machine gives a daemon: one lock, a notice when ready, a watchdog, files written whole.
+"""The machine around a daemon: the lock, systemd, disk space, secrets, atomic file writes.
 
-`Unusable` says why the daemon cannot start or go on, in words for whoever started it.
+`Unusable` says why the daemon cannot start or continue, in words for an operator.
 """
 
 import errno
@@ -22,8 +22,8 @@ import msgspec
 CONFIG: Final = "safetyd.toml"  # in the data directory
 ENDPOINT: Final = "endpoint.json"
 LOCALTIME: Final = "/etc/localtime"
-THIS_MACHINE: Final = ("127.0.0.1", "localhost", "::1")  # as it is usually called from within
-# A start writes some 100 KiB in some 30 files; with less than this it would soon stand still.
+THIS_MACHINE: Final = ("127.0.0.1", "localhost", "::1")  # usual names of the local machine
+# A start writes about 100 KiB in about 30 files; with less room than this it would soon fail.
 START_BYTES: Final = 1024 * 1024
 
 START_FILES: Final = 64
@@ -33,27 +33,27 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a running daemon is found."""
+    """The addresses of a running daemon."""
 
     bus: str
     web: str
-    links: str = ""  # where decision links are served, if that is elsewhere
+    links: str = ""  # where decision links are served, if on another address
     pid: int
     version: str
 
 
 class Room(NamedTuple):
-    """What is free on a disk, where that is mounted, and what it holds if nothing else is on it."""
+    """Free space on a disk, its mount point, and the space it has in total."""
 
     disk: Path
     bytes: int
     files: int
     total_bytes: int
-    total_files: int  # 0: it has no such limit
+    total_files: int  # 0 if there is no limit
 
 
 class Spare(NamedTuple):
-    """How much may be written to a disk before only its reserve is left."""
+    """How much may be written to a disk before it reaches its reserve."""
 
     bytes: float
     files: float
@@ -64,7 +64,7 @@ class AlreadyRunning(Exception):
 
 
 def lock(data_dir: Path) -> TextIO:
-    """Own the data directory until the returned file is closed."""
+    """Lock the data directory until the returned file is closed."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = (data_dir / "lock").open("a+")
     try:
@@ -73,7 +73,9 @@ def lock(data_dir: Path) -> TextIO:
         file.seek(0)
         pid = file.read().strip() or "unknown"
         file.close()
-        raise AlreadyRunning(f"{data_dir} is in use by safetyd with pid {pid}") from None
+        raise AlreadyRunning(
+            f"{data_dir} is in use by safetyd (pid {pid}); stop that one first"
+        ) from None
     file.truncate(0)
     file.write(f"{os.getpid()}\n")
     file.flush()
@@ -81,15 +83,15 @@ def lock(data_dir: Path) -> TextIO:
 
 
 def room(directory: Path) -> Room:
-    """Return what this process may still write where a directory is."""
+    """Return the space that this process can still use on the disk of a directory."""
     found = os.statvfs(directory)
-    ours = os.geteuid() == 0  # what is kept back for root
+    ours = os.geteuid() == 0  # root may also use the reserved blocks
     blocks, files = (found.f_bfree, found.f_ffree) if ours else (found.f_bavail, found.f_favail)
     disk = directory.resolve()
     while not disk.is_mount():
         disk = disk.parent
-    counted = found.f_files > 0  # some file systems have no such limit
-    # What is kept back for others is neither free nor used: a disk is full when we cannot write.
+    counted = found.f_files > 0  # some file systems have no limit
+    # Space reserved for others counts neither as free nor as used.
     total = found.f_blocks - found.f_bfree + blocks
     return Room(
         disk,
@@ -108,11 +110,10 @@ def write_whole(
     look: Callable[[Path], None] = lambda _fresh: None,
     suffix: str = ".new",
 ) -> None:
-    """Put a file in its place in one step: after a power cut it is the old one or the new, whole.
+    """Write a file atomically: after a power cut it is either the old one or the new one.
 
-    It is never readable by more people than `mode` says. `look` may refuse the new one by raising
-    before it is in its place. Who may write the same file at the same time needs a `suffix` of
-    their own.
+    It is never readable by more users than `mode` allows. `look` may reject the new file by
+    raising. Concurrent writers of the same file need different suffixes.
     """
     fresh = path.with_name(path.name + suffix)
     fresh.unlink(missing_ok=True)
@@ -129,11 +130,11 @@ def write_whole(
 
 
 class NoSecret(Exception):
-    """A file that should hold a secret does not; the text names the file, never what is in it."""
+    """A file does not contain a secret; the text names the file, never its content."""
 
 
 def sync(path: Path) -> None:
-    """Return once a file, or the names in a directory, would survive a power cut."""
+    """Return once a file, or the entries of a directory, would survive a power cut."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -142,7 +143,7 @@ def sync(path: Path) -> None:
 
 
 def lock_within(opened: int, seconds: float) -> bool:
-    """Lock an open file; return False if somebody else holds the lock for that long."""
+    """Lock an open file; return False if another process holds the lock for that long."""
     patience = time.monotonic() + seconds
     while True:
         try:
@@ -163,13 +164,13 @@ def user_name(uid: int) -> str:
 
 
 def secret_directories(data_dir: Path) -> tuple[Path, ...]:
-    """Return where secrets that are named without a path are looked for: systemd's, then ours."""
+    """Return the directories to search for secrets: systemd's, then the data directory."""
     given = os.environ.get("CREDENTIALS_DIRECTORY", "")
     return (*((Path(given),) if given else ()), data_dir)
 
 
 def read_secret(file: str, directories: Iterable[Path]) -> str:
-    """Return what stands in a file, looked for in these directories if it has no full path."""
+    """Return the content of a file; a relative path is searched in these directories."""
     path = Path(file)
     try:
         for path in (directory / file for directory in directories):
@@ -178,13 +179,13 @@ def read_secret(file: str, directories: Iterable[Path]) -> str:
         content = path.read_bytes()
     except (OSError, ValueError) as exc:
         why = exc.strerror if isinstance(exc, OSError) else exc
-        raise NoSecret(f"{path} cannot be read: {why}") from None
+        raise NoSecret(f"cannot read {path}: {why}") from None
     if not content.strip() or len(content) > MAX_SECRET_BYTES:
-        raise NoSecret(f"{path} holds no secret: it is empty or far too long")
+        raise NoSecret(f"{path} contains no secret: it is empty or too long")
     try:
         return content.decode().strip()
     except UnicodeDecodeError:
-        raise NoSecret(f"{path} is not a text in UTF-8") from None
+        raise NoSecret(f"{path} is not UTF-8 text") from None
 
 
 def write_endpoint(data_dir: Path, endpoint: Endpoint) -> None:
@@ -192,7 +193,7 @@ def write_endpoint(data_dir: Path, endpoint: Endpoint) -> None:
 
 
 def own_config(data_dir: Path) -> Path | None:
-    """Return the data directory's own configuration file, if it has one."""
+    """Return the configuration file in the data directory, if it exists."""
     own = data_dir / CONFIG
     return own if os.path.lexists(own) else None
 
@@ -202,37 +203,37 @@ def remove_endpoint(data_dir: Path) -> None:
 
 
 def notify(state: str) -> None:
-    """Tell systemd, if it started us."""
+    """Notify systemd, if it started this process."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
     if address.startswith("@"):
         address = "\0" + address[1:]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, suppress(BlockingIOError):
-        # One that does not listen must not hold up decisions.
+        # A socket that nobody reads must not delay decisions.
         sock.sendto(state.encode(), socket.MSG_DONTWAIT, address)
 
 
 def is_this_machine(host: str) -> bool:
-    """Say whether a name or an address surely leads nowhere else; no name is looked up."""
+    """Return True if a name or address is certainly this machine; no name is resolved."""
     if host.lower() == "localhost":
         return True
     try:
         address = ip_address(host)
     except ValueError:
         return False
-    # A listener for both kinds of addresses sees one kind within the other.
+    # A dual-stack listener sees IPv4 addresses mapped to IPv6.
     inner = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (inner or address).is_loopback
 
 
 def netloc(host: str, port: int) -> str:
-    """Return a host and a port as they stand in an address: 127.0.0.1:8787, [::1]:8787."""
+    """Return host and port as in a URL: 127.0.0.1:8787, [::1]:8787."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def session_bus() -> str:
-    """Return the address of the desktop's message bus, if this process lives on a desktop."""
+    """Return the address of the desktop's message bus, or an empty text without a desktop."""
     address = os.environ.get("DBUS_SESSION_BUS_ADDRESS", "")
     if address or not (runtime := os.environ.get("XDG_RUNTIME_DIR", "")):
         return address
@@ -254,16 +255,16 @@ def system_zone() -> str:
 
 
 def watchdog_s() -> float:
-    """Return how often systemd wants to hear from us, 0.0 if it does not."""
+    """Return how often systemd expects a notification, 0.0 if never."""
     return int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
 
 
 class Unusable(Exception):
-    """The daemon cannot start or go on here; the text says why and what to do."""
+    """The daemon cannot start or continue; the text says why and what to do."""
 
 
 def check_room(directory: Path) -> None:
-    """Refuse a start that would run out of room on its way."""
+    """Reject a start if there is too little disk space."""
     found = room(directory)
     if found.bytes < START_BYTES or found.files < START_FILES:
         raise Unusable(_full(directory, found))
@@ -271,7 +272,7 @@ def check_room(directory: Path) -> None:
 
 @contextmanager
 def files_needed(directory: Path) -> Iterator[None]:
-    """Say in plain words that the data directory cannot be used."""
+    """Turn errors of the data directory into `Unusable`."""
     try:
         yield
     except TimeoutError:
@@ -279,7 +280,7 @@ def files_needed(directory: Path) -> Iterator[None]:
     except OSError as exc:
         if exc.errno in _FULL:
             raise Unusable(f"{exc}: {_full(directory, room(directory))}") from exc
-        raise Unusable(f"the data directory cannot be used: {exc}") from exc
+        raise Unusable(f"cannot use the data directory: {exc}") from exc
 
 
 def _full(directory: Path, found: Room) -> str:
@@ -287,6 +288,6 @@ def _full(directory: Path, found: Room) -> str:
     if found.bytes >= START_BYTES and found.files < START_FILES:
         free, needed = f"room for {found.files} more files", str(START_FILES)
     return (
-        f"the disk at {found.disk} that holds {directory} has {free}, and a start needs {needed}: "
-        "make room on it and start again"
+        f"the disk at {found.disk} with {directory} has {free}, but a start needs {needed}: "
+        "free up space and start again"
     )

@@ -1,6 +1,6 @@
-"""HTML from templates: every value is escaped, and what of a text would not be seen is spelt out.
+"""Renders HTML templates: all values are escaped, and invisible characters are made visible.
 
-A room that shows HTML keeps its templates in a folder `templates` of its own.
+A package that shows HTML has its own `templates` folder.
 """
 
 import os
@@ -28,14 +28,14 @@ from safetyd.core.text.time_words import in_utc
 from safetyd.core.text.visible_text import pieces
 from safetyd.host import write_whole
 
-# Every template escapes values, except those that make plain text.
+# All templates escape values, except plain-text ones.
 ESCAPES = select_autoescape(
     enabled_extensions=(), disabled_extensions=("txt",), default_for_string=True, default=True
 )
 
 
 class AbsentField(Undefined):
-    """A field that is not in an answer, because it says nothing there: it is empty."""
+    """A field that is missing from an answer; it renders as empty."""
 
     __slots__ = ()
 
@@ -45,15 +45,15 @@ class AbsentField(Undefined):
 
 
 class NameNotGiven(StrictUndefined, AbsentField):
-    """A name that a template uses and nobody gave it."""
+    """A name that a template uses but did not get."""
 
     __slots__ = ()
 
 
 class CompiledTemplates(BytecodeCache):
-    """Keeps compiled templates where Python keeps the modules of their package, if it may.
+    """Stores compiled templates in the package's `__pycache__`, if it is writable.
 
-    Jinja takes what was compiled of the same text by the same versions, and nothing else.
+    Jinja uses them only for the same text and the same versions.
     """
 
     def __init__(self, package: str) -> None:
@@ -63,7 +63,7 @@ class CompiledTemplates(BytecodeCache):
         try:
             with self._file(bucket).open("rb") as file:
                 bucket.load_bytecode(file)
-        except (OSError, EOFError, ValueError, UnpicklingError):  # there is none, or it is damaged
+        except (OSError, EOFError, ValueError, UnpicklingError):  # missing or damaged
             bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
@@ -79,9 +79,9 @@ class CompiledTemplates(BytecodeCache):
 
 
 def environment(package: str, begin: str = "", **filters: Callable[..., object]) -> Environment:
-    """Return what renders the templates of a package whose names begin so, with more filters.
+    """Return an environment for the templates of a package whose names start with `begin`.
 
-    A name that is not given to a template is an error; a field that an answer leaves out is not.
+    A missing name is an error; a missing field of an answer is not.
     """
     made = Environment(
         loader=PackageLoader(package),
@@ -93,19 +93,19 @@ def environment(package: str, begin: str = "", **filters: Callable[..., object])
         bytecode_cache=CompiledTemplates(package),
     )
     made.filters |= {"seen": seen, "coded": coded, "exact": in_utc, **filters}
-    # All at once: while a page is made no file is read, and an upgrade changes none of them.
+    # All at once, so that rendering reads no files, and an upgrade does not mix versions.
     for name in made.list_templates(filter_func=lambda name: name.startswith(begin)):
         made.get_template(name)
     return made
 
 
 def seen(text: object) -> Markup:
-    """Return any text as HTML in which everything can be seen, and nothing turns the line."""
+    """Return a text as HTML in which every character is visible and none changes the direction."""
     parts = (
         f'<span class="odd">{escape(part)}</span>' if hidden else str(escape(part))
         for part, hidden in pieces(str(text))
     )
-    # An agent may send very many parts, and each is escaped already.
+    # An agent may send very many parts, and each is already escaped.
     return Markup("".join(parts))  # noqa: S704
 
 

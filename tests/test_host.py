@@ -36,7 +36,7 @@ def test_lock_makes_a_private_data_dir_and_names_its_owner(tmp_path: Path) -> No
 
 
 def test_second_daemon_is_refused_and_told_who_is_first(tmp_path: Path) -> None:
-    with lock(tmp_path), pytest.raises(AlreadyRunning, match=f"with pid {os.getpid()}$"):
+    with lock(tmp_path), pytest.raises(AlreadyRunning, match=f"pid {os.getpid()}"):
         lock(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Configuration, and everything put together from it: `app` joins, `lifecycle` starts and ends.
+"""The configuration, and the daemon built from it: `app` connects, `lifecycle` starts and ends.
 
-Only the console imports it: to run it, and to check a configuration.
+Only the console imports it: to run a daemon, and to check a configuration.
 """

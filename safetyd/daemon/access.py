@@ -1,4 +1,4 @@
-"""How agents and operators reach a daemon that serves: over the bus and over HTTP."""
+"""How agents and operators reach a running daemon: over the bus and over HTTP."""
 
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -39,7 +39,7 @@ from safetyd.web.v1.request_waits import RequestWaits
 
 
 class ServingParts(NamedTuple):
-    """The parts of a daemon that agents and operators reach."""
+    """The parts that agents and operators use."""
 
     out: BusOutput
     stop: EmergencyStop
@@ -70,7 +70,7 @@ class AgentAccess:
         )
 
     async def hear(self, connection: Connection, *, keyless: bool) -> None:
-        """Begin to take in what agents send on one connection."""
+        """Start to receive messages of agents on one connection."""
         of = self._of
         name = of.subjects.keyless if keyless else of.subjects.of
         service = self._service(self._parts.out.agents[keyless], of.boot_id, keyless=keyless)
@@ -99,7 +99,7 @@ class AgentAccess:
 
 
 class OperatorAccess:
-    """The runner, who is signed in, the control room and the site that serves it."""
+    """The command runner, browser sessions, the control room, and the web server."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class OperatorAccess:
         )
 
     async def hear(self) -> None:
-        """Begin to take in what people and other programs send over the bus."""
+        """Start to receive messages of operators and other programs over the bus."""
         of, parts = self._of, self._parts
         client, name = of.connections.main.client, of.subjects.of
         service = OperatorService(parts.out.main, self.runner, of.settings.question_limits)

@@ -1,7 +1,7 @@
-"""Everything that serves, joined once the state is known.
+"""All parts of a running daemon, connected once the state is known.
 
-Parts know each other by what their constructors are given, most of them by functions; nothing is
-put into a part afterwards. The constructor is the order in which they are joined.
+Parts get everything through their constructors, mostly as functions; nothing is added later. The
+constructor shows the order.
 """
 
 import os
@@ -34,7 +34,7 @@ DRAIN_S: Final = 5.0
 
 
 class App:
-    """One daemon at work."""
+    """A running daemon."""
 
     def __init__(self, of: Resources, restored: Restored, extras: Iterable[type[Extra]]) -> None:
         self._of, state = of, restored.engine
@@ -121,7 +121,7 @@ class App:
         )
 
     async def start(self, tasks: anyio.abc.TaskGroup, url: str) -> host.Endpoint:
-        """Begin to serve; return where everything is once the bus has been heard."""
+        """Start serving; return the addresses once the bus works."""
         of, connections = self._of, self._of.connections
         agents = AgentAccess(of, self._parts)
         self._access = OperatorAccess(
@@ -143,11 +143,11 @@ class App:
         )
 
     def sign_in_link(self) -> str:
-        """Return a link that signs the local operator in to the control room, once."""
+        """Return a link that signs the local operator in to the control room once."""
         return self._access.entrance.sign_in(LOCAL_OPERATOR, SignInQuestion()).url
 
     async def drain(self) -> None:
-        """Answer what waits, save, and say goodbye."""
+        """Finish pending work, save a checkpoint, and close connections."""
         self.health.end()
         host.notify("STOPPING=1")
         host.remove_endpoint(self._of.data_dir)
@@ -159,7 +159,7 @@ class App:
             await self._access.site.stop()
 
     async def reload(self, by: str) -> list[str]:
-        """Take on the configuration and keys as they are now; return what is wrong with them."""
+        """Reload the configuration and keys; return the errors."""
         errors = await self._of.reload.run(by, self._extras.prepare)
         if not errors:
             self._notifier.renew(by)

@@ -1,4 +1,4 @@
-"""What a daemon does beside serving: it watches its parts, repeats its state, tells of trouble."""
+"""Tasks that run beside serving: watching connections, publishing state, logging problems."""
 
 import logging
 from collections.abc import Callable
@@ -26,12 +26,12 @@ log = logging.getLogger("safetyd")
 
 
 def watch(of: Resources, tasks: anyio.abc.TaskGroup, server_owes_s: Callable[[], float]) -> None:
-    """Begin to watch; `server_owes_s` is for how long the journal's server has not answered."""
+    """Start all watchers; `server_owes_s` is how long the journal's server has not answered."""
     settings, reload = of.settings, of.reload
     for connection in of.connections.all:
         tasks.start_soon(connection.send_canaries)
     tasks.start_soon(reload.end_old_keys)
-    # What a flood of questions left in the connection is dropped: others would wait behind it.
+    # Queries of a flood that are left in the connection would delay others: drop them.
     hang_up = of.connections.questions.client.hang_up
     flooding_questions = settings.question_limits.flood_gate
     tasks.start_soon(flooding_questions.watch, reload.shut_out, hang_up)
@@ -52,7 +52,7 @@ def watch(of: Resources, tasks: anyio.abc.TaskGroup, server_owes_s: Callable[[],
 async def repeat_state(
     emergency_stop: EmergencyStop, publisher: Publisher, subjects: Subjects, settings: Settings
 ) -> None:
-    """Publish the stop and the mode every ten seconds, for those who came late."""
+    """Publish the stop and the mode every ten seconds, for late subscribers."""
     while True:
         emergency_stop.tell()
         mode = {"mode": settings.config.mode, "profile": settings.config.profile}
@@ -61,22 +61,22 @@ async def repeat_state(
 
 
 async def tell_trouble(problem: Callable[[], str]) -> None:
-    """Log when something begins to be wrong, every minute while it is, and when it is over."""
+    """Log when a problem starts, every minute while it lasts, and when it ends."""
     told_at = 0.0
     while True:
         await anyio.sleep(LOOK_S)
         trouble = problem()
         if trouble and (not told_at or uptime() - told_at >= TROUBLE_S):
             told_at = uptime()
-            log.error("nothing is allowed: %s", trouble)
+            log.error("all actions are blocked: %s", trouble)
         elif not trouble and told_at:
             told_at = 0.0
-            log.info("all is well again")
+            log.info("the problem is over; actions are decided again")
 
 
 async def feed_watchdog(problem: Callable[[], str]) -> None:
-    """Tell systemd that all is well, only while it is."""
-    every = host.watchdog_s() / 4  # so that one feed may be left out
+    """Notify the systemd watchdog while there is no problem."""
+    every = host.watchdog_s() / 4  # four times as often as needed
     while every:
         if not problem():
             host.notify("WATCHDOG=1")

@@ -1,6 +1,6 @@
-"""What a daemon sends over the bus: one publisher for each connection.
+"""Sends messages over the bus, with one publisher for each connection.
 
-They are muted while another daemon may write the journal.
+They are muted while another daemon may be writing the journal.
 """
 
 import os
@@ -15,7 +15,7 @@ TENURE_S: Final = 2.0
 
 
 class BusOutput:
-    """`agents` are by whether an agent is keyless, `main` is for everybody else."""
+    """`agents` has a publisher for agents with and without keys, `main` is for all others."""
 
     def __init__(self, of: Resources) -> None:
         self._of = of
@@ -30,7 +30,7 @@ class BusOutput:
             publisher.flush()
 
     def send_notice(self, kind: str, notice: object) -> None:
-        """Publish a channel's message for helpers in people's sessions."""
+        """Publish a notification for desktop helpers."""
         said = {"event_type": kind, "notice": notice}
         self.main.tell(self._of.subjects.of("event", kind), said)
         self.main.flush()
@@ -42,9 +42,9 @@ class BusOutput:
             self._of.connections.main.client.send(pub(reply, name.encode()))
 
     def displaced_perhaps(self) -> bool:
-        """Return True if another daemon may write the journal by now, on a bus that two can share.
+        """Return True if another daemon may be writing the journal, on an external bus.
 
-        A standby waits longer than this, so what one of them says never contradicts the other.
+        A standby waits longer than this, so their messages never contradict each other.
         """
         return self._of.server is None and self._of.journal.unseen_s > TENURE_S
 

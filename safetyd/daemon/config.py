@@ -1,7 +1,7 @@
-"""Configuration: TOML into frozen structs that live beside the code they configure.
+"""The configuration: TOML converted to structs that are defined next to the code they configure.
 
-A file with mistakes is refused whole, and every mistake is named with the file, the key, its value
-and what would be allowed. Secrets that were put into the file by mistake are not repeated.
+A file with errors is rejected as a whole. Every error names the file, the key, its value and what
+is allowed. Secrets in the file are not repeated.
 """
 
 import difflib
@@ -52,7 +52,7 @@ from safetyd.notify.channel_config import NotificationsConfig, RecipientConfig
 from safetyd.web.web_config import WebConfig, web_problems
 
 _SHOWN_CHARS: Final = 80
-# An nkey seed, or what stands before the @ of an address.
+# An nkey seed, or the credentials in a URL.
 _SECRET: Final = re.compile(r"\bS[A-Z][A-Z2-7]{56}\b|(?<=//)[^/@\s]+(?=@)")
 
 _NOUNS: Final[dict[type[mi.Type], str]] = {
@@ -67,7 +67,7 @@ Table = Mapping[str, object]
 
 
 class ConfigError(Exception):
-    """The operator's configuration is wrong; `errors` has a line for each mistake."""
+    """The configuration is invalid; `errors` has one line for each error."""
 
     def __init__(self, errors: list[str]) -> None:
         super().__init__("\n".join(errors))
@@ -75,7 +75,7 @@ class ConfigError(Exception):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that an operator can set."""
+    """All settings."""
 
     mode: Mode = "production"
     profile: Profile = "strict"
@@ -112,11 +112,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def tables(self) -> Tables:
-        """Who is told, and how."""
+        """Return the settings of notifications."""
         return Tables(self.notifications, self.recipients)
 
     def policy(self) -> Policy:
-        """Return the part that the rules are made of, as far as this file alone says it."""
+        """Return the policy, as far as this file defines it."""
         same = {name: getattr(self, name) for name in _SHARED}
         return Policy(
             timezone=self.notifications.timezone,
@@ -135,20 +135,20 @@ _SHARED: Final = tuple(
 
 
 def load(path: Path | None) -> Config:
-    """Read a file, or return the defaults without one."""
+    """Read a configuration file; without one, return the defaults."""
     if path is None:
         return Config()
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as exc:
-        raise ConfigError([f"{path}: cannot be read: {exc.strerror}"]) from exc
+        raise ConfigError([f"{path}: cannot read the file: {exc.strerror}"]) from exc
     except UnicodeDecodeError as exc:
         raise ConfigError([f"{path}: not UTF-8: {exc.reason} at byte {exc.start}"]) from exc
     return parse(text, str(path))
 
 
 def parse(text: str, name: str) -> Config:
-    """Read the text of a file that errors call `name`."""
+    """Parse a configuration; errors call the file `name`."""
     try:
         return _parsed(text)
     except ConfigError as exc:
@@ -164,7 +164,7 @@ def _parsed(text: str) -> Config:
 
 
 def parse_project(text: str) -> ProjectSettings:
-    """Read the text of a project's file; its errors do not name it."""
+    """Parse a project's file; errors do not name it."""
     table = _toml(text)
     errors = list(_struct_errors(ProjectSettings, table, ""))
     if not errors:
@@ -179,12 +179,12 @@ def parse_project(text: str) -> ProjectSettings:
 def _toml(text: str) -> Table:
     try:
         return tomllib.loads(text)
-    except ValueError as exc:  # also a number with thousands of digits
+    except ValueError as exc:  # also for a number with thousands of digits
         raise ConfigError([f"not TOML: {exc}"]) from exc
 
 
 def _errors(table: Table) -> Iterator[str]:
-    """Name what has the wrong shape, and what contradicts itself in the sections that are left."""
+    """Yield errors of shape, and contradictions in the sections without such errors."""
     sound: dict[str, object] = {}
     for key, value in table.items():
         wrong = list(_struct_errors(Config, {key: value}, ""))
@@ -200,17 +200,18 @@ def _project_errors(projects: Mapping[str, ProjectTable]) -> Iterator[str]:
             yield f"projects.{name}.gate.{key}: {problem}"
         if project.history == "branch":
             yield (
-                f'projects.{name}.history is "branch", which safetyd no longer has; set '
-                'history = "shadow" (`safetyd docs history` says what to do instead)'
+                f'projects.{name}.history is "branch", which is no longer supported; set '
+                'history = "shadow" (see `safetyd docs history`)'
             )
         if project.committed and not project.root.startswith("/"):
             shown = _shown(project.root)
-            yield f"projects.{name}.root is {shown}; with a history it must be a path from /"
+            must = "with a file history it must be an absolute path"
+            yield f"projects.{name}.root is {shown}; {must}"
     for (name, one), (other, two) in combinations(projects.items(), 2):
         if one.committed and two.committed and share(one.root, two.root):
             yield (
-                f"projects.{name}.root and projects.{other}.root overlap, and both have a history; "
-                'set history = "off" in one of them: the other one commits these files too'
+                f"projects.{name}.root and projects.{other}.root overlap, and both have a file "
+                'history; set history = "off" in one of them'
             )
 
 
@@ -228,7 +229,7 @@ def _meaning_errors(config: Config) -> Iterator[str]:
     for key, problem in programs.problems(config.shell.programs):
         yield f"shell.programs.{key}: {problem}"
     if config.shell.table:
-        yield "shell.table is not a setting: it is the name of the table that is shipped"
+        yield "shell.table is not a setting"
     yield from web_problems(config.web)
     yield from exporter_problems(config.outlets)
     yield from _telling_errors(config)
@@ -248,7 +249,7 @@ def _bus_errors(bus: BusConfig) -> Iterator[str]:
         yield "bus.key_file is empty; with bus.url it must be the path of the daemon's nkey seed"
     if bus.key_file and not bus.url:
         shown = _shown(bus.key_file)
-        why = "the embedded server has a key of its own"
+        why = "the embedded server has its own key"
         yield f"bus.key_file is {shown}; without bus.url it must be empty: {why}"
 
 
@@ -301,7 +302,7 @@ def _fits(value: object, kind: object) -> bool:
 
 
 def _words(kind: mi.Type) -> str:
-    """Say what is allowed."""
+    """Return what is allowed, in words."""
     match kind:
         case mi.Metadata(type=inner, extra_json_schema=extra):
             return str((extra or {}).get("description") or _words(inner))
@@ -327,7 +328,7 @@ def _bounds(kind: mi.Type) -> str:
 
 def _meant(key: str, known: Mapping[str, object]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
 
 
 def _joined(path: str, key: str) -> str:
@@ -335,6 +336,6 @@ def _joined(path: str, key: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return a value as TOML would have it, or its beginning."""
+    """Return a value as TOML, shortened."""
     text = _SECRET.sub("***", json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"

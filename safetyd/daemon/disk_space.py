@@ -1,6 +1,6 @@
-"""The disk that holds the data directory: how full it is, and what of safetyd's own fills it.
+"""The disk of the data directory: how full it is, and how much of it safetyd uses.
 
-It is looked at in another thread, because a disk may take its time.
+It is checked in another thread, because disk access may be slow.
 """
 
 import os
@@ -22,15 +22,15 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.host import START_BYTES, START_FILES, Room, Spare, room
 
 LOOK_S: Final = 1.0
-MEASURE_S: Final = 300.0  # a session leaves a file, so there may be many
+MEASURE_S: Final = 300.0  # rarely, because there may be many files
 SAMPLE_S: Final = 60.0
-SAMPLES: Final = 61  # of an hour
-KNOWN_S: Final = 600.0  # from when on it can be said how fast the audit files grow
-# It is well again only with a tenth more room than it takes to be warned.
+SAMPLES: Final = 61  # one hour
+KNOWN_S: Final = 600.0  # minimum time to estimate the growth of audit files
+# The level improves only with 10 % more space than the threshold.
 HYSTERESIS: Final = 1.1
 MIB: Final = 1024**2
 GIB: Final = 1024**3
-BLOCK_BYTES: Final = 512  # of st_blocks, whatever the file system's own are
+BLOCK_BYTES: Final = 512  # unit of st_blocks, on any file system
 
 PARTS: Final = {
     "nats": "journal",
@@ -57,7 +57,7 @@ class DiskConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Wanted(NamedTuple):
-    """What must be free: less is worth a word."""
+    """Free space below which a level is reached."""
 
     bytes: float
     files: float
@@ -67,10 +67,10 @@ class Wanted(NamedTuple):
 
 
 def wanted(config: DiskConfig, found: Room, level: DiskLevel) -> Wanted:
-    """Return what a disk must have free so that it is not at a level.
+    """Return the free space that a disk needs to stay out of a level.
 
-    It is a share of the disk: on a huge one no more than anybody needs, on a small one more, since
-    the same share of it is soon gone. Below what a start takes, every disk is too full.
+    It is a share of the disk, limited on large disks and raised on small ones. It is never less
+    than a start needs.
     """
     if level == "critical":
         percent, least, ample, files = config.critical_percent, config.critical_free_bytes, 5, 1000
@@ -85,7 +85,7 @@ def wanted(config: DiskConfig, found: Room, level: DiskLevel) -> Wanted:
 
 
 def spare(config: DiskConfig, directory: Path) -> Spare:
-    """Return how much may be written to the disk of a directory before it is nearly full.
+    """Return how much may be written to a directory before its disk is nearly full.
 
     Only the journal and the audit files may use the rest.
     """
@@ -95,7 +95,7 @@ def spare(config: DiskConfig, directory: Path) -> Spare:
 
 
 def judge(config: DiskConfig, found: Room, before: DiskLevel) -> DiskLevel:
-    """Return how a disk is, that was at a level `before`."""
+    """Return the level of a disk that was at level `before`."""
     now = _level(config, found, 1.0)
     if LEVELS.index(now) >= LEVELS.index(before):
         return now
@@ -111,9 +111,9 @@ def _level(config: DiskConfig, found: Room, times: float) -> DiskLevel:
 
 
 def measured(data_dir: Path) -> dict[str, int]:
-    """Return how many bytes on disk the parts of a data directory have."""
+    """Return the size on disk of each part of the data directory."""
     sizes = dict.fromkeys((*PARTS.values(), OTHER), 0)
-    linked: set[int] = set()  # snapshots share what has not changed
+    linked: set[int] = set()  # snapshots share unchanged files
     for path, found in _files(str(data_dir)):
         if found.st_nlink > 1:
             if found.st_ino in linked:
@@ -125,7 +125,7 @@ def measured(data_dir: Path) -> dict[str, int]:
 
 
 def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield what is there; what goes meanwhile is not there."""
+    """Yield all files; files that disappear meanwhile are skipped."""
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             with suppress(OSError):
@@ -136,10 +136,10 @@ def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 class DiskSpace:
-    """Looks again and again, and puts an event where the level is another than people know.
+    """Checks the disk regularly, and records an event when the level changes.
 
-    `use` is what was seen last, `known` the level of which people were told, and `written` says
-    how many bytes of audit files there are since the start.
+    `use` is the latest result, `known` the last recorded level; `written` returns the bytes written
+    to audit files since the start.
     """
 
     def __init__(
@@ -169,9 +169,9 @@ class DiskSpace:
             await anyio.sleep(LOOK_S)
 
     async def look(self, *, measure: bool = False) -> DiskUse:
-        """Return how things are now; of a disk that cannot be looked at, how they were.
+        """Return the current use; if the disk cannot be checked, the previous one.
 
-        What of it is safetyd's is measured now and then, or now if `measure` says so.
+        The size of the data directory is measured now and then, or now with `measure`.
         """
         self._sample()
         with suppress(OSError):
@@ -186,7 +186,7 @@ class DiskSpace:
 
     @property
     def problem(self) -> str:
-        """Return that nothing can be written for want of room, or nothing."""
+        """Return that nothing can be written because the disk is full, or an empty text."""
         use = self.use
         files = START_FILES if use.free_files is None else use.free_files
         if use.free_bytes >= START_BYTES and files >= START_FILES:
@@ -194,7 +194,7 @@ class DiskSpace:
         return "; ".join(filter(None, (fullness(use), filling(use), MAKE_ROOM)))
 
     def _is_due(self) -> bool:
-        """Say whether to measure what fills it: now and then, and before people are told."""
+        """Return True if the data directory should be measured: regularly, and before an event."""
         at = self._measured_at
         return at is None or self.use.level != self._known or self._now() - at >= MEASURE_S
 
@@ -219,7 +219,7 @@ class DiskSpace:
             self._samples.append((self._now(), self._written()))
 
     def _growth(self) -> float | None:
-        """Return how fast the audit files grew in the last hour, or since the start."""
+        """Return the growth of the audit files in bytes per hour, over the last hour at most."""
         if not self._samples or self._now() - self._samples[0][0] < KNOWN_S:
             return None
         since, before = self._samples[0]

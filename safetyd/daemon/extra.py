@@ -1,7 +1,7 @@
-"""What a daemon can do besides deciding: the interface of an extra, and all extras together.
+"""Extras: optional features of a daemon, their interface, and all extras together.
 
-An extra never keeps a daemon from starting or deciding. If it lacks a program or a package that the
-configuration wants, the log, `status` and the health checks say so, with what to install.
+An extra never prevents a start or a decision. If a configured extra lacks a program or a package,
+the log, `status` and the health checks say what to install.
 """
 
 import logging
@@ -25,54 +25,54 @@ log = logging.getLogger("safetyd.extras")
 
 
 class ExtraHost(NamedTuple):
-    """What a daemon gives to its extras."""
+    """What extras get from the daemon."""
 
     of: Resources
-    flush: Callable[[], None]  # lets answers leave that were held
+    flush: Callable[[], None]  # sends answers that were held
     save_checkpoint: Callable[[], Awaitable[Path | None]]
-    checkpoint_problem: Callable[[], str]  # why the last was not saved, or nothing
+    checkpoint_problem: Callable[[], str]  # why the last one was not saved, or empty
 
 
 class Extra(ABC):
-    """One extra, made with the daemon. It overrides what it needs.
+    """An optional feature; it overrides the methods it needs.
 
-    `known` is from the start; an extra copies what it needs of it.
+    `known` is the state at the start; an extra copies what it needs.
     """
 
-    commits: CommitsBefore = NO_COMMITS  # holds allowed actions until a commit is made
+    commits: CommitsBefore = NO_COMMITS  # delays allowed actions until a commit is made
 
     @abstractmethod
     def __init__(self, host: ExtraHost, known: Records) -> None: ...
 
     @property
     def handlers(self) -> Handlers:
-        """Return what answers its questions and commands, which `operators/` declares."""
+        """Return handlers for questions and commands that `operators/` declares."""
         return {}
 
     def observe(self, events: Sequence[Event]) -> None:  # noqa: B027 - few need to
-        """Take the durable events of a batch, perhaps none. It must not block."""
+        """Receive the durable events of a batch, possibly none. It must not block."""
 
     async def prepare(self) -> None:  # noqa: B027
-        """Do what comes before new rules hold: at the start, and at each reload."""
+        """Prepare for new rules, at the start and at each reload."""
 
     async def run(self) -> None:  # noqa: B027
-        """Work until the daemon ends; return if there is nothing to do."""
+        """Run until the daemon ends; return if there is nothing to do."""
 
     def extended(self, facts: DaemonFacts) -> DaemonFacts:
-        """Return the facts of `status` with those of this extra."""
+        """Add facts of this extra to `status`."""
         return facts
 
     def metrics(self) -> Iterator[Family]:
-        """Yield metrics besides those of the daemon."""
+        """Yield additional metrics."""
         yield from ()
 
     def unavailable(self) -> Iterator[UnavailableExtra]:
-        """Yield what the configuration wants and cannot have now. It may block."""
+        """Yield configured features that are unavailable. It may block."""
         yield from ()
 
 
 class Extras:
-    """All of them."""
+    """All extras of a daemon."""
 
     def __init__(self, kinds: Iterable[type[Extra]], host: ExtraHost, known: Records) -> None:
         self._all = [kind(host, known) for kind in kinds]
@@ -83,7 +83,7 @@ class Extras:
 
     @property
     def commits(self) -> CommitsBefore:
-        """Return the one that holds actions, if there is one."""
+        """Return the extra that delays actions for commits, if any."""
         holding = (extra.commits for extra in self._all if extra.commits is not NO_COMMITS)
         return next(holding, NO_COMMITS)
 
@@ -111,11 +111,11 @@ class Extras:
 
     @property
     def unavailable(self) -> tuple[UnavailableExtra, ...]:
-        """Return what was unavailable at the last look."""
+        """Return what was unavailable at the last check."""
         return self._unavailable
 
     async def look(self) -> None:
-        """Look for what is unavailable now, and log what has changed."""
+        """Check what is unavailable, and log changes."""
         found = await anyio.to_thread.run_sync(self._looked)
         for each in found:
             if each not in self._unavailable:

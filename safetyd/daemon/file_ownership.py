@@ -1,8 +1,8 @@
-"""Who else could change what the daemon trusts: its directory, those above it, and its keys.
+"""Checks that no other user can change what the daemon trusts: its directory and its keys.
 
-Whoever can put a file among the keys is an operator, and whoever can rename a directory above them
-can put other keys there. So all of it must belong to the daemon's user or to root, and nobody else
-may write to it.
+Anyone who can add a key file is an operator, and anyone who can rename a parent directory can
+replace the keys. So all of it must belong to the daemon's user or root, and no one else may write
+to it.
 """
 
 import grp
@@ -20,16 +20,16 @@ from safetyd.host import user_name
 _STATE: Final = ("nats", "audit", "checkpoints")
 _ROOT: Final = 0
 _EVERY_UID: Final = 2**32 - 1
-_OVERFLOW_UID: Final = 65534  # how an owner looks that a user namespace does not know
-_ELSEWHERE: Final = "or choose another place with --data-dir"
+_OVERFLOW_UID: Final = 65534  # how owners outside a user namespace appear
+_ELSEWHERE: Final = "or choose another directory with --data-dir"
 
 
 class Foreign(Exception):
-    """Others could have made, or could change, what is trusted; each line says what to type."""
+    """Other users could change what is trusted; each line says what to do."""
 
 
 def problems(data_dir: Path, uid: int) -> list[str]:
-    """Return what others than the user `uid` and root could change, each with what to type."""
+    """Return what users other than `uid` and root could change, each with what to do."""
     found = list(_above(data_dir, uid))
     found += _judged(data_dir, uid, _chown(data_dir, uid))
     for path in (data_dir / name for name in _STATE):
@@ -39,18 +39,18 @@ def problems(data_dir: Path, uid: int) -> list[str]:
     for path in (keys, *sorted(keys.rglob("*"))):
         own = _chown(path, uid)
         is_key = not path.is_dir() or path.is_symlink()
-        found += _judged(path, uid, f"`rm {_q(path)}`, or {own} if you know it" if is_key else own)
+        found += _judged(path, uid, f"`rm {_q(path)}`, or {own} if you trust it" if is_key else own)
     return found
 
 
 def check_owners(data_dir: Path) -> None:
-    """Refuse keys and a directory that others could have made or could change."""
+    """Reject keys and a data directory that other users could change."""
     if found := problems(data_dir, os.geteuid()):
         raise Foreign("\n".join(found))
 
 
 def _above(data_dir: Path, uid: int) -> Iterator[str]:
-    """Judge every directory in which somebody could put another one in our place."""
+    """Check all directories in which another user could replace the data directory."""
     named, real = Path(os.path.abspath(data_dir)), data_dir.resolve()  # noqa: PTH100 - links too
     trusted = {uid, _ROOT, _unmapped()}
     upwards = [(path, *path.parents) for path in (named, real)]
@@ -66,7 +66,7 @@ def _above(data_dir: Path, uid: int) -> Iterator[str]:
 
 
 def _judged(path: Path, uid: int, mend: str) -> Iterator[str]:
-    """Judge one that may be there, and what it points to if it is a link."""
+    """Check a path, if it exists, and the target if it is a link."""
     if not os.path.lexists(path):
         return
     seen = path.lstat()
@@ -88,7 +88,7 @@ def _others_write(seen: os.stat_result, uid: int) -> bool:
 
 
 def _only_ours(gid: int, uid: int) -> bool:
-    """Say whether nobody else is in a group, as in that which many systems give each user."""
+    """Return True if the group has no other members, as with per-user groups."""
     try:
         named = set(grp.getgrgid(gid).gr_mem)
     except KeyError:
@@ -98,7 +98,7 @@ def _only_ours(gid: int, uid: int) -> bool:
 
 
 def _unmapped() -> int:
-    """Return as whom directories of root may appear: in a user namespace not as root."""
+    """Return the uid that root's directories have: in a user namespace not 0."""
     first, _, count = Path("/proc/self/uid_map").read_text().split()[:3]
     return _ROOT if (int(first), int(count)) == (0, _EVERY_UID) else _OVERFLOW_UID
 

@@ -1,4 +1,4 @@
-"""Whether the daemon can answer now, and whether a restart would help if it cannot."""
+"""Whether the daemon can answer, and whether a restart would help if it cannot."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,9 +7,9 @@ LAG_S: Final = 0.5
 
 
 class Health:
-    """Asks whoever knows; each function returns what is wrong there, or nothing.
+    """Combines the problems of several parts; each function returns a problem or an empty text.
 
-    `serving` is true between the end of the start and the beginning of the end.
+    `serving` is true after the start and before the end.
     """
 
     def __init__(
@@ -31,15 +31,15 @@ class Health:
         self.serving = False
 
     def begin(self) -> None:
-        """Take note that the start is over."""
+        """Mark the daemon as serving."""
         self.serving = True
 
     def end(self) -> None:
-        """Take note that the daemon is about to end."""
+        """Mark the daemon as ending."""
         self.serving = False
 
     def problem(self) -> str:
-        """Return what a restart would help against, or nothing."""
+        """Return a problem that a restart might fix, or an empty text."""
         if deaf := self._bus():
             return deaf
         if self._lag_s() > LAG_S:
@@ -47,21 +47,21 @@ class Health:
         return self._journal()
 
     def not_ready(self) -> str:
-        """Return why a proposal would not be answered now, or nothing."""
+        """Return why proposals cannot be answered now, or an empty text."""
         if not self.serving:
             return "safetyd is starting or stopping"
         return self._stalled() or self.problem()
 
     def explained(self) -> str:
-        """Return the same for people, who are told if it is for want of room."""
+        """Return the same for operators, with the state of a full disk."""
         problem = self.not_ready()
         full = self._disk() if problem and self.serving else ""
         return f"{problem}: {full}" if full else problem
 
     def trouble(self) -> str:
-        """Return the same for the log, where starts and ends are no trouble."""
+        """Return the same for the log, which ignores starts and ends."""
         return self.explained() if self.serving else ""
 
     def better_restarted(self) -> str:
-        """Return why the watchdog should bite, or nothing: a restart forgets an unwritten stop."""
+        """Return why the watchdog should restart the daemon; never while a stop is unwritten."""
         return "" if self._unwritten_stops() else self.problem()

@@ -1,4 +1,4 @@
-"""What the daemon knows of its own parts, gathered when somebody asks how it is."""
+"""Gathers the facts for health checks and `status`."""
 
 import os
 import platform
@@ -36,7 +36,7 @@ FRESH_S: Final = 1.0
 
 
 class HealthReport:
-    """Made without the engine's help. Files are looked at once a second at most, whoever asks."""
+    """Works without the engine. Files are checked at most once a second."""
 
     def __init__(  # noqa: PLR0913 - whom it asks
         self,
@@ -64,11 +64,11 @@ class HealthReport:
         self._seen = StoredFacts()
 
     async def answer(self) -> HealthAnswer:
-        """Return how each part is now."""
+        """Run all health checks."""
         return health(self._gathered(await self._stored()))
 
     def facts(self) -> DaemonFacts:
-        """Return what `status` says of the daemon around the engine."""
+        """Return the part of `status` that does not come from the engine."""
         of, config = self._of, self._of.settings.config
         facts = DaemonFacts(
             ok=True,
@@ -99,7 +99,7 @@ class HealthReport:
             if self._looked_at is None or uptime() - self._looked_at >= FRESH_S:
                 await self._disk.look(measure=True)
                 await self._extras.look()
-                with suppress(OSError):  # what it was a second ago is better than nothing
+                with suppress(OSError):  # a result from a second ago is better than none
                     self._seen = await anyio.to_thread.run_sync(stored_in, self._of.data_dir)
                 self._looked_at = uptime()
             return self._seen
@@ -121,7 +121,7 @@ class HealthReport:
         )
 
     def _port_taken(self) -> int | None:
-        """Return the port that the web should have had, if it has another."""
+        """Return the configured port of the web, if it uses another one."""
         config, web = self._of.settings.config.web, self._web()
         moved = config.port is None and urlsplit(web).port != config.first_port
         return config.first_port if moved else None
@@ -155,7 +155,7 @@ class HealthReport:
 
 
 def stored_in(data_dir: Path) -> StoredFacts:
-    """Look at the files of a data directory."""
+    """Read the state of the files in a data directory."""
     audit = files(data_dir / "audit")
     checkpoints = (data_dir / "checkpoints").glob("*.msgpack")
     saved = sorted(path for path in checkpoints if path.stem.isdecimal())
@@ -170,7 +170,7 @@ def stored_in(data_dir: Path) -> StoredFacts:
 
 
 def _keys(directory: Path) -> Iterator[tuple[tuple[Role, str], datetime]]:
-    """Yield role, name and age of each key that is there."""
+    """Yield role, name and creation time of each key."""
     own = directory / "operator.pub"
     if own.exists():
         yield ("operators", LOCAL_OPERATOR), _time_of(own)

@@ -1,7 +1,7 @@
-"""A daemon from its start to its end, in one task group. If one part dies, all do.
+"""A daemon from start to end, in one task group. If one part fails, all end.
 
-A start is closed: no proposal is heard before the state is rebuilt, the stop is known, the audit
-file has its end and the bus has been heard.
+No proposal is received before the state is rebuilt, stops are known, the audit file is complete and
+the bus works.
 """
 
 import logging
@@ -45,7 +45,7 @@ log = logging.getLogger("safetyd.daemon")
 
 
 class Daemon:
-    """One daemon over one data directory."""
+    """A daemon with its data directory."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class Daemon:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """On which people are told."""
+        """Return the notification channels."""
         return self._settings.channels
 
     async def run(self, announce: Callable[[host.Endpoint], None]) -> None:
-        """Run until a signal; raise if anything dies."""
+        """Run until a signal; raise if any part fails."""
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # see console/cli.py
             async with anyio.create_task_group() as tasks:
@@ -89,7 +89,7 @@ class Daemon:
     async def _obey(
         self, signals: AsyncIterator[signal.Signals], tasks: anyio.abc.TaskGroup
     ) -> None:
-        """Reload on SIGHUP; on the others end, at once if nothing is served yet."""
+        """Reload on SIGHUP; end on other signals, immediately if not serving yet."""
         async for number in signals:
             if number is signal.SIGHUP:
                 tasks.start_soon(self._reload_once_serving)
@@ -106,14 +106,14 @@ class Daemon:
             await self._app.reload("SIGHUP")
 
     async def _live(self, announce: Callable[[host.Endpoint], None]) -> None:
-        """Lock, start the bus, connect, rebuild, serve; leave everything as it was found."""
+        """Lock the data directory, start the bus, connect, rebuild the state, and serve."""
         async with AsyncExitStack() as stack:
             bus = self._settings.config.bus
             server, reserve = None, None
             with files_needed(self._data_dir):
                 stack.enter_context(host.lock(self._data_dir))
                 self._settings.keyring.make_own()
-                if not bus.url:  # with a bus of our own no standby misses the reserve
+                if not bus.url:  # on an external bus, a standby would not see the reserve
                     reserve = StopReserve(self._data_dir)
                     reserve.prepare()
                     server = EmbeddedServer(
@@ -171,12 +171,12 @@ class Daemon:
         )
 
     async def _join_bus(self, connections: Connections, reload: Reload) -> CheckpointBucket:
-        """Make sure that somebody else's bus is as it must be, and that no other daemon writes."""
+        """Check that an external bus is suitable, and that no other daemon writes."""
         client = connections.main.client
         problems = reload.take_on_keys("start") + await external_problems(client)
         if problems:
             raise Unusable("\n".join(problems))
-        log.warning("make sure that the bus has `sync_interval: always`; it cannot be seen")
+        log.warning("make sure that the bus has `sync_interval: always`; safetyd cannot check it")
         await wait_for_silence(client, self._subjects.writer)
         bucket = CheckpointBucket(client)
         await bucket.fetch(self._checkpoints)
@@ -189,10 +189,10 @@ class Daemon:
             policy = self._settings.policy
             restored = await restore(policy, self._checkpoints, journal, self._audit)
         self._clock.resume_after(restored.t)
-        log.info("replayed %d events, now at %d", restored.replayed, restored.engine.seq)
+        log.info("replayed %d events; the last one is %d", restored.replayed, restored.engine.seq)
         self._mailbox.put(EventEnvelope(reload.configured("start")))
         if torn is not None:
-            log.error("a torn line of %d bytes was cut off %s", torn.size, torn.file)
+            log.error("removed an incomplete line of %d bytes from %s", torn.size, torn.file)
             self._mailbox.record(lambda moment: _recovered(torn, moment))
         return restored
 
@@ -211,7 +211,7 @@ class Daemon:
             tasks.cancel_scope.cancel()
 
     def sign_in_link(self) -> str:
-        """Return a link to the control room for whoever started this daemon, once it serves."""
+        """Return a link to the control room for the operator who started this daemon."""
         return "" if self._app is None else self._app.sign_in_link()
 
     def _die(self, why: str) -> None:

@@ -1,4 +1,4 @@
-"""What a daemon measures of itself: the disk, and the metrics that are scraped."""
+"""Creates the disk check and the metrics."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -29,7 +29,7 @@ def measuring(
     channels: Callable[[], Sequence[ChannelState]],
     not_ready: Callable[[], str],
 ) -> Measuring:
-    """Return what measures; `not_ready` says why a proposal would not be answered, or nothing."""
+    """Return the disk check and the metrics; `not_ready` says why proposals cannot be answered."""
     with host.files_needed(of.data_dir):
         disk = DiskSpace(
             of.data_dir,

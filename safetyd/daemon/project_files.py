@@ -1,7 +1,7 @@
-"""The files of projects, which agents may write: whatever is in them, safetyd starts and reloads.
+"""Reads project files, which agents may write; no content can prevent a start or reload.
 
-They are read at start and at reload only; what was read is journalled with the rules. A file that
-cannot be used is described instead, and then everything in its project is asked about.
+They are read only at start and reload, and journalled with the rules. If a file is invalid, every
+action in its project needs approval.
 """
 
 import os
@@ -18,20 +18,20 @@ from safetyd.core.text.visible_text import marked
 from safetyd.daemon.config import ConfigError, parse_project
 
 MAX_BYTES: Final = 64 * 1024
-# All that was read stands in one line of the journal, which is not endless.
+# Everything that is read goes into one line of the journal.
 MAX_JOURNALLED_BYTES: Final = 96 * 1024
-# A key with thousands of dots takes minutes to read.
+# A key with thousands of dots takes minutes to parse.
 MAX_DOTS: Final = 100
 SHOWN_ERRORS: Final = 3
 SHOWN_CHARS: Final = 400
 
 
 class _Broken(Exception):
-    """A file cannot be used; the text says why."""
+    """A project file is invalid; the text says why."""
 
 
 def with_files(policy: Policy) -> Policy:
-    """Return the rules with what the files say now, or why they cannot be used."""
+    """Return the policy with the content of project files, or why they are invalid."""
     if not any(project.file for project in policy.projects.values()):
         return policy
     return msgspec.structs.replace(policy, projects=dict(_read_all(policy)))
@@ -71,13 +71,13 @@ def _text(path: Path) -> str:
         content = _content(path)
         return content.decode()
     except OSError as exc:
-        raise _Broken(f"it cannot be read: {exc.strerror}") from exc
+        raise _Broken(f"cannot read it: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
         raise _Broken(f"it is not UTF-8: {exc.reason} at byte {exc.start}") from exc
 
 
 def _content(path: Path) -> bytes:
-    # An agent may have put a pipe there, which nobody writes to, or a link to a file of ours.
+    # An agent may have put a pipe there, or a link to another file.
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(number).st_mode):
@@ -94,11 +94,11 @@ def _content(path: Path) -> bytes:
 def _size(settings: ProjectSettings, room: int) -> int:
     size = len(msgspec.json.encode(settings))
     if size > room:
-        raise _Broken(f"it comes to {size} bytes of rules, and there is room for {room}")
+        raise _Broken(f"its rules take {size} bytes, and only {room} are left")
     return size
 
 
 def _shown(why: str) -> str:
-    """Return a reason in which nothing is hidden: it may repeat what agents wrote."""
+    """Return a reason with invisible characters escaped: it may contain text of agents."""
     line = marked(why[:SHOWN_CHARS], "?")
     return line if len(why) <= SHOWN_CHARS else f"{line}…"

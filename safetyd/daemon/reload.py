@@ -1,4 +1,4 @@
-"""Taking on a changed configuration and changed keys while running."""
+"""Reloads the configuration and keys of a running daemon."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -26,19 +26,19 @@ from safetyd.daemon.settings import Settings
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
 WRITTEN_S: Final = 5.0
-END_S: Final = 1.0  # from one look for old keys that have ended to the next
-# What is written down of a refusal; a line of the journal is not endless.
+END_S: Final = 1.0  # how often expired old keys are removed
+# Limits for errors in the journal.
 SHOWN_ERRORS: Final = 20
 SHOWN_CHARS: Final = 500
 _TOKEN: Final = "token "  # noqa: S105 - before what people see of its hash
 
-Key = tuple[Role, str, str]  # with whose it is
+Key = tuple[Role, str, str]  # role, name, and key
 
 log = logging.getLogger("safetyd.reload")
 
 
 class Reload:
-    """All or nothing, and what was refused is remembered until something is taken on."""
+    """Reloads all or nothing; a rejected reload is remembered until one succeeds."""
 
     def __init__(
         self,
@@ -47,25 +47,27 @@ class Reload:
         mailbox: Mailbox,
     ) -> None:
         self._settings = settings
-        self._server = server  # ours, if the bus is
+        self._server = server  # None for an external bus
         self._mailbox = mailbox
         self._users: Users | None = None
         self._clock = Clock()
-        self._end_t: dict[OldKey, float] = {}  # when each ends, in steady seconds
-        self._not_ended = ""  # why an old key is trusted longer than it should be
+        self._end_t: dict[OldKey, float] = {}  # when each expires, in steady seconds
+        self._not_ended = ""  # why an expired key is still trusted
         self.problem = ""  # why the newest configuration is not in force
 
     async def run(
         self, by: str, prepare: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
     ) -> list[str]:
-        """Read file and keys again; return what is wrong with them.
+        """Reload the file and keys; return the errors.
 
         `prepare` is awaited before the rules change.
         """
         errors = self._take_on(by)
         self.problem = "; ".join(errors)
         if errors:
-            log.warning("the reload is refused and the last good state stays: %s", self.problem)
+            log.warning(
+                "reload rejected, the previous configuration stays in force: %s", self.problem
+            )
             self._mailbox.record(
                 lambda moment: ConfigRejected(at=moment.at, t=moment.t, errors=_some(errors))
             )
@@ -79,26 +81,26 @@ class Reload:
         return []
 
     def take_on_keys(self, by: str) -> list[str]:
-        """Let the server know who has a key now; return why it does not, if it does not."""
+        """Configure the server with the current keys; return the errors."""
         try:
             check_owners(self._settings.data_dir)
             users = self._settings.users()
             if self._server is not None:
                 self._server.configure(users)
         except (OSError, Foreign, KeyUnusable, ServerRefused) as exc:
-            return [f"the keys as they are now are not in force: {exc}"]
+            return [f"cannot load the keys: {exc}"]
         self._note_change(users, by)
         return []
 
     def keys_of(self, person: str) -> frozenset[str]:
-        """Return the keys by which a person is let in now, also those that were replaced."""
+        """Return the keys that an operator can use now, including replaced ones."""
         if self._users is None:
             return frozenset()
         trusted = chain(self._users.trusted("operators"), self._users.trusted("observers"))
         return frozenset(key for name, key in trusted if name == person)
 
     def shut_out(self) -> list[str]:
-        """Let the server know who floods now; return why it does not, if it does not."""
+        """Configure the server with who is shut out for flooding; return the errors."""
         if self._server is None or self._users is None:
             return []
         settings = self._settings
@@ -108,24 +110,25 @@ class Reload:
             shut_agents=settings.flood_gate.shut,
         )
         try:
-            self._server.configure(self._users, tried=True)  # a part of what it has accepted
+            # a subset of what the server accepted before
+            self._server.configure(self._users, tried=True)
         except OSError as exc:
-            return [f"who floods is not shut out: {exc}"]
+            return [f"cannot shut out a flooding client: {exc}"]
         return []
 
     async def end_old_keys(self) -> None:
-        """Take each old key away when its time is over, for ever."""
+        """Remove old keys when they expire, forever."""
         while True:
             await anyio.sleep(END_S)
             problem = self.drop_ended(self._clock.now())
             if problem and problem != self._not_ended:
-                log.error("an old key is trusted though its time is over: %s", problem)
+                log.error("an expired key is still trusted: %s", problem)
             self._not_ended = problem
 
     def drop_ended(self, moment: Moment) -> str:
-        """Let nobody in by an old key that has ended; return why somebody still is, if so.
+        """Stop trusting expired old keys; return an error if that fails.
 
-        Nothing else is read or changed: a mistake in another file gives no key more time.
+        Nothing else is read or changed, so an error in another file extends no key.
         """
         ended = self._ended(moment)
         if self._users is None or not ended:
@@ -133,18 +136,21 @@ class Reload:
         users = self._users.without(ended)
         try:
             if self._server is not None:
-                self._server.configure(users, tried=True)  # a part of what it has accepted
+                # a subset of what the server accepted before
+                self._server.configure(users, tried=True)
         except OSError as exc:
             return str(exc)
         self._note_change(users, "overlap")
         if self._server is None:
-            log.warning("an old key has ended: give the bus what `safetyd nats-config` prints now")
-        with suppress(OSError, KeyUnusable):  # the next reload does it, or says what is wrong
+            log.warning(
+                "an old key has expired; update the bus with the output of `safetyd nats-config`"
+            )
+        with suppress(OSError, KeyUnusable):  # the next reload repeats it, or reports the error
             self._settings.keyring.settle(max(key.until for key in ended))
         return ""
 
     def _ended(self, moment: Moment) -> set[OldKey]:
-        """Return the old keys whose time is over, also if the wall clock was put back meanwhile."""
+        """Return expired old keys, even if the wall clock was set back."""
         keys = self._users.old_keys.values() if self._users is not None else ()
         held = {key for of_role in keys for _, key in of_role}
         left = {key: (key.until - moment.at).total_seconds() for key in held}
@@ -159,7 +165,7 @@ class Reload:
         )
 
     def _take_on(self, by: str) -> list[str]:
-        """Let file and keys be in force together, or neither."""
+        """Apply file and keys together, or neither."""
         try:
             fresh = self._settings.read()
         except ConfigError as exc:
@@ -185,7 +191,7 @@ class Reload:
 
 
 def _named(users: Users) -> dict[Key, str]:
-    """Return every key that is trusted, with how it is told of."""
+    """Return every trusted key with its description."""
     old = {
         (role, name, key.public): f"old {role[:-1]} {name} {key.public}"
         for role in ROLES
@@ -205,7 +211,7 @@ def _named(users: Users) -> dict[Key, str]:
 
 
 def _after(users: Users, key: Key) -> str:
-    """Say which keys a new one follows, as long as they are trusted."""
+    """Say which key a new one replaces, while that is still trusted."""
     role, name, public = key
     if public.startswith(_TOKEN):
         return ""

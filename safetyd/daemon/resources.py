@@ -21,7 +21,7 @@ from safetyd.journal.stream import JetStreamJournal
 
 
 class Resources(NamedTuple):
-    """What is there before the state is known. `server` and `reserve` are ours, if the bus is."""
+    """What exists before the state is known. `server` and `reserve` are None on an external bus."""
 
     settings: Settings
     data_dir: Path

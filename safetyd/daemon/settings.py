@@ -1,4 +1,4 @@
-"""The configuration and keys in force, and taking on new ones: all of them or none."""
+"""The configuration and keys in force, replaced as a whole."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ from safetyd.host import THIS_MACHINE, netloc, own_config, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
 from safetyd.operators.contract.question import Role
 
-# What is built once; a change to it waits for the next start.
+# Changes of these sections take effect at the next start.
 BUILT_ONCE: Final = ("bus", "web", "audit", "stop", "outlets")
 
 AnyRules = TypeVar("AnyRules", RulesConfig, ProjectRules)
@@ -36,7 +36,7 @@ log = logging.getLogger("safetyd.settings")
 
 
 def policy_of(config: Config, data_dir: Path, path: Path | None = None) -> Policy:
-    """Read the files of projects; return the rules that hold for a daemon with its files there."""
+    """Read project files and return the policy of a daemon with this data directory."""
     for warning in warnings(config.tables):
         log.warning("%s", warning)
     policy = replace(_telling(config), own=_own(config, data_dir, path))
@@ -44,7 +44,7 @@ def policy_of(config: Config, data_dir: Path, path: Path | None = None) -> Polic
     for name, project in policy.projects.items():
         if project.file_broken:
             log.warning(
-                "everything in project %r is asked about: %s: %r",
+                "every action in project %r needs approval: %s: %r",
                 name,
                 project.file,
                 project.file_broken,
@@ -53,14 +53,14 @@ def policy_of(config: Config, data_dir: Path, path: Path | None = None) -> Polic
 
 
 def _telling(config: Config) -> Policy:
-    """Add who is told, and the system's zone where the file names none."""
+    """Add recipients, and the system's time zone if none is configured."""
     policy, zone = config.policy(), system_zone()
     told = telling(config.tables, zone=zone)
     return replace(policy, timezone=policy.timezone or zone, telling=told)
 
 
 def _own(config: Config, data_dir: Path, path: Path | None) -> OwnConfig:
-    """Say where the daemon's own things are, by each name that agents may give them."""
+    """Return the daemon's own files and addresses, by all names that agents may use."""
     files = [data_dir / name for name in config.stop.files]
     files += [Path(config.bus.key_file)] if config.bus.key_file else []
     return OwnConfig(
@@ -73,7 +73,7 @@ def _own(config: Config, data_dir: Path, path: Path | None) -> OwnConfig:
 
 
 def _named(path: Path) -> tuple[str, ...]:
-    """Return a path from the root as it is given, and where it leads if that is elsewhere."""
+    """Return the absolute path, and its target if that differs."""
     given = os.path.abspath(path)  # noqa: PTH100 - agents may go by the name of a link
     return tuple(dict.fromkeys((given, str(path.resolve()))))
 
@@ -88,7 +88,7 @@ def _addresses(config: Config) -> Iterator[str]:
 
 
 def _guarding(policy: Policy) -> Policy:
-    """Make the daemon's own files sensitive, whatever the operator's lists say."""
+    """Make the daemon's own files sensitive, in addition to the operator's lists."""
     ours = tuple(f"{path}/**" for path in policy.own.directories)
     projects = {
         name: replace(project, rules=_with_paths(project.rules, ours))
@@ -105,7 +105,7 @@ def _with_paths(rules: AnyRules, paths: tuple[str, ...]) -> AnyRules:
 
 
 class Settings:
-    """What an operator has set: a file and a directory of keys."""
+    """The settings of an operator: a file and a directory of keys."""
 
     def __init__(self, config: Config, path: Path | None, data_dir: Path) -> None:
         self.config = config
@@ -113,20 +113,20 @@ class Settings:
         self.keyring = Keyring(data_dir / "keys")
         self.intake = Intake(config.rate.attempts_per_second)
         self.prices = price_list(config.prices)
-        self.path = path and path.absolute()  # for those who look from elsewhere
+        self.path = path and path.absolute()  # absolute, so that other processes find it
         self.policy = policy_of(config, data_dir, self.path)
         self.keyless_gate = KeylessGate()
         self.question_limits = QuestionLimits(
             heard=lambda: self.intake.heard,
             is_operator=lambda name: self.role_of(name) == "operator",
         )
-        self.flood_gate = FloodGate(BOUNDS)  # of agents with a key
+        self.flood_gate = FloodGate(BOUNDS)  # for agents with a key
         self.tokens = TokenBook()
         self._keyed: frozenset[str] = frozenset()
         self._operators: frozenset[str] = frozenset()
         self._observers: frozenset[str] = frozenset()
         self._names: dict[str, str] = {}
-        self.next_start: tuple[str, ...] = ()  # sections whose change waits for it
+        self.next_start: tuple[str, ...] = ()  # sections whose change takes effect then
 
     @property
     def stop_files(self) -> tuple[Path, ...]:
@@ -134,12 +134,12 @@ class Settings:
 
     @property
     def tables(self) -> Tables:
-        """Return the parts of the configuration that say who is told."""
+        """Return the settings of notifications."""
         return self.config.tables
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Return on which people are told."""
+        """Return the notification channels."""
         return tuple(self.policy.telling.channels)
 
     @property
@@ -149,21 +149,21 @@ class Settings:
 
     @property
     def keyed(self) -> frozenset[str]:
-        """Return the names of agents that may be used only with a key or token."""
+        """Return the agents whose names need a key or token."""
         return self._keyed
 
     def has_key(self, agent: str) -> bool:
-        """Return True if the name may be used only with its key or token."""
+        """Return True if the name needs a key or token."""
         return agent in self._keyed
 
     def role_of(self, name: str) -> Role | None:
-        """Return what a person's key permits, None for who has none."""
+        """Return the role of an operator's key, None without one."""
         if name in self._operators:
             return "operator"
         return "observer" if name in self._observers else None
 
     def name_of(self, key: str) -> str:
-        """Return who has this public key."""
+        """Return the name for a public key."""
         return self._names.get(key, key)
 
     def seed(self) -> str:
@@ -172,9 +172,9 @@ class Settings:
         return seed_in(Path(key_file) if key_file else self.keyring.daemon)
 
     def users(self) -> Users:
-        """Read the keys as they are now; what a rotation or an end has left undone is done."""
+        """Read the current keys, and finish interrupted rotations."""
         now = Clock().now().at
-        with suppress(OSError):  # reading passes over what is left
+        with suppress(OSError):  # reading works without it
             self.keyring.settle(now)
         agents = dict(self.keyring.public("agents"))
         operators = dict(self.keyring.public("operators"))
@@ -199,9 +199,9 @@ class Settings:
         return users
 
     def read(self) -> Config:
-        """Return what the file says now, and change nothing.
+        """Return the configuration in the file, without applying it.
 
-        Whoever started without a file may have written the data directory's own since.
+        A file may have been written to the data directory since the start.
         """
         return load(self._file)
 
@@ -210,11 +210,11 @@ class Settings:
         return self.path or own_config(self.data_dir)
 
     def adopt(self, fresh: Config) -> None:
-        """Let a configuration be in force, but for what is built once."""
+        """Apply a configuration, except for sections that need a restart."""
         self.path = self._file
         self.next_start = self._kept_back(fresh)
         for name in self.next_start:
-            log.warning("[%s] has changed and takes effect at the next start", name)
+            log.warning("changes of [%s] take effect at the next start", name)
         kept = {name: getattr(self.config, name) for name in BUILT_ONCE}
         self.config = replace(fresh, **kept)
         self.intake = Intake(fresh.rate.attempts_per_second)

@@ -1,4 +1,4 @@
-"""Time passes for the engine, and refusals are counted."""
+"""Advances time for the engine, and records refusals."""
 
 from functools import partial
 from typing import Final
@@ -15,16 +15,16 @@ TICK_S: Final = 1.0
 
 
 class Ticker:
-    """The daemon's clockwork."""
+    """Puts ticks and refusal counts into the mailbox."""
 
     def __init__(self, mailbox: Mailbox, clock: Clock, refusals: Refusals) -> None:
         self._mailbox = mailbox
         self._clock = clock
         self._refusals = refusals
-        self.lag_s = 0.0  # by how much the event loop was late at the last tick
+        self.lag_s = 0.0  # how late the event loop was at the last tick
 
     async def tick(self) -> None:
-        """Let time pass for the engine."""
+        """Advance time for the engine, forever."""
         while True:
             before = uptime()
             await anyio.sleep(TICK_S)
@@ -37,11 +37,11 @@ class Ticker:
             self.count_refusals()
 
     def count_refusals(self) -> None:
-        """Put what was refused since the last time into the journal, as counts."""
+        """Record the refusals since the last call, as counts."""
         for refused in self._refusals.take(self._clock.now()):
             self._mailbox.record(partial(_at, refused))
 
 
 def _at(event: Event, moment: Moment) -> Event:
-    """Let an event happen at its turn: in the journal, time never runs backwards."""
+    """Date an event when its turn comes: time never runs backwards in the journal."""
     return msgspec.structs.replace(event, at=moment.at, t=moment.t)

@@ -1,4 +1,4 @@
-"""What happened, written down: the commit loop, checkpoints, transcripts, recent events."""
+"""What is written: the commit loop, checkpoints, transcripts, recent events."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -29,7 +29,7 @@ class Written:
 
 
 class WrittenRecords:
-    """`observers` get what is durable; before it is, nobody hears of it."""
+    """`observers` receive events once they are durable."""
 
     def __init__(
         self,

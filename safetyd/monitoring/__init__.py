@@ -1,4 +1,4 @@
-"""How the daemon is seen from outside: metrics, log, SafetyEvents on the bus.
+"""Metrics, the log, and SafetyEvents on the bus.
 
-Others import `Metrics`, to count; the daemon feeds the rest with events.
+Other packages import `Metrics` to count; the daemon passes events to the rest.
 """

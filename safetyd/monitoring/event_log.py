@@ -1,4 +1,4 @@
-"""The log on standard error: what was restricted or risky, what guards found, what is no event."""
+"""The log on standard error: restricted and risky decisions, and other events."""
 
 import logging
 import os
@@ -34,7 +34,7 @@ log = logging.getLogger("safetyd")
 
 def set_up(*, verbose: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    # The journal of systemd puts the time before each line itself.
+    # The systemd journal adds the time itself.
     time = "" if "JOURNAL_STREAM" in os.environ else "%(asctime)s.%(msecs)03dZ "
     formatter = logging.Formatter(f"{time}%(levelname)-7s %(name)s: %(message)s")
     formatter.converter, formatter.default_time_format = gmtime, "%Y-%m-%dT%H:%M:%S"
@@ -46,20 +46,21 @@ def set_up(*, verbose: bool) -> None:
 
 
 class EventLog:
-    """Writes what was journalled.
+    """Logs durable events.
 
-    Each restricting decision has a line, and so has what guards, operators and detectors did.
-    Allowed actions of medium or higher risk have one per agent, type and second, with a count and
-    the last id, because a line takes over 10 µs. Of agents' words only short names are written.
+    Each restricted decision and each event gets a line. Allowed actions of medium or higher risk
+    get one line per agent, type and second, with a count and the last id, because a line takes over
+    10 µs. Of an agent's texts only short names are logged.
     """
 
     def __init__(self, now: Callable[[], float] = uptime) -> None:
         self._now = now
         self._since = 0.0
-        self._allows: dict[tuple[str, str], tuple[int, Decided]] = {}  # not yet told, and the last
+        # how many are not logged yet, and the last one
+        self._allows: dict[tuple[str, str], tuple[int, Decided]] = {}
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Write what there is to say; it is called every second at least, if with nothing."""
+        """Log events; called at least once a second, possibly without any."""
         verbose = log.isEnabledFor(logging.DEBUG)
         for event in events:
             if type(event) is Decided:
@@ -84,7 +85,7 @@ class EventLog:
         _allow(event, 1)
 
     def _count(self) -> None:
-        """Tell of those that went on, and let go of those that did not."""
+        """Log the actions that continued, and forget the others."""
         self._since = self._now()
         went_on = {key: last for key, last in self._allows.items() if last[0]}
         for count, event in went_on.values():
@@ -117,7 +118,7 @@ def _allow(event: Decided, count: int) -> None:
 
 
 def _happened(event: SafetyEvent) -> None:
-    """Write an event. The reason of a refusal has the agent's words, so it is left out."""
+    """Log an event. The reason of a refusal contains text of the agent, so it is left out."""
     level = _LEVELS[severity_of(event)]
     if log.isEnabledFor(level):
         said = sentence_of(replace(event, reason="") if is_refusal(event) else event)

@@ -12,11 +12,11 @@ class ExporterState(msgspec.Struct, frozen=True, kw_only=True):
     """What an exporter has exported, as far as is known since the start."""
 
     name: str
-    seq: int | None  # the last event that it has exported; null: not known yet
-    behind: int  # events not exported yet; all of them while `seq` is null
-    last_success: datetime | None  # when it last exported events, or had none left to export
+    seq: int | None  # The last exported event, null if not known yet.
+    behind: int  # Events not exported yet; all of them while `seq` is null.
+    last_success: datetime | None  # When it last exported events, or had none left.
     errors: int
-    problem: str  # why it cannot export now, or empty
+    problem: str  # Why it cannot export now, or empty.
 
 
 def exporter_families(state: ExporterState) -> Iterator[Family]:

@@ -17,7 +17,7 @@ from safetyd.core.text.visible_text import visible
 from safetyd.monitoring.counters import OTHER
 from safetyd.monitoring.metric_families import gauge, gauge_by
 
-MAX_BREAKERS: Final = 100  # with a label of their own
+MAX_BREAKERS: Final = 100  # that have their own label
 STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
 SLICE: Final = 200  # agents, in about a millisecond
 SCOPES: Final = ("chain", "session", "day")
@@ -53,17 +53,17 @@ class Gauges:
     ) -> None:
         self._policy = policy
         self._keyed = keyed
-        self._breakers: dict[str, None] = {}  # the first that were seen
+        self._breakers: dict[str, None] = {}  # the first ones, in order
         self._channels_now = channels
 
     def label(self, agent: str) -> str:
-        """Return an agent's own name if an operator has named it, by a table or a key."""
+        """Return the agent's name if the configuration or a key names it, else `other`."""
         policy = self._policy()
         named = policy.agents, policy.iterations.agents, self._keyed()
         return agent if any(agent in names for names in named) else OTHER
 
     def labels(self) -> set[str]:
-        """Return the labels of all agents that an operator has named."""
+        """Return the labels of all agents that are named."""
         policy = self._policy()
         return {*policy.agents, *policy.iterations.agents, *self._keyed()}
 
@@ -166,7 +166,7 @@ def _budgets(state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily]:
 
 
 def _fill(standing: Standing) -> tuple[float, int]:
-    """Return how full a budget is; of those without a limit, the one with more in it is fuller."""
+    """Return how full a budget is; without a limit, the one with more spent is fuller."""
     used, limit = standing.account.used, standing.limit
     return (used / limit if limit else 0.0), used
 

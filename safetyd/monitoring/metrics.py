@@ -47,7 +47,7 @@ class GaugeText(msgspec.Struct, frozen=True):
 
 
 class Metrics:
-    """Everything that is scraped."""
+    """All metrics."""
 
     def __init__(
         self, version: str, sources: Sources | None = None, counters: Counters | None = None

@@ -1,4 +1,4 @@
-"""What the daemon publishes of its own accord: SafetyEvents, and that files were rolled back."""
+"""Publishes SafetyEvents and rollbacks on the bus."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ class PublishedEvents:
                 subject = self._subjects.of("event", event.event_type)
                 self._publisher.tell(subject, published(event))
             elif type(event) is RolledBack:
-                # Agents hear what is below `state`, and no events.
+                # Agents may subscribe to `state`, but not to events.
                 self._publisher.tell(self._subjects.of("state", "rollback"), notice(event))
 
 

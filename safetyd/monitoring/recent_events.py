@@ -1,8 +1,8 @@
-"""The newest decisions and SafetyEvents in memory, for whoever follows what happens.
+"""The newest decisions and SafetyEvents in memory, for feeds and lists.
 
-Only references are kept, so that a decision costs next to nothing here: whoever shows an event
-makes a row of it. Who follows has a place in the same list and nothing of their own, so that any
-number of them cost as little, and who is slow is told what is no longer there.
+Only references are stored, so recording an event is cheap; whoever shows it makes a row. A
+subscriber only has a position in this list, so many cost little, and a slow one learns which events
+were dropped.
 """
 
 import logging
@@ -20,16 +20,16 @@ from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event
 
 MAX_EVENTS: Final = 2000
-MAX_BYTES: Final = 4 * 1024 * 1024  # about, as they were sent
+MAX_BYTES: Final = 4 * 1024 * 1024  # approximately
 
-_SLACK: Final = MAX_EVENTS // 4  # that may be too many before some are dropped
+_SLACK: Final = MAX_EVENTS // 4  # how many may be too many before some are dropped
 _EVENT_BYTES: Final = 1024
 _VERDICT_BYTES: Final = 512
 
 log = logging.getLogger("safetyd.recent")
 
 Kept = Decided | SafetyEvent
-# Returns what came before an event, oldest first, and the number after which that is all.
+# Returns the events before a number, oldest first, and the number after which they are complete.
 ReadEarlier = Callable[[int], tuple[Sequence[Event], int]]
 
 _seq = attrgetter("seq")
@@ -37,23 +37,23 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Missed(NamedTuple):
-    """The events after `after`, up to and with `until`, are in the audit files only."""
+    """Events after `after`, up to and including `until`, that are only in the audit files."""
 
     after: int
     until: int
 
 
 class Taken(NamedTuple):
-    """What is new, oldest first, and what was dropped before it could be taken."""
+    """New events, oldest first, and those that were dropped before they could be read."""
 
     events: Sequence[Kept]
     missed: Missed | None
 
 
 class RecentEvents:
-    """An outlet of the journal: what is here was written down before.
+    """Recent durable events.
 
-    Everything of both kinds after event `after` is here; `seq` is the number of the newest.
+    All decisions and SafetyEvents after event `after` are here; `seq` is the newest.
     """
 
     def __init__(self, seq: int, earlier: ReadEarlier) -> None:
@@ -66,7 +66,7 @@ class RecentEvents:
         self.seq = seq
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take note of what was journalled."""
+        """Add durable events."""
         new = [event for event in events if type(event) is Decided or type(event) is SafetyEvent]
         if not new:
             return
@@ -81,13 +81,13 @@ class RecentEvents:
             self._news = anyio.Event()
 
     async def refill(self) -> None:
-        """Put what happened before the start in front of what happened since."""
+        """Load events from before the start."""
         try:
             events, after = await anyio.to_thread.run_sync(
                 self._earlier, self.after + 1, abandon_on_cancel=True
             )
         except OSError as exc:
-            log.warning("what happened before the start is not shown: %s", exc)
+            log.warning("cannot show events from before the start: %s", exc)
             return
         kept = [event for event in events if isinstance(event, Kept)]
         self._events[:0] = kept
@@ -96,11 +96,11 @@ class RecentEvents:
         self._drop()
 
     def newest(self) -> Sequence[Kept]:
-        """Return all there is, newest first."""
+        """Return all events, newest first."""
         return self._events[::-1]
 
     def subscribe(self, after: int | None = None) -> "Subscription":
-        """Follow from event `after` on, or from now on."""
+        """Subscribe from event `after`, or from now."""
         return Subscription(self, self.seq if after is None else after)
 
     def later(self, seq: int, limit: int) -> Sequence[Kept]:
@@ -109,12 +109,12 @@ class RecentEvents:
         return self._events[start : start + limit]
 
     async def news(self) -> None:
-        """Return once there is something newer than now."""
+        """Return once there is a newer event."""
         self._waited_for = True
         await self._news.wait()
 
     def _drop(self) -> None:
-        """Drop the oldest until there are as many and as large as may be."""
+        """Drop the oldest events until the limits are met."""
         count = max(0, len(self._events) - MAX_EVENTS)
         self._bytes -= sum(map(_size, self._events[:count]))
         while self._bytes > MAX_BYTES:
@@ -126,14 +126,14 @@ class RecentEvents:
 
 
 class Subscription:
-    """A reader's place: everything up to event `seq` was taken. It may be left at any time."""
+    """A reader's position: everything up to event `seq` was read. It may be dropped at any time."""
 
     def __init__(self, recent: RecentEvents, seq: int) -> None:
         self._recent = recent
         self.seq = seq
 
     def take(self, limit: int = MAX_EVENTS) -> Taken:
-        """Return what is new since the last time, at most `limit` events."""
+        """Return new events, at most `limit`."""
         missed = None
         if self.seq < self._recent.after:
             missed = Missed(self.seq, self._recent.after)
@@ -144,13 +144,13 @@ class Subscription:
         return Taken(events, missed)
 
     async def wait(self) -> None:
-        """Return once there is something to take. Who shows it should rest between two of these."""
+        """Return once there are new events. Pause between two calls."""
         if self._recent.seq <= self.seq:
             await self._recent.news()
 
 
 def _size(event: Kept) -> int:
-    """Return about how much an event holds in memory."""
+    """Return roughly how much memory an event takes."""
     if type(event) is not Decided:
         return _EVENT_BYTES
     said = event.proposal

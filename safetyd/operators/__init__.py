@@ -1,4 +1,4 @@
-"""What people with a key reach: commands, answers to requests, and questions.
+"""Commands, answers to requests, and questions of operators.
 
-Others import `commands`, `replies` and `reviews` to offer the same by other ways, and the views.
+Other packages import `commands`, `replies`, `reviews` and the views.
 """

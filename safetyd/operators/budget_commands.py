@@ -1,4 +1,4 @@
-"""How people permit more money for what is left of the day."""
+"""Raising a budget for the rest of the day."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final, get_args
@@ -37,19 +37,19 @@ def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]
 
 
 def _problem(state: EngineState, moment: Moment, command: RaiseCommand) -> str:
-    """Return why there is nothing to raise."""
+    """Return why nothing can be raised, or an empty text."""
     named = command.scope in {"agent", "model"}
     if not command.reason.strip():
-        return "a budget is raised for a reason, which is recorded"
+        return "raising a budget needs a reason"
     if named != bool(command.name):
-        return f"{command.scope} needs a name" if named else f"{command.scope} has no name"
+        return f"{command.scope} needs a name" if named else f"{command.scope} takes no name"
     if not state.guards.budget.raisable(command.scope, command.name, moment.at):
         whose = f"{command.scope} {command.name}".rstrip()
-        return f"there is no limit for {whose} to raise; `safetyd budgets` shows those there are"
+        return f"{whose} has no limit to raise; `safetyd budgets` lists the limits"
     return ""
 
 
 def _midnight(at: datetime) -> datetime:
-    """Return when the UTC day is over."""
+    """Return the end of the UTC day."""
     begun = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return begun + timedelta(days=1)

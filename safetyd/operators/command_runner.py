@@ -1,6 +1,6 @@
-"""What people with a key may do, whichever way they come: commands, answers and questions.
+"""Runs the commands, answers and questions of operators, however they arrive.
 
-The bus and the web both come here, each with the name of whom it has recognised.
+The bus and the web both call it, each with the name of the operator that it authenticated.
 """
 
 import logging
@@ -91,25 +91,25 @@ log = logging.getLogger("safetyd.operators")
 
 WRITTEN_S: Final = 1.0
 
-# What is shown of one proposal; a message on the bus holds a quarter of a megabyte.
+# The most that is shown of one proposal; a message on the bus has at most 256 KB.
 SHOWN_BYTES: Final = 128 * 1024
 
 
 class Surroundings(NamedTuple):
-    """What the service asks of the daemon around the engine."""
+    """What the runner needs from the daemon."""
 
-    facts: Callable[[], DaemonFacts]  # what `status` tells beside the engine's state
-    reload: Callable[[str], Awaitable[list[str]]]  # for whom; returns what is wrong with it
+    facts: Callable[[], DaemonFacts]  # the part of `status` that does not come from the engine
+    reload: Callable[[str], Awaitable[list[str]]]  # takes who asked; returns the errors
     health: Callable[[], Awaitable[HealthAnswer]]
-    audit: Path  # where the audit files are
-    policy: Callable[[], Policy]  # by which commands are read now
+    audit: Path  # the directory of audit files
+    policy: Callable[[], Policy]  # the policy in force
     recent: RecentEvents
 
 
 class CommandRunner:
-    """Says what is wrong with a message by an exception, and answers it when that is known.
+    """Runs calls. It raises if a message is wrong, and answers when the result is known.
 
-    `handlers` are those of other rooms.
+    `handlers` come from other packages.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that people reach
@@ -126,7 +126,7 @@ class CommandRunner:
         self._question_limits = question_limits
         self._searching = anyio.Lock()
         self._looking = anyio.Lock()
-        self._searches: set[str] = set()  # for whom the audit files are looked through
+        self._searches: set[str] = set()  # who has a search of the audit files under way
         self._waits = waits
         self._mailbox = mailbox
         self._emergency_stop = emergency_stop
@@ -134,14 +134,14 @@ class CommandRunner:
         self._tasks = tasks
         self._handlers = {**VIEWS, **PLANS, **self._own(), **handlers}
         if missing := [kind for kind in (*QUESTIONS, *COMMANDS) if kind not in self._handlers]:
-            raise TypeError(f"nothing answers {', '.join(map(name_of, missing))}")
+            raise TypeError(f"no handler for {', '.join(map(name_of, missing))}")
 
     def run(self, call: Call[Done], asker: Asker) -> None:
-        """Answer a question, or carry out a command. A stop holds before this returns."""
+        """Answer a question or run a command. A stop is in force before this returns."""
         self._handlers[type(call)](self, asker, call)
 
     def _own(self) -> Handlers:
-        """Return what is answered here, with more than the engine's state."""
+        """Return the handlers that need more than the engine's state."""
         return {
             StopCommand: lambda _runner, asker, command: self._stop(asker, command),
             ResumeCommand: lambda _runner, asker, command: self._resume(asker, command),
@@ -189,7 +189,7 @@ class CommandRunner:
         self._begin_search(asker, answer)
 
     def _review(self, asker: Asker, command: ReviewCommand) -> None:
-        """Take a person's answers to requests."""
+        """Apply answers to requests."""
         for envelope in Review(asker.by, command, self._waits, asker.answered).envelopes():
             self._mailbox.put(envelope)
 
@@ -234,26 +234,26 @@ class CommandRunner:
         return Reloaded(ok=True, next_start=self._around.facts().next_start)
 
     async def _work(self, asker: Asker, work: Work) -> None:
-        """Answer with the result of some work; what fails is logged, and the daemon goes on."""
+        """Answer with the result; a failure is logged and answered with an error."""
         try:
             answer = await work()
         except CommandRefused as exc:
             answer = refused(exc.code, str(exc))
         except Exception:
-            log.exception("a call could not be answered")
+            log.exception("a call failed")
             answer = INTERNAL_ERROR
         asker.answered(answer)
 
     async def _look_up(self, asker: Asker, work: Work) -> None:
-        """Wait for another thread or program, which takes nothing from agents: one at a time."""
+        """Run one lookup at a time, in another thread or program."""
         async with self._looking:
             await self._work(asker, work)
         self._question_limits.end(asker.by)
 
     def _ask_status(self, asker: Asker) -> None:
         if problem := self._around.facts().problem:
-            # The engine's state is not durable now, and who asks should not wait.
-            raise CommandRefused("unavailable", f"nothing is allowed: {problem}")
+            # The engine's state is not durable now, and the client should not wait.
+            raise CommandRefused("unavailable", f"safetyd blocks all actions: {problem}")
         self.inquire(asker, lambda state, moment: status(state, moment, self._around.facts))
 
     def _safe_mode(self, asker: Asker, asked: SafeModeQuestion) -> None:
@@ -275,9 +275,9 @@ class CommandRunner:
                 search, around.audit, asked, SHOWN_BYTES, around.policy(), rests
             )
             if found is None:
-                asker.answered(refused("not_found", f"no decision {asked} is in the audit files"))
+                asker.answered(refused("not_found", f"no decision {asked} in the audit files"))
             elif around.facts().problem:
-                # The engine answers nobody now, and what was written down is still true.
+                # The engine cannot answer now, but what is written is still true.
                 asker.answered(explain(found, untold))
             else:
                 self.inquire(asker, lambda e, m: explain(found, today_of(e, m)))
@@ -287,20 +287,23 @@ class CommandRunner:
     def _begin_search(self, asker: Asker, answer: Callable[[Rests], Awaitable[None]]) -> None:
         by = asker.by
         if by in self._searches:
-            raise CommandRefused("rate_limit", f"{by} has the audit files looked through already")
+            raise CommandRefused(
+                "rate_limit",
+                f'operator "{by}" already has a search running; try again when it is done',
+            )
         self._searches.add(by)
         self._tasks.start_soon(self._search, asker, answer)
 
     async def _search(self, asker: Asker, answer: Callable[[Rests], Awaitable[None]]) -> None:
-        """Look through the audit files: once at a time, and on the asker's account."""
+        """Run one search of the audit files at a time, and charge the operator for it."""
         async with self._searching:
             begun, rests = uptime(), Rests()
             try:
                 await answer(rests)
             except OSError as exc:
-                asker.answered(refused("unreadable", f"the audit files cannot be read: {exc}"))
+                asker.answered(refused("unreadable", f"cannot read the audit files: {exc}"))
             except Exception:
-                log.exception("a search could not be finished")
+                log.exception("a search failed")
                 asker.answered(INTERNAL_ERROR)
             self._question_limits.charge(asker.by, uptime() - begun - rests.total_s)
         self._searches.discard(asker.by)

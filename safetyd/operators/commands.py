@@ -1,6 +1,6 @@
-"""Commands of people that the engine's state decides about: holds, grants, money, being there.
+"""Commands that depend on the engine's state: holds, grants, budgets, presence.
 
-Each is checked when it is read and planned when its turn comes; nothing is done before that.
+A command is validated when it is read, and planned when its turn comes.
 """
 
 import math
@@ -42,10 +42,10 @@ from safetyd.operators.grant_commands import grant_add, grant_revoke
 from safetyd.operators.handlers import Handlers, plan
 from safetyd.operators.replies import DONE, CommandRefused, Done, Refusal, refused
 
-NAMED: Final = 10  # of those in safe mode, in a sentence
+NAMED: Final = 10  # agents in safe mode that a sentence names
 OPERATOR: Final = "operator"
 EXITS_BYTES: Final = 64 * 1024
-EXIT_BYTES: Final = 800  # with the longest names, and what people are told
+EXIT_BYTES: Final = 800  # with the longest names, and the notification
 
 INTERNAL_ERROR: Final = refused("internal", FAILED)
 
@@ -164,7 +164,7 @@ def reset(by: str, command: ResetCommand) -> Plan[Done]:
 def backup_made(by: str, command: BackupMadeCommand) -> Plan[Done | Refusal]:
     def plan(state: EngineState, moment: Moment) -> Carried[Done | Refusal]:
         if command.seq > state.seq:
-            return Carried((), refused("invalid", f"there is no event {command.seq} yet"))
+            return Carried((), refused("invalid", f"event {command.seq} does not exist yet"))
         made = BackupMade(
             at=moment.at,
             t=moment.t,
@@ -196,42 +196,44 @@ PLANS: Final[Handlers] = dict(
 
 
 def _held(found: Exit) -> Refusal:
-    """Say why safe mode is not left."""
+    """Return why safe mode cannot be left."""
     if found.error == "several":
         some = ", ".join(found.agents[:NAMED])
-        error = f"{len(found.agents)} are in safe mode ({some}): name one of them, or all"
+        error = (
+            f"{len(found.agents)} agents are in safe mode ({some}); name one of them, or use all"
+        )
         return Refusal(ok=False, error=error, code="several", agents=found.agents)
     left_ms = found.cooldown_remaining_ms
     wait_s = math.ceil(left_ms / 1000)
-    error = f"safe mode can be left in {wait_s} s; before that, only by force and with a reason"
+    error = f"safe mode can be left in {wait_s} s; use force and a reason to leave it now"
     return Refusal(ok=False, error=error, code="cooling_down", cooldown_remaining_ms=left_ms)
 
 
 def _still(
     state: EngineState, moment: Moment, agent: str | None, left: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return who holds one agent or, if None, anybody, once those in `left` do no more."""
+    """Return the kernels that still restrict an agent, or any agent, without those in `left`."""
     held = state.guards.safe_mode.status(agent, moment.t).agents
     gone = set(left)
     return tuple(kernel for kernel in held if kernel not in gone)[:NAMED]
 
 
 def _at_once(reason: str) -> int:
-    """Return how many exits fit into a batch of the journal; each tells its reason twice."""
+    """Return how many exits fit into a journal batch; each contains its reason twice."""
     return max(EXITS_BYTES // (EXIT_BYTES + 2 * len(msgspec.json.encode(reason))), 1)
 
 
 def _named(kernel: str | None) -> str | None:
-    """Return the agent whose kernel it is; None is everybody's."""
+    """Return the agent of a kernel; None for the kernel of all agents."""
     return None if kernel == EVERYBODY else kernel
 
 
 def check_kernel(name: str | None) -> None:
-    """Refuse what names neither an agent, nor all without a key, nor everybody."""
+    """Reject a name that is neither an agent, nor the anonymous pool, nor all agents."""
     if name != ANONYMOUS:
         check_agent(_named(name))
 
 
 def check_agent(agent: str | None) -> None:
     if agent is not None and not is_token(agent):
-        raise CommandRefused("invalid", f"{agent!r} is not a name of an agent")
+        raise CommandRefused("invalid", f"{agent!r} is not a valid agent name")

@@ -1,4 +1,4 @@
-"""Every question and command that operators have, in one list; everything else is derived."""
+"""The list of all questions and commands; everything else is derived from it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -95,8 +95,10 @@ BY_NAME: Final[Mapping[Verb, Mapping[str, type[Call[Done]]]]] = {
 
 
 def read_call(verb: Verb, fields: Fields) -> Call[Done]:
-    """Return the question or command that was sent, or refuse it and list the known names."""
+    """Return the question or command of a message; reject an unknown one with the known names."""
     name, known = fields[TAG_FIELD], BY_NAME[verb]
     if not isinstance(name, str) or name not in known:
-        raise CommandRefused("unknown_command", f"{name!r} is not one of {', '.join(known)}")
+        raise CommandRefused(
+            "unknown_command", f"unknown command {name!r}; known are {', '.join(known)}"
+        )
     return msgspec.convert(fields, known[name])

@@ -1,4 +1,4 @@
-"""SafetyEvents from any event on, without gap or double: from memory and the audit files."""
+"""A gapless feed of SafetyEvents, from memory and the audit files."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import islice
@@ -17,10 +17,10 @@ PAGE: Final = 200
 async def safety_events(
     recent: RecentEvents, audit: Path, after: int
 ) -> AsyncIterator[Sequence[SafetyEvent]]:
-    """Yield everything that people were told after event `after`, in order, for ever.
+    """Yield all SafetyEvents after event `after`, in order, forever.
 
-    What is no longer in memory is read from the audit files, a page at a time, so whoever is slow
-    misses nothing. Raises OSError if they cannot be read.
+    Events that are no longer in memory are read from the audit files, one page at a time, so a slow
+    client misses nothing. Raises OSError if they cannot be read.
     """
     subscription = recent.subscribe(after)
     while True:

@@ -1,7 +1,7 @@
-"""The account of one proposal: what every guard thought of it, and what would have let it pass.
+"""Explains a proposal: what every guard said, and what would have allowed it.
 
-What was decided comes from the audit lines, with the numbers of that moment. Of the guards that did
-not restrict it only today's numbers are known, and they are told apart.
+The decision comes from the audit lines, with the numbers of that moment. For guards that did not
+restrict it, only today's numbers are known; these are marked as such.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,16 +28,16 @@ from safetyd.operators.contract.decision_contract import (
 from safetyd.operators.explain_search import Searched
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
-# What each guard says now, by its name, of a proposal like one that was decided.
+# What each guard says today about a proposal like the given one, by guard.
 Today = Callable[[Decided], Mapping[str, str]]
 
 BY_A_PERSON: Final = "by a person"
 
 
 def explain(found: Searched, today: Today, max_bytes: int = PAGE_BYTES) -> ExplainAnswer:
-    """Return the account of a proposal, with what `today` says of guards that did not restrict.
+    """Explain a proposal; `today` adds the current state of guards that did not restrict it.
 
-    If there are too many decisions, repeats give way to first ones and older to newer ones.
+    If there are too many decisions, repeats are dropped before first ones, older before newer.
     """
     trail, like = found
     outcomes = tuple(filter(None, map(_outcome, trail.events)))
@@ -64,7 +64,7 @@ def today_of(state: EngineState, moment: Moment) -> Today:
 
 
 def untold(_event: Decided) -> Mapping[str, str]:
-    """Stand for today where there is no engine to ask."""
+    """Return nothing, where there is no engine to ask."""
     return {}
 
 
@@ -83,7 +83,7 @@ def _withheld(event: Withheld) -> WithheldExplained:
 def decision_explained(
     event: Decided, today: Mapping[str, str], place: AuditPlace | None = None
 ) -> DecisionExplained:
-    """Return the account of one decision, with what `today` says of each other guard."""
+    """Explain one decision; `today` adds the current state of the other guards."""
     headline = strictest(event.verdicts)
     remedy, then = _way_out(event.verdicts, headline.decision)
     return DecisionExplained(
@@ -108,9 +108,9 @@ def decision_explained(
 
 
 def _way_out(verdicts: Sequence[Verdict], decided: Severity) -> tuple[str, Severity | None]:
-    """Return the smallest change that would have turned the decision, and what it were then.
+    """Return the smallest change that would have changed the decision, and the new decision.
 
-    Everything that restricts most must be lifted; what restricts less remains.
+    All of the strictest verdicts must be lifted; weaker ones remain.
     """
     remedy = all_of(verdict.remedy for verdict in verdicts if verdict.decision is decided)
     if decided is Severity.ASK:
@@ -122,7 +122,7 @@ def _way_out(verdicts: Sequence[Verdict], decided: Severity) -> tuple[str, Sever
 
 
 def _guards(verdicts: Sequence[Verdict], today: Mapping[str, str]) -> Iterator[GuardExplained]:
-    """Yield every guard in the order of the chain; first what is no guard and restricted."""
+    """Yield every guard in the order of the chain, after other sources of verdicts."""
     said = {verdict.guard: verdict for verdict in reversed(verdicts)}
     others = [guard for guard in said if guard not in Chain._fields]
     for guard in (*others, *Chain._fields):

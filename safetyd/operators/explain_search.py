@@ -1,4 +1,4 @@
-"""Looking a proposal up in the audit files, in a worker thread; and others that are like it."""
+"""Finds a proposal and similar ones in the audit files; runs in a worker thread."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -54,9 +54,9 @@ def search(
     policy: Policy | None = None,
     rests: Rests | None = None,
 ) -> Searched | None:
-    """Return what the audit files tell of a proposal, None if nothing; raises OSError.
+    """Return what the audit files have about a proposal, or None; raises OSError.
 
-    What is like it depends on the policy, by which commands are read.
+    The policy decides which commands have the same shape.
     """
     rests = rests or Rests()
     name = asked.id or _last(audit, asked.last, rests)
@@ -71,7 +71,7 @@ def search(
 
 
 def like(lines: NewestFirst, decided: Decided, reader: CommandReader) -> LikeDecisions:
-    """Return how others like a proposal were decided in the week up to the newest line."""
+    """Return how similar proposals were decided in the week up to the newest line."""
     is_alike, parts = _comparing(decided, reader), _said_by_all(decided, reader)
     counts = dict.fromkeys(Severity, 0)
     last: list[LikeDecision] = []
@@ -99,7 +99,7 @@ def _has(line: bytes, parts: tuple[bytes, ...]) -> bool:
 
 
 def _comparing(decided: Decided, reader: CommandReader) -> Callable[[Decided], bool]:
-    """Return what says whether another decision was about the same kind of action."""
+    """Return a function that says whether another decision is about the same kind of action."""
 
     def key(event: Decided) -> bytes:
         return action_key("", event.type, reader.shaped(event.proposal))
@@ -109,9 +109,9 @@ def _comparing(decided: Decided, reader: CommandReader) -> Callable[[Decided], b
 
 
 def _said_by_all(decided: Decided, reader: CommandReader) -> tuple[bytes, ...]:
-    """Return what stands on the line of whatever is alike, so that few lines need be read.
+    """Return texts that appear in the line of every similar decision, to skip most lines quickly.
 
-    A shape is a text with blanks, so texts of one shape begin with the same words.
+    A shape is a text with holes, so texts of one shape start with the same words.
     """
     kind = b'"type":%b,"tier"' % _encode(decided.type)
     text = decided.proposal.text
@@ -129,7 +129,7 @@ def _row(event: Decided) -> LikeDecision:
 
 
 def _last(audit: Path, agent: str, rests: Rests) -> str:
-    """Return the id of the newest decision about an agent."""
+    """Return the id of the newest decision for an agent."""
     asked = DecisionsQuestion(agent=agent, limit=1)
     while True:
         answer = decisions(NewestFirst(audit, asked.before, BOUNDS, rests), asked)

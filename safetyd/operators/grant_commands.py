@@ -1,4 +1,4 @@
-"""How people make and revoke grants: by themselves, or with the answer to a request."""
+"""Making and revoking grants: directly, or together with an approval."""
 
 import difflib
 import hashlib
@@ -32,9 +32,9 @@ from safetyd.operators.contract.grant_contract import (
 from safetyd.operators.replies import Refusal, refused
 
 LONGEST: Final = timedelta(days=7)
-LONGEST_NAMED: Final = timedelta(days=1)  # of one that lifts a rule that blocks
-MOST_NAMED: Final = 20  # uses of such a one
-SEEN_CHARS: Final = 200  # of what was granted, for people who look at it later
+LONGEST_NAMED: Final = timedelta(days=1)  # of a grant that lifts a blocking rule
+MOST_NAMED: Final = 20  # uses of a grant that lifts a blocking rule
+SEEN_CHARS: Final = 200  # of the granted text, stored for display
 AT_A_SCREEN: Final = frozenset({"cli", "tui", "web"})  # never from a link, a message or SMS
 
 
@@ -69,7 +69,7 @@ def grant_revoke(by: str, command: RevokeCommand) -> Plan[GrantOver | Refusal]:
     def plan(state: EngineState, moment: Moment) -> Carried[GrantOver | Refusal]:
         grant = state.grants.find(command.id)
         if grant is None:
-            error = f"no grant {command.id!r} is in force; `safetyd grants` lists those that are"
+            error = f"no grant {command.id!r} is in force; `safetyd grants` lists them"
             return Carried((), refused("not_found", error))
         revoked = GrantRevoked(
             at=moment.at,
@@ -92,17 +92,17 @@ def from_request(
     by: str,
     via: str,
 ) -> Granted | str:
-    """Return the grant for what a request asks, again, or why there is none.
+    """Return a grant for what a request asks, or why there can be none.
 
-    It lifts the rules that the person was shown and no others, for exactly what was shown. Who
-    gives a pattern widens it to whatever text matches; a rule about paths holds for those shown.
+    It lifts only the rules that the operator was shown, for exactly what was shown. A text pattern
+    widens it to all matching texts; a rule about paths stays limited to the shown paths.
     """
     asked, kind = request.asked, _kinds(state).of(request.asked.proposal)
     shown = [v for v in asked.verdicts if v.guard in LIFTABLE]
     rules = tuple(dict.fromkeys(rule for v in shown for rule in (v.rule, *v.also)))
     program = unknown_program(request.asked) if terms.program else ""
     if terms.program and not program:
-        return "it is not about one program that nobody knows, so the program cannot be granted"
+        return "only a request for one unknown program can grant that program"
     granted = Granted(
         at=moment.at,
         t=moment.t,
@@ -129,14 +129,14 @@ def from_request(
 
 
 def _touched(asked: Decided, kind: Kind) -> tuple[str, ...]:
-    """Return the paths that a person was shown, where they lead, and those of a patch."""
+    """Return the paths that the operator was shown, their targets, and those of a patch."""
     patched = (file.path for file in patch_of(asked.proposal, edits=kind.edits).files)
     shown = shown_paths(asked.proposal)[0] if asked.permission else asked.proposal.paths
     return tuple(dict.fromkeys((*shown, *asked.resolved, *patched)))
 
 
 def _seen(state: EngineState, request: Request, kind: Kind) -> Seen:
-    """Return what a grant covers: the shape of what was shown."""
+    """Return what a grant covers: the shape of the action that was shown."""
     asked, proposal = request.asked, request.shown
     shaped = state.reader.shaped(proposal)
     action = request.action
@@ -154,15 +154,15 @@ def _seen(state: EngineState, request: Request, kind: Kind) -> Seen:
 
 
 def _problems(state: EngineState, granted: Granted, kind: Kind | None) -> Iterator[str]:
-    """Yield why this cannot be granted."""
+    """Yield the reasons why this cannot be granted."""
     if not is_token(granted.agent):
-        yield f"{granted.agent!r} is not a name of an agent"
+        yield f"{granted.agent!r} is not a valid agent name"
     if not granted.reason.strip(" .…"):
-        yield "a grant needs a reason, which is recorded"
+        yield "a grant needs a reason"
     if granted.via not in AT_A_SCREEN:
-        yield "a grant is made at the command line or on the web, and nowhere else"
+        yield "grants can be made only on the command line or in the control room"
     if state.grants.full:
-        yield f"{MAX_GRANTS} grants are in force, and there can be no more: revoke some"
+        yield f"there are already {MAX_GRANTS} grants; revoke some first"
     yield from _of_kind(granted, kind)
     yield from _of_rules(granted)
     yield from _of_time(granted)
@@ -170,11 +170,11 @@ def _problems(state: EngineState, granted: Granted, kind: Kind | None) -> Iterat
 
 
 def _of_type(state: EngineState, named: str | None, kind: Kind | None) -> Iterator[str]:
-    """Refuse a type that nobody knows, with the nearest names: the grant would cover nothing."""
+    """Reject an unknown type and suggest similar names: the grant would cover nothing."""
     if kind is None or kind.known:
         return
     near = difflib.get_close_matches(kind.type, sorted(_kinds(state).known), n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "`safetyd types` lists them."
+    hint = f"Did you mean {' or '.join(near)}?" if near else "`safetyd types` lists all types."
     yield f'Unknown action type "{named}". {hint}'
 
 
@@ -183,45 +183,49 @@ def _of_kind(granted: Granted, kind: Kind | None) -> Iterator[str]:
         return
     named = bool(granted.rules) and not granted.request_id
     if kind.human:
-        yield f"{kind.type} contacts a person, so each one needs approval"
+        yield f"{kind.type} sends a message to a person, which always needs approval"
     if "prohibited" in {kind.risk, kind.tier} and not named:
-        yield f"{kind.type} is prohibited. Only `safetyd grant add --rule` can allow it"
+        yield f"{kind.type} is prohibited; only `safetyd grant add --rule` can lift that"
     elif kind.raised:
-        yield f"the agent itself rated this {kind.type} higher than its type"
+        yield f"the agent rates this {kind.type} as riskier than usual for its type"
 
 
 def _of_rules(granted: Granted) -> Iterator[str]:
     if granted.request_id:
         if not granted.rules or granted.type == UNPAUSE:
-            yield "nothing that was shown here can be permitted for a while"
+            yield "no rule of this request can be granted"
         return
     for rule in granted.rules:
         if not may_be_named(rule):
             yield (
-                f"no grant lifts {rule}: only rules of classify and of the gate's blocklist, "
+                f"no grant can lift {rule}: only rules of classify and of the gate's blocklist, "
                 f"and {OWN}"
             )
         if granted.text is None and not granted.paths:
-            yield "a grant that names a rule needs a text or path pattern"
+            yield "a grant for a rule needs a text or path pattern"
         elif rule == OWN and not is_exact(granted.text or ""):
-            yield f"a grant lifts {OWN} for one exact text, such as --text '^safetyd watch$'"
+            yield f"a grant lifts {OWN} only for one exact text, such as --text '^safetyd watch$'"
         if granted.uses > MOST_NAMED:
-            yield f"a grant that names a rule has at most {MOST_NAMED} uses"
+            yield f"a grant for a rule can have at most {MOST_NAMED} uses"
 
 
 def _of_time(granted: Granted) -> Iterator[str]:
     named = bool(granted.rules) and not granted.request_id
     if granted.until <= granted.at:
-        yield "it would be over before it began"
+        yield "the end of the grant is in the past"
     elif granted.until - granted.at > (LONGEST_NAMED if named else LONGEST):
-        yield "a grant that names a rule lasts 24 h at most" if named else "it lasts 7 days at most"
+        yield (
+            "a grant for a rule can last at most 24 hours"
+            if named
+            else "a grant can last at most 7 days"
+        )
 
 
 def _of_patterns(granted: Granted) -> Iterator[str]:
     for _, why in patterns.problems(() if granted.text is None else (granted.text,)):
         yield f"the text {why}"
     if granted.request_id and any(set("*?") & set(path) for path in granted.paths):
-        yield "its paths stand for others too: use `safetyd grant add --path`"
+        yield "its paths contain wildcards; use `safetyd grant add --path`"
     try:
         Globs(granted.paths)
     except ValueError as exc:

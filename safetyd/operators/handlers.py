@@ -1,7 +1,6 @@
-"""How questions and commands are bound to what answers them, by their types.
+"""Binds questions and commands to the functions that answer them.
 
-Each function returns a pair for the table of a room: the declaration, and what the runner does
-with a message of it.
+Each function returns a declaration and its handler, for a table of handlers.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,10 +29,10 @@ def encoded(answer: msgspec.Struct) -> msgspec.Raw:
 
 
 class Asker(NamedTuple):
-    """Who sent a message, and what gets the answer.
+    """The sender of a message, and the function that receives the answer.
 
-    An answer that waits for the journal is kept as `pack` makes it: as bytes, which are small, or
-    as it is for somebody in the same process. How many wait is bounded by `QuestionLimits`.
+    While an answer waits for the journal it is stored as `pack` returns it: as bytes, which are
+    small, or unchanged for a caller in the same process. `QuestionLimits` limits how many wait.
     """
 
     by: str
@@ -42,36 +41,37 @@ class Asker(NamedTuple):
 
 
 class Runner(Protocol):
-    """The ways in which a message can be answered."""
+    """The ways to answer a message."""
 
     def inquire(self, asker: Asker, ask: Ask) -> None:
-        """Ask the engine, when it has time."""
+        """Ask the engine between batches."""
         ...
 
     def carry_out(self, asker: Asker, plan: Plan[Reply]) -> None:
-        """Put a command to the engine, in its turn."""
+        """Run a command on the engine, in its turn."""
         ...
 
     def work(self, asker: Asker, work: Work) -> None:
-        """Do something aside of the engine, such as changing files."""
+        """Do work outside the engine, such as changing files."""
         ...
 
     def look_up(self, asker: Asker, work: Work) -> None:
-        """Do the same for a question: one at a time, within the limits of who asks."""
+        """Do the same for a question: one at a time, within the sender's limits."""
         ...
 
     def search(self, asker: Asker, search: Search) -> None:
-        """Look through the audit files in a thread: one at a time, and timed."""
+        """Search the audit files in a thread: one search at a time, and timed."""
         ...
 
 
-Handler = Callable[[Runner, Asker, Any], None]  # Any: each takes the type that it is bound to
+# Any: each handler takes the type that it is bound to
+Handler = Callable[[Runner, Asker, Any], None]
 Bound = tuple[type[Call[Done]], Handler]
 Handlers = Mapping[type[Call[Done]], Handler]
 
 
 def view(kind: type[Sent], answer: Callable[[EngineState, Moment, Sent], Reply | Slices]) -> Bound:
-    """Answer a question with the engine's state."""
+    """Answer a question from the engine's state."""
 
     def handle(runner: Runner, asker: Asker, question: Sent) -> None:
         runner.inquire(asker, lambda state, moment: answer(state, moment, question))
@@ -80,12 +80,12 @@ def view(kind: type[Sent], answer: Callable[[EngineState, Moment, Sent], Reply |
 
 
 def overview(kind: type[Sent], answer: Callable[[EngineState, Moment], Reply | Slices]) -> Bound:
-    """Do the same for a question that has no fields."""
+    """Answer a question that has no fields from the engine's state."""
     return view(kind, lambda state, moment, _question: answer(state, moment))
 
 
 def plan(kind: type[Sent], make: Callable[[str, Sent], Plan[Reply]]) -> Bound:
-    """Check a command at once, and carry it out when its turn comes."""
+    """Validate a command immediately, and run it when its turn comes."""
 
     def handle(runner: Runner, asker: Asker, command: Sent) -> None:
         runner.carry_out(asker, make(asker.by, command))
@@ -94,7 +94,7 @@ def plan(kind: type[Sent], make: Callable[[str, Sent], Plan[Reply]]) -> Bound:
 
 
 def work(kind: type[Sent], do: Callable[[str, Sent], Awaitable[Reply]]) -> Bound:
-    """Do something that takes files or another program."""
+    """Answer with the result of work on files or with another program."""
 
     def handle(runner: Runner, asker: Asker, call: Sent) -> None:
         begin = runner.look_up if issubclass(kind, Question) else runner.work
@@ -104,7 +104,7 @@ def work(kind: type[Sent], do: Callable[[str, Sent], Awaitable[Reply]]) -> Bound
 
 
 def at_once(kind: type[Sent], answer: Callable[[str, Sent], Reply]) -> Bound:
-    """Answer without the engine."""
+    """Answer immediately, without the engine."""
 
     def handle(_runner: Runner, asker: Asker, call: Sent) -> None:
         asker.answered(answer(asker.by, call))
@@ -117,7 +117,7 @@ def found(
     find: Callable[[Sent], Reply | None],
     search: Callable[[Sent, Rests], Reply],
 ) -> Bound:
-    """Answer from memory or, if that does not have it, from the audit files."""
+    """Answer from memory, or else from the audit files."""
 
     def handle(runner: Runner, asker: Asker, question: Sent) -> None:
         known = find(question)

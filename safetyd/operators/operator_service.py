@@ -1,4 +1,4 @@
-"""What people reach on the bus: commands that change something and questions that do not."""
+"""The bus subjects of operators: commands, answers and questions."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ from safetyd.operators.replies import CommandRefused, refused, too_often
 
 
 class OperatorService:
-    """The control, review and query subjects. The last part of a subject is who speaks."""
+    """The control, review and query subjects. The last token of a subject is the sender."""
 
     def __init__(
         self, publisher: Publisher, runner: CommandRunner, question_limits: QuestionLimits
@@ -25,15 +25,15 @@ class OperatorService:
         self._question_limits = question_limits
 
     def control(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        """Carry out a command. A stop holds before this returns."""
+        """Run a command. A stop is in force before this returns."""
         self._run("control", subject, reply, payload)
 
     def review(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        """Take an operator's answers to requests."""
+        """Apply an operator's answers to requests."""
         self._run("review", subject, reply, payload)
 
     def query(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        """Answer a question, after whatever changes something and within the asker's share."""
+        """Answer a question, after pending commands and within the sender's limits."""
         by = _by(subject)
         wait = self._question_limits.admit(by, len(payload), lambda: _protects(payload))
         if wait > 0:
@@ -61,7 +61,7 @@ class OperatorService:
 
 
 def _protects(payload: bytes) -> bool:
-    """Say whether a question is answered under any load."""
+    """Return True if the question is answered under any load."""
     try:
         question = read_call("query", read_command(payload))
     except (Malformed, msgspec.ValidationError, CommandRefused):

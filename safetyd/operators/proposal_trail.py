@@ -1,6 +1,6 @@
-"""What the audit lines tell of one proposal, and the way that it went: asked, told, answered, done.
+"""Collects the audit lines about one proposal, and the steps that they describe.
 
-A line may tell of it by the proposal's id, the request that it opened, or a message about that.
+A line may refer to the proposal's id, to its request, or to a notification about that.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,15 +29,15 @@ from safetyd.core.messages.verdict import strictest
 from safetyd.journal.audit_reading import PlacedLine, hash_on, read_event
 from safetyd.operators.contract.decision_contract import AuditPlace, Step, StepKind
 
-EVENTS_SHARE: Final = 4  # a fourth as much as of its decisions is kept of what came of them
-STEP_CHARS: Final = 300  # of somebody's words
+EVENTS_SHARE: Final = 4  # later events get a quarter of the room of decisions
+STEP_CHARS: Final = 300  # of a text in a step
 
 
 class Trail:
-    """Picks what tells of one proposal out of all lines, which are given oldest first.
+    """Selects the lines about one proposal from all lines, oldest first.
 
-    It is named by its id, or by the id of the request that it opened. If there are too many
-    decisions, repeats give way to first ones, older ones first.
+    The proposal is named by its id or by its request's id. If there are too many decisions, repeats
+    are dropped before first ones, oldest first.
     """
 
     def __init__(self, name: str, max_bytes: int) -> None:
@@ -46,12 +46,12 @@ class Trail:
         self._events_room = max_bytes // EVENTS_SHARE
         self._looked_for = [msgspec.json.encode(name)]
         self._requests: set[str] = set()
-        self._uses: set[tuple[str, str]] = set()  # other proposals that used an approval of it
+        self._uses: set[tuple[str, str]] = set()  # other proposals that used its approval
         self._messages: dict[str, Due] = {}
         self._sizes: list[int] = []
-        self.id = name  # of the proposal
+        self.id = name  # the id of the proposal
         self.decided: list[Decided] = []
-        self.places: dict[int, AuditPlace] = {}  # of decisions, by their numbers
+        self.places: dict[int, AuditPlace] = {}  # of decisions, by number
         self.events: list[Event] = []
 
     def follow(self, lines: Iterable[PlacedLine]) -> "Trail":
@@ -67,7 +67,7 @@ class Trail:
         return self
 
     def steps(self) -> tuple[Step, ...]:
-        """Return the proposal's way, in order."""
+        """Return the steps in order."""
         asked = set[str]()
         steps = [step for event in self.decided for step in _of_decision(event, asked)]
         steps += (step for event in self.events if (step := self._step(event)) is not None)
@@ -113,7 +113,7 @@ class Trail:
         self._looked_for.append(msgspec.json.encode(name))
 
     def _due(self, event: Due) -> None:
-        """Take note of a message about it; that it was sent is told by another event."""
+        """Remember a notification about the request; other events say whether it was sent."""
         if any(item.ref in self._requests for item in event.items):
             self._messages[event.delivery] = event
             self._look_for(event.delivery)
@@ -166,7 +166,7 @@ def _of_message(event: Told | NotTold, due: Due) -> Step:
 
 
 def _of_use(event: Event) -> Step | None:
-    """Return a step of what was, or was not, done."""
+    """Return the step for what was or was not done."""
     match event:
         case Decided():
             return _step(event, "used", by=event.agent, ref=event.id)
@@ -181,7 +181,7 @@ def _of_use(event: Event) -> Step | None:
 
 
 def _of_commit(event: Event) -> Step | None:
-    """Return what its change is kept as; one that changed nothing has no commit."""
+    """Return the step for the commit of a change; an action without changes has none."""
     match event:
         case Committed(commit=str(commit)) if commit:
             files = "1 file" if event.files == 1 else f"{event.files} files"
@@ -189,7 +189,7 @@ def _of_commit(event: Event) -> Step | None:
             what: StepKind = "committed_before" if event.why == "before" else "committed"
             return _step(event, what, via=event.project, ref=commit, text=lines)
         case Committed(within=str(commit)) if commit:
-            lines = "if it changed anything: together with others"
+            lines = "possibly part of a commit with other changes"
             return _step(event, "committed", via=event.project, ref=commit, text=lines)
         case CommitFailed():
             return _step(event, "not_committed", via=event.project, text=event.error)
@@ -197,7 +197,7 @@ def _of_commit(event: Event) -> Step | None:
 
 
 def _of_request(event: Event) -> Step | None:
-    """Return a step of what became of the request."""
+    """Return the step for what happened to the request."""
     step: Step | None = None
     match event:
         case Answered():

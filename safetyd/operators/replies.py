@@ -1,4 +1,4 @@
-"""How every command and question is answered: done, or refused."""
+"""Answers to commands and questions: done, or refused."""
 
 from typing import Annotated, Final
 
@@ -10,13 +10,13 @@ No = Annotated[bool, Meta(extra_json_schema={"const": False})]
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """It was carried out and is in the journal."""
+    """The command was carried out and is in the journal."""
 
     ok: Yes
 
 
 class CommandRefused(Exception):
-    """A command that is not carried out; `code` is for machines."""
+    """Raised to refuse a command; `code` is for programs."""
 
     def __init__(self, code: str, error: str) -> None:
         super().__init__(error)
@@ -24,14 +24,15 @@ class CommandRefused(Exception):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A command or question that was not carried out; `code` is for machines."""
+    """A command or question that was refused; `code` is for programs."""
 
     ok: No
     error: str
     code: str
-    agents: tuple[str, ...] | UnsetType = UNSET  # that are in safe mode: one must be named
-    cooldown_remaining_ms: int | UnsetType = UNSET  # until safe mode is left without force
-    retry_after_s: float | UnsetType = UNSET  # of a client that sends too many queries
+    agents: tuple[str, ...] | UnsetType = UNSET  # Agents in safe mode; name one of them.
+    # Milliseconds until safe mode can be left without force.
+    cooldown_remaining_ms: int | UnsetType = UNSET
+    retry_after_s: float | UnsetType = UNSET  # When to send the next query, in seconds.
 
 
 Reply = Done | Refusal
@@ -47,6 +48,6 @@ def too_many(by: str) -> str:
 
 
 def too_often(by: str, wait: float) -> Refusal:
-    """Say that somebody sends too many queries, and when the next is answered."""
+    """Refuse a query because the operator sends too many, and say when to retry."""
     error = f"{too_many(by)} Try again in {wait:.1f} s."
     return Refusal(ok=False, error=error, code="rate_limit", retry_after_s=round(wait, 3))

@@ -1,6 +1,6 @@
-"""What people answer: approve, deny, defer or cancel requests, several at once.
+"""Applies answers to requests: approve, deny, defer or cancel, several at once.
 
-The first answer wins. Whoever comes second is told who answered, when and how.
+The first answer wins. A later one gets to know who answered, when and how.
 """
 
 import logging
@@ -30,7 +30,7 @@ from safetyd.operators.contract.request_contract import (
 )
 from safetyd.operators.grant_commands import from_request
 
-_LONGEST: Final = timedelta(seconds=MAX_ASKED_S)  # that a request may be put off for
+_LONGEST: Final = timedelta(seconds=MAX_ASKED_S)  # the longest time a request can be deferred
 
 
 log = logging.getLogger("safetyd.operators")
@@ -40,9 +40,9 @@ ReviewCommand = ApproveCommand | DenyCommand | DeferCommand | CancelCommand
 
 
 class Review:
-    """One person's answers, told together when all of them are durable.
+    """An operator's answers to several requests, answered together when all are durable.
 
-    Each is a envelope of its own, so that the journal need not take a thousand in one batch.
+    Each request has its own envelope, so that one batch need not hold all of them.
     """
 
     def __init__(
@@ -58,25 +58,26 @@ class Review:
         self._told = told
         self._undelivered = len(command.ids)
         self._results: list[ReviewResult] = []
-        self._answered: tuple[Request, str | None] | None = None  # and the grant that is made
-        self._granted: dict[object, str] = {}  # by kind: of many alike, one grant is made
+        # the last answered request, and its grant
+        self._answered: tuple[Request, str | None] | None = None
+        self._granted: dict[object, str] = {}  # one grant for all requests of a kind
 
     def envelopes(self) -> "list[ReviewEnvelope]":
         return [ReviewEnvelope(self, id_) for id_ in self._command.ids]
 
     def answer(self, state: EngineState, moment: Moment, id_: str) -> Sequence[Event]:
-        """Answer one request; the first answer shows that a person is there."""
+        """Answer one request; the first answer also records that an operator is present."""
         seen = PersonSeen(at=moment.at, t=moment.t, by=self._by, how=self._command.via)
         events = () if self._results else (seen,)
         try:
             return *events, *self._settle(state, moment, id_)
         except Exception:
-            log.exception("request %s could not be answered", id_)
+            log.exception("answering request %s failed", id_)
             self._results.append(_no(id_, "internal", FAILED))
             return ()
 
     def note(self, state: EngineState, effects: Effects) -> None:
-        """Say what became of the request that was answered last."""
+        """Store the result of the request that was answered last."""
         if self._answered is not None:
             request, grant = self._answered
             self._answered = None
@@ -91,7 +92,7 @@ class Review:
     def _settle(self, state: EngineState, moment: Moment, id_: str) -> Sequence[Event]:
         found = state.approvals.named(id_)
         if len(found) != 1:
-            why = "no request has this id" if not found else "several requests begin so"
+            why = "no such request" if not found else "several requests start with this id"
             self._results.append(_no(id_, "not_found", why))
             return ()
         (request,) = found
@@ -108,14 +109,14 @@ class Review:
         return (answer,) if granted is None or granted.id != made else (answer, granted)
 
     def _grant(self, state: EngineState, request: Request, moment: Moment) -> Granted | str | None:
-        """Return the grant that goes with an approval, if any, or why there can be none."""
+        """Return the grant that was asked for with an approval, None, or why it cannot be made."""
         command = self._command
         if not isinstance(command, ApproveCommand) or command.grant is None:
             return None
         return from_request(state, moment, request, command.grant, self._by, command.via)
 
     def _one_of_its_kind(self, granted: Granted) -> str:
-        """Return the id of the grant that is made for this and all that are alike."""
+        """Return the id of the grant that covers this request and similar ones."""
         seen = None if granted.seen is None else granted.seen.action
         kind = granted.agent, granted.type, granted.project, granted.rules, granted.paths, seen
         return self._granted.setdefault(kind, granted.id)
@@ -123,11 +124,11 @@ class Review:
     def _event(
         self, state: EngineState, request: Request, moment: Moment
     ) -> Event | NotTaken | str:
-        """Return what happens to a request, or why nothing does."""
+        """Return the event that answers a request, or why there is none."""
         command, at, t = self._command, moment.at, moment.t
         match command:
             case DeferCommand() if not at < command.until <= at + _LONGEST:
-                return f"until must be within {_LONGEST.days} days from now"
+                return f"`until` must be in the future, and within {_LONGEST.days} days"
             case DeferCommand():
                 event = Deferred(
                     at=at, t=t, request_id=request.id, by=self._by, until=command.until
@@ -199,7 +200,7 @@ def _held(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _with_answer(result: ReviewResult, request: Request) -> ReviewResult:
-    """Add who ended a request and how, if anybody did."""
+    """Add who answered a request and how, if anyone did."""
     answer = request.answer
     if answer is None:
         return result

@@ -1,11 +1,8 @@
-from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
-import pytest
 
 from safetyd.bus.connection_limits import (
     FREE,
@@ -21,14 +18,6 @@ from tests.servers import until
 from tests.story import NOON
 
 KEPT = MAX_KEYLESS - FREE
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Embedded]:
-    server = Embedded(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 def silent_since(second: int, *, spoke: bool = False, user: str = KEYLESS) -> ClientConnection:

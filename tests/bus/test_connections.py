@@ -1,5 +1,4 @@
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -11,14 +10,6 @@ from safetyd.bus.subjects import Subjects
 from safetyd.clock import uptime
 from tests.bus.server_rig import Embedded, singing
 from tests.servers import until
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Embedded]:
-    server = Embedded(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture

@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -14,14 +13,6 @@ from safetyd.daemon.settings import Settings
 from tests.bus.peer import Peer, Refused
 from tests.bus.server_rig import Embedded
 from tests.servers import until
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Embedded]:
-    server = Embedded(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 class Hands:

@@ -1,5 +1,5 @@
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -34,14 +34,6 @@ def keyless_gate(monkeypatch: pytest.MonkeyPatch) -> KeylessGate:
     """One that does not stay shut for long."""
     monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 0.05)
     return KeylessGate()
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Embedded]:
-    server = Embedded(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture

@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -9,14 +8,6 @@ from safetyd.bus.supervisor import Supervisor
 from safetyd.clock import uptime
 from tests.bus.server_rig import Embedded, singing
 from tests.servers import until
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Embedded]:
-    server = Embedded(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -91,4 +91,4 @@ async def test_trouble_is_told_when_it_begins_goes_on_and_ends(
             tasks.cancel_scope.cancel()
 
     told = [record.getMessage() for record in caplog.records]
-    assert told == ["nothing is allowed: no room"] * 2 + ["all is well again"]
+    assert ["no room" in line for line in told] == [True, True, False]

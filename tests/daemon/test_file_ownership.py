@@ -77,7 +77,7 @@ def test_whatever_others_can_write_to_is_named_with_the_command(data, name):
     [
         ("", "`chown root {}`"),
         ("keys", "`chown root {}`"),
-        ("keys/operators/alice.pub", "`rm {0}`, or `chown root {0}` if you know it"),
+        ("keys/operators/alice.pub", "`rm {0}`, or `chown root {0}` if you trust it"),
         ("nats", "`mv {0} {0}.foreign`, or `chown -R root {0}` if it is yours"),
     ],
 )

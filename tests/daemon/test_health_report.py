@@ -71,7 +71,7 @@ def test_a_daemon_that_is_well_says_so_to_an_observer_and_of_every_part(
     checks = {check["name"]: check["says"] for check in answer["checks"]}
     assert answer["ok"]
     assert answer["state"] == "good"
-    assert "4 of 4 connections are heard" in checks["bus"]
+    assert "4 of 4 connections work" in checks["bus"]
     assert checks["audit"].startswith("audit-00000001.jsonl ends with event ")
     assert checks["keys"] == "0 agents, 1 operator, 1 observer"
     assert checks["configuration"] == str(daemon.config_path)

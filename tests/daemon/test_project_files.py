@@ -69,10 +69,10 @@ def test_what_was_read_is_in_force_and_is_replayed_without_reading_again(file: P
     [
         (b"rules = ", "not TOML: Invalid value (at end of document)"),
         (b"\xff", "it is not UTF-8: invalid start byte at byte 0"),
-        (b"nonsense = 1", "nonsense is not a setting; there are budget, confidence, gate, rules"),
-        (b"agents = ['ops']", "agents is not a setting; there are budget, confidence, gate, rules"),
+        (b"nonsense = 1", "nonsense is not a setting; known are budget, confidence, gate, rules"),
+        (b"agents = ['ops']", "agents is not a setting; known are budget, confidence, gate, rules"),
         (b"gate = 3", "gate is 3; it must be a table"),
-        (b"[gate]\nloop_counts = 'states'", "gate.loop_counts is not a setting; there are"),
+        (b"[gate]\nloop_counts = 'states'", "gate.loop_counts is not a setting; known are"),
         (b"[budget]\nday_usd = 1", "budget.day_usd is not a setting; did you mean"),
         (b"[confidence]\nlow = 2", "confidence.low is 2; it must be a number, at least 0"),
         (b"[gate]\nshell_patterns = ['(']", "gate.shell_patterns[0]: pattern custom_1, '('"),
@@ -105,11 +105,9 @@ def test_what_is_no_regular_file_is_not_read(file: Path, tmp_path: Path) -> None
 
     assert project(file).file_broken == "it is not a regular file"
     assert project(tmp_path).file_broken == "it is not a regular file"
-    assert project(tmp_path / "none").file_broken == (
-        "it cannot be read: No such file or directory"
-    )
+    assert project(tmp_path / "none").file_broken == ("cannot read it: No such file or directory")
     assert project(tmp_path / "link").file_broken == (
-        "it cannot be read: Too many levels of symbolic links"
+        "cannot read it: Too many levels of symbolic links"
     )
 
 
@@ -134,7 +132,7 @@ def test_files_that_are_too_much_for_one_line_of_the_journal_are_not_used(tmp_pa
     read = policy(*files).projects.values()
 
     assert [bool(each.file_broken) for each in read] == [False, True, True]
-    assert "bytes of rules, and there is room for" in project(blown_up).file_broken
+    assert "bytes, and only" in project(blown_up).file_broken
 
 
 def test_the_slowest_file_takes_no_longer_than_its_lines_do(file: Path, tmp_path: Path) -> None:

@@ -196,12 +196,12 @@ async def test_old_key_is_looked_after_for_ever(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(rig.reload.end_old_keys)
-        await until(lambda: "is trusted though its time is over" in caplog.text)
+        await until(lambda: "expired key" in caplog.text)
         obstacle.rmdir()
         await until(lambda: old not in config.read_text())
         tasks.cancel_scope.cancel()
 
-    assert caplog.text.count("is trusted though its time is over") == 1
+    assert caplog.text.count("expired key") == 1
 
 
 def test_old_key_that_ended_while_nothing_ran_is_not_taken_on(
@@ -226,7 +226,7 @@ def test_on_a_bus_elsewhere_the_end_of_an_old_key_is_told(
 
     assert rig.reload.drop_ended(Moment(ends, 0)) == ""
 
-    assert "give the bus what `safetyd nats-config` prints now" in caplog.text
+    assert "`safetyd nats-config`" in caplog.text
 
 
 def test_revoked_key_takes_its_old_keys_with_it(rig: ReloadRig) -> None:
@@ -335,7 +335,7 @@ def test_full_disk_shuts_nobody_out_and_says_so(rig: ReloadRig, tmp_path: Path) 
 
     (problem,) = rig.reload.shut_out()
 
-    assert problem.startswith("who floods is not shut out: ")
+    assert "flooding" in problem
 
 
 def test_on_a_bus_elsewhere_nobody_is_shut_out(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def assert_refused(start: Start, filler: Path, free: str) -> None:
     assert (start.ready, start.code) == (False, 1), start
     (line,) = start.said.splitlines()
     assert line.startswith(f"safetyd: the disk at {data} that holds {data} has {free}"), line
-    assert line.endswith("make room on it and start again")
+    assert line.endswith("free up space and start again")
 
 
 def leave(filler: Path, free_mib: int) -> None:

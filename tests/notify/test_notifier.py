@@ -167,7 +167,7 @@ async def test_a_secret_that_is_mended_is_read_anew(tmp_path: Path, how: str) ->
             await rig.wired.rest()
 
     assert down == ("email",)
-    assert state.last_error == f"{password} cannot be read: No such file or directory"
+    assert state.last_error == f"cannot read {password}: No such file or directory"
     assert delivery.state == "accepted"
     assert rig.wired.engine.outbox.down == ()
 

@@ -131,7 +131,7 @@ async def test_a_channel_whose_secret_cannot_be_read_is_there_and_names_the_file
     with caplog.at_level(logging.WARNING, "safetyd.notify"):
         channel = await opened("webhook", settings(webhook=table), tmp_path)
 
-    why = f"{tmp_path}/webhook.secret cannot be read: No such file or directory"
+    why = f"cannot read {tmp_path}/webhook.secret: No such file or directory"
     with pytest.raises(Misconfigured, match=why):
         await channel.send(notice(channel="webhook"))
     await channel.close()
@@ -173,14 +173,11 @@ def missing(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (missing, "cannot be read: No such file or directory"),
-        (Path.mkdir, "cannot be read: Is a directory"),
-        (lambda path: path.write_text(" \n"), "holds no secret: it is empty or far too long"),
-        (
-            lambda path: path.write_text(MARK * MAX_SECRET_BYTES),
-            "holds no secret: it is empty or far too long",
-        ),
-        (lambda path: path.write_bytes(MARK.encode() + b"\xff"), "is not a text in UTF-8"),
+        (missing, "No such file or directory"),
+        (Path.mkdir, "Is a directory"),
+        (lambda path: path.write_text(" \n"), "contains no secret"),
+        (lambda path: path.write_text(MARK * MAX_SECRET_BYTES), "contains no secret"),
+        (lambda path: path.write_bytes(MARK.encode() + b"\xff"), "is not UTF-8"),
     ],
 )
 def test_what_is_no_secret_is_said_of_the_file_and_not_of_its_content(
@@ -191,10 +188,13 @@ def test_what_is_no_secret_is_said_of_the_file_and_not_of_its_content(
     with pytest.raises(Misconfigured) as caught:
         secret("file", (tmp_path / "none", tmp_path))
 
-    assert str(caught.value) == f"{tmp_path}/file {why}"
+    said = str(caught.value)
+    assert f"{tmp_path}/file" in said
+    assert why in said
+    assert MARK not in said
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
 def test_a_name_that_no_file_can_have_is_an_error_of_the_channel(tmp_path: Path, name: str) -> None:
-    with pytest.raises(Misconfigured, match="cannot be read"):
+    with pytest.raises(Misconfigured, match="cannot read"):
         secret(name, (tmp_path,))

@@ -136,5 +136,5 @@ def test_the_last_decision_about_an_agent_is_found_however_far_back_it_is(
 
 @pytest.mark.parametrize("fields", [{}, {"id": "p1", "last": "code"}])
 def test_one_thing_is_asked_about(fields: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="give `id`"):
+    with pytest.raises(ValueError, match="`last`"):
         ExplainQuestion(**fields)

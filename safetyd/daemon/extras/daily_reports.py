@@ -1,4 +1,4 @@
-"""Daily reports, made of the audit files, stored and sent."""
+"""Daily reports, computed from the audit files, stored and sent."""
 
 from datetime import datetime
 from typing import Final

@@ -1,4 +1,4 @@
-"""The file history of projects: commits of what agents change, and rollbacks."""
+"""File history of projects: commits of changes by agents, and rollbacks."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -23,19 +23,19 @@ from safetyd.extras.file_history.service.history_service import HistoryService
 from safetyd.operators.contract.status_contract import UnavailableExtra
 from safetyd.operators.handlers import Handlers
 
-FIRST_S: Final = 10.0  # shorter than whoever reloads waits for the answer
+FIRST_S: Final = 10.0  # shorter than the timeout of a reload
 
 log = logging.getLogger("safetyd.file_history")
 
 
 class FileHistory(Extra):
-    """`commits` makes them."""
+    """`commits` makes the commits."""
 
     commits: CommitWorker
 
     def __init__(self, host: ExtraHost, records: Records) -> None:
         of, known = host.of, records.version_history
-        self._changed: set[str] | None = _changed(known)  # as the start found it
+        self._changed: set[str] | None = _changed(known)  # at the start
         self._mailbox = of.mailbox
         self._directory = of.data_dir / DIRECTORY
         self._clock = of.clock
@@ -66,9 +66,9 @@ class FileHistory(Extra):
         self.commits.observe(events)
 
     async def prepare(self) -> None:
-        """Commit what is there before the rules as they are set now hold, and agents are heard.
+        """Commit the current state of each project before the new rules apply.
 
-        A large folder may take longer: nobody waits for it any more then.
+        If a large folder takes longer, the rest happens in the background.
         """
         self._histories.renew(self._settings.policy.projects)
         with anyio.move_on_after(FIRST_S):
@@ -100,13 +100,13 @@ class FileHistory(Extra):
         return self._clock.now().at
 
     def _say_problems(self) -> None:
-        """Log why a project cannot be committed, before something is to be."""
+        """Log why a project cannot be committed, before a commit is due."""
         for problem in history_problems(self._settings.policy.projects, self._directory):
             log.warning("%s", problem)
 
 
 def _changed(known: VersionHistory) -> set[str]:
-    """Return the projects with changes of agents that are not committed yet."""
+    """Return projects with uncommitted changes by agents."""
     return {due.project for due in (*known.due, *(one.due for one in known.failed))}
 
 

@@ -1,6 +1,6 @@
 """Export of events to PostgreSQL, if an address is configured.
 
-A missing psycopg is one of the reasons why it takes nothing: its state says so everywhere.
+If psycopg is missing, its state says so.
 """
 
 from collections.abc import Iterator, Sequence

@@ -21,12 +21,12 @@ from safetyd.operators.replies import CommandRefused
 
 
 class SnapshotsAndBackup(Extra):
-    """It works in other threads, after the journal has the events."""
+    """Works in other threads, after events are durable."""
 
     def __init__(self, host: ExtraHost, known: Records) -> None:
         self._host = host
         of = self._of = host.of
-        self._days = KeptDays()  # as the journal has them
+        self._days = KeptDays()  # as recorded in the journal
         self._days.load(known.kept_days.save()())
         self._snapshots = DailySnapshots(
             of.data_dir,
@@ -62,10 +62,10 @@ class SnapshotsAndBackup(Extra):
         return dict([work(CheckpointCommand, lambda _by, _command: self.checkpoint())])
 
     async def checkpoint(self) -> CheckpointDone:
-        """Save everything up to now, for a backup."""
+        """Save a checkpoint for a backup."""
         path = await self._host.save_checkpoint()
         if path is None:
-            why = f"no checkpoint is written: {self._host.checkpoint_problem()}"
+            why = f"cannot write a checkpoint: {self._host.checkpoint_problem()}"
             raise CommandRefused("unavailable", why)
         of = self._of
         return CheckpointDone(
@@ -82,7 +82,7 @@ class SnapshotsAndBackup(Extra):
         return bool(self._of.settings.config.history.snapshot_at)
 
     def _state_folders(self) -> tuple[StateFolder, ...]:
-        """Return what projects call their state."""
+        """Return the state paths of projects."""
         return tuple(
             StateFolder(name, Path(project.root), path)
             for name, project in self._of.settings.policy.projects.items()

@@ -1,6 +1,6 @@
-"""Questions and commands of operators, each declared once, with the structs of their answers.
+"""The questions and commands of operators, each declared once, with the structs of their answers.
 
-A declaration is the message itself: its tag is its name, its docstring its help. `question.py`
-has the base classes and `safetyd/operators/declarations.py` the list of all. Every room above may
-import this package; it knows nothing of the engine.
+A declaration is the message itself: its tag is its name and its docstring is its help.
+`question.py` has the base classes, `safetyd/operators/declarations.py` the complete list. This
+package does not import the engine.
 """

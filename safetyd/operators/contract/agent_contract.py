@@ -1,4 +1,4 @@
-"""Agents: the list, and everything about one of them."""
+"""The list of agents, and all details of one agent."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -17,7 +17,7 @@ from safetyd.operators.contract.hold_contract import Pausing, SafeModeShown
 from safetyd.operators.contract.question import Question
 from safetyd.operators.replies import Done
 
-# Its kernel's, if it is neither stopped nor paused; what holds it back most comes first.
+# The kernel's state, unless the agent is stopped or paused; the most restrictive state comes first.
 AgentState = Literal[
     "stopped", "paused", "safe_mode", "executing", "planning", "evaluating", "ready"
 ]
@@ -26,15 +26,15 @@ Near = Literal["errors", "tokens", "iterations"] | Scope
 
 
 class CurrentAction(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest action that was allowed and has no outcome yet."""
+    """The newest allowed action without an outcome."""
 
     id: str
     type: str
-    since_s: float  # for how long
+    since_s: float  # How long it has been open, in seconds.
 
 
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent did, what holds it back, and how near it is to its limits."""
+    """What an agent did, what restricts it, and how close it is to its limits."""
 
     agent: str
     key: bool
@@ -43,23 +43,23 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     asked: int
     blocked: int
     failed: int
-    unreported: int  # open actions that are only counted
+    unreported: int  # Open actions that are not listed.
     stopped: bool
     pauses: tuple[PauseSource, ...]
     state: AgentState
     kernel: State
     consecutive_errors: int
     max_consecutive_errors: int
-    tokens: float  # of `burst`, that its rate has left
+    tokens: float  # What is left of `burst`.
     burst: float
-    iterations: int  # of the live session that has had most
+    iterations: int  # Rounds of the live session with the most rounds.
     max_iterations: int
-    budgets: tuple[Budget, ...]  # the fullest chain and session, and its part of the day
-    anomalies: dict[str, int]  # that hold now, and how often each was seen to
+    budgets: tuple[Budget, ...]  # The fullest chain, the fullest session, and its share of the day.
+    anomalies: dict[str, int]  # Current anomalies, and how often each was seen.
     near: tuple[Near, ...]
-    reached: tuple[Near, ...]  # of these
+    reached: tuple[Near, ...]  # Those of `near` that are reached.
     action: CurrentAction | None = None
-    last: LastDecision | None = None  # null: none that is remembered
+    last: LastDecision | None = None  # The last decision, null if none is remembered.
 
 
 class AgentSeen(AgentRow, frozen=True, kw_only=True):
@@ -67,20 +67,19 @@ class AgentSeen(AgentRow, frozen=True, kw_only=True):
 
 
 class AgentsAnswer(Done, frozen=True, kw_only=True):
-    """If `more` follow, ask again `after` the last one, or with a larger `offset`."""
+    """If `more` is true, ask again with `after` the last agent, or with a larger `offset`."""
 
     agents: tuple[AgentSeen, ...]
     more: bool
-    total: int  # how many agents there are to choose from, on all pages
+    total: int  # How many agents match, on all pages.
 
 
 class AgentsQuestion(Question[AgentsAnswer], frozen=True, tag="agents"):
     """List agents and what they did.
 
-    They come in the order of names, those that follow `after`; In that order come those that
-    follow `after`; `sort` asks for another order, in which `offset` agents are passed over.
-    Numbers come smallest first, states with what holds an agent back most. `text` is a part of
-    the name, `key` says with or without a key.
+    Agents are sorted by name unless `sort` says otherwise. By name, `after` continues a list; in
+    any other order, `offset` skips agents. Numbers are sorted smallest first, states by how much
+    they restrict an agent.
     """
 
     paths = ("/agents",)
@@ -90,55 +89,55 @@ class AgentsQuestion(Question[AgentsAnswer], frozen=True, tag="agents"):
     offset: Annotated[int, Meta(ge=0)] = 0
     sort: AgentOrder = "name"
     descending: bool = False
-    state: AgentState | None = None  # only agents in this state
-    text: str = ""  # only agents with this part in their names
-    key: bool | None = None  # only agents with a key, or without
+    state: AgentState | None = None  # Only agents in this state.
+    text: str = ""  # Only agents whose name contains this text.
+    key: bool | None = None  # True: only agents with a key. False: only agents without one.
 
     def __post_init__(self) -> None:
         if self.after and (self.sort != "name" or self.descending):
-            raise ValueError("`after` is for the order of names; use `offset`")
+            raise ValueError("`after` works only when sorted by name; use `offset`")
 
 
 class SessionSoFar(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session did so far."""
+    """What a session has done so far."""
 
     started_at: datetime
     heard_at: datetime
     provider: str | None
     model: str | None
-    decisions: int  # and outcomes of what was done without asking
+    decisions: int  # Decisions, and outcomes reported without a proposal.
     input_tokens: int
     output_tokens: int
 
 
 class LiveSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that is not over; the one without a name is called "". Money is US dollars."""
+    """A session that has not ended. An unnamed session is called "". Amounts are US dollars."""
 
     session: str
-    so_far: SessionSoFar | None  # null: of it nothing is kept
+    so_far: SessionSoFar | None  # Null if no record is stored.
     rounds: int
     spent: float
     reserved: float
 
 
 class OpenAction(msgspec.Struct, frozen=True, kw_only=True):
-    """An action that was allowed and has no outcome yet."""
+    """An allowed action without an outcome."""
 
     id: str
     type: str
-    text: str  # its begin, or nothing if it is not remembered
+    text: str  # The start of the text, empty if it is not remembered.
     session: str
     model: str | None
     dependency: str | None
-    since_s: float  # for how long
+    since_s: float  # How long it has been open, in seconds.
 
 
 class PendingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits for a person."""
+    """A pending request."""
 
     id: str
     type: str
-    text: str  # its begin
+    text: str  # The start of the text.
     asked_at: datetime
     deadline: datetime | None
 
@@ -146,18 +145,18 @@ class PendingRequest(msgspec.Struct, frozen=True, kw_only=True):
 class AgentAnswer(Done, frozen=True, kw_only=True):
     """Actions and findings are newest first, requests oldest first.
 
-    `measures` are the numbers that detectors compare, with what is usual for this agent.
+    `measures` are the numbers that detectors compare, with the usual values of this agent.
     """
 
     agent: AgentRow
-    stops: tuple[Stop, ...]  # that hold it, those of everybody included
+    stops: tuple[Stop, ...]  # Stops that apply to it, including those of all agents.
     pauses: tuple[Pausing, ...]
     safe_mode: SafeModeShown
     sessions: tuple[LiveSession, ...]
     open_actions: tuple[OpenAction, ...]
     pending: tuple[PendingRequest, ...]
     pending_count: int
-    budgets: tuple[Budget, ...]  # of the day, then of chains and sessions, the most used first
+    budgets: tuple[Budget, ...]  # The day's first, then chains and sessions, most used first.
     findings: tuple[Finding, ...]
     measures: tuple[Measure, ...]
 

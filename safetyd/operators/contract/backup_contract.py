@@ -1,4 +1,4 @@
-"""What a backup needs of a running daemon: a checkpoint, and a record that it was made."""
+"""The checkpoint that a backup needs, and the record of a finished backup."""
 
 from typing import Annotated
 
@@ -11,23 +11,23 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class CheckpointDone(Done, frozen=True, kw_only=True):
-    """A checkpoint that has everything up to event `seq` is in `file`."""
+    """`file` is a checkpoint of everything up to event `seq`."""
 
     seq: int
     file: str
     data_dir: str
-    config: str  # the daemon's own file, if it has one
+    config: str  # The configuration file, empty if there is none.
     stop_files: tuple[str, ...]
 
 
 class CheckpointCommand(Command[CheckpointDone], frozen=True, tag="checkpoint"):
-    """Save the state up to now, for a backup."""
+    """Save a checkpoint for a backup."""
 
 
 class BackupMadeCommand(Command[Done], frozen=True, kw_only=True, tag="backup_made"):
     """Record that a backup was made.
 
-    It has so many bytes, up to event `seq`, with keys or histories or not.
+    `size` is in bytes; the backup contains everything up to event `seq`.
     """
 
     seq: Count

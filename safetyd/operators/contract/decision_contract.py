@@ -1,4 +1,4 @@
-"""Decisions: the list of them, and the explanation of one."""
+"""The list of decisions, and the explanation of one."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -16,10 +16,10 @@ What = Literal["decisions", "events", "all"]
 
 
 class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", tag="decision"):
-    """One decision. `text` is what would be done, exactly or as the agent describes it.
+    """One decision. `text` is the action itself, or the agent's description of it.
 
-    `rule`, `reason` and `cause` are those of the strictest verdict; `rule` is empty if none
-    restricted it.
+    `rule`, `reason` and `cause` come from the strictest verdict; `rule` is empty if no guard
+    restricted the action.
     """
 
     seq: int
@@ -29,9 +29,9 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", ta
     keyless: bool
     type: str
     text: str
-    cut: bool  # the text is longer
-    path: str | UnsetType = UNSET  # the first that it names
-    paths: int | UnsetType = UNSET  # how many it names
+    cut: bool  # True if the text is longer.
+    path: str | UnsetType = UNSET  # The first path of the action.
+    paths: int | UnsetType = UNSET  # How many paths the action names.
     project: str | None
     session: str | None
     risk: Risk
@@ -39,18 +39,18 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", ta
     rule: str
     reason: str
     cause: Cause | UnsetType = UNSET
-    request_id: str | UnsetType = UNSET  # that it opened, joined or used up
-    first: bool  # False: a dry run or the repeat of an id, which takes nothing
+    request_id: str | UnsetType = UNSET  # The request that the decision opened, joined or used.
+    first: bool  # False for a dry run or a repeated id.
 
     @property
     def place(self) -> str:
-        """The first path that it names, and how many more there are."""
+        """The first path, and how many more there are."""
         more = (self.paths or 1) - 1
         return f"{self.path} and {more} more" if more > 0 else self.path or ""
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", tag="event"):
-    """What people were told of."""
+    """An event that operators were notified of."""
 
     seq: int
     at: datetime
@@ -61,19 +61,19 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", tag="
     by: str | UnsetType = UNSET
     rule: str | UnsetType = UNSET
     request_id: str | UnsetType = UNSET
-    count: int | UnsetType = UNSET  # how often it happened
+    count: int | UnsetType = UNSET  # How often it happened.
     project: str | UnsetType = UNSET
-    commit: str | UnsetType = UNSET  # to go back to, or gone back to
+    commit: str | UnsetType = UNSET  # The commit to roll back to, or that was rolled back to.
 
 
 Row = DecisionRow | EventRow
 
 
 class DecisionsAnswer(Done, frozen=True, kw_only=True):
-    """Newest first. If there are `more`, or may be, ask again with this `before`.
+    """Newest first. If `more` is true, ask again with this `before`.
 
-    `newest` is the number of the last event that was written down: later rows come `after` it.
-    `left_out` rows had no room, if somebody wants to know and it needs no search.
+    `newest` is the number of the last written event; later rows come `after` it. `left_out` is how
+    many rows did not fit, if `count` was set and no search was needed.
     """
 
     rows: tuple[Row, ...]
@@ -86,16 +86,15 @@ class DecisionsAnswer(Done, frozen=True, kw_only=True):
 class DecisionsQuestion(Question[DecisionsAnswer], frozen=True, kw_only=True, tag="decisions"):
     """List decisions, newest first.
 
-    `what` asks for other events (`events`), or for both (`all`). `rule` is a rule or how its
-    name begins; `text` is looked for in what an agent said. Rows older than `since` are left
-    out, and those of events up to `after` or from `before` on. `count` asks how many rows
-    besides there was no room for.
+    `what` selects decisions, other `events`, or `all`. `rule` is a rule or the start of its name.
+    `text` is searched in what the agent sent. `since`, `before` and `after` limit the list. `count`
+    asks how many more rows there are.
     """
 
     paths = ("/decisions",)
     what: What = "decisions"
-    agent: str | None = None  # only of this agent
-    verdict: Severity | None = None  # only of this decision
+    agent: str | None = None  # Only decisions for this agent.
+    verdict: Severity | None = None  # Only this verdict.
     rule: str | None = None
     text: str | None = None
     since: Annotated[datetime, Meta(tz=True)] | None = None
@@ -131,10 +130,10 @@ StepKind = Literal[
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of a proposal's way. `by` is a person, an agent or a recipient, `via` a channel.
+    """One step in the life of a proposal. `by` is an operator, agent or recipient, `via` a channel.
 
-    `ref` is the request, grant, proposal or commit that it is about besides. Of a commit `via` is
-    the project. What is not known is empty.
+    `ref` is the request, grant, proposal or commit involved. For a commit, `via` is the project.
+    Unknown values are empty.
     """
 
     seq: int
@@ -147,7 +146,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a line stands, its hash, and that of the line before, which it goes on from."""
+    """The position of an audit line, its hash, and the hash of the line before it."""
 
     file: str
     line: int
@@ -164,10 +163,10 @@ class LikeDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LikeDecisions(msgspec.Struct, frozen=True, kw_only=True):
-    """How others like it were decided: the same action, or a command of its shape.
+    """How similar proposals were decided: the same action, or a command of the same shape.
 
-    `since` is the oldest event of the last week that was looked at; `whole` is false if there was
-    no time for older ones. `last` are the newest, whoever proposed them.
+    `since` is the oldest event that was searched, at most a week ago; `whole` is false if time ran
+    out first. `last` are the newest decisions, for any agent.
     """
 
     since: datetime
@@ -177,9 +176,9 @@ class LikeDecisions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuardExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """What a guard thought, if it restricted; else `now`, where it stands today if that is known.
+    """What a guard said if it restricted the action, else `now`: its state today, if known.
 
-    `remedy` completes "allowed ...": what would have let the proposal pass this guard.
+    `remedy` completes "allowed ...": what would have satisfied this guard.
     """
 
     guard: str
@@ -189,14 +188,15 @@ class GuardExplained(msgspec.Struct, frozen=True, kw_only=True):
     also: tuple[str, ...] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     remedy: str | UnsetType = UNSET
-    parts: tuple[CommandPart, ...] | UnsetType = UNSET  # of a command, that do not pass
+    # The parts of a command that are not allowed.
+    parts: tuple[CommandPart, ...] | UnsetType = UNSET
     now: str | UnsetType = UNSET
 
 
 class DecisionExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """`remedy` is the smallest change that would have turned the decision, into `then`.
+    """`remedy` is the smallest change that would have changed the decision to `then`.
 
-    It completes "allowed ..."; empty if nobody knows. `guards` are in the order of the chain.
+    It completes "allowed ..." and is empty if unknown. `guards` are in the order of the chain.
     """
 
     seq: int
@@ -207,7 +207,7 @@ class DecisionExplained(msgspec.Struct, frozen=True, kw_only=True):
     risk: Risk
     reversibility: Reversibility
     decision: Severity
-    decided_by: str | None  # the guard that gave the reason
+    decided_by: str | None  # The guard whose reason is given.
     reason: str
     remedy: str
     then: Severity | None
@@ -215,7 +215,7 @@ class DecisionExplained(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     guards: tuple[GuardExplained, ...]
     proposal: Proposal
-    audit: AuditPlace | UnsetType = UNSET  # where it was written down
+    audit: AuditPlace | UnsetType = UNSET  # Where it is in the audit files.
 
 
 class OutcomeExplained(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,7 +233,7 @@ class WithheldExplained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainAnswer(Done, frozen=True, kw_only=True):
-    """`steps` are the proposal's way from one event to the next, `like` others of its kind."""
+    """`steps` is the history of the proposal in order; `like` are similar decisions."""
 
     id: str
     decisions: tuple[DecisionExplained, ...]
@@ -244,9 +244,9 @@ class ExplainAnswer(Done, frozen=True, kw_only=True):
 
 
 class ExplainQuestion(Question[ExplainAnswer], frozen=True, tag="explain"):
-    """Explain what was decided about a proposal, why, and what came of it.
+    """Explain a decision: why it was made, and what happened afterwards.
 
-    It is named by its `id`, by that of the request that it opened, or as an agent's `last`.
+    Name the proposal by its `id`, by the id of its request, or as the `last` one of an agent.
     """
 
     paths = (
@@ -258,7 +258,7 @@ class ExplainQuestion(Question[ExplainAnswer], frozen=True, tag="explain"):
 
     def __post_init__(self) -> None:
         if bool(self.id) == bool(self.last):
-            raise ValueError("give `id`, of a proposal or a request, or an agent as `last`")
+            raise ValueError("give either `id` (a proposal or request) or `last` (an agent)")
 
     def __str__(self) -> str:
-        return f"with id {self.id!r}" if self.id else f"about {self.last!r}"
+        return f"with id {self.id!r}" if self.id else f"about agent {self.last!r}"

@@ -1,4 +1,4 @@
-"""Grants: their terms, the list of them, and suggestions."""
+"""Grants: their terms, the list of grants, and suggestions."""
 
 from datetime import datetime
 from typing import Annotated
@@ -19,7 +19,7 @@ Paths = Annotated[
 
 
 class GrantTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person adds to an approval, to permit the same kind for a while."""
+    """What an operator adds to an approval so that the same kind of action stays allowed."""
 
     uses: Uses
     until: Until
@@ -28,10 +28,10 @@ class GrantTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestGrantTerms(GrantTerms, frozen=True, kw_only=True):
-    """The same, with what only a request can tell."""
+    """Terms that apply only to a grant made from a request."""
 
-    program: bool = False  # whatever the unknown program does with the verb that was shown
-    session: bool = False  # in the session of the request alone
+    program: bool = False  # True: any use of the unknown program with the verb that was shown.
+    session: bool = False  # True: only in the session of the request.
 
 
 class GrantMade(Done, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class GrantMade(Done, frozen=True, kw_only=True):
 
 
 class GrantCommand(Command[GrantMade], GrantTerms, frozen=True, kw_only=True, tag="grant_add"):
-    """Permit a kind of action for a while; it needs a reason."""
+    """Allow a kind of action for a while; a reason is required."""
 
     agent: str
     reason: Annotated[str, Meta(max_length=2000)]
@@ -51,7 +51,7 @@ class GrantCommand(Command[GrantMade], GrantTerms, frozen=True, kw_only=True, ta
 
 
 class GrantOver(Done, frozen=True, kw_only=True):
-    """`left` uses had not been made of it."""
+    """`left` is how many uses remained."""
 
     id: str
     left: int
@@ -65,17 +65,17 @@ class RevokeCommand(Command[GrantOver], frozen=True, kw_only=True, tag="grant_re
 
 
 class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant in force; amounts are US dollars."""
+    """A grant in force. Amounts are US dollars."""
 
     id: str
     agent: str
     type: str | None
     project: str | None
     rules: tuple[str, ...]
-    text: str | None  # a pattern
-    seen: str | None  # the beginning of what was approved: exactly that is permitted
-    wide: bool  # whatever the agent says passes
-    paths: tuple[str, ...]  # patterns
+    text: str | None  # A pattern that the text must match.
+    seen: str | None  # The start of what was approved; only exactly that is allowed.
+    wide: bool  # True: the grant allows any text of the agent.
+    paths: tuple[str, ...]  # Patterns that the paths must match.
     uses: int
     left: int
     until: datetime
@@ -89,7 +89,7 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GrantsAnswer(Done, frozen=True, kw_only=True):
-    """Oldest first; `left_out` had no room."""
+    """Oldest first. `left_out` grants did not fit."""
 
     grants: tuple[GrantRow, ...]
     left_out: int
@@ -102,7 +102,7 @@ class GrantsQuestion(Question[GrantsAnswer], frozen=True, tag="grants"):
 
 
 class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that people might want, what speaks for it, and how to write it."""
+    """A suggested rule, the answers that support it, and its TOML."""
 
     then: str
     agent: str
@@ -122,6 +122,6 @@ class SuggestionsAnswer(Done, frozen=True, kw_only=True):
 
 
 class SuggestionsQuestion(Question[SuggestionsAnswer], frozen=True, tag="suggestions"):
-    """Suggest rules that past answers add up to; nothing changes by itself."""
+    """Suggest rules based on past answers; nothing changes automatically."""
 
     paths = ("/suggestions",)

@@ -1,4 +1,4 @@
-"""What guards count: budgets, breakers, limits, spending, anomalies and types of action."""
+"""What guards count: budgets, breakers, limits, spending, anomalies and action types."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -17,9 +17,9 @@ from safetyd.operators.replies import Done
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """US dollars; a limit of null is none. `raised` is what people have added to it.
+    """Amounts are US dollars; `limit` is null if there is none, `raised` is what operators added.
 
-    `pending` is what actions that wait for approval would cost. It counts against no limit.
+    `pending` is what actions that need approval would cost. It does not count against the limit.
     """
 
     scope: Scope
@@ -40,7 +40,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetsAnswer(Done, frozen=True, kw_only=True):
-    """The most used first; `left_out` rows had no room."""
+    """Most used first. `left_out` rows did not fit."""
 
     budgets: tuple[Budget, ...]
     spending: tuple[Spending, ...]
@@ -48,15 +48,15 @@ class BudgetsAnswer(Done, frozen=True, kw_only=True):
 
 
 class BudgetsQuestion(Question[BudgetsAnswer], frozen=True, tag="budgets"):
-    """List budgets with what is spent and reserved."""
+    """List budgets with spent and reserved amounts."""
 
     paths = ("/budgets",)
 
 
 class TypeKnown(msgspec.Struct, frozen=True, kw_only=True):
-    """`aliases` are its other names, shipped or configured.
+    """`aliases` are other names of the type, shipped or configured.
 
-    Shipped names also hold as one word: `WebFetch` is `web_fetch`.
+    Shipped names are also matched as one word: `WebFetch` is `web_fetch`.
     """
 
     type: str
@@ -70,11 +70,11 @@ class TypeKnown(msgspec.Struct, frozen=True, kw_only=True):
 class TypeUnknown(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     count: int
-    toml: str  # what would make it known
+    toml: str  # The table that would define the type.
 
 
 class TypesAnswer(Done, frozen=True, kw_only=True):
-    """`same_as` has the other names that the configuration gives to types."""
+    """`same_as` maps configured names to their types."""
 
     types: tuple[TypeKnown, ...]
     same_as: dict[str, str]
@@ -82,7 +82,7 @@ class TypesAnswer(Done, frozen=True, kw_only=True):
 
 
 class TypesQuestion(Question[TypesAnswer], frozen=True, tag="types"):
-    """List the known types of action, and the proposed ones that are unknown."""
+    """List known action types, and proposed types that are unknown."""
 
     paths = ("/types",)
 
@@ -91,7 +91,7 @@ RaisedScope = Literal["day", "agent", "keyless", "model"]
 
 
 class BudgetLifted(Done, frozen=True, kw_only=True):
-    """What is permitted now, how much of it is used or set aside, and for how long."""
+    """The new limit, how much of it is spent or reserved, and until when it applies."""
 
     limit: float
     used: float
@@ -99,9 +99,9 @@ class BudgetLifted(Done, frozen=True, kw_only=True):
 
 
 class RaiseCommand(Command[BudgetLifted], frozen=True, kw_only=True, tag="budget_raise"):
-    """Raise a budget until midnight UTC; it needs a reason.
+    """Raise a budget until midnight UTC; a reason is required.
 
-    `name` is that of the agent or the model.
+    `name` is the agent or the model.
     """
 
     scope: RaisedScope
@@ -111,20 +111,20 @@ class RaiseCommand(Command[BudgetLifted], frozen=True, kw_only=True, tag="budget
 
 
 class CallWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest calls, oldest first, and how those within `window_s` went.
+    """The newest calls, oldest first, and the results of those within `window_s`.
 
-    Of a breaker that is not closed they are the calls that opened it.
+    For a breaker that is not closed, these are the calls that opened it.
     """
 
-    calls: int  # within `window_s` before now, or before it opened
-    failures: int  # of these
-    in_a_row: int  # failures, to the last call, however old they are
+    calls: int  # Calls within `window_s` before now, or before it opened.
+    failures: int  # How many of these failed.
+    in_a_row: int  # Failures in a row up to the last call, of any age.
     ages_s: tuple[float, ...]
-    ok: tuple[bool, ...]  # of the same calls
+    ok: tuple[bool, ...]  # Whether each of these calls succeeded.
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """For one agent, else for all with keys, or for all without if `keyless`."""
+    """Applies to one agent, else to all agents with keys, or to all without if `keyless`."""
 
     breaker: str
     state: State
@@ -135,17 +135,17 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     probes_out: int
     keyless: bool
     open_s: float | None
-    wait_s: float | None  # until one that is open is tried again
-    probes_started: int = 0  # since it last opened
+    wait_s: float | None  # Seconds until an open breaker is tried again.
+    probes_started: int = 0  # Probes since it last opened.
     probes_succeeded: int = 0
-    window: CallWindow | None = None  # null: it is not among the first hundred
+    window: CallWindow | None = None  # Null after the first hundred breakers.
 
 
 class BreakersAnswer(Done, frozen=True, kw_only=True):
-    """Those that are not closed first, then those that were called last; `left_out` had no room.
+    """Breakers that are not closed first, then the last called; `left_out` did not fit.
 
-    One opens when of at least `min_calls` calls within `window_s` a share of `error_rate` failed,
-    or `max_consecutive_failures` in a row.
+    A breaker opens when `error_rate` of at least `min_calls` calls within `window_s` failed, or
+    `max_consecutive_failures` in a row.
     """
 
     breakers: tuple[Breaker, ...]
@@ -154,7 +154,7 @@ class BreakersAnswer(Done, frozen=True, kw_only=True):
 
 
 class BreakersQuestion(Question[BreakersAnswer], frozen=True, tag="breakers"):
-    """List circuit breakers and how their calls went."""
+    """List circuit breakers and the results of their calls."""
 
     paths = ("/breakers",)
 
@@ -165,19 +165,19 @@ BucketKind = Literal["global", "keyless", "agent", "model"]
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens are proposals; `id` is the agent or the model.
 
-    `keyless` is what all agents without a key may take of everybody's while others have keys.
+    `keyless` is the share of all agents without a key, while other agents have keys.
     """
 
     kind: BucketKind
     id: str
     tokens: float
     burst: float
-    per_s: float  # that it gains
-    full_s: float  # until it is full if nobody takes any more; 0: it is
+    per_s: float  # Tokens added per second.
+    full_s: float  # Seconds until it is full if none are taken; 0 if it is full.
 
 
 class RoundsReached(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that may begin no more rounds; the implicit one is called ""."""
+    """A session that has reached its limit of rounds. An unnamed session is called ""."""
 
     agent: str
     session: str
@@ -186,7 +186,7 @@ class RoundsReached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoolingDown(msgspec.Struct, frozen=True, kw_only=True):
-    """A target that an agent may not dispatch to yet."""
+    """A target that an agent cannot dispatch to yet."""
 
     agent: str
     target: str
@@ -195,53 +195,53 @@ class CoolingDown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitsAnswer(Done, frozen=True, kw_only=True):
-    """Everybody's bucket first, then the emptiest; `left_out` rows had no room."""
+    """The shared buckets first, then the emptiest. `left_out` rows did not fit."""
 
     buckets: tuple[Bucket, ...]
     iterations: tuple[RoundsReached, ...]
-    cooldowns: tuple[CoolingDown, ...]  # those that take longest first
+    cooldowns: tuple[CoolingDown, ...]  # Longest first.
     left_out: int
 
 
 class LimitsQuestion(Question[LimitsAnswer], frozen=True, tag="limits"):
-    """Show what is left of every rate, and which agents rounds and cooldowns hold back."""
+    """Show rate limits, and agents that reached their rounds or are in a cooldown."""
 
     paths = ("/limits",)
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
-    """What comes of it if spending goes on as in the last `over_s` seconds.
+    """The forecast if spending continues as in the last `over_s` seconds.
 
-    Those are the quarter of an hour that has begun and the four before it, as far as they are of
-    this day, and never fewer than 900.
+    That is the current quarter of an hour and the four before it, limited to today, and at least
+    900 seconds.
     """
 
     over_s: float
-    spent: float  # in these seconds
+    spent: float  # Spent in these seconds.
     per_hour: float
-    at_midnight: float  # spent by the end of the day
-    used_up_at: datetime | None  # null: not today, or there is no limit
+    at_midnight: float  # Forecast for the whole day.
+    used_up_at: datetime | None  # Null if the limit is not reached today, or if there is none.
 
 
 class MoneyAnswer(Done, frozen=True, kw_only=True):
-    """Amounts are US dollars, and the day is UTC's.
+    """Amounts are US dollars, the day is in UTC.
 
-    `purchases` are prices, which are not model spending and count in no other amount but `pending`.
-    `series` has what was spent by the end of each `bucket_s` seconds since midnight; the last of
-    these have just begun. Agents, models and live sessions are those that used most.
+    `purchases` are prices of purchases, not model spending; only `pending` includes them. `series`
+    is the total spent at the end of each `bucket_s` seconds since midnight, the last one so far.
+    Agents, models and live sessions are the ones that used most.
     """
 
     at: datetime
     today: Budget
     purchases: Budget
-    keyless: Budget | None  # of agents without a key, once others have one
+    keyless: Budget | None  # The share of agents without a key, once others have one.
     bucket_s: int
     series: tuple[float, ...]
     projection: Projection
     agents: tuple[Budget, ...]
     models: tuple[Budget, ...]
     sessions: tuple[Budget, ...]
-    left_out: int  # rows that had no room
+    left_out: int  # Rows that did not fit.
 
 
 class MoneyQuestion(Question[MoneyAnswer], frozen=True, tag="money"):
@@ -251,7 +251,7 @@ class MoneyQuestion(Question[MoneyAnswer], frozen=True, tag="money"):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something unusual that was found, in one agent, one breaker or in general."""
+    """An anomaly of an agent, of a breaker, or in general."""
 
     at: datetime
     rule: str
@@ -259,29 +259,29 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     agent: str | None
     breaker: str | None
-    seen: bool  # a person gave a command after it
+    seen: bool  # True if an operator gave a command after it.
 
 
 class AnomaliesAnswer(Done, frozen=True, kw_only=True):
-    """The newest first, unless the worst are asked for; of equally bad ones the newest.
+    """Newest first or, if asked, the most severe first.
 
-    `holding` says what holds now, by agent and detector. `measures` are the numbers, as they are
-    now, of each agent and detector, or breaker, of the findings.
+    `holding` lists current anomalies by agent and detector. `measures` are the current numbers of
+    each agent, detector or breaker with a finding.
     """
 
     findings: tuple[Finding, ...]
     holding: dict[str, dict[str, int]]
     since_human_s: float
     measures: tuple[Measure, ...]
-    left_out: int  # findings, agents and measures that had no room
+    left_out: int  # Findings, agents and measures that did not fit.
 
 
 class AnomaliesQuestion(Question[AnomaliesAnswer], frozen=True, tag="anomalies"):
     """List recent anomalies, and the numbers that detectors compare.
 
-    The newest or the worst first, of all agents or of one.
+    Sort by time or by severity, for all agents or one.
     """
 
     paths = ("/anomalies",)
     sort: Literal["at", "severity"] = "at"
-    agent: str | None = None  # only of this agent
+    agent: str | None = None  # Only for this agent.

@@ -11,8 +11,8 @@ from safetyd.operators.contract.hold_contract import Via
 from safetyd.operators.contract.question import Command, Question
 from safetyd.operators.replies import Done
 
-MOST: Final = 200  # commits of one answer
-SHORT: Final = 12  # letters of a commit that name it
+MOST: Final = 200  # commits in one answer
+SHORT: Final = 12  # characters that identify a commit
 Author = Literal["agent", "human", "rollback", "automatic_rollback"]
 Name = Annotated[str, Meta(max_length=128)]
 CommitName = Annotated[str, Meta(pattern="^[0-9a-f]{4,64}$")]
@@ -25,20 +25,20 @@ class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     agent: str
     session: str
-    action: str  # the type of the proposal
-    id: str  # of the proposal
-    decision: int  # the number of its decision
+    action: str  # The type of the proposal.
+    id: str  # The id of the proposal.
+    decision: int  # The number of the decision.
     approver: str
     files: int
     added: int
     removed: int
-    # Who made the changes. Changes of a human are those found before another commit.
+    # Who made the changes. `human`: they were found before another commit.
     author: Author = "agent"
-    left_out: str = ""  # files that it lacks because they are too large
+    left_out: str = ""  # Files that are missing because they are too large.
 
 
 class CommitsAnswer(Done, frozen=True, kw_only=True):
-    """The newest first. `projects` are those that have a history, `problems` why one has none."""
+    """Newest first. `projects` have a file history, `problems` say why one cannot be committed."""
 
     commits: tuple[CommitRow, ...]
     projects: tuple[str, ...]
@@ -46,11 +46,10 @@ class CommitsAnswer(Done, frozen=True, kw_only=True):
 
 
 class CommitsQuestion(Question[CommitsAnswer], frozen=True, kw_only=True, tag="commits"):
-    """List commits of projects with a history, newest first.
+    """List commits of projects with a file history, newest first.
 
-    Those of one project, or of all; of an agent, or of one of its sessions. `path` is a file or
-    a folder that they changed, absolute or below the project's folder. `before` is the last
-    commit of the answer before: the list goes on after it.
+    Filter by project, agent or session. `path` is a changed file or folder, absolute or relative to
+    the project. `before` is the last commit of the previous answer.
     """
 
     paths = ("/commits",)
@@ -71,9 +70,9 @@ class CommitAnswer(Done, frozen=True, kw_only=True):
 
 
 class CommitQuestion(Question[CommitAnswer], frozen=True, kw_only=True, tag="commit"):
-    """Show one commit and what it changed.
+    """Show one commit and its diff.
 
-    With `other`, what leads from it to that one.
+    With `other`, show the diff from it to that commit.
     """
 
     paths = ("/commits/{commit}",)
@@ -83,7 +82,7 @@ class CommitQuestion(Question[CommitAnswer], frozen=True, kw_only=True, tag="com
 
 
 def diff_command(project: str, commit: str) -> str:
-    """Return what to type to see all that a commit changed."""
+    """Return the command that shows everything a commit changed."""
     return f"safetyd history diff {commit[:SHORT]} --project {shlex.quote(project)}"
 
 
@@ -102,35 +101,34 @@ class LeftAlone(msgspec.Struct, frozen=True):
 
 
 class RollbackDone(Done, frozen=True, kw_only=True):
-    """`kept` is the commit of what was there before: rolling back to it undoes this.
+    """`kept` is the commit made before the rollback: roll back to it to undo this.
 
-    `paths` names the first 20 files that changed. `still_deleted` is how many files the commit
-    itself had deleted: going back to it does not bring them back, but undoing it (`revert`) does.
-    `changes` says what happened to each file of `paths`, and the counts are of all files.
-    `left` names the first 20 files that are not in the history, and so were not touched.
-    With no `files` there was nothing to change.
+    `paths` names the first 20 changed files and `changes` what happened to each; the counts are for
+    all files. `still_deleted` is how many files the commit itself had deleted: only `revert`
+    restores those. `left` names the first 20 files that are not in the history and were not
+    touched. If `files` is 0 there was nothing to change.
     """
 
     project: str
     kept: str
     made: str
     files: int
-    agents: tuple[str, ...]  # that were paused meanwhile
+    agents: tuple[str, ...]  # Agents that were paused during the rollback.
     paths: tuple[str, ...] = ()
     still_deleted: int = 0
     changes: tuple[FileEffect, ...] = ()
     created: int = 0
     restored: int = 0
     deleted: int = 0
-    left: tuple[LeftAlone, ...] = ()  # the first files and folders that were not touched
+    left: tuple[LeftAlone, ...] = ()  # The first files and folders that were not touched.
     left_count: int = 0
 
 
 class RollbackCommand(Command[RollbackDone], frozen=True, kw_only=True, tag="rollback"):
     """Restore files of a project.
 
-    Agents that work there are paused meanwhile. `soft` goes to the state after a commit,
-    `revert` undoes one.
+    Agents that work there are paused during the rollback. `soft` restores the state after a commit,
+    `revert` undoes one commit.
     """
 
     commit: CommitName

@@ -1,4 +1,4 @@
-"""Holding agents back and letting them go: stops, pauses, safe mode, resets, and presence."""
+"""Restricting and releasing agents: stops, pauses, safe mode, resets and presence."""
 
 from datetime import datetime
 from typing import Annotated
@@ -12,13 +12,13 @@ from safetyd.core.guards.safe_mode import Hold, SafeModeStatus
 from safetyd.operators.contract.question import Command, Question
 from safetyd.operators.replies import Done
 
-Via = Annotated[str, Meta(max_length=64)]  # the way of a command: nothing for the bus, or "web"
+Via = Annotated[str, Meta(max_length=64)]  # how the command was sent: empty for the bus, or "web"
 
 
 class StopDone(Done, frozen=True, kw_only=True):
-    """The stop holds. `journalled` is false if a restart now would forget it.
+    """The stop is in force. `journalled` is false if a restart now would lose it.
 
-    It is true once the journal has it or, while that cannot be written, the file in reserve.
+    It is true once the stop is in the journal or, if that cannot be written, in the reserve file.
     """
 
     epoch: int
@@ -26,9 +26,9 @@ class StopDone(Done, frozen=True, kw_only=True):
 
 
 class StopCommand(Command[StopDone], frozen=True, tag="stop"):
-    """Stop everybody, or one agent.
+    """Stop all agents, or one.
 
-    The stop is in force before the answer leaves.
+    The stop is in force before the answer is sent.
     """
 
     reason: str = ""
@@ -37,26 +37,26 @@ class StopCommand(Command[StopDone], frozen=True, tag="stop"):
 
 
 class ResumeDone(Done, frozen=True, kw_only=True):
-    """Which sources were cleared, and which still stop."""
+    """Which sources were cleared, and which stops remain."""
 
     cleared: tuple[str, ...]
     left: tuple[str, ...]
 
 
 class ResumeCommand(Command[ResumeDone], frozen=True, tag="resume"):
-    """Clear a stop, of everybody or of one agent.
+    """Clear a stop of all agents, or of one.
 
-    It clears what operators and anomalies stopped. A stop file stays until it is removed.
+    Stops by operators and anomalies are cleared. A stop file remains in force until it is removed.
     """
 
     reason: str = ""
     agent: str | None = None
     via: Via = ""
-    all_except: str | None = None  # this agent stays stopped; everyone else may go on
+    all_except: str | None = None  # This agent stays stopped; all others resume.
 
 
 class PauseCommand(Command[Done], frozen=True, tag="pause"):
-    """Pause one agent: it may do nothing, not even read."""
+    """Pause one agent: all of its actions are blocked, even reading."""
 
     agent: str
     reason: str = ""
@@ -71,7 +71,7 @@ class Pausing(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     reason: str
     since: datetime
-    request: str | None = None  # pending, whose approval ends the pause
+    request: str | None = None  # The pending request whose approval ends the pause.
 
 
 class UnpauseDone(Done, frozen=True, kw_only=True):
@@ -89,9 +89,9 @@ class UnpauseCommand(Command[UnpauseDone], frozen=True, tag="unpause"):
 
 
 class EnterCommand(Command[Done], frozen=True, tag="safe_mode_enter"):
-    """Put an agent, or everybody, into safe mode.
+    """Put an agent, or all agents, into safe mode.
 
-    Everybody is meant without a name or by the name "*". In safe mode only reading is allowed.
+    No name, or "*", means all agents. In safe mode only reading is allowed.
     """
 
     agent: str | None = None
@@ -100,10 +100,10 @@ class EnterCommand(Command[Done], frozen=True, tag="safe_mode_enter"):
 
 
 class SafeModeLeft(Done, frozen=True, kw_only=True):
-    """Which kernels left safe mode, everybody's as "*".
+    """Which kernels left safe mode; "*" is the one of all agents.
 
-    `more` are still in it, because a command leaves no more than one batch of the journal can take:
-    say it again. `still` are the first kernels that go on holding those whom the command named.
+    `more` are still in safe mode because one command can end only as many as fit into one journal
+    batch: repeat the command. `still` are the first kernels that still restrict the named agents.
     """
 
     left: tuple[str, ...]
@@ -114,8 +114,8 @@ class SafeModeLeft(Done, frozen=True, kw_only=True):
 class ExitCommand(Command[SafeModeLeft], frozen=True, tag="safe_mode_exit"):
     """Leave safe mode.
 
-    Of the agent named, of the only one in it, or of `all`. Before the cooldown is over that
-    takes `force` and a reason.
+    Name an agent or use `all`; without a name, the only one in safe mode leaves. Before the
+    cooldown ends this needs `force` and a reason.
     """
 
     agent: str | None = None
@@ -130,9 +130,9 @@ class AckCommand(Command[Done], frozen=True, tag="ack"):
 
 
 class ResetCommand(Command[Done], frozen=True, tag="reset"):
-    """Forget an agent's loop visits, rounds and cooldowns.
+    """Clear an agent's loop visits, rounds and cooldowns.
 
-    With a session the visits and rounds there and all cooldowns, with an episode only its visits.
+    With a session, clear its visits and rounds and all cooldowns; with an episode, only its visits.
     """
 
     agent: str
@@ -142,21 +142,21 @@ class ResetCommand(Command[Done], frozen=True, tag="reset"):
 
 
 class Reloaded(Done, frozen=True, kw_only=True):
-    next_start: tuple[str, ...]  # sections whose change waits for the next start
+    next_start: tuple[str, ...]  # Sections whose change takes effect at the next start.
 
 
 class ReloadCommand(Command[Reloaded], frozen=True, tag="reload"):
-    """Load the configuration and keys again, all or nothing."""
+    """Reload the configuration and keys, all or nothing."""
 
 
 class SafeModeShown(SafeModeStatus, frozen=True, kw_only=True):
-    """`agents` are the kernels in safe mode, everybody's as "*"; `holds` are the first few."""
+    """`agents` are the kernels in safe mode, "*" for all agents; `holds` are the first few."""
 
     holds: tuple[Hold, ...]
 
 
 class SafeModeAnswer(Done, frozen=True, kw_only=True):
-    """`agents` are the kernels in safe mode, everybody's as "*"; `holds` are the first few."""
+    """`agents` are the kernels in safe mode, "*" for all agents; `holds` are the first few."""
 
     active: bool
     state: State
@@ -170,7 +170,7 @@ class SafeModeAnswer(Done, frozen=True, kw_only=True):
 
 
 class SafeModeQuestion(Question[SafeModeAnswer], frozen=True, tag="safe_mode"):
-    """Show the state of safe mode, of one agent or of all."""
+    """Show the state of safe mode, for one agent or all."""
 
     paths = ("/safe-mode",)
     agent: str | None = None

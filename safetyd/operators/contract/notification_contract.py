@@ -16,7 +16,7 @@ BreakerState = Literal["closed", "open", "half_open", "parked"]
 
 
 class ChannelState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a channel does, for people who ask."""
+    """The state of a channel."""
 
     name: str
     up: bool
@@ -26,10 +26,10 @@ class ChannelState(msgspec.Struct, frozen=True, kw_only=True):
     oldest_s: float | None
     last_success_s_ago: float | None
     last_error: str
-    failing: bool  # the last try did not succeed
-    fuse: BreakerState  # its name is spoken
-    next_try_s: float | None  # None: nothing waits, or it waits for something else than time
-    refused: int = 0  # answers of people who may not give them
+    failing: bool  # True if the last attempt failed.
+    fuse: BreakerState  # The state of the channel's circuit breaker.
+    next_try_s: float | None  # Null if the queue is empty, or waits for something other than time.
+    refused: int = 0  # Answers from people who may not answer.
 
 
 Names = tuple[str, ...]
@@ -41,16 +41,16 @@ class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TestBegun(Done, frozen=True, kw_only=True):
-    """What became of it says `outbox`, with the note as `ref`."""
+    """Query `outbox` with the note as `ref` for the result."""
 
     note: str
     lanes: tuple[LaneRow, ...]
 
 
 class TestCommand(Command[TestBegun], frozen=True, kw_only=True, tag="notify_test"):
-    """Send a test message at once, past batches and quiet hours.
+    """Send a test notification immediately, ignoring batching and quiet hours.
 
-    It goes to all channels and recipients, or to those that are named.
+    It is sent to all channels and recipients, or to the named ones.
     """
 
     channels: Names = ()
@@ -62,7 +62,7 @@ class Retried(Done, frozen=True, kw_only=True):
 
 
 class RetryCommand(Command[Retried], frozen=True, kw_only=True, tag="notify_retry"):
-    """Retry one message at once, or all that wait for a channel."""
+    """Retry one notification immediately, or all that are queued for a channel."""
 
     id: str = ""
     channel: str = ""
@@ -73,13 +73,13 @@ class Dropped(Done, frozen=True, kw_only=True):
 
 
 class DropCommand(Command[Dropped], frozen=True, kw_only=True, tag="notify_drop"):
-    """Drop a message that waits; its request stays open."""
+    """Drop a queued notification; its request stays open."""
 
     id: str
 
 
 class ShownCommand(Command[Done], frozen=True, kw_only=True, tag="notify_shown"):
-    """Record that a desktop shows a message. Without that it is published again."""
+    """Record that a desktop shows a notification, so that it is not published again."""
 
     delivery: str
 
@@ -89,16 +89,16 @@ class Linked(Done, frozen=True, kw_only=True):
 
 
 class LinkCommand(Command[Linked], frozen=True, kw_only=True, tag="notify_link"):
-    """Return the address of the page of a message.
+    """Return the URL of the page of a notification.
 
-    It is the page of the one thing that the message is about, or of the list.
+    It is the page of its only topic, or the list.
     """
 
     delivery: str
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One message. `refs` are the first requests and notes that it tells of, of `items`."""
+    """One notification. `refs` are the first of its `items`: requests and notes."""
 
     id: str
     recipient: str
@@ -112,55 +112,55 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     expires: datetime | None
     told_at: datetime | None
-    took_s: float | None  # from when it was due until a provider took it
+    took_s: float | None  # Seconds from when it was due until the provider accepted it.
     attempts: int
     provider_id: str
     error: str
-    opened_at: datetime | None  # when the link of a test led back
+    opened_at: datetime | None  # When the link of a test was opened.
 
 
 class LaneWaiting(LaneRow, frozen=True, kw_only=True):
-    """What is collected for the next message of a lane."""
+    """Items collected for the next notification of a recipient on a channel."""
 
     items: int
     due: datetime
 
 
 class OutboxAnswer(Done, frozen=True, kw_only=True):
-    """Messages newest first; `waiting` are things that are none yet."""
+    """Notifications newest first; `waiting` are items that are still being collected."""
 
     deliveries: tuple[DeliveryRow, ...]
     waiting: tuple[LaneWaiting, ...]
-    unnotified: int  # requests of which somebody should know and nobody does
+    unnotified: int  # Pending requests that no recipient was notified of.
 
 
 class OutboxQuestion(Question[OutboxAnswer], frozen=True, kw_only=True, tag="outbox"):
-    """List messages, newest first, and what waits to become one.
+    """List notifications, newest first, and items that are still being collected.
 
     At most `limit`.
     """
 
     paths = ("/outbox",)
-    state: DeliveryState | None = None  # only messages in this state
-    ref: str = ""  # only what tells of this request or note
+    state: DeliveryState | None = None  # Only notifications in this state.
+    ref: str = ""  # Only notifications about this request or note.
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
 class ChannelRow(ChannelState, frozen=True, kw_only=True):
-    """How a channel does. It is parked when only an operator can mend it."""
+    """The state of a channel. It is parked until an operator fixes it."""
 
-    kind: ChannelKind | Literal[""]  # nothing: it is not configured any more
+    kind: ChannelKind | Literal[""]  # Empty if it is no longer configured.
 
 
 class RecipientRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is told of which agents; `quiet` is by the clock of `timezone`."""
+    """A recipient, and the agents it is notified of; `quiet` is in its `timezone`."""
 
     name: str
     channels: tuple[str, ...]
     timezone: str
     quiet: str
-    quiet_until: datetime | None  # if it is quiet now
-    agents: tuple[str, ...]  # globs
+    quiet_until: datetime | None  # Null if it is not quiet now.
+    agents: tuple[str, ...]  # Patterns of agent names.
     backup: str
 
 
@@ -170,37 +170,37 @@ class ChannelsAnswer(Done, frozen=True, kw_only=True):
 
 
 class ChannelsQuestion(Question[ChannelsAnswer], frozen=True, tag="channels"):
-    """Show the state of every channel, and its recipients."""
+    """Show the state of every channel, and all recipients."""
 
     paths = ("/channels",)
 
 
 class PreviewRow(LaneRow, frozen=True, kw_only=True):
-    """What a lane would be sent, when, and how people would be reminded."""
+    """What a recipient would receive on a channel, when, and the reminders that follow."""
 
     text: str
-    size: str  # in the channel's own measure
-    html: str  # of a mail
+    size: str  # In the channel's own unit.
+    html: str  # Only for mail.
     when: str
     ladder: tuple[str, ...]
 
 
 class PreviewAnswer(Done, frozen=True, kw_only=True):
-    """As many lanes as there is room for, in the order of recipients."""
+    """As many previews as fit, in the order of recipients."""
 
     previews: tuple[PreviewRow, ...]
 
 
 class PreviewQuestion(Question[PreviewAnswer], frozen=True, kw_only=True, tag="preview"):
-    """Show what would be sent; nothing is sent.
+    """Preview a notification without sending it.
 
-    It is of a request, or of a sample.
+    It is about a request, or a sample.
     """
 
     paths = ("/preview",)
     channel: str = ""
     urgency: Urgency = "normal"
-    request: str = ""  # empty: a sample
+    request: str = ""  # Empty: a sample.
     batch: Annotated[int, Meta(ge=1, le=1000)] = 1
     digest: bool = False
 
@@ -211,9 +211,9 @@ class Paired(Done, frozen=True, kw_only=True):
 
 
 class PairCommand(Command[Paired], frozen=True, kw_only=True, tag="pair"):
-    """Create a link by which one browser answers without codes."""
+    """Create a link that pairs one browser, so that it can answer without codes."""
 
-    recipient: str = ""  # empty: the first
+    recipient: str = ""  # Empty: the first recipient.
 
 
 class RotateCommand(Command[Done], frozen=True, kw_only=True, tag="rotate_links"):

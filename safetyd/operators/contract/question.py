@@ -1,7 +1,7 @@
 """The base classes of questions and commands.
 
-The class is the declaration: its tag is the name on the bus, the first line of its docstring the
-help, its type argument the answer. Subjects, HTTP routes, documents, completion and role checks
+The class is the declaration: its tag is the name on the bus, the first line of its docstring is the
+help, its type argument is the answer. Subjects, HTTP routes, documents, completion and role checks
 are derived from it.
 """
 
@@ -13,24 +13,24 @@ from safetyd.bus.subjects import OBSERVER_VERBS
 from safetyd.operators.replies import Done
 
 Verb = Literal["query", "control", "review"]
-Role = Literal["operator", "observer"]  # an observer may ask, and an operator act as well
+Role = Literal["operator", "observer"]  # observers can only ask questions
 Answer_co = TypeVar("Answer_co", bound=Done, covariant=True)
 
 TAG_FIELD: Final = "command"
 
 
 class Call(msgspec.Struct, Generic[Answer_co], frozen=True, omit_defaults=True):
-    """A message to the daemon that is answered with an `Answer_co`, or with a refusal."""
+    """A message to the daemon. The answer is an `Answer_co` or a refusal."""
 
-    verb: ClassVar[Verb]  # of the subject; it decides who may send the message
+    verb: ClassVar[Verb]  # part of the subject; it decides who may send the message
 
 
 class Question(Call[Answer_co], frozen=True, tag_field=TAG_FIELD):
-    """A call that changes nothing. Without `paths` it cannot be asked over HTTP."""
+    """A call that changes nothing. Without `paths` it has no HTTP route."""
 
     verb: ClassVar[Verb] = "query"
     paths: ClassVar[tuple[str, ...]] = ()  # below /api/v1; names in braces are fields
-    # A stop and `deny --agent` need the answer, so operators get it under any load.
+    # Needed for `stop` and `deny --agent`, so operators get the answer under any load.
     protecting: ClassVar[bool] = False
 
 
@@ -52,17 +52,17 @@ def name_of(kind: type[Call[Done]]) -> str:
 
 
 def needed_role(kind: type[Call[Done]]) -> Role:
-    """Return the least role that may send a question or command."""
+    """Return the lowest role that may send a question or command."""
     return "observer" if kind.verb in OBSERVER_VERBS else "operator"
 
 
 def answer_of(kind: type[Call[Answer_co]]) -> type[Answer_co]:
-    """Return the struct that a question or command is answered with."""
+    """Return the struct of the answer to a question or command."""
     bases = getattr(kind, "__orig_bases__")  # noqa: B009 - mypy knows it for no class
     answer: type[Answer_co] = get_args(bases[0])[0]
     return answer
 
 
 def summary_of(kind: type[Call[Done]]) -> str:
-    """Return the help of a question or command in one line."""
+    """Return the one-line help of a question or command."""
     return (kind.__doc__ or "").partition("\n")[0]

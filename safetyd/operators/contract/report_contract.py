@@ -1,4 +1,4 @@
-"""The report of a day, or of several."""
+"""The daily report, or one for several days."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ DayWord = Annotated[
     str,
     Meta(
         max_length=10,
-        extra_json_schema={"description": "a day as 2026-03-01, `today` or `yesterday`"},
+        extra_json_schema={"description": "a date such as 2026-03-01, `today` or `yesterday`"},
     ),
 ]
 
@@ -22,9 +22,10 @@ class ReportAnswer(Done, frozen=True, kw_only=True):
 
 
 class ReportQuestion(Question[ReportAnswer], frozen=True, kw_only=True, tag="report"):
-    """Show the report of a day, or of all days from one on.
+    """Show the daily report, or one for several days.
 
-    One day as `date`, or all days from `since` on until today; neither: today.
+    `date` is one day, `since` is the first of several days up to today. Without either, the report
+    is for today.
     """
 
     paths = ("/report",)

@@ -1,4 +1,4 @@
-"""Requests for approval: the queue, one request, the log of them, and the answers."""
+"""Approval requests: the pending ones, one in detail, the request log, and the answers."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -20,63 +20,63 @@ PendingOrder = Literal["asked", "urgency"]
 
 
 class PendingAnswer(Done, frozen=True, kw_only=True):
-    """Oldest first. If `more` follow, ask again `after` the last one.
+    """Oldest first. If `more` is true, ask again with `after` the last one.
 
-    Sorted by urgency, the answer also says which part of the list it is.
+    Sorted by urgency, the answer also says which page it is.
     """
 
     requests: tuple[RequestRow, ...]
-    pending: int  # how many there are
-    channels: tuple[str, ...]  # on which people are told
+    pending: int  # How many requests are pending.
+    channels: tuple[str, ...]  # Channels that operators are notified on.
     more: bool
-    offset: int = 0  # requests before the first row
-    place: int | None = None  # requests before the request `around`
-    previous: str = ""  # the id of the request before the first row
-    next: str = ""  # the id of the request after the last row
-    # All pending requests, by agent.
+    offset: int = 0  # How many requests come before the first row.
+    place: int | None = None  # How many requests come before the request `around`.
+    previous: str = ""  # The id of the request before the first row.
+    next: str = ""  # The id of the request after the last row.
+    # Pending requests by agent.
     agents: dict[str, int] = msgspec.field(default_factory=dict)
-    # All pending requests, by type.
+    # Pending requests by type.
     types: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="pending"):
     """List pending requests.
 
-    At most `limit`, oldest first, that follow `after`. Without `grants`, rows do not say what
-    may be granted with an approval. `sort` by urgency puts the most urgent and most dangerous
-    requests first and keeps each kind together; the page begins at `offset`, or is the one with
-    the request `around`, which may have been answered meanwhile.
+    At most `limit`, oldest first, starting after `after`. Without `grants`, rows do not include
+    grant offers. Sorted by urgency, the most urgent and risky requests come first and similar ones
+    stay together; the page starts at `offset`, or is the one with the request `around`, even if
+    that was answered meanwhile.
     """
 
     paths = ("/requests",)
     protecting = True
     limit: Limit = 1000
     after: str = ""
-    agent: str | None = None  # only of this agent
-    grants: bool = True  # say what may be granted with an approval
-    type: str | None = None  # only of this type
+    agent: str | None = None  # Only requests of this agent.
+    grants: bool = True  # True: include what could be granted with an approval.
+    type: str | None = None  # Only requests of this type.
     sort: PendingOrder = "asked"
     offset: Annotated[int, Meta(ge=0)] = 0
-    around: str = ""  # a request that the page of the list contains
+    around: str = ""  # Return the page that contains this request.
 
     def __post_init__(self) -> None:
         if self.sort == "asked" and (self.type or self.offset or self.around):
-            raise ValueError("`type`, `offset` and `around` are for the order by urgency")
+            raise ValueError("`type`, `offset` and `around` work only when sorted by urgency")
         if self.sort == "urgency" and self.after:
-            raise ValueError("`after` is for the order of age; use `offset`")
+            raise ValueError("`after` works only when sorted by age; use `offset`")
 
 
 class HistoryAnswer(Done, frozen=True, kw_only=True):
-    """Newest first. If `more` follow, ask again `after` the last one."""
+    """Newest first. If `more` is true, ask again with `after` the last one."""
 
     history: tuple[RequestEnded, ...]
     more: bool
 
 
 class HistoryQuestion(Question[HistoryAnswer], frozen=True, kw_only=True, tag="history"):
-    """List how requests ended, newest first.
+    """List finished requests, newest first.
 
-    At most `limit`, that follow `after`.
+    At most `limit`, starting after `after`.
     """
 
     paths = ("/history",)
@@ -89,9 +89,9 @@ class RequestAnswer(Done, frozen=True, kw_only=True):
 
 
 class RequestQuestion(Question[RequestAnswer], frozen=True, kw_only=True, tag="request"):
-    """Show everything about one request.
+    """Show all details of one request.
 
-    Its id may be cut short as long as it names one.
+    The id may be shortened as long as it is unique.
     """
 
     paths = ("/requests/{id}",)
@@ -113,9 +113,9 @@ RefusalCode = Literal[
 
 
 class ReviewResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of an answer to one request; of a second answer, whose was the first.
+    """The result of an answer to one request. If it was answered before, by whom.
 
-    `held` is the cause for which a guard holds back what was approved.
+    `held` is the cause if a guard still blocks the approved action.
     """
 
     id: str
@@ -139,13 +139,13 @@ class ReviewDone(Done, frozen=True, kw_only=True):
 class ApproveCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="approve"):
     """Approve requests: each action may run once.
 
-    With `digest`, only if the action is still the one with this digest.
+    With `digest`, approve only if the action still has this digest.
     """
 
     ids: Ids
     message: Words = ""
     digest: str = ""
-    grant: RequestGrantTerms | None = None  # the same is permitted for a while
+    grant: RequestGrantTerms | None = None  # Also allow the same kind of action for a while.
     via: Via = "cli"
 
 
@@ -157,18 +157,19 @@ class DenyCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="deny"):
 
     ids: Ids
     reason: Words = ""
-    once: bool = False  # the agent may ask for the same again; lifts a denial of before
+    # True: the agent may ask for the same again. It also lifts an earlier denial.
+    once: bool = False
     via: Via = "cli"
 
 
 class RejectCommand(DenyCommand, frozen=True, kw_only=True, tag="reject"):
-    """Deny requests: another name of `deny`."""
+    """Deny requests (alias of `deny`)."""
 
 
 class DeferCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="defer"):
     """Defer requests; they stay open.
 
-    Their deadlines move along.
+    Their deadlines move too.
     """
 
     ids: Ids
@@ -177,7 +178,7 @@ class DeferCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="defer"):
 
 
 class CancelCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="cancel"):
-    """Withdraw requests that nobody needs to answer any more."""
+    """Withdraw requests that no longer need an answer."""
 
     ids: Ids
     via: Via = "cli"

@@ -1,4 +1,4 @@
-"""Signing in to the control room, and the sessions of browsers there."""
+"""Signing in to the control room, and its browser sessions."""
 
 from datetime import datetime
 from typing import Annotated
@@ -11,7 +11,7 @@ from safetyd.operators.replies import Done
 
 
 class SignInAnswer(Done, frozen=True, kw_only=True):
-    """A link for one browser, once; it opens on the machine where safetyd runs."""
+    """A link that works once, in a browser on the machine where safetyd runs."""
 
     operator: str
     url: str
@@ -19,16 +19,16 @@ class SignInAnswer(Done, frozen=True, kw_only=True):
 
 
 class SignInQuestion(Question[SignInAnswer], frozen=True, kw_only=True, tag="sign_in"):
-    """Create a link that signs one browser in to the control room, as the sender.
+    """Create a link that signs one browser in to the control room as the sender.
 
-    `numeric`: for a browser that does not find names below localhost, a link by the address.
+    `numeric` uses an IP address, for browsers that cannot resolve names below localhost.
     """
 
     numeric: bool = False
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A browser that somebody signed in; it ends by itself at `ends_at` if it is not used."""
+    """A signed-in browser. Its session ends at `ends_at` unless it is used."""
 
     id: str
     operator: str
@@ -39,7 +39,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionsAnswer(Done, frozen=True, kw_only=True):
-    """The newest first."""
+    """Newest first."""
 
     sessions: tuple[SessionRow, ...]
 
@@ -57,7 +57,7 @@ class SessionsEnded(Done, frozen=True, kw_only=True):
 class SessionEndCommand(Command[SessionsEnded], frozen=True, kw_only=True, tag="session_end"):
     """Sign browsers out of the control room.
 
-    End one session by its id, or all of one operator, or all.
+    End one session by its id, all sessions of one operator, or all.
     """
 
     id: Annotated[str, Meta(max_length=64)] = ""

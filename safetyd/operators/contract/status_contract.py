@@ -24,8 +24,8 @@ class Standstill(msgspec.Struct, frozen=True, kw_only=True):
     active: bool
     epoch: int
     stops: tuple[Stop, ...]
-    acknowledged: tuple[str, ...]  # agents heard lately that know of the newest stop
-    silent: tuple[str, ...]  # agents heard lately that have not said so
+    acknowledged: tuple[str, ...]  # Recently active agents that acknowledged the newest stop.
+    silent: tuple[str, ...]  # Recently active agents that did not acknowledge it.
     open_actions: int
 
 
@@ -38,33 +38,33 @@ class UrgencyCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """How many requests wait for a person, who asks most, and for how long the oldest has."""
+    """How many requests are pending, which agent has the most, and the age of the oldest."""
 
     pending: int
     oldest_s: float
-    most: str | None  # the agent with the most of them
+    most: str | None  # The agent with the most pending requests.
     most_pending: int
-    channels: tuple[str, ...]  # on which people are told
-    down: tuple[str, ...]  # of these, which take nothing now
-    unnotified: int  # requests of which somebody should know and nobody does
-    by_urgency: tuple[UrgencyCount, ...] = ()  # the most urgent first
+    channels: tuple[str, ...]  # Channels that operators are notified on.
+    down: tuple[str, ...]  # Those of `channels` that are down.
+    unnotified: int  # Pending requests that no recipient was notified of.
+    by_urgency: tuple[UrgencyCount, ...] = ()  # Most urgent first.
 
 
 class UnavailableExtra(msgspec.Struct, frozen=True, kw_only=True):
-    """A feature that the configuration wants and that lacks a program or a package."""
+    """A configured feature that lacks a program or a package."""
 
     name: str
     why: str
-    fix: str  # what to install
+    fix: str  # What to install.
 
 
 class DaemonFacts(Done, frozen=True, kw_only=True):
-    """What `status` tells of the daemon around the engine."""
+    """The part of `status` that does not come from the engine."""
 
     version: str
     pid: int
     started: datetime
-    problem: str  # why proposals are not answered now, or nothing
+    problem: str  # Why proposals cannot be answered now, or empty.
     bus: str
     embedded: bool
     open_agents: bool
@@ -73,19 +73,19 @@ class DaemonFacts(Done, frozen=True, kw_only=True):
     data_dir: str
     disk: DiskUse
     decisions: dict[Severity, int]
-    failing: tuple[str, ...]  # channels whose last try did not succeed
+    failing: tuple[str, ...]  # Channels whose last attempt failed.
     stop_files: tuple[str, ...]
     stop_commands: tuple[str, ...]
-    config: str  # the file, or nothing
-    config_problem: str  # why the newest configuration or keys are not in force, or nothing
-    next_start: tuple[str, ...]  # sections whose change waits for the next start
-    outlets: tuple[ExporterState, ...] = ()  # where events go besides the journal
-    missing: MissingSnapshots | None = None  # days that should have a snapshot and have none
-    unavailable: tuple[UnavailableExtra, ...] = ()  # what is configured and lacks a dependency
+    config: str  # The configuration file, or empty.
+    config_problem: str  # Why the newest configuration or keys are not in force, or empty.
+    next_start: tuple[str, ...]  # Sections whose change takes effect at the next start.
+    outlets: tuple[ExporterState, ...] = ()  # Exporters and how far behind they are.
+    missing: MissingSnapshots | None = None  # Days whose snapshot is missing.
+    unavailable: tuple[UnavailableExtra, ...] = ()  # Configured features that lack a dependency.
 
 
 class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
-    """How everything is. Of pauses, breakers and holds of safe mode it has the first few."""
+    """The state of everything. Pauses, breakers and safe mode holds list only the first few."""
 
     at: datetime
     mode: Mode
@@ -94,26 +94,26 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
     seq: int
     stop: Standstill
     safe_mode: SafeModeShown
-    paused: tuple[str, ...]  # longest paused first
+    paused: tuple[str, ...]  # Longest paused first.
     pauses: tuple[Pausing, ...]
     today: Budget
-    keyless_today: Budget | None  # of agents without a key, once others have one
-    warn_ratio: float  # the share of a budget at which people are told
-    breakers: tuple[Breaker, ...]  # that are not closed, longest open first
-    tripped: int  # how many there are
-    findings: tuple[Finding, ...]  # of the last hour, the worst and newest first
-    found: int  # how many there were
+    keyless_today: Budget | None  # The share of agents without a key, once others have one.
+    warn_ratio: float  # The share of a budget at which operators are warned.
+    breakers: tuple[Breaker, ...]  # Breakers that are not closed, longest open first.
+    tripped: int  # How many breakers are not closed.
+    findings: tuple[Finding, ...]  # Anomalies of the last hour, most severe and newest first.
+    found: int  # How many anomalies there were.
     requests: Waiting
-    wide_grants: tuple[str, ...]  # by which any words of an agent pass
-    histories: tuple[HistoryTrouble, ...] = ()  # projects whose history needs a person
+    wide_grants: tuple[str, ...]  # Grants that allow any text of an agent.
+    histories: tuple[HistoryTrouble, ...] = ()  # Projects whose file history needs attention.
     agents: int
-    foremost: tuple[AgentRow, ...]  # the agents that matter most
+    foremost: tuple[AgentRow, ...]  # The agents that need attention most.
     # How many agents are in each state.
     agent_states: dict[AgentState, int] = msgspec.field(default_factory=dict)
 
 
 class StatusQuestion(Question[StatusAnswer], frozen=True, tag="status"):
-    """Show the state of the daemon and what is stopped."""
+    """Show the state of the daemon, stops, agents and pending requests."""
 
     paths = ("/status",)
     protecting = True
@@ -123,7 +123,7 @@ HealthState = Literal["good", "warn", "bad"]
 
 
 class HealthCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """How one part is; `fix` says what to do, if anything is to be done."""
+    """One health check. `fix` says what to do, or is empty."""
 
     name: str
     state: HealthState
@@ -132,7 +132,7 @@ class HealthCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthAnswer(Done, frozen=True, kw_only=True):
-    """How each part of the daemon is. `state` is that of the worst."""
+    """The result of every health check. `state` is the worst of them."""
 
     at: datetime
     state: HealthState
@@ -140,9 +140,9 @@ class HealthAnswer(Done, frozen=True, kw_only=True):
 
 
 class HealthQuestion(Question[HealthAnswer], frozen=True, tag="health"):
-    """Check each part of the daemon.
+    """Check the health of each part of the daemon.
 
-    The answer comes even while nothing can be written.
+    The answer is sent even while nothing can be written.
     """
 
     paths = ("/health",)
@@ -152,7 +152,7 @@ Level = Literal["NORMAL", "SAFE MODE", "PAUSED", "STOPPED"]
 
 
 class TopBarHold(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds the most: whom, since when, by whom and why. Nobody named is everybody."""
+    """What is restricted most: whom, since when, by whom and why. No agents means all agents."""
 
     level: Level
     agents: tuple[str, ...] = ()
@@ -163,9 +163,9 @@ class TopBarHold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopBarAnswer(Done, frozen=True, kw_only=True):
-    """`hold` is the strictest, `others` are those that hold besides, the strictest first.
+    """`hold` is the strictest restriction, `others` the remaining ones, strictest first.
 
-    `standstill` is how a stop is obeyed; `oldest_at` is when the oldest request was asked.
+    `standstill` says who acknowledged a stop; `oldest_at` is when the oldest request was opened.
     """
 
     at: datetime
@@ -179,6 +179,6 @@ class TopBarAnswer(Done, frozen=True, kw_only=True):
 
 
 class TopBarQuestion(Question[TopBarAnswer], frozen=True, tag="top_bar"):
-    """Show in one word how everything is, and how many requests are pending."""
+    """Show the overall state in one word, and how many requests are pending."""
 
     paths = ("/top-bar",)

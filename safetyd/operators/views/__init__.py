@@ -1,4 +1,4 @@
-"""What people may see of the engine, cut to what a message carries.
+"""Views of the engine's state for operators, limited to what fits into a message.
 
-Whoever shows the state to people imports these; they change nothing.
+They change nothing.
 """

@@ -1,4 +1,4 @@
-"""All that is known of one agent: what it does, what holds it back, and what is usual for it."""
+"""The details of one agent: what it does, what restricts it, and what is usual for it."""
 
 from collections.abc import Generator, Iterator
 from itertools import islice
@@ -28,14 +28,14 @@ from safetyd.operators.views.request_view import ROW_CHARS
 from safetyd.operators.views.status_view import pauses_of, shown_safe_mode
 
 MAX_PENDING: Final = 50
-PART_BYTES: Final = PAGE_BYTES // 8  # of sessions, actions, requests, budgets and findings each
+PART_BYTES: Final = PAGE_BYTES // 8  # for sessions, actions, requests, budgets and findings each
 MEASURES_BYTES: Final = 3 * PART_BYTES
 
 
 def agent(
     state: EngineState, moment: Moment, wanted: AgentQuestion
 ) -> Generator[None, Moment, AgentAnswer | Refusal]:
-    """Return all that is known of one agent."""
+    """Return the details of one agent."""
     name = wanted.agent
     measures = fitting(state.guards.anomaly.measures(name, moment.t), MEASURES_BYTES)
     moment = yield
@@ -43,7 +43,7 @@ def agent(
     budgets = fitting(_budgets(state, moment, name), PART_BYTES)
     moment = yield
     if name not in state.keys.agents:
-        return refused("not_found", f"no agent {name!r} has been heard")
+        return refused("not_found", f"unknown agent {name!r}; `safetyd agents` lists all agents")
     return AgentAnswer(
         ok=True,
         agent=row_of(state, moment, name, due_by(state.stop.stops)),
@@ -61,7 +61,7 @@ def agent(
 
 
 def _budgets(state: EngineState, moment: Moment, name: str) -> Iterator[Budget]:
-    """Yield the day's budgets of an agent, then those of its chains and sessions."""
+    """Yield the agent's daily budgets, then those of its chains and sessions."""
     guard = state.guards.budget
     day, *others = guard.of_agent(name, moment.at)
     pending = guard.pending(name)
@@ -102,7 +102,7 @@ def _so_far(record: Record | None) -> SessionSoFar | None:
 
 
 def _actions(state: EngineState, moment: Moment, name: str) -> Iterator[OpenAction]:
-    """Yield what has no outcome yet, newest first."""
+    """Yield actions without an outcome, newest first."""
     records = state.records.transcripts.live(name)
     for id_ in reversed(state.actions.under_way(name)[-SHOWN:]):
         if action := state.actions.find(name, id_):

@@ -1,4 +1,4 @@
-"""Who is there, what each agent did, and how near it is to its limits."""
+"""The list of agents: what each did, and how close it is to its limits."""
 
 import heapq
 from collections import Counter
@@ -24,10 +24,10 @@ from safetyd.operators.contract.agent_contract import (
 from safetyd.operators.views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, SLICE, in_slices, size_of
 
-FOREMOST: Final = 10  # a screenful, with all else that `status` says
-NEAR: Final = 0.8  # of tokens and iterations; of money it is budget.warn_ratio
+FOREMOST: Final = 10  # together with the rest of `status` this fills a screen
+NEAR: Final = 0.8  # of tokens and iterations; for money it is budget.warn_ratio
 RECENT_S: Final = 3600.0
-SHOWN: Final = 64  # of the actions without an outcome; of more, only the number
+SHOWN: Final = 64  # of the actions without an outcome; the others are only counted
 
 Due = Callable[[str], int]
 Rank = Callable[[str], tuple[object, ...]]
@@ -36,7 +36,7 @@ Rank = Callable[[str], tuple[object, ...]]
 def agents(
     state: EngineState, moment: Moment, wanted: AgentsQuestion
 ) -> Generator[None, Moment, AgentsAnswer]:
-    """Return the agents that are wanted: at most `limit`, and no more than an answer can carry."""
+    """Return the matching agents: at most `limit`, and as many as fit into an answer."""
     names = yield from _wanted(state, moment, wanted)
     total = len(names)
     names = [name for name in names if name > wanted.after] if wanted.after else names
@@ -46,7 +46,7 @@ def agents(
         if number % SLICE == 0:
             moment = yield
         if name not in state.keys.agents:
-            continue  # forgotten meanwhile
+            continue  # forgotten in the meantime
         seen = _seen(state, moment, name, due)
         room -= size_of(seen)
         if room < 0:
@@ -59,7 +59,7 @@ def agents(
 def _wanted(
     state: EngineState, moment: Moment, wanted: AgentsQuestion
 ) -> Generator[None, Moment, list[str]]:
-    """Return the names of the agents that are wanted, in their order."""
+    """Return the names of the matching agents in order."""
     known, text = state.keys.agents, wanted.text.casefold()
     chosen = (
         name
@@ -76,11 +76,11 @@ def _wanted(
 def _ordered(
     state: EngineState, moment: Moment, wanted: AgentsQuestion, names: Sequence[str]
 ) -> Generator[None, Moment, list[str]]:
-    """Look at each of these agents; equals stay in the order of names."""
+    """Sort and filter agents by their state; ties stay sorted by name."""
     due, rank = due_by(state.stop.stops), _RANKS[wanted.sort]
 
     def ranked(name: str, moment: Moment) -> Iterator[tuple[str, float]]:
-        known = name in state.keys.agents  # it may be forgotten meanwhile
+        known = name in state.keys.agents  # it may have been forgotten in the meantime
         if known and wanted.state in {None, _state(state, moment, name, due)}:
             yield name, rank(state, moment, name, due)
 
@@ -89,9 +89,10 @@ def _ordered(
 
 
 def foremost(state: EngineState, moment: Moment) -> Generator[None, Moment, tuple[AgentRow, ...]]:
-    """Return those that matter most: stopped, paused, in safe mode, near a limit, unusual of late.
+    """Return the agents that need attention most.
 
-    Of equals those come first that were heard last.
+    Stopped ones come first, then paused, in safe mode, near a limit, and with recent anomalies;
+    ties are sorted by the last message.
     """
     known, rank = state.keys.agents, _rank(state, moment)
 
@@ -107,7 +108,7 @@ def foremost(state: EngineState, moment: Moment) -> Generator[None, Moment, tupl
 
 
 def states(state: EngineState, moment: Moment) -> Generator[None, Moment, dict[AgentState, int]]:
-    """Return how many agents are in each state; what holds an agent back most comes first."""
+    """Return how many agents are in each state, the most restrictive first."""
     known, due = state.keys.agents, due_by(state.stop.stops)
 
     def looked(name: str, moment: Moment) -> Iterator[AgentState]:
@@ -119,7 +120,7 @@ def states(state: EngineState, moment: Moment) -> Generator[None, Moment, dict[A
 
 
 def due_by(stops: Sequence[Stop]) -> Due:
-    """Return what gives the epoch that an agent has to acknowledge, 0 if nothing stops it."""
+    """Return a function from agents to the stop epoch to acknowledge, 0 if not stopped."""
     own: dict[str | None, int] = {}
     for stop in stops:
         own[stop.agent] = max(stop.epoch, own.get(stop.agent, 0))
@@ -128,13 +129,13 @@ def due_by(stops: Sequence[Stop]) -> Due:
 
 
 def _seen(state: EngineState, moment: Moment, name: str, due: Due) -> AgentSeen:
-    """Return an agent with the newest of its actions that have no outcome yet."""
+    """Return an agent with its newest open actions."""
     row, newest = row_of(state, moment, name, due), state.actions.under_way(name)[-SHOWN:]
     return AgentSeen(**msgspec.structs.asdict(row), open_actions=newest)
 
 
 def row_of(state: EngineState, moment: Moment, name: str, due: Due) -> AgentRow:
-    """Return an agent that is known, as it stands."""
+    """Return the current state of a known agent."""
     guards, t, agent = state.guards, moment.t, state.keys.agents[name]
     kernel, standings = guards.safe_mode.status(name, t), _standings(state, moment, name)
     near, bucket = dict(_near(state, name, t, standings)), guards.rate.agent_bucket(name, t)
@@ -188,7 +189,7 @@ def _used_today(state: EngineState, moment: Moment, name: str) -> int:
 
 _STATES: Final[tuple[AgentState, ...]] = get_args(AgentState)
 _RANKS: Final[Mapping[AgentOrder, Callable[[EngineState, Moment, str, Due], float]]] = {
-    "name": lambda _state, _moment, _name, _due: 0,  # they are in this order already
+    "name": lambda _state, _moment, _name, _due: 0,  # already sorted by name
     "state": lambda state, moment, name, due: _STATES.index(_state(state, moment, name, due)),
     "errors": lambda state, _moment, name, _due: state.guards.safe_mode.errors(name),
     "rate": lambda state, moment, name, _due: state.guards.rate.agent_bucket(name, moment.t).tokens,
@@ -199,7 +200,7 @@ _RANKS: Final[Mapping[AgentOrder, Callable[[EngineState, Moment, str, Due], floa
 
 
 def _standings(state: EngineState, moment: Moment, name: str) -> Sequence[Standing]:
-    """Return the fullest chain, the fullest session, and the agent's part of the day."""
+    """Return the fullest chain, the fullest session, and the agent's share of the day."""
     guard = state.guards.budget
     return (*guard.fullest(name, moment.t), guard.day_of(name, moment.at))
 
@@ -207,7 +208,7 @@ def _standings(state: EngineState, moment: Moment, name: str) -> Sequence[Standi
 def _near(
     state: EngineState, name: str, t: float, standings: Sequence[Standing]
 ) -> Iterator[tuple[Near, bool]]:
-    """Yield the limits that an agent is near, and whether it has reached them."""
+    """Yield the limits that an agent is close to, and whether it has reached them."""
     guards = state.guards
     if _nearly_held(state, name, t):
         yield "errors", False
@@ -224,7 +225,7 @@ def _near(
 
 
 def _nearly_held(state: EngineState, name: str, t: float) -> bool:
-    """Say whether one more error puts an agent in safe mode; in it, errors are not counted."""
+    """Return True if one more error puts the agent into safe mode, where errors do not count."""
     guard, most = state.guards.safe_mode, state.policy.safe_mode.max_consecutive_errors
     errors = guard.errors(name)
     return 0 < errors >= most - 1 and not any(guard.holds(name, t))

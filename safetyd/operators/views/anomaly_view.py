@@ -1,4 +1,4 @@
-"""What was unusual of late, what is so now, and the numbers that showed it."""
+"""Recent and current anomalies, and the numbers behind them."""
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.operators.contract.guard_contract import AnomaliesAnswer, AnomaliesQuestion, Finding
 from safetyd.operators.views.paging import PAGE_BYTES, fitting, in_slices
 
-MAX_HOLDING: Final = 500  # agents of which something unusual holds
+MAX_HOLDING: Final = 500  # agents with current anomalies
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
 MEASURES_BYTES: Final = PAGE_BYTES // 2
 
@@ -19,7 +19,7 @@ MEASURES_BYTES: Final = PAGE_BYTES // 2
 def anomalies(
     state: EngineState, moment: Moment, wanted: AnomaliesQuestion
 ) -> Generator[None, Moment, AnomaliesAnswer]:
-    """Return the last findings, what holds now, and the numbers behind them."""
+    """Return the last findings, current anomalies, and the numbers behind them."""
     guard = state.guards.anomaly
     found = findings(state, wanted.agent)
     if wanted.sort == "severity":
@@ -41,7 +41,7 @@ def anomalies(
 
 
 def findings(state: EngineState, agent: str | None = None) -> list[AnomalyFound]:
-    """Return the last findings, of all or of one agent, newest first."""
+    """Return the last findings of all agents or one, newest first."""
     newest = reversed(state.guards.anomaly.findings)
     return [found for found in newest if agent in {None, found.agent}]
 
@@ -61,7 +61,7 @@ def finding(state: EngineState, found: AnomalyFound) -> Finding:
 def _holding(
     state: EngineState, moment: Moment, agent: str | None
 ) -> Generator[None, Moment, dict[str, dict[str, int]]]:
-    """Return what holds now, by agent and detector."""
+    """Return current anomalies by agent and detector."""
     guard = state.guards.anomaly
 
     def held(name: str, moment: Moment) -> Iterator[tuple[str, dict[str, int]]]:
@@ -75,7 +75,7 @@ def _holding(
 def _measures(
     state: EngineState, found: Sequence[AnomalyFound]
 ) -> Generator[None, Moment, list[Measure]]:
-    """Return the numbers of each detector that found something, once, in the order of findings."""
+    """Return the numbers of each detector with a finding, once, in the order of findings."""
     measures: list[Measure] = []
     for about in {(one.agent, one.breaker, one.rule): one for one in found}.values():
         moment = yield

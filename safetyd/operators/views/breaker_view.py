@@ -1,4 +1,4 @@
-"""Which dependencies are cut off, and how the calls of each went."""
+"""Circuit breakers and the results of their calls."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -14,11 +14,11 @@ from safetyd.core.reporting.failure_windows import MAX_CALLS
 from safetyd.operators.contract.guard_contract import Breaker, BreakersAnswer, CallWindow
 from safetyd.operators.views.paging import fitting
 
-DRAWN: Final = 100  # breakers whose calls are shown one by one
+DRAWN: Final = 100  # breakers whose calls are listed
 
 
 def breakers(state: EngineState, moment: Moment) -> BreakersAnswer:
-    """Return the breakers."""
+    """Return all circuit breakers."""
     guard = state.guards.breaker
     tripped = guard.tripped
     found = (*tripped, *reversed(guard.breakers[len(tripped) :]))
@@ -35,7 +35,7 @@ def breakers(state: EngineState, moment: Moment) -> BreakersAnswer:
 
 
 def breaker(state: EngineState, found: BreakerStatus, moment: Moment) -> Breaker:
-    """Return a breaker as it stands, without its calls."""
+    """Return the state of a breaker, without its calls."""
     open_s = None if found.open_t is None else round(moment.t - found.open_t, 3)
     return Breaker(
         breaker=found.breaker,

@@ -1,6 +1,6 @@
-"""What was decided and what happened besides, a row each: from the engine's events and audit lines.
+"""Decisions and other events as rows, from the engine's events and from audit lines.
 
-Words of agents in it are as they came: whoever shows them makes them harmless.
+Texts of agents are unchanged: escape them before showing them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +33,7 @@ from safetyd.operators.contract.decision_contract import (
 )
 from safetyd.operators.views.paging import PAGE_BYTES, size_of
 
-ROW_CHARS: Final = 200  # of a text that is only one of many
+ROW_CHARS: Final = 200  # of a text in a list
 MESSAGE_CHARS: Final = 500
 
 
@@ -45,7 +45,7 @@ _BEGINNINGS: Final[dict[What, tuple[bytes, ...]]] = {
 
 
 def row_of(event: Event) -> Row | None:
-    """Return the row of an event, None if it has none."""
+    """Return the row of an event, or None if it has none."""
     if isinstance(event, Decided):
         return _decision_row(event)
     if isinstance(event, SafetyEvent):
@@ -54,9 +54,9 @@ def row_of(event: Event) -> Row | None:
 
 
 def rows_of(events: Iterable[Event], asked: DecisionsQuestion) -> Iterator[Row]:
-    """Yield the rows that are asked for, in the order of the events.
+    """Yield the matching rows, in the order of the events.
 
-    Of `all`, events that only repeat decisions are left out.
+    With `all`, events that only repeat a decision are skipped.
     """
     for event in events:
         if _wanted(event, asked) and (row := row_of(event)) is not None:
@@ -64,9 +64,9 @@ def rows_of(events: Iterable[Event], asked: DecisionsQuestion) -> Iterator[Row]:
 
 
 def decisions(lines: NewestFirst, asked: DecisionsQuestion) -> DecisionsAnswer:
-    """Return the newest rows, as many as an answer has room for; called in a worker thread.
+    """Return the newest rows that fit into an answer; call it in a worker thread.
 
-    `lines` begin where the question says.
+    `lines` start where the question says.
     """
     page: list[Row] = []
     newest, last, room = 0, None, PAGE_BYTES
@@ -90,9 +90,9 @@ def decisions(lines: NewestFirst, asked: DecisionsQuestion) -> DecisionsAnswer:
 def decisions_of(
     events: Iterable[Event], after: int, asked: DecisionsQuestion
 ) -> DecisionsAnswer | None:
-    """Return the newest rows of the events in memory, newest first; they are all after `after`.
+    """Return the newest rows from events in memory, newest first; all are after `after`.
 
-    None if what is asked for may be in the audit files only.
+    Return None if the audit files may have matching rows too.
     """
     if asked.before is not None:
         return None
@@ -113,7 +113,7 @@ def decisions_of(
 
 
 def _count(events: Iterable[Event], after: int, asked: DecisionsQuestion) -> int | UnsetType:
-    """Return how many rows there are, with the one before these events, if memory has them all."""
+    """Return how many rows are left, including the one before these, if memory has all of them."""
     found = 1
     for event in events:
         if _too_old(event, asked):
@@ -140,7 +140,7 @@ def _answer(
 
 
 def _looking_for(asked: DecisionsQuestion) -> Callable[[bytes], bool]:
-    """Return what passes over most lines that are not asked for, without reading them."""
+    """Return a function that skips most lines without decoding them."""
     beginnings = _BEGINNINGS[asked.what]
     parts = [msgspec.json.encode(asked.agent)] if asked.agent is not None else []
     if asked.verdict is not None:
@@ -229,7 +229,7 @@ def _decision_row(event: Decided) -> DecisionRow:
 
 
 def _aim(event: Decided) -> str:
-    """Return what an action without words is aimed at."""
+    """Return the target of an action without a text."""
     proposal, target = event.proposal, event.proposal.target
     said = (target.label or target.name or target.url or target.window) if target else ""
     return said or (proposal.paths[0] if proposal.paths else "")
@@ -240,7 +240,7 @@ def _why(event: Decided, reason: str) -> str:
         words = f": {event.uses.words}" if event.uses.words else ""
         return f"approved by {event.uses.by}{words}"
     if event.grants and not event.verdicts:
-        return f"permitted by {' and '.join(event.grants)}"
+        return f"granted by {' and '.join(event.grants)}"
     return reason
 
 

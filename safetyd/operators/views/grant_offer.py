@@ -1,4 +1,4 @@
-"""What a grant that is made from a request would cover, and would have covered before."""
+"""What a grant made from a request would cover, now and in the past."""
 
 from datetime import timedelta
 from typing import Final
@@ -20,14 +20,14 @@ WORDS_CHARS: Final = 200
 
 
 class OfferedGrants:
-    """What may be granted with approvals; the last answers are looked up once for all requests."""
+    """Computes grant offers for requests; past answers are read once."""
 
     def __init__(self, state: EngineState) -> None:
         self._state = state
         self._answered = state.approvals.answered()[:MOST_LOOKED_AT]
 
     def __call__(self, known: Request) -> GrantOffer | None:
-        """Return what a grant would cover, if the request is about a command that is read."""
+        """Return what a grant would cover, if the request is for a command that can be analysed."""
         proposal = known.shown
         shaped = self._state.reader.shaped(proposal)
         if shaped is proposal:
@@ -41,7 +41,7 @@ class OfferedGrants:
         )
 
     def _covered(self, known: Request) -> GrantCoverage:
-        """Return what the grant would have covered of what people answered in the last week."""
+        """Return which requests of the last week the grant would have covered."""
         granted = offered(self._state, known)
         if granted is None:
             return GrantCoverage()
@@ -55,7 +55,7 @@ class OfferedGrants:
 
 
 def offered(state: EngineState, known: Request) -> Granted | None:
-    """Return the grant that an approval of a request would come with, if there can be one."""
+    """Return the grant that could be made with an approval, if any."""
     asked = known.asked
     terms = RequestGrantTerms(uses=1, until=asked.at + LOOKED_BACK)
     granted = from_request(state, Moment(asked.at, asked.t), known, terms, "safetyd", "cli")

@@ -1,4 +1,4 @@
-"""What people see of grants, and of the rules that their answers suggest."""
+"""Grants, and rules suggested from past answers."""
 
 from datetime import datetime
 from typing import cast
@@ -25,7 +25,7 @@ def grants(state: EngineState, moment: Moment) -> GrantsAnswer:
 
 
 def suggestions(state: EngineState, _moment: Moment) -> SuggestionsAnswer:
-    """Return the rules that people might want, with what speaks for each."""
+    """Return suggested rules with the answers that support them."""
     taken = [rule.name for rule in state.policy.rules.custom]
     found = state.history.suggestions(taken)
     rows = fitting(map(_suggestion, found))
@@ -66,7 +66,7 @@ def _suggestion(found: Suggestion) -> SuggestionRow:
         project=count.project,
         approved=count.approved,
         denied=count.denied,
-        first_at=cast("datetime", count.first_at),  # every count has had an answer
+        first_at=cast("datetime", count.first_at),  # every count has at least one answer
         last_at=cast("datetime", count.last_at),
         reason=found.reason,
         toml=found.toml,

@@ -1,4 +1,4 @@
-"""What single guards know: budgets and types of action."""
+"""Budgets and action types."""
 
 import heapq
 import json
@@ -22,19 +22,19 @@ from safetyd.operators.contract.guard_contract import (
 )
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
-MAX_ROWS: Final = 1000  # of budgets and of spending
-# As strict as a type that nobody knows.
+MAX_ROWS: Final = 1000  # for budgets and for spending each
+# As strict as an unknown type.
 FILL_IN: Final = """\
 tier = "requires_permission"  # auto_allowed | requires_permission | prohibited
 reversibility = "unknown"     # read_only | reversible | irreversible | unknown
 risk = "high"                 # low | medium | high | prohibited"""
-MAX_COMPARED: Final = 32  # unknown types, since to find one like it takes long
+MAX_COMPARED: Final = 32  # unknown types, because finding a similar one is slow
 
 _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 
 
 def budgets(state: EngineState, moment: Moment) -> BudgetsAnswer:
-    """Return what is spent and set aside, and on what it was spent."""
+    """Return budgets, and what money was spent on."""
     standings = list(state.guards.budget.standings(moment.at))
     pending = state.guards.budget.pending()
     spending = list(state.guards.budget.spending())
@@ -61,7 +61,7 @@ def budget(standing: Standing, pending: PendingSums) -> Budget:
 
 
 def keyless_budget(state: EngineState, moment: Moment, pending: PendingSums) -> Budget | None:
-    """Return the share of the day that agents without a key have, if they have one."""
+    """Return the share of the day for agents without a key, if they have one."""
     found = state.guards.budget.raisable("keyless", "", moment.at)
     return budget(found[0], pending) if found else None
 
@@ -73,7 +73,7 @@ def _spending(spend: Spend) -> Spending:
 
 
 def types(state: EngineState, _moment: Moment) -> TypesAnswer:
-    """Return the known types, other names for them, and what agents proposed and nobody knows."""
+    """Return known types, their other names, and unknown types that agents proposed."""
     kinds = Kinds(state.policy.types, state.policy.profile)
     known, aliases = kinds.known, kinds.aliases()
     unknown = state.guards.classify.unknown_types()
@@ -104,7 +104,7 @@ def _type(kind: Kind, aliases: Sequence[str]) -> TypeKnown:
 
 
 def _toml(name: str, known: Mapping[str, Kind]) -> str:
-    """Return the table that makes a type known: the name of one like it, or to be filled in."""
+    """Return a table that defines a type: as the same as a similar one, or to be filled in."""
     quoted = json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
     near = like(name, known)
     table = f'same_as = "{near}"' if near else FILL_IN

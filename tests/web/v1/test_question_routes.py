@@ -85,7 +85,7 @@ async def test_a_decision_is_explained(site: QuestionSite) -> None:
         ("/requests/r1?id=r2", "'id' is no parameter of /api/v1/requests/r1, which has none"),
         ("/agents?limit=1&limit=2", "'limit' stands there twice"),
         ("/agents?command=stop", "'command' is no parameter"),
-        ("/safe-mode?agent=a%20b", "'a b' is not a name of an agent"),
+        ("/safe-mode?agent=a%20b", "'a b' is not a valid agent name"),
     ],
 )
 async def test_what_is_wrong_with_a_parameter_is_said(
@@ -131,7 +131,7 @@ async def test_the_daemons_trouble_is_said(site: QuestionSite) -> None:
     heard = await site.ask("/status")
 
     assert (heard.status, heard.content["code"]) == (503, "unavailable")
-    assert heard.content["error"] == "nothing is allowed: the disk is full"
+    assert "the disk is full" in heard.content["error"]
     assert heard.headers["Retry-After"] == "1"
 
 

@@ -49,7 +49,7 @@ def main() -> int:
     report = Report(quick=options.quick)
     _end_on_time(scale.limit_s)
     RESULTS.mkdir(exist_ok=True)
-    # Not in /tmp, which may be memory: a flush to it would cost nothing.
+    # Not in /tmp, which may be in memory, where a flush costs nothing.
     with tempfile.TemporaryDirectory(dir=RESULTS, ignore_cleanup_errors=True) as place:
         _measure(Bench(scale, Path(place), report), options.only)
     report.write(RESULTS / "bench.json")
@@ -76,7 +76,7 @@ def _selection(names: str) -> list[str]:
 
 
 def _end_on_time(limit_s: int) -> None:
-    """Make SIGTERM and the time limit unwind the run, so that nothing is left behind."""
+    """Turn SIGTERM and the time limit into exceptions, so that everything is cleaned up."""
 
     def give_up(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(f"ended by {signal.Signals(number).name}")

@@ -1,4 +1,4 @@
-"""safetyd beside a bare echo, in turns: many in flight, and alone."""
+"""safetyd compared with a bare echo, in turns: many proposals in flight, and one."""
 
 import contextlib
 import statistics
@@ -26,7 +26,7 @@ class Pair(NamedTuple):
 
 
 class Sides:
-    """The two that take turns, each behind its own server with the same configuration."""
+    """The two responders, each behind its own server with the same configuration."""
 
     def __init__(self, echo_url: str, echo: Place, daemon: Daemon) -> None:
         self.echo_url = echo_url
@@ -59,7 +59,7 @@ def _sides(bench: Bench, name: str) -> Iterator[Sides]:
 
 
 def allowed(result: Result) -> Result:
-    """Return the result if it measures what it should: proposals that were allowed."""
+    """Return the result if its proposals were allowed; otherwise raise."""
     if result.allowed_share < 0.99:
         raise Unmeasured(
             f"only {result.allowed_share:.1%} were allowed; one answer: {result.other}"
@@ -68,7 +68,7 @@ def allowed(result: Result) -> Result:
 
 
 def ratio(bench: Bench) -> None:
-    """Throughput and latency at 1, 64 and 256 in flight, each beside the echo."""
+    """Measure throughput and latency with 1, 64 and 256 in flight, each against the echo."""
     ceiling = _ceiling(bench)
     with _sides(bench, "ratio") as sides:
         pairs = _levels(bench, sides)
@@ -116,7 +116,7 @@ def _judge(bench: Bench, turns: list[Pair], ceiling: Result) -> None:
 
 
 def alone(bench: Bench) -> None:
-    """One in flight, beside the least that it could cost: an echo and a durable publish."""
+    """Measure one in flight against the minimum cost: an echo plus a durable publish."""
     with _sides(bench, "alone") as sides:
         turns = _alone_turns(bench, sides)
     echo = statistics.median(pair.echo.p50_ms for pair, _ in turns)

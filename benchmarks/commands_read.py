@@ -1,4 +1,4 @@
-"""What reading a command costs, compared with searching its text for the default patterns."""
+"""Cost of analysing a command, compared with searching its text for the default patterns."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -27,14 +27,14 @@ Work = Callable[[Proposal], object]
 
 
 def commands(bench: Bench) -> None:
-    """Print what reading costs, cold and from the cache, in microseconds and as a ratio."""
+    """Measure analysis, cold and cached, in microseconds and as a ratio."""
     table, policy = programs.shipped(), Policy()
     patterns = PatternSet((*default_patterns.BLOCKLIST, *default_patterns.SHELL))
     reader = policy.reader(Kinds(policy.types, policy.profile))
     works: dict[str, Work] = {
         "search": lambda proposal: patterns.find((proposal.text,)),
         "cold": lambda proposal: judge.read(proposal.text, table),
-        "first": reader.reading,  # a miss in the first round fills the cache for the next work
+        "first": reader.reading,  # the first round's misses fill the cache
         "cached": reader.reading,
     }
     for name, files in SETS.items():
@@ -49,7 +49,7 @@ def commands(bench: Bench) -> None:
 
 
 def _costs(works: Sequence[Work], proposals: Sequence[Proposal]) -> list[list[float]]:
-    """Return the least of several rounds for each work and proposal, in microseconds."""
+    """Return the best of several rounds for each work and proposal, in microseconds."""
     best = [[float("inf")] * len(proposals) for _ in works]
     for _ in range(ROUNDS):
         for number, proposal in enumerate(proposals):

@@ -1,4 +1,4 @@
-"""The control room: what an open page costs decisions, and what decisions do to an open page."""
+"""The control room: what an open page costs decisions, and how decisions affect an open page."""
 
 import math
 import statistics
@@ -47,12 +47,12 @@ SCREEN_MS: Final = 250.0
 PAGE_BYTES: Final = 250_000
 READERS: Final = 200
 READERS_BYTES: Final = 100 * 1024 * 1024
-FILLS: Final = 10  # a busy daemon refuses some; who asks again is not asked about twice
+FILLS: Final = 10  # a busy daemon refuses some; repeating one makes no second request
 COMMAND: Final = "git push --force origin main"
 
 
 def control_room(bench: Bench) -> None:
-    """Frames, slowdown, first paint, time to the screen, weight, and many open pages."""
+    """Measure frames, slowdown, first paint, delay to the screen, weight, and many open pages."""
     anyio.run(_measure, bench)
 
 
@@ -92,7 +92,7 @@ async def _weigh(bench: Bench, shown: Screen) -> None:
 
 
 async def _to_screen(bench: Bench, daemon: Daemon, shown: Screen) -> None:
-    """From the answer to a proposal to its row in the feed."""
+    """Measure the delay from a decision to its row in the feed."""
     await shown.show("/feed")
     await shown.note_links('tbody a[href^="/decisions/"]')
     await _judge_screen(bench, daemon, shown, "idle")
@@ -109,7 +109,7 @@ async def _judge_screen(bench: Bench, daemon: Daemon, shown: Screen, what: str) 
         for _ in range(bench.scale.room_probes):
             id_ = await anyio.to_thread.run_sync(proposer.propose)
             answered[f"/decisions/{id_}"] = time()
-            await anyio.sleep(0.137)  # no multiple of what pages are renewed by
+            await anyio.sleep(0.137)  # not a multiple of the pages' refresh interval
     await anyio.sleep(1.0)
     seen = await shown.first_seen()
     late = [(seen.get(link, math.inf) - at) * 1000.0 for link, at in answered.items()]
@@ -136,7 +136,7 @@ async def _busy(bench: Bench, daemon: Daemon, shown: Screen, path: str) -> None:
         f"ms; p99 {_percentile(frames, 99):.0f}, {len(frames)} frames at {result.rate:,.0f} "
         f"decisions/s; an empty page {max(empty):.0f}, p99 {_percentile(empty, 99):.0f}"
     )
-    # Where others keep the machine busy, an empty page has long frames as well.
+    # On a busy machine an empty page has long frames too.
     bench.report.at_most(f"longest frame of {path}", max(frames), max(FRAME_MS, *empty), note)
     renewals = after.renewals - before.renewals
     if renewals:
@@ -147,14 +147,14 @@ async def _busy(bench: Bench, daemon: Daemon, shown: Screen, path: str) -> None:
 
 
 class Round(NamedTuple):
-    """Decisions flat out and at 2,000 a second; `cpu_us` is the daemon's, of one flat out."""
+    """Decisions at full speed and at 2,000 a second; `cpu_us` is the daemon's, at full speed."""
 
     rate: float
     cpu_us: float
     p50_ms: float
 
 
-Turns = list[tuple[Round, Round]]  # without, and beside, what is open
+Turns = list[tuple[Round, Round]]  # without and with the open page
 
 
 async def _slower(bench: Bench, daemon: Daemon, shown: Screen, path: str) -> None:
@@ -168,7 +168,7 @@ async def _slower(bench: Bench, daemon: Daemon, shown: Screen, path: str) -> Non
 
 
 def _judge_slower(bench: Bench, what: str, turns: Turns) -> None:
-    """Compare the best rounds: all that others do on the machine makes a round worse."""
+    """Compare the best rounds: other load on the machine can only make a round worse."""
     without, beside = zip(*turns, strict=True)
     cpu = min(one.cpu_us for one in beside) / min(one.cpu_us for one in without)
     rate = max(one.rate for one in without) / max(one.rate for one in beside)
@@ -193,7 +193,7 @@ async def _round(bench: Bench, daemon: Daemon) -> Round:
 
 
 async def _many(bench: Bench, daemon: Daemon) -> None:
-    """As many open pages as there may be in a large house."""
+    """Measure with as many open pages as a large team has."""
     browsers = math.ceil(READERS / MAX_OF_ONE)
     entries = [await anyio.to_thread.run_sync(sign_in, daemon) for _ in range(browsers)]
     for path in PAGES:
@@ -216,7 +216,7 @@ async def _many(bench: Bench, daemon: Daemon) -> None:
 
 
 async def _full(bench: Bench, daemon: Daemon, shown: Screen) -> None:
-    """First paint while very much waits for a person."""
+    """Measure first paint with very many pending requests."""
     count = bench.scale.room_pending
     spec = Spec(
         url=daemon.url,

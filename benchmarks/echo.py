@@ -1,4 +1,4 @@
-"""The measure of all things: a responder as bare as nats-py allows.
+"""The baseline: a responder as bare as nats-py allows.
 
 Usage: python -m benchmarks.echo URL KEY_FILE
 """
@@ -15,7 +15,7 @@ async def answer(msg: Msg) -> None:
 
 
 async def serve(url: str, key_file: str) -> None:
-    """Answer every proposal, keyed and keyless, with itself, until killed."""
+    """Answer every proposal with itself, until killed."""
     client = await nats.connect(url, nkeys_seed=key_file)
     await client.subscribe("safety.v1.propose.*", cb=answer)
     await client.subscribe("safety.v1.open.propose.*", cb=answer)

@@ -1,4 +1,4 @@
-"""What must not grow: the cost of a decision with patterns, agents and hostile text."""
+"""Costs that must not grow with patterns, agents or hostile text."""
 
 import contextlib
 import json
@@ -16,28 +16,28 @@ from benchmarks.scale import Bench
 
 PATTERNS = (10, 100, 1000)
 ROUNDS = 5
-MANY = 256  # in flight: flushes to disk weigh little, so that growth would show
+MANY = 256  # in flight: disk flushes weigh little then, so growth shows
 
 
 class Cost(NamedTuple):
-    """What a decision costs with many in flight: on the clock, and of the daemon's processor."""
+    """Cost of a decision with many in flight: wall time, and the daemon's processor time."""
 
     time_us: float
     cpu_us: float
 
 
 class Memory(NamedTuple):
-    """Resident bytes of the daemon: before any agent was seen, and after all were."""
+    """Resident bytes of the daemon before and after the agents were seen."""
 
     new: int
     after: int
 
 
-Turn = dict[int, Cost]  # by how many patterns or agents
+Turn = dict[int, Cost]  # by the number of patterns or agents
 
 
 def patterns(bench: Bench) -> None:
-    """Cost per decision with ever more blocklist patterns, in turns."""
+    """Measure the cost per decision with more and more blocklist patterns, in turns."""
     with contextlib.ExitStack() as stack:
         daemons = {
             count: stack.enter_context(running(_with_patterns(bench, count))) for count in PATTERNS
@@ -57,7 +57,7 @@ def _keyed(bench: Bench, daemon: Daemon) -> Spec:
 
 
 def agents(bench: Bench) -> None:
-    """Cost per decision and memory with ever more agents seen, in turns."""
+    """Measure cost per decision and memory with more and more agents, in turns."""
     with contextlib.ExitStack() as stack:
         daemons = {
             count: stack.enter_context(running(Place(bench.place, f"agents-{count}")))
@@ -71,7 +71,7 @@ def agents(bench: Bench) -> None:
 
 
 def _see(bench: Bench, daemon: Daemon, count: int) -> Memory:
-    """Have as many decisions made as of the other daemons, for `count` agents."""
+    """Make as many decisions as the other daemons did, for `count` agents."""
     new = daemon.resident_bytes()
     decisions = bench.scale.agent_decisions
     spec = Spec(url=daemon.url, agent="open", agents=count, in_flight=MANY, count=decisions)
@@ -84,9 +84,9 @@ def _open(bench: Bench, url: str, count: int) -> Spec:
 
 
 def _judge_memory(bench: Bench, memory: dict[int, Memory]) -> None:
-    """Charge the agents with all that was taken on while they were seen.
+    """Return the memory per agent, counting everything allocated meanwhile.
 
-    That is more than their share: answers to be recalled and room for checkpoints are in it. The
+    This overstates it: stored answers and checkpoint buffers are included. The
     difference to as many decisions by few agents would be fairer, but is smaller than its noise.
     """
     few, many = min(memory), max(memory)
@@ -100,7 +100,7 @@ def _judge_memory(bench: Bench, memory: dict[int, Memory]) -> None:
 
 
 def _tell_bus(bench: Bench) -> None:
-    """Say what many names cost the server and an echo, which is not safetyd's doing."""
+    """Measure what many names cost the server and an echo alone."""
     few, many = min(bench.scale.agents), max(bench.scale.agents)
     with echoing(Place(bench.place, "agents-echo")) as url:
         turns = [[load(_open(bench, url, n)).rate for n in (few, many)] for _ in range(ROUNDS)]
@@ -141,7 +141,7 @@ def _judge_growth(bench: Bench, claim: str, growths: list[float]) -> None:
 
 
 def text(bench: Bench) -> None:
-    """Latency alone with short, long and hostile text."""
+    """Measure latency of one in flight with short, long and hostile text."""
     with running(Place(bench.place, "text")) as daemon:
         _ask(bench, daemon, SHORT)
         short, long = (allowed(_ask(bench, daemon, said)) for said in (SHORT, LONG))

@@ -1,8 +1,8 @@
-"""What each guard costs: the same proposal through the whole chain, and without each in turn.
+"""Cost of each guard: the same proposal through the whole chain, and without each guard.
 
-All of it happens in this process, without a bus. A guard adds more to a decision than its own check
-and observe take alone: it makes others work, and all code is slower among much other code. So what
-guards add comes to more than the whole chain takes, and what they take alone to less.
+Everything runs in this process, without a bus. A guard adds more to a decision than its own check
+and observe take alone: it causes work elsewhere, and code runs slower with colder caches. So the
+sum of what guards add exceeds the whole chain, and the sum of what they take alone is less.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ from safetyd.core.open_actions import GIVEN_UP
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import parse
 
-# Nobody reports an outcome here, so actions are given up as overdue: once in each batch.
+# No outcomes are reported here, so actions become overdue: once in each batch.
 BATCH: Final = GIVEN_UP
-NOBODY: Final = ("nobody",)  # to leave out: the whole chain again, to tell the noise by
+NOBODY: Final = ("nobody",)  # leaves nothing out: the whole chain again, to show the noise
 
 Returned = TypeVar("Returned")
 Names = tuple[str, ...]
@@ -38,15 +38,15 @@ Costs = dict[str, float]  # microseconds, by the name of a guard or another acto
 
 
 class Ablated(Engine):
-    """An engine that can do without some guards and other actors: the seam to how it keeps them."""
+    """An engine that can leave out some guards and other actors."""
 
     @property
     def everybody(self) -> tuple[Actor, ...]:
-        """The guards, and then the actors that are none."""
+        """Return the guards, then the other actors."""
         return self._everybody
 
     def leave_out(self, names: Collection[str]) -> None:
-        """Neither ask nor tell these until others are named; what they know stays as it is."""
+        """Leave these out until the next call; their state does not change."""
         self._guards = tuple(one for one in self.guards if one.name not in names)
         self._actors = tuple(one for one in self._everybody if one.name not in names)
         self._listeners = _listeners(self._actors)
@@ -60,7 +60,7 @@ class Ablated(Engine):
 
 
 class Proposals:
-    """What the load generator sends, read as the daemon reads it, each with an id of its own."""
+    """Return proposals of the load generator, decoded as the daemon does, each with its own id."""
 
     def __init__(self) -> None:
         self._clock = Clock()
@@ -79,7 +79,7 @@ class Proposals:
 
 
 def guards(bench: Bench) -> None:
-    """Cost of every guard and actor: what it adds to a decision, and what it takes alone."""
+    """Measure every guard and actor: what it adds to a decision, and what it takes alone."""
     policy, rounds = parse(LIMITS, "LIMITS").policy(), bench.scale.guard_rounds
     names = tuple(actor.name for actor in Ablated(policy).everybody)
     with _undisturbed():
@@ -113,14 +113,14 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _in_turns(policy: Policy, left_out: Sequence[Names], rounds: int) -> dict[Names, float]:
-    """Return what a decision costs, by what is left out: the best of so many rounds."""
-    # One engine for all: where its memory lies costs more or less than a small guard does.
+    """Return the cost of a decision by what is left out: the best of several rounds."""
+    # One engine for all: its memory layout alone can cost more than a small guard.
     engine, proposals = Ablated(policy), Proposals()
     best: dict[Names, float] = {}
     for number in range(rounds + 1):
         for names in left_out:
             engine.leave_out(names)
-            _decide(engine, proposals.batch())  # the caches still hold the one before
+            _decide(engine, proposals.batch())  # warm the caches for this variant
             took = _decide(engine, proposals.batch())
             if number:
                 best[names] = min(best.get(names, math.inf), took)
@@ -128,12 +128,12 @@ def _in_turns(policy: Policy, left_out: Sequence[Names], rounds: int) -> dict[Na
 
 
 def _alone(policy: Policy, names: Names, rounds: int) -> tuple[Costs, Costs]:
-    """Return what check and observe cost, called over and over: the best of so many rounds."""
+    """Return the cost of repeated check and observe calls: the best of several rounds."""
     check: Costs = {}
     observe: Costs = {}
     proposals = Proposals()
     for _ in range(rounds):
-        engine = Ablated(policy)  # a new one, in which no action is given up yet
+        engine = Ablated(policy)  # a new engine without overdue actions
         _decide(engine, proposals.batch())
         batch = proposals.batch()
         _check(engine, batch, check)
@@ -165,7 +165,7 @@ def _decide(engine: Engine, batch: Sequence[Proposed]) -> float:
 
 
 def _timed(act: Callable[..., Returned], *given: Sequence[object]) -> tuple[float, list[Returned]]:
-    """Return the microseconds that one call takes, and what all of them returned."""
+    """Return the microseconds of one call, and the results of all calls."""
     began = perf_counter()
     returned = list(map(act, *given))
     return (perf_counter() - began) * 1e6 / len(returned), returned
@@ -179,5 +179,5 @@ def _tell(bench: Bench, *columns: Costs) -> None:
 
 
 def _cells(costs: Iterable[float | None]) -> str:
-    """Line the numbers up; who is not asked, or hears of no decision, has none."""
+    """Format the rows; an actor without check or observe has no number."""
     return " ".join("       -" if us is None else f"{us:8.2f}" for us in costs)

@@ -19,27 +19,27 @@ from benchmarks.proposals import SHORT, around_id
 from benchmarks.wire import connect
 
 STALLED_S = 10.0
-PACE_S = 0.001  # how exactly a rate is kept
+PACE_S = 0.001  # precision of a rate
 SAMPLE_BYTES = 4096
 ALLOW = b'"decision":"allow"'
 
 
 class Unanswered(Exception):
-    """Nobody listens, or the answers stopped coming."""
+    """No responder listens, or answers stopped."""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """What to send: until `count` requests or `seconds` are over, whichever is first."""
 
     url: str
-    key_file: str = ""  # none: keyless
+    key_file: str = ""  # none: anonymous
     agent: str = "bench"
     agents: int = 1  # more than one: `agent` is the first part of their names
-    to_self: bool = False  # through the server and straight back, to measure the generator
+    to_self: bool = False  # back to the generator itself, to measure it
     in_flight: int = 1
     count: int = sys.maxsize
     seconds: float = 600.0
-    per_s: float = 0.0  # at most; 0.0: as fast as they are answered
+    per_s: float = 0.0  # at most; 0.0 for full speed
     type: str = "edit_file"
     text: str = SHORT
 
@@ -50,8 +50,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     p50_ms: float
     p99_ms: float
-    first: str = ""  # the first reply, as it came
-    other: str = ""  # the first reply that was no allow
+    first: str = ""  # the first reply, unparsed
+    other: str = ""  # the first reply other than allow
 
     @property
     def rate(self) -> float:
@@ -63,7 +63,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Requests:
-    """Proposals as bytes for the wire, each with an id of its own."""
+    """Encoded proposals, each with its own id."""
 
     def __init__(self, spec: Spec, inbox: str) -> None:
         before, after = around_id(spec.text, spec.type)
@@ -93,7 +93,7 @@ def _subjects(spec: Spec, inbox: str) -> list[str]:
 
 
 class Replies:
-    """What came back, cut into replies by the lengths that the server gives."""
+    """Splits received bytes into replies."""
 
     def __init__(self, inbox: str) -> None:
         header = re.escape(inbox).encode() + rb"\.(\d+) (?:1 )?(?:\d+ )?(\d+)\r\n"
@@ -105,7 +105,7 @@ class Replies:
         self.other = b""
 
     def take(self, chunk: bytes) -> list[int]:
-        """Return the slots that are answered now."""
+        """Return the slots whose requests are answered."""
         if b"PING\r\n" in chunk:
             self.pinged = True
         data = self._rest + chunk
@@ -138,7 +138,7 @@ class Replies:
 
 
 class Generator:
-    """Keeps `in_flight` requests under way and notes how long each took."""
+    """Keeps `in_flight` requests in flight and records each latency."""
 
     def __init__(self, spec: Spec) -> None:
         inbox = f"_INBOX.agent.{spec.agent}" if spec.key_file else f"_INBOX.bench{os.getpid()}"
@@ -148,7 +148,7 @@ class Generator:
         self._link = connect(spec.url, spec.key_file)
         self._sent_at = [0.0] * spec.in_flight
         self._took = array("d")
-        self._free: list[int] = []  # slots that wait until more may be sent
+        self._free: list[int] = []  # free slots held back by the rate
         self._unsent = f"SUB {inbox}.> 1\r\n".encode()
 
     def run(self) -> Result:

@@ -1,8 +1,8 @@
-"""How many recorded decisions are made again in a second, files and all.
+"""How many recorded decisions `simulate` replays per second, including reading files.
 
-Once of proposals alone, and once of proposals whose outcomes are reported. Beside it stands what
-the engine takes for the same without a record: a simulation cannot be quicker than that. What is
-counted is processor time; it uses one processor and waits for nothing.
+Measured with proposals alone, and with proposals whose outcomes are reported. The baseline is what
+the engine takes for the same without a record: a simulation cannot be faster. Processor time is
+measured; a simulation uses one processor and waits for nothing.
 """
 
 import math
@@ -32,21 +32,21 @@ TARGET: Final = 10_000
 
 
 def past_rules(bench: Bench) -> None:
-    """Tell how many decisions a second are made again, and the ratio to the engine alone."""
+    """Measure replayed decisions per second, and the ratio to the engine alone."""
     policy, count = parse(LIMITS, "LIMITS").policy(), bench.scale.replayed // 5
     for name, reported in (("", False), (", each reported", True)):
         alone_s = taken_s = math.inf
-        for number in range(ROUNDS):  # in turns, so that whatever disturbs disturbs both
+        for number in range(ROUNDS):  # in turns, so that other load affects both
             place = bench.place / f"past{number}{name[-1:]}"
             alone_s = min(alone_s, _recorded(policy, place, count, reported=reported))
             taken_s = min(taken_s, _simulated(policy, place, count))
-        bench.report.at_least(f"decisions/s made again{name}", count / taken_s, TARGET)
+        bench.report.at_least(f"decisions/s replayed{name}", count / taken_s, TARGET)
         told = f"{alone_s / taken_s:.2f} of the engine alone, {count / alone_s:,.0f}/s"
         bench.report.tell(f"  ratio{name}", told)
 
 
 def _recorded(policy: Policy, place: Path, count: int, *, reported: bool) -> float:
-    """Write a record; return the seconds that the engine had of it."""
+    """Write a record; return the engine's share of the time."""
     engine, audit, took_s = Engine(policy), Audit(place, 2**30), 0.0
     audit.open()
     before, after = around_id(SHORT)

@@ -1,4 +1,4 @@
-"""How decisions fare while a daemon loads a large backlog into PostgreSQL, and without that."""
+"""Decision latency while a daemon exports a large backlog to PostgreSQL, and without."""
 
 import statistics
 from time import perf_counter
@@ -12,27 +12,27 @@ from benchmarks.rig import Daemon, Place, first_answer, load
 from benchmarks.scale import Bench
 from tests.postgres_server import PostgresServer
 
-PER_S: Final = 300.0  # decisions, so that both sides have as many
+PER_S: Final = 300.0  # decisions on each side
 IN_FLIGHT: Final = 4
 LOADED_S: Final = 120.0  # at most
-# What is slower than this is noticed.
+# A slower decision is noticeable.
 P50_TIMES: Final = 1.3
 P99_TIMES: Final = 2.0
 
 
 class Side(NamedTuple):
     result: Result
-    cpu_us: float  # of the daemon for a decision, what loads included
+    cpu_us: float  # of the daemon per decision, including the export
 
 
 class Turn(NamedTuple):
     loading: Side
     without: Side
-    seconds: float  # until all was loaded
+    seconds: float  # until the backlog was exported
 
 
 def beside_loading(bench: Bench) -> None:
-    """Fill a journal; then measure right after starts, in turns without an outlet and with one."""
+    """Fill a journal, then measure right after starts, in turns without and with the export."""
     place = Place(bench.place, "beside")
     backlog = _filled(bench, place)
     with server_on_disk() as server:
@@ -55,7 +55,7 @@ def _filled(bench: Bench, place: Place) -> int:
 
 
 def _turn(bench: Bench, place: Place, server: PostgresServer, number: int, backlog: int) -> Turn:
-    """Start without and with, so that both have just begun."""
+    """Start one daemon without and one with the export."""
     schema, plain = f"beside_{number}", place.config.read_text()
     daemon = Daemon(place)
     try:

@@ -1,4 +1,4 @@
-"""How long events take into PostgreSQL, against a bare COPY of the same bytes."""
+"""Time to export events to PostgreSQL, compared with a bare COPY of the same bytes."""
 
 import statistics
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ CREATE TABLE events (seq bigint, at timestamptz, event text, agent text, hash te
 
 
 def postgres(bench: Bench) -> None:
-    """Load a working day's mix of events, in turns with a bare COPY of the same rows."""
+    """Export a working day's mix of events, in turns with a bare COPY of the same rows."""
     data_dir = bench.place / "postgres"
     size = write_audit(data_dir, event_mix(EVENTS))
     with server_on_disk() as server:
@@ -47,7 +47,7 @@ def postgres(bench: Bench) -> None:
 
 @contextmanager
 def server_on_disk() -> Iterator[PostgresServer]:
-    """Run a server that flushes to disk as one of people's own does."""
+    """Run a server that flushes to disk, as in production."""
     server = PostgresServer(options=(), parent="/var/tmp")
     try:
         yield server
@@ -58,7 +58,7 @@ def server_on_disk() -> Iterator[PostgresServer]:
 def _loaded(server: PostgresServer, audit: Path, schema: str) -> float:
     database = Database(server.dsn, schema)
     loader = Loader(database, audit, "a benchmark", batch=PostgresConfig().batch)
-    loader.reached()  # the tables are there
+    loader.reached()  # the tables exist
     began = perf_counter()
     while loader.load().seq < EVENTS:
         pass

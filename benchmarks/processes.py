@@ -1,4 +1,4 @@
-"""Processes of our own: started, watched, and ended by their ids."""
+"""Start, watch and end child processes by their ids."""
 
 import contextlib
 import os
@@ -14,17 +14,17 @@ PATIENCE_S = 60.0
 
 
 class Unmeasured(Exception):
-    """A number could not be had; the message says why."""
+    """A value could not be measured; the message says why."""
 
 
 def spawn(log: Path, *command: str) -> subprocess.Popen[bytes]:
-    """Start a process that says what it says to `log`."""
+    """Start a process that writes to `log`."""
     with log.open("ab") as output:
         return subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT)
 
 
 def call(*command: str, given: bytes = b"", patience_s: float = PATIENCE_S) -> bytes:
-    """Run a command to its end and return what it printed."""
+    """Run a command and return its output."""
     name = " ".join((Path(command[0]).name, *command[1:]))
     try:
         done = subprocess.run(
@@ -39,7 +39,7 @@ def call(*command: str, given: bytes = b"", patience_s: float = PATIENCE_S) -> b
 
 
 def until(claim: Callable[[], bool], patience_s: float, otherwise: Callable[[], str]) -> None:
-    """Return as soon as `claim` holds."""
+    """Wait until `claim` holds."""
     deadline = perf_counter() + patience_s
     while not claim():
         if perf_counter() > deadline:
@@ -52,7 +52,7 @@ def tail(log: Path) -> str:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to go, and see to it that it does."""
+    """Terminate a process, and kill it if it does not end."""
     process.terminate()
     try:
         process.wait(PATIENCE_S)
@@ -62,13 +62,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def family(pid: int) -> list[int]:
-    """Return a living process and its children."""
+    """Return a running process and its children."""
     listed = Path(f"/proc/{pid}/task").glob("*/children")
     return [pid, *(int(child) for task in listed for child in task.read_text().split())]
 
 
 def cut_off(pids: list[int], mark: str) -> None:
-    """Kill at once those that still run with `mark` in their command line."""
+    """Kill processes with `mark` in their command line."""
     for pid in pids:
         if _runs(pid, mark):
             with contextlib.suppress(ProcessLookupError):

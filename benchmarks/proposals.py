@@ -1,4 +1,4 @@
-"""What the load generator proposes: one realistic edit, with texts kind and hostile."""
+"""Proposals of the load generator: a realistic edit, with ordinary and hostile texts."""
 
 import json
 from typing import Final
@@ -9,8 +9,8 @@ _WORDS: Final = "replace the old header with the new one and keep both lines of 
 SHORT: Final = (_WORDS * 2)[:100]
 LONG: Final = (_WORDS * 200)[:MAX_TEXT_BYTES]
 
-# Each is a near miss, repeated: what a pattern matcher, a folder of letters or a detector of mixed
-# scripts does most work on before it can say no.
+# Each is a repeated near miss, the worst case for a pattern matcher, a case folder or a detector of
+# mixed scripts.
 HOSTILE: Final = {
     "close without unsaved": "close " * (MAX_TEXT_BYTES // 6),
     "drop without table": "drop" + " " * (MAX_TEXT_BYTES - 4),
@@ -23,7 +23,7 @@ HOSTILE: Final = {
 
 
 def around_id(text: str, type_: str = "edit_file") -> tuple[bytes, bytes]:
-    """Return the proposal's JSON before and after its id, so that ids can be put in cheaply."""
+    """Return the proposal's JSON before and after its id, so that ids can be inserted cheaply."""
     fields = {
         "type": type_,
         "text": text,

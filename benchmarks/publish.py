@@ -1,4 +1,4 @@
-"""One fenced, durable publish at a time: the least that a journalled answer can cost."""
+"""One fenced, durable publish at a time: the minimum cost of a journalled answer."""
 
 import asyncio
 from time import perf_counter

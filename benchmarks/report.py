@@ -1,4 +1,4 @@
-"""What was found: rows for people, the same and the raw numbers as JSON for machines."""
+"""Results: a table to read, and the same with raw numbers as JSON."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from benchmarks.rig import NATS_SERVER
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One line of the table. `ok` is None where nothing has to be reached."""
+    """One line of the table. `ok` is None where there is no target."""
 
     what: str
     measured: str
@@ -27,7 +27,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Report:
-    """Rows and raw numbers, gathered by the measures one after another."""
+    """Rows and raw numbers of all measurements."""
 
     def __init__(self, *, quick: bool) -> None:
         self.quick = quick
@@ -74,12 +74,12 @@ class Report:
 
 
 def number(value: float) -> str:
-    """Write a number as exactly as a person wants to know it."""
+    """Format a number with useful precision."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
 def machine() -> dict[str, object]:
-    """Say what the numbers were measured on."""
+    """Describe the machine."""
     return {
         "cpus": os.cpu_count(),
         "system": platform.platform(),

@@ -1,4 +1,4 @@
-"""What is measured: safetyd as shipped, a bare echo behind the same server, the server alone."""
+"""The systems under test: safetyd as shipped, an echo behind the same server, the server alone."""
 
 import contextlib
 import json
@@ -35,8 +35,8 @@ SAFETYD = (str(SCRIPTS / "safetyd"),)
 NATS_SERVER = str(SCRIPTS / "nats-server")
 AGENT = "bench"
 
-# The whole chain is on and as shipped, except for limits that would say no: that is not measured
-# here. Guards' limits are raised, not switched off: a guard without a limit has less to do.
+# The whole chain runs as shipped, except for limits that would block: blocking is not measured
+# here. Limits are raised, not disabled, because a guard without a limit does less work.
 LIMITS = """\
 [web]
 port = 0
@@ -75,7 +75,7 @@ def load(spec: Spec) -> Result:
 
 
 class Place:
-    """A data dir with an agent's key, and a configuration beside it."""
+    """A data directory with an agent's key, and a configuration."""
 
     def __init__(self, parent: Path, name: str, gate: str = "") -> None:
         self.data_dir = parent / name
@@ -88,7 +88,7 @@ class Place:
 
 
 class Daemon:
-    """safetyd on a place: started, stopped, cut off and started again."""
+    """A safetyd daemon that can be started, stopped, killed and restarted."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -98,7 +98,7 @@ class Daemon:
         self._family: list[int] = []
 
     def start(self) -> float:
-        """Return the seconds until the daemon says that it is ready."""
+        """Start the daemon; return the seconds until it is ready."""
         began = perf_counter()
         where = ("--config", str(self.place.config), "--data-dir", str(self.place.data_dir))
         self._endpoint.unlink(missing_ok=True)
@@ -125,14 +125,14 @@ class Daemon:
             self._clear()
 
     def cut_off(self) -> None:
-        """End it and its server at once, as a power cut would."""
+        """Kill the daemon and its server, as a power cut would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._clear()
 
     def _clear(self) -> None:
-        """See to it that no server of ours is left behind."""
+        """Kill a server that was left behind."""
         mark = str(self.place.data_dir)
         cut_off(self._family, mark)
         until(lambda: gone(self._family, mark), PATIENCE_S, lambda: "its server does not end")
@@ -165,7 +165,7 @@ def running(place: Place) -> Iterator[Daemon]:
 
 @contextlib.contextmanager
 def echoing(place: Place) -> Iterator[str]:
-    """Put the bare echo behind the very server configuration that the daemon generated."""
+    """Run the bare echo behind the server configuration that the daemon generated."""
     with running(place):
         pass
     with serving(place.log, "-c", str(server_config(place.data_dir))) as url:
@@ -190,7 +190,7 @@ def serving(log: Path, *options: str) -> Iterator[str]:
 
 
 def first_answer(url: str) -> Result:
-    """Return the first answer to a proposal, however long nobody listens."""
+    """Propose until a responder listens; return the first answer."""
     answers: list[Result] = []
     until(lambda: _asked(url, answers), PATIENCE_S, lambda: f"{url} answers no proposal")
     return answers[0]

@@ -1,4 +1,4 @@
-"""The control room in a real Chromium: how long frames take, and when something is on screen."""
+"""The control room in a real Chromium: frame times, and when rows are on screen."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from benchmarks.rig import Daemon
 from benchmarks.room_readers import sign_in_link
 from tests.web.browser import chromium, visitor
 
-# The time between two frames. A gap is what a reader sees of whatever kept the page busy.
+# The time between two frames; a gap means that the page was busy.
 _COUNT_FRAMES: Final = """() => {
   window.frames_ms = [];
   let last = performance.now();
@@ -22,7 +22,7 @@ _COUNT_FRAMES: Final = """() => {
   requestAnimationFrame(frame);
 }"""
 
-# When each link was first there to be painted, in seconds since 1970.
+# When each link first appeared, in Unix seconds.
 _NOTE_LINKS: Final = """(selector) => {
   window.first_seen = {};
   const look = () => requestAnimationFrame((now) => {
@@ -62,21 +62,21 @@ _COUNT_RENEWALS: Final = """() => {
 
 
 class Work(NamedTuple):
-    """What the page's thread has had of a processor, and how often its content was renewed."""
+    """Processor time of the page's thread, and how often its content was refreshed."""
 
     seconds: float
     renewals: int
 
 
 class Weight(NamedTuple):
-    """Bytes of a page with all that it loads, as sent and as unpacked."""
+    """Bytes of a page with its assets, compressed and uncompressed."""
 
     sent: int
     unpacked: int
 
 
 class Screen:
-    """A tab that is signed in."""
+    """A signed-in tab."""
 
     def __init__(self, page: Page, url: str) -> None:
         self._page = page
@@ -96,7 +96,7 @@ class Screen:
         return list(await self._page.evaluate("() => window.frames_ms.splice(0)"))
 
     async def count_work(self) -> None:
-        """Count from now on; on a busy machine only processor time tells what a page does."""
+        """Start counting; on a busy machine only processor time is meaningful."""
         self._tools = await self._page.context.new_cdp_session(self._page)
         await self._tools.send("Performance.enable", {"timeDomain": "threadTicks"})
         await self._page.evaluate(_COUNT_RENEWALS)
@@ -120,7 +120,7 @@ class Screen:
         return float(await self._page.evaluate(_FIRST_PAINT))
 
     async def weight(self, path: str) -> Weight:
-        """Return what a browser loads that has nothing yet."""
+        """Return what a browser with an empty cache loads."""
         async with visitor(_browser(self._page)) as empty:
             await empty.context.add_cookies(await self._cookies())
             await empty.goto(self._url + path, wait_until="load")

@@ -1,4 +1,4 @@
-"""Many who look at the control room: signed in, each with a stream that is read and thrown away."""
+"""Many signed-in readers of the control room, each with an open stream."""
 
 import asyncio
 import contextlib
@@ -13,12 +13,12 @@ from benchmarks.processes import Unmeasured, call
 from benchmarks.rig import SAFETYD, Daemon
 
 ADDRESS: Final = "127.0.0.1"
-OPENED_PER_S: Final = 50.0  # fewer than the daemon takes of everybody
+OPENED_PER_S: Final = 50.0  # below the daemon's limit
 PIECE: Final = 1 << 16
 
 
 class Entry(NamedTuple):
-    """Where the control room is, under which name, and the cookie of a browser signed in to it."""
+    """Address and host name of the control room, and the cookie of a signed-in browser."""
 
     port: int
     host: str
@@ -42,19 +42,19 @@ def sign_in(daemon: Daemon) -> Entry:
 
 
 def fetch(entry: Entry, path: str) -> bytes:
-    """Return a page as somebody who is signed in gets it."""
+    """Return a page as a signed-in browser gets it."""
     with urlopen(_request(entry, path)) as answer:
         return bytes(answer.read())
 
 
 def _request(entry: Entry, path: str, method: str = "GET") -> Request:
-    """Ask by the address for what a browser would find by the name."""
+    """Connect by address, but with the host name that a browser uses."""
     headers = {"Host": entry.host, "Cookie": entry.cookie}
     return Request(f"http://{ADDRESS}:{entry.port}{path}", headers=headers, method=method)
 
 
 class Readers:
-    """How much they were sent."""
+    """How much the readers received."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -62,7 +62,7 @@ class Readers:
         self.closed = 0
 
     async def read(self, entry: Entry, page: str) -> None:
-        """Open a page's stream and read it until it is cancelled."""
+        """Read a page's stream until cancelled."""
         source, sink = await asyncio.open_connection(ADDRESS, entry.port)
         try:
             sink.write(_question(entry, page))
@@ -79,7 +79,7 @@ class Readers:
 async def looking(
     entries: Sequence[Entry], pages: Sequence[str], count: int
 ) -> AsyncIterator[Readers]:
-    """Let so many look, spread over the browsers and the pages."""
+    """Open this many streams, spread over browsers and pages."""
     readers = Readers()
     tasks = []
     for number in range(count):

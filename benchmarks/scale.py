@@ -1,4 +1,4 @@
-"""How much is measured: the full run, and a quick one for a first look."""
+"""Sizes of the full run and of a quick one."""
 
 from pathlib import Path
 
@@ -13,17 +13,17 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     guard_rounds: int
     texts: int  # proposals for each kind of text
     agents: tuple[int, ...]
-    agent_decisions: int  # before memory is compared: more than safetyd recalls
+    agent_decisions: int  # before memory is compared: more than safetyd stores
     replayed: int
     fills: tuple[int, ...]  # decisions before a start
     fill_s: float  # at most, for each
-    room_s: float  # that a page is looked at
+    room_s: float  # a page is watched
     room_rounds: int
-    room_probes: int  # decisions that are looked for on the page
+    room_probes: int  # decisions to find on the page
     room_pending: int
     postgres_rounds: int
     beside_rounds: int  # starts with a backlog
-    history_files: int  # of 10 KiB, in a folder whose history is kept
+    history_files: int  # of 10 KiB, in a folder with a file history
     history_commits: int
     limit_s: int  # for the whole run
 
@@ -35,7 +35,7 @@ FULL = Scale(
     texts=1000,
     agents=(10, 1_000, 100_000),
     agent_decisions=110_000,
-    replayed=99_000,  # below the 100,000 after which a checkpoint is written
+    replayed=99_000,  # below the 100,000 that trigger a checkpoint
     fills=(100_000, 1_000_000),
     fill_s=240.0,
     room_s=20.0,
@@ -71,7 +71,7 @@ QUICK = Scale(
 
 
 class Bench(msgspec.Struct, frozen=True):
-    """What every measure is given: how much, where to work, and where to put what it finds."""
+    """Arguments of every measurement: sizes, working directory and report."""
 
     scale: Scale
     place: Path

@@ -1,4 +1,4 @@
-"""How long it takes until safetyd answers again, after how many decisions."""
+"""Time until safetyd answers after a start, by the number of past decisions."""
 
 import re
 from time import perf_counter
@@ -17,14 +17,14 @@ class Started(msgspec.Struct, frozen=True):
 
     ready_s: float
     allowed_s: float
-    seq: int  # of that allow: what came before is remembered
+    seq: int  # of that allow: earlier ids are remembered
 
     def __str__(self) -> str:
         return f"{self.ready_s:.2f} s ready, {self.allowed_s:.2f} s first allow"
 
 
 def start(bench: Bench) -> None:
-    """Start new, after a power cut without a checkpoint, and after ever more decisions."""
+    """Measure a new start, one after a power cut, and ones after more and more decisions."""
     daemon = Daemon(Place(bench.place, "start"))
     try:
         bench.report.tell("start, new", str(_start(bench, daemon, "new")))
@@ -68,7 +68,7 @@ def _after(bench: Bench, daemon: Daemon, decisions: int) -> Started:
 
 
 def _fill(bench: Bench, daemon: Daemon, decisions: int) -> int:
-    """Have decisions made until there were `decisions` in all; return how many there were."""
+    """Make decisions until there are `decisions` in all; return the number before."""
     before = _seq(daemon)
     spec = Spec(
         url=daemon.url,

@@ -1,4 +1,4 @@
-"""What it costs to keep the history of a folder: time for a commit, and room for what changed."""
+"""Cost of a file history: time for a commit, and disk space for changes."""
 
 import os
 import statistics
@@ -15,13 +15,13 @@ from safetyd.extras.file_history.project_history import ProjectHistory
 SIZE: Final = 10 * 1024
 IN_FOLDER: Final = 100
 ROUNDS: Final = 15
-# Of what was written. Until they are packed, a commit, the lists of its two folders and the file
-# take whole blocks of the disk.
+# Times the bytes written. Until git packs them, a commit, its two trees and the file each
+# take whole disk blocks.
 GROWTH: Final = 3.0
 
 
 def history(bench: Bench) -> None:
-    """Commit a folder in which nothing changed, then one file of it again and again."""
+    """Commit an unchanged folder, then one changed file repeatedly."""
     root, store = bench.place / "history", bench.place / "history-store"
     for number in range(bench.scale.history_files):
         _write(root, number)
@@ -72,7 +72,7 @@ def _tell_growth(bench: Bench, kept: ProjectHistory, root: Path, store: Path) ->
 def _write(root: Path, number: int) -> None:
     file = root / f"{number // IN_FOLDER}" / f"{number % IN_FOLDER}"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(os.urandom(SIZE))  # nothing that could be pressed together
+    file.write_bytes(os.urandom(SIZE))  # incompressible
 
 
 def _commit(kept: ProjectHistory) -> None:
@@ -85,5 +85,5 @@ def _order() -> CommitOrder:
 
 
 def _size(store: Path) -> int:
-    """Return what files take on the disk: blocks, not bytes."""
+    """Return the disk usage of files, in blocks."""
     return sum(path.stat().st_blocks * 512 for path in store.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""The few words of the NATS protocol that a load generator speaks."""
+"""The part of the NATS protocol that a load generator needs."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from benchmarks.proposals import SHORT, around_id
 
 
 class Refused(Exception):
-    """The server did not let us in."""
+    """The server rejected us."""
 
 
 class Proposer:
@@ -52,7 +52,7 @@ class Proposer:
 
 
 def connect(url: str, key_file: str) -> socket.socket:
-    """Return an accepted connection: as the key's user, or as nobody when there is no key."""
+    """Return an accepted connection, with a key or anonymous."""
     address = urlsplit(url)
     link = socket.create_connection((address.hostname, address.port), timeout=5.0)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

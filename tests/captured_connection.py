@@ -1,4 +1,4 @@
-"""A connection whose other end is the test, and an engine's day without a disk."""
+"""A connection whose other end is the test, and an engine without a disk."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ REPLY = b"_R_.test.1"
 
 
 def never_fails() -> None:
-    """Stand where an envelope reports a failure that the test does not expect."""
+    """Fail the test when an envelope reports a failure."""
     raise AssertionError("the question or command failed")
 
 
@@ -28,7 +28,7 @@ class Said(NamedTuple):
 
 
 class CapturedConnection(HardenedClient):
-    """Takes everything that is sent, as a connection that works does."""
+    """A connection that accepts everything sent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class CapturedConnection(HardenedClient):
         return True
 
     def said(self) -> list[Said]:
-        """Return what was published since last asked."""
+        """Return what was published since the last call."""
         messages = []
         while self._sent:
             line, _, rest = self._sent.partition(b"\r\n")
@@ -52,7 +52,7 @@ class CapturedConnection(HardenedClient):
 
 
 class CapturedPublisher:
-    """A publisher, and what left through it."""
+    """A publisher, and what it published."""
 
     def __init__(self, *, keyless: bool = False, muted: Callable[[], bool] = bool) -> None:
         self._wire = CapturedConnection()
@@ -63,7 +63,7 @@ class CapturedPublisher:
         return self._wire.said()
 
     def answers(self) -> list[dict[str, Any]]:
-        """Return what was answered to whoever asks with `REPLY`."""
+        """Return the replies sent to `REPLY`."""
         return [said.fields for said in self.said() if said.subject == REPLY.decode()]
 
     def answer(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class CapturedPublisher:
 def work_off(
     mailbox: Mailbox, engine: Engine, clock: Clock | None = None, *, late: bool = False
 ) -> list[Event]:
-    """Put every envelope to the engine and deliver it, as if writing took no time."""
+    """Process and deliver every envelope as if writing took no time."""
     moment = (clock or Clock()).now()
     events: list[Event] = []
     envelopes: list[Envelope] = []

@@ -20,24 +20,24 @@ from tests.forked_process import ForkedProcess
 from tests.postgres_server import postgres, schema  # noqa: F401 - fixtures for all
 from tests.servers import client, jetstream  # noqa: F401 - fixtures for all
 
-# How fast examples are made says something about the machine, not about what is tested. So many
-# examples are shown in the inner loop, before a change is taken in, and in a search for mistakes.
+# The speed of examples depends on the machine, not on the code under test. The numbers of
+# examples are for the inner loop, for judging a change, and for fuzzing.
 for profile, most in {"quick": 5, "any machine": 30, "fuzz": 2_000}.items():
     settings.register_profile(
         profile,
         deadline=None,
         max_examples=most,
-        # A change is judged by the same examples as the one before.
+        # Every change is judged by the same examples.
         derandomize="CI" in os.environ and profile != "fuzz",
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile("any machine")
 
-# Who starts the tests in the background has Ctrl-C ignored, and commands would inherit that.
+# A background job ignores Ctrl-C, and commands would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Times are shown in the reader's zone, and tests read them on any machine.
+# Times are shown in the local zone; tests must read them on any machine.
 os.environ["TZ"] = "UTC"
 time.tzset()
 
@@ -45,7 +45,7 @@ READY_S: Final = 60.0
 STOP_S: Final = 60.0
 COMMAND_S: Final = 120.0
 WEB: Final = "\n[web]\nport = 0\n"
-# No limit of the rate says no, for tests that send as much as they can.
+# No rate limit, for tests that send as much as they can.
 UNLIMITED: Final = """
 [rate]
 attempts_per_second = 0
@@ -66,19 +66,19 @@ _OURS: Final = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let journeys begin first: they last longest, and nobody should wait for the last of them."""
+    """Start journeys first: they take longest, and should not run alone at the end."""
     items.sort(key=lambda item: "journeys" not in item.path.parts)
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return this process's environment without anything that safetyd would listen to."""
+    """Return this process's environment without variables that safetyd reads."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     return {**kept, **more}
 
 
 @pytest.fixture
 def live_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Put whoever reads or types times into a zone."""
+    """Return a function that sets the local time zone."""
 
     def move(zone: str) -> None:
         monkeypatch.setenv("TZ", zone)
@@ -90,7 +90,7 @@ def live_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
 
 
 class RunningDaemon:
-    """`safetyd run` on a directory of its own, its web page on any free port."""
+    """`safetyd run` on its own directory, with the web server on a free port."""
 
     def __init__(
         self,
@@ -108,10 +108,10 @@ class RunningDaemon:
         self.config_path.write_text(config_toml + ("" if "[web]" in config_toml else WEB))
         self._log = directory / "log"
         self._variables = dict(variables or {})
-        # What Python reads at its own start cannot be given to a fork.
+        # Variables that Python reads at start-up cannot be given to a fork.
         told_python = MEASURED in os.environ or "PYTHONPATH" in self._variables
         self._forked = forked and not told_python and user is None
-        self._user = user  # that it runs as, if not as ours
+        self._user = user  # that it runs as, if not the current user
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self.launch()
         if wait:
@@ -127,12 +127,12 @@ class RunningDaemon:
         return msgspec.json.decode((self.data_dir / ENDPOINT).read_bytes(), type=Endpoint)
 
     def start(self) -> None:
-        """Return once it says that it is ready."""
+        """Start the daemon and wait until it is ready."""
         self.launch()
         self.wait_until_ready()
 
     def launch(self) -> None:
-        """Return at once, whatever becomes of it."""
+        """Start the daemon without waiting."""
         options = ["--config", str(self.config_path), "--data-dir", str(self.data_dir)]
         with self._log.open("ab") as log:
             run, variables = ("run", *options), environment(**self._variables)
@@ -142,15 +142,15 @@ class RunningDaemon:
                 self._process = _imported(run, log, variables, self._user)
 
     def stop(self) -> int:
-        """End it as a service manager would; return its exit code."""
+        """End the daemon as a service manager would; return its exit code."""
         return self._end(signal.SIGTERM)
 
     def interrupt(self) -> int:
-        """End it as Ctrl-C would."""
+        """End the daemon as Ctrl-C would."""
         return self._end(signal.SIGINT)
 
     def kill(self) -> int:
-        """End it as a power cut would."""
+        """Kill the daemon, as a power cut would."""
         return self._end(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -163,7 +163,7 @@ class RunningDaemon:
     def safetyd(
         self, *arguments: str, stdin: str = "", **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command against this daemon's data dir and return what it said."""
+        """Run a command with this daemon's data directory and return its result."""
         return safetyd(*arguments, stdin=stdin, SAFETYD_DATA_DIR=str(self.data_dir), **variables)
 
     def _end(self, number: signal.Signals) -> int:
@@ -174,7 +174,7 @@ class RunningDaemon:
         return self.wait()
 
     def wait(self) -> int:
-        """Return its exit code once it has ended."""
+        """Wait for the daemon to end; return its exit code."""
         assert self._process is not None
         process = self._process
         try:
@@ -200,7 +200,7 @@ class RunningDaemon:
 
 
 def safetyd(*arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command and return what it said."""
+    """Run a command and return its result."""
     return subprocess.run(
         [sys.executable, "-m", "safetyd", *arguments],
         input=stdin,
@@ -215,7 +215,7 @@ def safetyd(*arguments: str, stdin: str = "", **variables: str) -> subprocess.Co
 def _imported(
     arguments: Sequence[str], log: IO[bytes], variables: Mapping[str, str], user: int | None
 ) -> subprocess.Popen[bytes]:
-    # Another user may not be able to read the Python that runs the tests, so it may read all files.
+    # Another user may lack read access to this Python, so it gets the capability to read all files.
     reads = [f"--{which}-caps=+dac_read_search" for which in ("inh", "ambient")]
     other = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *reads]
     return subprocess.Popen(
@@ -258,13 +258,13 @@ def start_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartDaem
 
 @pytest.fixture(scope="module")
 def start_module_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartDaemon]:
-    """The same, ended with the module."""
+    """The same for all tests of a module."""
     yield from _factory(tmp_path_factory)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def process_config() -> Iterator[str]:
-    """Processes that tests start are not measured, for that takes half of their time again."""
+    """Do not measure coverage in processes that tests start; that would take half as long again."""
     with pytest.MonkeyPatch.context() as patch:
         config = os.environ.get(MEASURED, "")
         patch.delenv(MEASURED, raising=False)
@@ -273,7 +273,7 @@ def process_config() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def measured(process_config: str) -> Iterator[None]:
-    """But those of a module that asks for this are: nothing but a process reaches its code."""
+    """Measure coverage in processes of this module, because nothing else reaches the code."""
     with pytest.MonkeyPatch.context() as patch:
         if process_config:
             patch.setenv(MEASURED, process_config)

@@ -1,7 +1,7 @@
-"""What work costs beside other work of the same run.
+"""Cost of work relative to other work in the same run.
 
-Time on a processor is counted, not time on the clock: a busy machine takes none of it away. What
-remains of the machine cancels out in the ratio.
+Processor time is measured, which other load hardly affects. The speed of the machine cancels out
+in the ratio.
 """
 
 import time
@@ -16,13 +16,13 @@ Work = Callable[[], object]
 
 
 def seconds(work: Work, times: int = 1, rounds: int = ROUNDS) -> float:
-    """Return what one call takes of this thread's processor, in the best of some rounds."""
+    """Return the processor time of one call, in the best of some rounds."""
     with untraced():
         return min(_round(work, times) for _ in range(rounds))
 
 
 def ratio(work: Work, other: Work, times: int = 1, rounds: int = ROUNDS) -> float:
-    """Return how often the other could be done for what one takes, both measured in turns."""
+    """Return the cost of `work` divided by the cost of `other`, measured in turns."""
     pairs = [
         (seconds(work, times, rounds=1), seconds(other, times, rounds=1)) for _ in range(rounds)
     ]
@@ -30,7 +30,7 @@ def ratio(work: Work, other: Work, times: int = 1, rounds: int = ROUNDS) -> floa
 
 
 def reading() -> object:
-    """Read a proposal: what every decision begins with, so that others are compared with it."""
+    """Decode a proposal, the first step of every decision and the unit of comparison."""
     return read_proposal("code", b'{"type":"run_shell","text":"make test"}', "")
 
 

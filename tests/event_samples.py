@@ -1,4 +1,4 @@
-"""One of each event that the journal can hold."""
+"""One sample of each event in the journal."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -158,7 +158,7 @@ def one_of_each() -> Iterator[Event]:
 
 
 def _of_history() -> Iterator[Event]:
-    """Yield what happens to the files that agents change."""
+    """Yield events of the file history."""
     when: dict[str, Any] = {"at": at(1), "t": 1.0}
     about: dict[str, Any] = {"project": "shop", "commit": "4f2a", **when}
     yield CommitDue(project="shop", why="after", agent="a", id="p1", decision=7, **when)
@@ -177,7 +177,7 @@ def _of_history() -> Iterator[Event]:
 
 
 def _of_people() -> Iterator[Event]:
-    """Yield what happens when people are asked."""
+    """Yield events of requests."""
     when: dict[str, Any] = {"at": at(1), "t": 1.0}
     about: dict[str, Any] = {"request_id": "req_1", **when}
     yield Answered(agent="a", id="p1", answer="approved", by="alice", via="cli", **about)
@@ -209,7 +209,7 @@ def _of_people() -> Iterator[Event]:
 
 
 def _of_messages() -> Iterator[Event]:
-    """Yield what happens when people are told."""
+    """Yield events of notifications."""
     when: dict[str, Any] = {"at": at(1), "t": 1.0}
     sent: dict[str, Any] = {"delivery": "dlv_1", "channel": "email", **when}
     items = (Item("request", "req_1"), Item("reminder", "req_2", step=1))

@@ -1,4 +1,4 @@
-"""How many examples a property is shown: more or fewer than the profile of the run says."""
+"""Settings for properties that need more or fewer examples than the profile's number."""
 
 from typing import Any
 
@@ -6,5 +6,5 @@ from hypothesis import settings
 
 
 def examples(share: float, **more: Any) -> settings:
-    """Return settings with so many times the examples of the profile."""
+    """Return settings with this multiple of the profile's examples."""
     return settings(max_examples=max(1, round(settings().max_examples * share)), **more)

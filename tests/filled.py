@@ -1,4 +1,4 @@
-"""Answers for tests that care about a few of their fields: the others are as calm as can be."""
+"""Build answer structs from a few fields; the others get neutral values."""
 
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +27,12 @@ EPOCH = datetime(2026, 2, 8, 14, 2, tzinfo=UTC)
 
 
 def filled(kind: type[T], /, **given: object) -> T:
-    """Return an answer with these fields; whatever it lacks, also inside of them, is filled in."""
+    """Return an answer with these fields; missing ones, also nested, are filled in."""
     return msgspec.convert(_struct(kind, given), kind, strict=False)
 
 
 class Reading:
-    """A module whose functions take tables where they take answers."""
+    """A module whose functions accept dictionaries in place of answers."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -43,7 +43,7 @@ class Reading:
 
 
 def reading(render: Callable[..., R]) -> Callable[..., R]:
-    """Return a function that takes tables where `render` takes answers, and fills them in."""
+    """Return a function that accepts dictionaries where `render` takes answers."""
     kinds = get_type_hints(render)
     names = list(signature(render).parameters)
 
@@ -69,7 +69,7 @@ def _struct(kind: type[msgspec.Struct], given: Mapping[str, object]) -> dict[str
 
 
 def _value(kind: Any, value: object) -> object:
-    """Fill in what a given value lacks."""
+    """Fill in the missing fields of a value."""
     if isinstance(value, msgspec.Struct):
         value = msgspec.to_builtins(value)
     for inner in _alternatives(kind):
@@ -81,7 +81,7 @@ def _value(kind: Any, value: object) -> object:
 
 
 def _meant(kind: Any, value: object) -> Any:
-    """Return which of several structs a table is, and what a sequence is read as."""
+    """Return the struct that a dictionary stands for, and the type of a sequence's elements."""
     if isinstance(value, Mapping):
         structs = (one for one in _alternatives(kind) if _is_struct(one))
         return next((one for one in structs if _is_tagged(one, value)), kind)
@@ -96,7 +96,7 @@ def _is_tagged(kind: type[msgspec.Struct], value: Mapping[Any, object]) -> bool:
 
 
 def _calm(kind: Any) -> object:
-    """Return nothing of its kind: an empty text, zero, no rows."""
+    """Return the neutral value of a type: an empty string, zero, no rows."""
     if type(None) in _alternatives(kind):
         return None
     first = _alternatives(kind)[0]
@@ -112,7 +112,7 @@ def _calm(kind: Any) -> object:
 
 
 def _alternatives(kind: Any) -> list[Any]:
-    """Return what a type may be, without what only annotates it."""
+    """Return the members of a union, without annotations."""
     while hasattr(kind, "__metadata__"):
         kind = get_args(kind)[0]
     if get_origin(kind) in {Union, types.UnionType}:

@@ -1,6 +1,6 @@
-"""`safetyd run` in a process that need not import it: forked from one that has done so.
+"""`safetyd run` in a process forked from one that has already imported it.
 
-Importing is four fifths of a start, and tests start hundreds of daemons. All else is as it is.
+Importing is four fifths of a start, and tests start hundreds of daemons.
 """
 
 import multiprocessing

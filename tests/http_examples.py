@@ -1,4 +1,4 @@
-"""The examples of docs/openapi.yaml: `python -m tests.http_examples` asks a daemon anew."""
+"""The examples of docs/openapi.yaml; `python -m tests.http_examples` records them again."""
 
 import asyncio
 import json
@@ -33,17 +33,17 @@ port = 0
 """
 PATIENCE_S: Final = 60.0
 SHOWN_ROWS: Final = 2
-SHOP: Final = "shop"  # the agent that speaks over HTTP
+SHOP: Final = "shop"  # the agent that uses HTTP
 TOKEN_FILE: Final = "shop-token"  # where its token is during a test
 BY_AGENT: Final = tuple(path.partition("{")[0] for path in (PROPOSE, WAIT, CLAIM, OUTCOME))
-REQUEST: Final = "{request}"  # stands for the id of the request that waits
-COMMIT: Final = "{change}"  # stands for the commit after an action
+REQUEST: Final = "{request}"  # placeholder for the id of the pending request
+COMMIT: Final = "{change}"  # placeholder for the commit after an action
 PROJECT: Final = """
 [projects.shop]
 root = "{root}"
 history = "shadow"
 """
-# What is asked below a path; one without a parameter in it is asked as it is, too.
+# Paths to request; a path without parameters is also requested as it is.
 ASKED: Final = {
     "/agents": ("?limit=2&after=code", "?limit=0"),
     "/requests": ("?agent=shop",),
@@ -73,7 +73,7 @@ class Fetched(NamedTuple):
 
 
 def ask(daemon: RunningDaemon, example: Example) -> Answer:
-    """Ask what an example asks."""
+    """Send an example's request."""
     if example.path == FEED:
         return Answer(101, asyncio.run(first_frame(daemon, example.target)))
     data = None if example.body is None else json.dumps(example.body).encode()
@@ -101,7 +101,7 @@ def _agent_token(daemon: RunningDaemon) -> dict[str, str]:
 
 
 def fetch(daemon: RunningDaemon, target: str, data: bytes | None = None) -> Fetched:
-    """Ask with GET or, with data, POST."""
+    """Send a GET, or a POST if there is data."""
     sent = _agent_token(daemon) if target.startswith(BY_AGENT) else bearer(daemon)
     request = urllib.request.Request(daemon.endpoint.web + target, data, sent)
     try:
@@ -113,14 +113,14 @@ def fetch(daemon: RunningDaemon, target: str, data: bytes | None = None) -> Fetc
 
 
 class Played(NamedTuple):
-    """The ids of the request that waits, and of the commit after an action."""
+    """The ids of the pending request, and of the commit after an action."""
 
     request: str
     commit: str
 
 
 def play(daemon: RunningDaemon) -> Played:
-    """Let agents do something of everything."""
+    """Let agents do a bit of everything."""
     (root := daemon.directory / "shop").mkdir()
     with daemon.config_path.open("a") as config:
         config.write(PROJECT.format(root=root))
@@ -144,7 +144,7 @@ def _commits(daemon: RunningDaemon) -> list[dict[str, Any]]:
 
 
 def requests(played: Played) -> Iterator[Example]:
-    """Yield what is asked, without an answer."""
+    """Yield the requests, without answers."""
     for below in (route.path for route in ROUTES):
         path = f"{PREFIX}{below}"
         start = path.partition("/{")[0]
@@ -189,7 +189,7 @@ def record(daemon: RunningDaemon) -> ExampleRecord:
 
 
 def _short(value: Any) -> Any:
-    """Leave out all but the first rows."""
+    """Keep only the first rows."""
     if isinstance(value, list):
         return [_short(row) for row in value[:SHOWN_ROWS]]
     if isinstance(value, dict):
@@ -198,7 +198,7 @@ def _short(value: Any) -> Any:
 
 
 def _anonymous(answer: Any, daemon: RunningDaemon) -> Any:
-    """Put the places of a daemon that was installed for the ones of this one."""
+    """Replace this daemon's paths by those of an installed one."""
     text = json.dumps(answer)
     for here, there in (
         (daemon.data_dir, "/var/lib/safetyd"),

@@ -1,4 +1,4 @@
-"""Says what is wrong with the locked dependencies: `python -m tests.locks`, a part of `make check`.
+"""Check the locked dependencies: `python -m tests.locks`, a part of `make check`.
 
 `constraints.txt` has the versions, the locks have the hashes of every file of these releases.
 """
@@ -20,7 +20,7 @@ from tests.checkout import ROOT
 RUNTIME: Final = "requirements.lock"
 ALL: Final = "requirements-dev.lock"
 FILES: Final = ("constraints.txt", RUNTIME, ALL)
-# What a virtual environment brings itself, and what is built here.
+# Part of every virtual environment, and built here.
 UNLOCKED: Final = frozenset({"pip", "setuptools", "safetyd"})
 
 _ENTRY: Final = re.compile(
@@ -64,7 +64,7 @@ def _other_versions(lock: str, locked: Versions, wanted: Versions) -> Iterator[s
 
 
 def _undeclared(project: Mapping[str, Any], locked: Mapping[str, Versions]) -> Iterator[str]:
-    """Yield what is declared and not locked, and what would permit less than what is locked."""
+    """Yield requirements that are not locked, or that the locked version does not satisfy."""
     extras = project["project"]["optional-dependencies"].values()
     lines = chain(project["project"]["dependencies"], *extras)
     declared = [Requirement(line) for line in lines]
@@ -84,7 +84,7 @@ def _undeclared(project: Mapping[str, Any], locked: Mapping[str, Versions]) -> I
 
 
 def _not_installed_as_locked(locked: Versions) -> Iterator[str]:
-    """Yield what is installed here and what that requires, as far as it is not locked."""
+    """Yield installed distributions, and their requirements, that are not locked."""
     for one in metadata.distributions():
         name = canonicalize_name(one.name)
         if name not in UNLOCKED and locked.get(name) != one.version:

@@ -1,4 +1,4 @@
-"""A real nats-server on loopback, which a test may freeze, stop and start again."""
+"""A real nats-server on loopback that a test can freeze, stop and restart."""
 
 import os
 import re
@@ -24,7 +24,7 @@ class NatsProcess:
         return f"nats://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Start on the port it had before, if there was one."""
+        """Start on the previous port, if there was one."""
         command = [str(SERVER), "-c", str(self._config), "-a", "127.0.0.1", "-p", str(self._port)]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self._port = self._port_when_ready()
@@ -34,13 +34,13 @@ class NatsProcess:
         self._process.communicate()
 
     def move(self) -> None:
-        """Start again on another port."""
+        """Restart on another port."""
         self.stop()
         self._port = -1
         self.start()
 
     def freeze(self) -> None:
-        """Return once it stands still: the signal alone takes effect some time later."""
+        """Freeze the server and wait until it has stopped."""
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)
 

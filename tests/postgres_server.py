@@ -1,4 +1,4 @@
-"""A real PostgreSQL on a Unix socket, which a test may kill and start again."""
+"""A real PostgreSQL on a Unix socket that a test can kill and restart."""
 
 import glob
 import os
@@ -18,13 +18,13 @@ import psycopg
 import pytest
 
 PATIENCE_S: Final = 60.0
-# What a killed process wrote survives it, flushed to disk or not.
+# Written data survives a killed process without a flush.
 QUICK: Final = ("fsync=off", "full_page_writes=off", "max_connections=20")
 _numbers = count(1)
 
 
 def binaries() -> Path:
-    """Return where initdb and postgres are; Debian has them apart, in a folder for each version."""
+    """Return the folder of initdb and postgres; Debian has one for each version."""
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin/postgres"), key=_version)  # noqa: PTH207
     if found:
         return Path(found[-1]).parent
@@ -39,10 +39,10 @@ def _version(path: str) -> int:
 
 
 class PostgresServer:
-    """One cluster. It refuses to run as root, and then runs as nobody."""
+    """One cluster. Started by root, it runs as `nobody`."""
 
     def __init__(self, options: Sequence[str] = QUICK, parent: str | None = None) -> None:
-        # Paths of sockets are short, and nobody cannot look into pytest's directories.
+        # Socket paths must be short, and `nobody` cannot read pytest's directories.
         self.directory = Path(tempfile.mkdtemp(prefix="safetyd-pg-", dir=parent))
         self._options = ("listen_addresses=", *options)
         self._data = self.directory / "data"
@@ -72,7 +72,7 @@ class PostgresServer:
             return cursor.fetchall() if cursor.description else []
 
     def start(self) -> None:
-        """Return once it answers; after a kill its last processes may need a moment to go."""
+        """Start the server and wait until it answers."""
         options = (part for option in self._options for part in ("-c", option))
         command = [str(binaries() / "postgres"), "-D", str(self._data), "-k", str(self.directory)]
         deadline = time.monotonic() + PATIENCE_S
@@ -86,14 +86,14 @@ class PostgresServer:
         raise AssertionError(f"PostgreSQL did not start:\n{self._log.read_text()}")
 
     def kill(self) -> None:
-        """End it as a power cut would end the process."""
+        """Kill the server, as a power cut would."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
         self._end(signal.SIGINT)
 
     def freeze(self) -> None:
-        """Let no process of it do anything any more."""
+        """Freeze all processes of the server."""
         self._signal_all(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -113,7 +113,7 @@ class PostgresServer:
         of = self._process.pid
         children = Path(f"/proc/{of}/task/{of}/children").read_text().split()
         for pid in (of, *map(int, children)):
-            with suppress(ProcessLookupError):  # a process of one connection has ended
+            with suppress(ProcessLookupError):  # the process of one connection has ended
                 os.kill(pid, number)
 
     def _answers(self, deadline: float) -> bool:
@@ -143,7 +143,7 @@ class PostgresServer:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One server for all tests: who stops it sets it going again."""
+    """One server for all tests; a test that stops it starts it again."""
     server = PostgresServer()
     yield server
     server.remove()
@@ -151,5 +151,5 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def schema(postgres: PostgresServer) -> str:
-    """A schema that nobody has used."""
+    """A new schema."""
     return f"s{next(_numbers)}_{os.getpid()}"

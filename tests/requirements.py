@@ -1,4 +1,4 @@
-"""Which requirements tests prove: `python -m tests.requirements` lists those that none does."""
+"""Requirements and their tests: `python -m tests.requirements` lists those without a test."""
 
 import ast
 import re
@@ -31,7 +31,7 @@ class Mark(NamedTuple):
 
 
 def requirements(path: Path = LIST) -> dict[str, Requirement]:
-    """Return what the document lists, by number; a number that stands twice is an error."""
+    """Return the document's requirements by number; a duplicate number is an error."""
     listed: dict[str, Requirement] = {}
     done = False
     for line in path.read_text().splitlines():
@@ -45,7 +45,7 @@ def requirements(path: Path = LIST) -> dict[str, Requirement]:
 
 
 def marks(directory: Path = TESTS) -> list[Mark]:
-    """Return every mark on something that pytest runs."""
+    """Return every `req` mark on a test."""
     return [
         Mark(number, f"{path.relative_to(directory)}:{line}")
         for path in sorted(directory.rglob("test_*.py"))
@@ -63,7 +63,7 @@ def unknown(listed: Mapping[str, Requirement], found: list[Mark]) -> list[Mark]:
 
 
 def tell(listed: Mapping[str, Requirement], found: list[Mark]) -> int:
-    """Print what is missing and return 1 if something is that should not be."""
+    """Print requirements without a test; return 1 if there are any."""
     without, strange = missing(listed, found), unknown(listed, found)
     late = [requirement for requirement in without if requirement.done]
     print("To come, without a test:")

@@ -1,6 +1,6 @@
-"""A pytest plugin that writes down which tests failed, with their first error, and what files took.
+"""A pytest plugin that records failed tests with their first error, and the seconds of each file.
 
-`tests/run` reads the record. The file is named by the environment, and each run appends to it.
+`tests/run` reads the record. An environment variable names the file; each run appends to it.
 """
 
 import json
@@ -27,7 +27,7 @@ class Ran(TypedDict):
 
 
 class Record:
-    """What one run of pytest came to; workers report to the process that started them."""
+    """Collects the results of one pytest run."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -46,7 +46,7 @@ class Record:
 
 
 def first_error(text: str) -> str:
-    """Return the line of a report that says what was wrong."""
+    """Return the first error line of a report."""
     lines = text.splitlines() or ["no error was reported"]
     return next((line[1:].strip() for line in lines if line.startswith("E ")), lines[-1].strip())
 
@@ -58,13 +58,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def failures(path: Path) -> list[Failure]:
-    """Return what failed in all runs so far, each test once."""
+    """Return the failures of all runs so far, each test once."""
     found = {test: error for run in _runs(path) for test, error in reversed(run["failures"])}
     return [Failure(test, error) for test, error in found.items()]
 
 
 def longest(path: Path, most: int) -> list[tuple[float, str]]:
-    """Return the files whose tests took longest, in seconds."""
+    """Return the slowest files, with their seconds."""
     total: defaultdict[str, float] = defaultdict(float)
     for run in _runs(path):
         for file, seconds in run["seconds"].items():

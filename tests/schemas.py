@@ -1,4 +1,4 @@
-"""The published schemas, as tests hold messages against them."""
+"""The published schemas, for checking messages in tests."""
 
 import json
 from functools import cache
@@ -16,7 +16,7 @@ def schema_of(name: str) -> dict[str, Any]:
 
 @cache
 def validator(name: str, *, closed: bool = False) -> Draft202012Validator:
-    """Return what checks a message; if `closed`, fields that the schema does not name are wrong."""
+    """Return a validator; if `closed`, it rejects fields that the schema does not name."""
     schema = schema_of(name)
     Draft202012Validator.check_schema(schema)
     for part in (schema, *schema.get("$defs", {}).values()) if closed else ():

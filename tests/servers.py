@@ -17,7 +17,7 @@ CONFIG = 'max_payload: 256KB\njetstream {{ store_dir: "{}", sync_interval: alway
 
 @pytest.fixture(scope="session")
 def jetstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsProcess]:
-    """One server for all tests: who freezes or stops it sets it going again."""
+    """One server for all tests; a test that freezes or stops it resumes it."""
     directory = tmp_path_factory.mktemp("jetstream")
     bus = NatsProcess(directory, CONFIG.format(directory))
     yield bus
@@ -25,7 +25,7 @@ def jetstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsProcess]
 
 
 async def until(happens: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-    """Return once something outside is so, which nobody announces."""
+    """Poll until the condition holds."""
     with anyio.fail_after(patience_s):
         while not happens():  # noqa: ASYNC110 - see above
             await anyio.sleep(0.01)
@@ -49,7 +49,7 @@ async def connected(url: str) -> AsyncIterator[HardenedClient]:
 
 @pytest.fixture
 async def client(jetstream: NatsProcess) -> AsyncIterator[HardenedClient]:
-    """A connection to a server that holds no journal yet."""
+    """A connection to a server without a journal."""
     async with connected(jetstream.url) as client:
         await forget_journal(client, jetstream)
         yield client
@@ -58,7 +58,7 @@ async def client(jetstream: NatsProcess) -> AsyncIterator[HardenedClient]:
 async def forget_journal(client: HardenedClient, bus: NatsProcess) -> None:
     with suppress(nats.js.errors.NotFoundError):
         await client.jetstream(timeout=PATIENCE_S).delete_stream(STREAM)
-    # The server removes files after its answer, and until then may fail to make new ones.
+    # The server deletes files after its answer, and may fail to create new ones until then.
     removed = bus.directory / "jetstream" / "$G" / "streams" / f".{STREAM}"
     await until(lambda: not removed.exists())
 
@@ -74,7 +74,7 @@ def frozen(bus: NatsProcess) -> Iterator[None]:
 
 @contextmanager
 def down(bus: NatsProcess) -> Iterator[None]:
-    """Kill the server, and start it again over what it left."""
+    """Kill the server and start it again on its files."""
     bus.stop()
     try:
         yield

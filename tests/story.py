@@ -1,4 +1,4 @@
-"""Stories for the engine: each helper is one thing that happens at second `t`."""
+"""Stories for the engine; each helper adds one thing that happens at second `t`."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -65,7 +65,7 @@ def tick(t: float) -> Ticked:
 
 
 def play(engine: Engine, *story: Event) -> list[Event]:
-    """Return everything that was journalled."""
+    """Return all journalled events."""
     journal: list[Event] = []
     for event in story:
         if isinstance(event, Proposed):

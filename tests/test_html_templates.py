@@ -1,4 +1,4 @@
-"""What every page and mail is made with."""
+"""The template environment of pages and mails."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from safetyd.html_templates import coded, environment, seen
 from tests.checkout import ROOT
 
 TEMPLATES = sorted((ROOT / "safetyd").rglob("templates/**/*.html"))
-# What is not escaped: a style of our own, and a space that no program swallows.
+# Not escaped: our own style, and a non-breaking space.
 UNESCAPED = {"link_frame.html": ["style | safe"], "parts.html": ['" | safe']}
 
 
@@ -56,7 +56,7 @@ def test_a_field_that_an_answer_leaves_out_is_empty() -> None:
 def test_a_template_is_compiled_once_and_again_when_its_text_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder stands for an installed package; a process that starts later reads it anew."""
+    """The folder stands in for an installed package; a later process reads it again."""
     monkeypatch.setattr("sys.dont_write_bytecode", False)
     (tmp_path / "shown").mkdir()
     (tmp_path / "shown" / "__init__.py").touch()

@@ -1,4 +1,4 @@
-"""Code as users run it, in tests that measure time."""
+"""Run code without coverage, in tests that measure time."""
 
 import sys
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Let the code run without the measuring of coverage."""
+    """Switch coverage off inside the block."""
     tracer = sys.gettrace()
     sys.settrace(None)
     try:

@@ -1,7 +1,7 @@
-"""What the control room brings from npm packages: `python -m tests.vendored_assets [--fetch]`.
+"""Assets of the control room from npm packages: `python -m tests.vendored_assets [--fetch]`.
 
-Without an option it says which file is not the one that was recorded. With `--fetch` it takes the
-files out of the packages anew (`npm pack`) and writes the record: version, licence and hash.
+Without an option it names files that differ from the record. With `--fetch` it extracts the
+files from the packages again (`npm pack`) and writes the record: version, licence and hash.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ RECORD: Final = VENDOR / "vendor.json"
 
 
 class Package(NamedTuple):
-    """A package, and which of its files are served."""
+    """A package and its files that are served."""
 
     name: str
     version: str
@@ -38,7 +38,7 @@ PACKAGES: Final = (
 
 
 class Vendored(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that came from a package."""
+    """One file from a package."""
 
     package: str
     version: str

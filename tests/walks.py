@@ -1,7 +1,7 @@
-"""How far one call walks through the tree: `python -m tests.walks`.
+"""How many modules a call passes through: `python -m tests.walks`.
 
 For each walk it prints how many modules of safetyd take part, and how often the call goes from one
-module into another. A reader who follows the call opens as many files, and turns as many pages.
+module to another. A reader who follows the call opens as many files.
 """
 
 import sys

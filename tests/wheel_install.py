@@ -1,6 +1,6 @@
-"""A wheel of this checkout, and environments in which it is installed with just what it declares.
+"""A wheel of this checkout, and environments with it and its declared dependencies only.
 
-Nothing is downloaded: the distributions are those of this environment, by links.
+Nothing is downloaded: distributions are linked from this environment.
 """
 
 import os
@@ -33,7 +33,7 @@ def build_wheel(directory: Path) -> Path:
 
 
 class WheelInstall:
-    """A virtual environment with safetyd, with one of its extras or without, and no checkout."""
+    """A virtual environment with the safetyd wheel, with or without one of its extras."""
 
     def __init__(self, directory: Path, wheel: Path, extra: str = "") -> None:
         self.directory = directory
@@ -49,7 +49,7 @@ class WheelInstall:
         self._link_dependencies(installed.requires or [], extra)
 
     def safetyd(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run the installed command from a directory that has nothing to do with it."""
+        """Run the installed command in an unrelated directory."""
         return self._run(str(self._scripts / "safetyd"), *arguments, **variables)
 
     def python(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -57,7 +57,7 @@ class WheelInstall:
 
     @contextmanager
     def daemon(self) -> Iterator[None]:
-        """Run `safetyd run` without a configuration, as on a first day."""
+        """Run `safetyd run` without a configuration, as on the first day."""
         log = self.directory / "log"
         with (
             log.open("wb") as errors,
@@ -116,7 +116,7 @@ class WheelInstall:
 def _collect(
     requires: list[str], extras: set[str], found: dict[str, metadata.Distribution]
 ) -> None:
-    """Find what some requirements stand for, and what that requires in turn."""
+    """Resolve requirements and their dependencies."""
     for needed in map(Requirement, requires):
         wanted = needed.marker is None or any(
             needed.marker.evaluate({"extra": extra}) for extra in extras

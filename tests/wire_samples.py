@@ -1,4 +1,4 @@
-"""Messages as they travel: right ones, by the name of their schema, and broken ones."""
+"""Encoded sample messages: valid ones by the name of their schema, and broken ones."""
 
 PROPOSAL = """{
   "id": "01JD0Z", "type": "run_shell", "text": "git push origin main",

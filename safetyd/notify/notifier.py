@@ -127,8 +127,8 @@ class Notifier:
         """Take on changed channels and keys; what waited for a channel to be mended is tried."""
         self.links.renew()
 
-        def made(engine: EngineState, moment: Moment) -> Event | None:
-            parked = tuple(delivery.id for delivery in engine.outbox.deliveries("parked"))
+        def made(state: EngineState, moment: Moment) -> Event | None:
+            parked = tuple(delivery.id for delivery in state.outbox.deliveries("parked"))
             if not parked:
                 return None
             return Unparked(at=moment.at, t=moment.t, deliveries=parked, by=by)

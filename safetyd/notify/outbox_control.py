@@ -56,10 +56,10 @@ class OutboxControl:
         self._link = link  # of a delivery, what it is about, and the recipient
 
     def test(self, by: str, command: TestCommand) -> Plan[TestBegun | Refusal]:
-        def plan(engine: EngineState, moment: Moment) -> Carried[TestBegun | Refusal]:
-            lanes = tuple(_lanes(engine, command))
+        def plan(state: EngineState, moment: Moment) -> Carried[TestBegun | Refusal]:
+            lanes = tuple(_lanes(state, command))
             if not lanes:
-                return Carried((), refused("no_channel", _nobody(engine, command)))
+                return Carried((), refused("no_channel", _nobody(state, command)))
             self._workers.mend({lane.channel for lane in lanes})
             id_ = f"note_{secrets.token_hex(6)}"
             note = Note(
@@ -85,10 +85,10 @@ class OutboxControl:
         if bool(command.id) == bool(command.channel):
             raise CommandRefused("invalid", "name one message or one channel")
 
-        def plan(engine: EngineState, moment: Moment) -> Carried[Retried | Refusal]:
+        def plan(state: EngineState, moment: Moment) -> Carried[Retried | Refusal]:
             found = [
                 delivery
-                for delivery in engine.outbox.deliveries()
+                for delivery in state.outbox.deliveries()
                 if delivery.state in {"open", "parked"}
                 and (delivery.id == command.id or delivery.channel == command.channel)
             ]
@@ -104,8 +104,8 @@ class OutboxControl:
         return plan
 
     def drop(self, by: str, command: DropCommand) -> Plan[Dropped | Refusal]:
-        def plan(engine: EngineState, moment: Moment) -> Carried[Dropped | Refusal]:
-            found = engine.outbox.find(command.id)
+        def plan(state: EngineState, moment: Moment) -> Carried[Dropped | Refusal]:
+            found = state.outbox.find(command.id)
             if found is None or found.state not in {"open", "parked"}:
                 return Carried((), _not_waiting(command.id))
             self._workers.drop(found)
@@ -124,7 +124,7 @@ class OutboxControl:
     def shown(self, _by: str, command: ShownCommand) -> Plan[Done]:
         """Take note that somebody's desktop shows a message."""
 
-        def plan(_engine: EngineState, _moment: Moment) -> Carried[Done]:
+        def plan(_state: EngineState, _moment: Moment) -> Carried[Done]:
             self._workers.shown(command.delivery)
             return Carried((), DONE)
 
@@ -133,8 +133,8 @@ class OutboxControl:
     def link(self, _by: str, command: LinkCommand) -> Plan[Linked | Refusal]:
         """Say where the page of a message is: of the one thing that it tells of, or of the list."""
 
-        def plan(engine: EngineState, _moment: Moment) -> Carried[Linked | Refusal]:
-            found = engine.outbox.find(command.delivery)
+        def plan(state: EngineState, _moment: Moment) -> Carried[Linked | Refusal]:
+            found = state.outbox.find(command.delivery)
             if found is None:
                 return Carried((), refused("not_found", f"{command.delivery}: no such message"))
             ref = found.items[0].ref if len(found.items) == 1 else ""
@@ -143,23 +143,23 @@ class OutboxControl:
 
         return plan
 
-    def outbox(self, engine: EngineState, moment: Moment, asked: OutboxQuestion) -> OutboxAnswer:
+    def outbox(self, state: EngineState, moment: Moment, asked: OutboxQuestion) -> OutboxAnswer:
         """Return messages, and what waits to become one."""
-        stuck = {state.name: state.last_error for state in filter(_stuck, self._workers.states())}
+        stuck = {each.name: each.last_error for each in filter(_stuck, self._workers.states())}
         found = (
             self._row(delivery, stuck)
-            for delivery in engine.outbox.deliveries(asked.state)
+            for delivery in state.outbox.deliveries(asked.state)
             if not asked.ref or any(item.ref == asked.ref for item in delivery.items)
         )
         rows = fitting(row for row, _ in zip(found, range(asked.limit), strict=False))
         waiting = tuple(
             LaneWaiting(recipient=recipient, channel=channel, items=count, due=due)
-            for recipient, channel, count, due in engine.outbox.waiting(moment.at)
+            for recipient, channel, count, due in state.outbox.waiting(moment.at)
         )
-        unnotified = engine.outbox.unnotified(moment.at)
+        unnotified = state.outbox.unnotified(moment.at)
         return OutboxAnswer(ok=True, deliveries=rows, waiting=waiting, unnotified=unnotified)
 
-    def channels(self, engine: EngineState, moment: Moment) -> ChannelsAnswer:
+    def channels(self, state: EngineState, moment: Moment) -> ChannelsAnswer:
         """Return how every channel is, and who is told on which."""
         people = tuple(
             RecipientRow(
@@ -167,16 +167,16 @@ class OutboxControl:
                 channels=person.channels,
                 timezone=person.quiet.timezone,
                 quiet=f"{person.quiet.start}-{person.quiet.end}",
-                quiet_until=engine.outbox.quiet_until(person.name, moment.at),
+                quiet_until=state.outbox.quiet_until(person.name, moment.at),
                 agents=person.agents,
                 backup=person.backup,
             )
-            for person in engine.policy.telling.recipients
+            for person in state.policy.telling.recipients
         )
-        kinds = engine.policy.telling.channels
+        kinds = state.policy.telling.channels
         states = tuple(
-            ChannelRow(**msgspec.structs.asdict(state), kind=kinds.get(state.name, ""))
-            for state in self._workers.states()
+            ChannelRow(**msgspec.structs.asdict(each), kind=kinds.get(each.name, ""))
+            for each in self._workers.states()
         )
         return ChannelsAnswer(ok=True, channels=states, recipients=people)
 
@@ -216,16 +216,16 @@ def _not_waiting(id_: str) -> Refusal:
     return refused("not_found", f"{id_}: no such message waits; see `safetyd notify outbox`")
 
 
-def _lanes(engine: EngineState, command: TestCommand) -> Iterator[LaneRow]:
-    for person in engine.policy.telling.recipients:
+def _lanes(state: EngineState, command: TestCommand) -> Iterator[LaneRow]:
+    for person in state.policy.telling.recipients:
         if not command.recipients or person.name in command.recipients:
             for channel in person.channels:
                 if not command.channels or channel in command.channels:
                     yield LaneRow(recipient=person.name, channel=channel)
 
 
-def _nobody(engine: EngineState, command: TestCommand) -> str:
-    telling = engine.policy.telling
+def _nobody(state: EngineState, command: TestCommand) -> str:
+    telling = state.policy.telling
     if not telling.recipients:
         return "no channel is configured: see `safetyd docs notifications`"
     names = ", ".join(person.name for person in telling.recipients)

@@ -88,27 +88,27 @@ class Previews:
         self._settings = settings
 
     def previews(
-        self, engine: EngineState, moment: Moment, asked: PreviewQuestion
+        self, state: EngineState, moment: Moment, asked: PreviewQuestion
     ) -> PreviewAnswer | Refusal:
         """Return what each lane would be sent."""
         if asked.request:
-            found = engine.approvals.named(asked.request)
+            found = state.approvals.named(asked.request)
             if len(found) != 1:
                 return refused("not_found", f"{asked.request}: no request has this id")
             (request,) = found
             asked = msgspec.structs.replace(asked, request=request.id, urgency=request.urgency)
-        known = engine.policy.telling.channels
+        known = state.policy.telling.channels
         if asked.channel and asked.channel not in known:
             error = f"{asked.channel!r} is not one of {', '.join(known) or 'no channels'}"
             return refused("not_found", error)
         lanes = (
             (person, channel)
-            for person in engine.policy.telling.recipients
+            for person in state.policy.telling.recipients
             for channel in person.channels
             if channel == asked.channel or not asked.channel
         )
         try:
-            rows = [self._row(engine, moment, asked, *lane) for lane in lanes]
+            rows = [self._row(state, moment, asked, *lane) for lane in lanes]
         except Exception:  # who looks must not end the daemon, whatever an agent has written
             log.exception("a preview cannot be made")
             return refused("failed", "it cannot be put into words; see the daemon's log")
@@ -116,13 +116,13 @@ class Previews:
 
     def _row(
         self,
-        engine: EngineState,
+        state: EngineState,
         moment: Moment,
         asked: PreviewQuestion,
         person: Recipient,
         channel: str,
     ) -> PreviewRow:
-        notice = self._notice(engine, moment, asked, person, channel)
+        notice = self._notice(state, moment, asked, person, channel)
         shown = dict(self._settings().channels())[channel].preview(notice)
         return PreviewRow(
             recipient=person.name,
@@ -130,13 +130,13 @@ class Previews:
             text=shown.text,
             size=shown.size,
             html=shown.html,
-            when=_when(engine, moment.at, asked, person),
+            when=_when(state, moment.at, asked, person),
             ladder=tuple(_escalation(asked.urgency, moment.at, ZoneInfo(person.quiet.timezone))),
         )
 
     def _notice(
         self,
-        engine: EngineState,
+        state: EngineState,
         moment: Moment,
         asked: PreviewQuestion,
         person: Recipient,
@@ -157,7 +157,7 @@ class Previews:
             at=moment.at,
             expires=None,
         )
-        notice = self._composer.notice(engine, delivery, items, moment.at)
+        notice = self._composer.notice(state, delivery, items, moment.at)
         if items:
             return notice.changed(_without_code)
         cards = (self._sampled(notice, asked),) * min(asked.batch, SHOWN)
@@ -187,12 +187,12 @@ def _without_code(card: SingleCard) -> SingleCard:
     return msgspec.structs.replace(card, code=code, deny_code=deny_code)
 
 
-def _when(engine: EngineState, at: datetime, asked: PreviewQuestion, person: Recipient) -> str:
-    telling = engine.policy.telling
+def _when(state: EngineState, at: datetime, asked: PreviewQuestion, person: Recipient) -> str:
+    telling = state.policy.telling
     zone = ZoneInfo(person.quiet.timezone)
     if asked.urgency == "high" and telling.quiet_bypass == "high":
         return "at once, also in quiet hours"
-    until = engine.outbox.quiet_until(person.name, at)
+    until = state.outbox.quiet_until(person.name, at)
     if until is None and asked.urgency == "high":
         return "at once"
     if until is not None:

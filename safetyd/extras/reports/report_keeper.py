@@ -133,9 +133,9 @@ def announcing(report: DailyReport, reader: str) -> Callable[[EngineState, Momen
     """Return what makes the event that sends a report; it is none if it was sent already."""
     id_ = f"report_{report.until}_{reader}"
 
-    def made(engine: EngineState, moment: Moment) -> Event | None:
-        channels = reader_channels(engine.policy.telling, reader)
-        if not channels or engine.outbox.note(id_) is not None:
+    def made(state: EngineState, moment: Moment) -> Event | None:
+        channels = reader_channels(state.policy.telling, reader)
+        if not channels or state.outbox.note(id_) is not None:
             return None
         note = Note(
             id=id_,

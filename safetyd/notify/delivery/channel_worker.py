@@ -85,7 +85,7 @@ class Dispatcher(Protocol):
         """Hear that the channel took a message at the last of some attempts."""
         ...
 
-    def not_told(self, delivery: str, channel: str, state: End, error: str, attempts: int) -> None:
+    def not_told(self, delivery: str, channel: str, end: End, error: str, attempts: int) -> None:
         """Hear that a message is not tried any more."""
         ...
 

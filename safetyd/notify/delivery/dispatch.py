@@ -201,7 +201,7 @@ class Dispatch:
     def told(
         self, delivery: str, channel: str, receipt: Receipt, attempts: int, took_s: float
     ) -> None:
-        def made(_engine: EngineState, moment: Moment) -> Told:
+        def made(_state: EngineState, moment: Moment) -> Told:
             return Told(
                 at=moment.at,
                 t=moment.t,
@@ -215,9 +215,9 @@ class Dispatch:
 
         self._report(made)
 
-    def not_told(self, delivery: str, channel: str, state: End, error: str, attempts: int) -> None:
-        def made(engine: EngineState, moment: Moment) -> NotTold | None:
-            found = engine.outbox.find(delivery)
+    def not_told(self, delivery: str, channel: str, end: End, error: str, attempts: int) -> None:
+        def made(state: EngineState, moment: Moment) -> NotTold | None:
+            found = state.outbox.find(delivery)
             if found is None or not found.under_way:
                 return None  # somebody dropped it, or it has been reported before
             return NotTold(
@@ -225,7 +225,7 @@ class Dispatch:
                 t=moment.t,
                 delivery=delivery,
                 channel=channel,
-                state=state,
+                state=end,
                 error=error,
                 attempts=attempts,
             )
@@ -233,7 +233,7 @@ class Dispatch:
         self._report(made)
 
     def moved(self, channel: str, *, up: bool, why: str) -> None:
-        def made(_engine: EngineState, moment: Moment) -> ChannelMoved:
+        def made(_state: EngineState, moment: Moment) -> ChannelMoved:
             return ChannelMoved(at=moment.at, t=moment.t, channel=channel, up=up, why=why)
 
         self._report(made)

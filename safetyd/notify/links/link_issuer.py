@@ -84,8 +84,8 @@ class LinkIssuer:
     def pair(self, _by: str, command: PairCommand) -> Plan[Paired | Refusal]:
         """Return a link that lets a browser answer for somebody."""
 
-        def plan(engine: EngineState, moment: Moment) -> Carried[Paired | Refusal]:
-            names = [person.name for person in engine.policy.telling.recipients]
+        def plan(state: EngineState, moment: Moment) -> Carried[Paired | Refusal]:
+            names = [person.name for person in state.policy.telling.recipients]
             name = command.recipient or (names[0] if names else LOCAL_OPERATOR)
             if names and name not in names:
                 error = f"{name!r} is not one of {', '.join(names)}"

@@ -36,9 +36,9 @@ class DeliveryReports:
         """Ask about every message whose time to be asked about has come."""
         for id_, provider_id in await self._mailbox.ask(self._due):
             self._asked[id_] = self._asked.get(id_, 0) + 1
-            state = await self._state_of(provider_id)
-            if state is not None:
-                plan = arrived(provider_id, state)
+            arrival = await self._state_of(provider_id)
+            if arrival is not None:
+                plan = arrived(provider_id, arrival)
                 self._mailbox.put(CommandEnvelope(plan, lambda _answer: None, lambda: None))
 
     def _due(self, state: EngineState, moment: Moment) -> Sequence[tuple[str, str]]:
@@ -56,22 +56,22 @@ class DeliveryReports:
         return POLLS_S[times] <= age_s < LET_BE_S
 
 
-def arrived(provider_id: str, state: Arrival | None) -> Plan[None]:
+def arrived(provider_id: str, arrival: Arrival | None) -> Plan[None]:
     """Take note of what a provider says of a message that it had accepted."""
 
-    def plan(engine: EngineState, moment: Moment) -> Carried[None]:
+    def plan(state: EngineState, moment: Moment) -> Carried[None]:
         found = (
             delivery
-            for delivery in engine.outbox.deliveries("accepted")
+            for delivery in state.outbox.deliveries("accepted")
             if provider_id and delivery.provider_id == provider_id
         )
-        return Carried([event for one in found for event in _became(one, moment, state)], None)
+        return Carried([event for one in found for event in _became(one, moment, arrival)], None)
 
     return plan
 
 
-def _became(delivery: Delivery, moment: Moment, state: Arrival | None) -> Iterator[Event]:
-    if state == "delivered":
+def _became(delivery: Delivery, moment: Moment, arrival: Arrival | None) -> Iterator[Event]:
+    if arrival == "delivered":
         yield Told(
             at=moment.at,
             t=moment.t,
@@ -81,7 +81,7 @@ def _became(delivery: Delivery, moment: Moment, state: Arrival | None) -> Iterat
             provider_id=delivery.provider_id,
             attempts=delivery.attempts,
         )
-    elif state == "undelivered":
+    elif arrival == "undelivered":
         yield NotTold(
             at=moment.at,
             t=moment.t,

@@ -119,13 +119,13 @@ class TwilioHooks:
     def _taken(self, sender: Sender, said: Reply) -> Plan[str]:
         patience, number = self._patience, sender.number
 
-        def plan(engine: EngineState, moment: Moment) -> Carried[str]:
+        def plan(state: EngineState, moment: Moment) -> Carried[str]:
             ignored = patience.ignores(number, moment.at)
             if ignored and not (isinstance(said, SmsAnswer) and not said.approve):
                 return Carried((), "")
             if not isinstance(said, SmsAnswer):
                 return Carried((), HELP if patience.may_reply(number) else "")
-            asked = _asked_by_sms(engine, sender.recipient, alone=said.approve)
+            asked = _asked_by_sms(state, sender.recipient, alone=said.approve)
             found = [request for request in asked if self._is(request, sender, said)]
             # Among what is over, some may have had the same few digits.
             found = [request for request in found if request.pending] or found[:1]
@@ -133,9 +133,9 @@ class TwilioHooks:
                 patience.failed(number, moment.at, moment.at + NIGHT)
                 locked = not ignored and patience.ignores(number, moment.at)
                 told = SAID["unknown"] if patience.may_reply(number) else ""
-                return Carried(_warning(engine, moment, sender) if locked else (), told)
+                return Carried(_warning(state, moment, sender) if locked else (), told)
             patience.answered(number)
-            return self._answered(engine, moment, sender, said, found[0])
+            return self._answered(state, moment, sender, said, found[0])
 
         return plan
 
@@ -143,7 +143,7 @@ class TwilioHooks:
         return self._context.signer.code_ok(request.id, sender.recipient, said.code)
 
     def _answered(
-        self, engine: EngineState, moment: Moment, sender: Sender, said: SmsAnswer, request: Request
+        self, state: EngineState, moment: Moment, sender: Sender, said: SmsAnswer, request: Request
     ) -> Carried[str]:
         given = Given(
             answer="approved" if said.approve else "denied",
@@ -152,7 +152,7 @@ class TwilioHooks:
             assurance="code",
         )
         sent_whole = self._sent_whole(request)
-        done = answer(engine, moment, request, given, self._context.waits, may_approve=sent_whole)
+        done = answer(state, moment, request, given, self._context.waits, may_approve=sent_whole)
         return Carried(done.events, SAID[done.answer])
 
     def _sent_whole(self, request: Request) -> bool:
@@ -163,25 +163,25 @@ class TwilioHooks:
     def _stopped(self, sender: Sender) -> Plan[str]:
         """Tell on other channels that no message reaches somebody any more."""
 
-        def plan(engine: EngineState, moment: Moment) -> Carried[str]:
+        def plan(state: EngineState, moment: Moment) -> Carried[str]:
             text = f"{sender.recipient} wants no SMS; a reply of START lets them come again."
-            return Carried(_elsewhere(engine, moment, "SMS stopped", text), "")
+            return Carried(_elsewhere(state, moment, "SMS stopped", text), "")
 
         return plan
 
 
-def _warning(engine: EngineState, moment: Moment, sender: Sender) -> Sequence[Event]:
+def _warning(state: EngineState, moment: Moment, sender: Sender) -> Sequence[Event]:
     """Tell on other channels that approvals by SMS are not heard for a while."""
     text = (
         f"Too many wrong codes came from the number of {sender.recipient}. For some hours it can "
         "deny and not approve; links and the terminal work as ever."
     )
-    return _elsewhere(engine, moment, "Wrong codes by SMS", text)
+    return _elsewhere(state, moment, "Wrong codes by SMS", text)
 
 
-def _elsewhere(engine: EngineState, moment: Moment, title: str, text: str) -> Sequence[Event]:
+def _elsewhere(state: EngineState, moment: Moment, title: str, text: str) -> Sequence[Event]:
     """Tell of something on every channel but SMS."""
-    kinds = engine.policy.telling.channels.items()
+    kinds = state.policy.telling.channels.items()
     others = tuple(name for name, kind in kinds if kind != "sms")
     if not others:
         return ()
@@ -196,23 +196,23 @@ def _elsewhere(engine: EngineState, moment: Moment, title: str, text: str) -> Se
     return (Announced(at=moment.at, t=moment.t, note=note, channels=others),)
 
 
-def _asked_by_sms(engine: EngineState, recipient: str, *, alone: bool) -> Iterator[Request]:
+def _asked_by_sms(state: EngineState, recipient: str, *, alone: bool) -> Iterator[Request]:
     """Yield what somebody was asked by SMS, each once; `alone`: in a message of its own."""
     refs = {
         item.ref: None
-        for delivery in engine.outbox.deliveries()
-        if delivery.recipient == recipient and _is_sms(engine, delivery)
+        for delivery in state.outbox.deliveries()
+        if delivery.recipient == recipient and _is_sms(state, delivery)
         if len(delivery.items) == 1 or not alone
         for item in delivery.items[: delivery.shown]
     }
     for ref in refs:
-        request = engine.approvals.find(ref)
+        request = state.approvals.find(ref)
         if request is not None:
             yield request
 
 
-def _is_sms(engine: EngineState, delivery: Delivery) -> bool:
-    return engine.policy.telling.channels.get(delivery.channel) == "sms"
+def _is_sms(state: EngineState, delivery: Delivery) -> bool:
+    return state.policy.telling.channels.get(delivery.channel) == "sms"
 
 
 def _said(text: str) -> web.Response:

@@ -127,8 +127,8 @@ class FakeDispatcher:
         assert took_s >= 0.0
         self.reports.append(Report(delivery, receipt.state, attempts))
 
-    def not_told(self, delivery: str, channel: str, state: End, error: str, attempts: int) -> None:
-        self.reports.append(Report(delivery, state, attempts, error))
+    def not_told(self, delivery: str, channel: str, end: End, error: str, attempts: int) -> None:
+        self.reports.append(Report(delivery, end, attempts, error))
 
     def moved(self, channel: str, *, up: bool, why: str) -> None:
         self.moves.append((up, why))

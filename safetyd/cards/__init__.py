@@ -1,4 +1,4 @@
-"""Cards: a request, an alert, a summary or a digest in words, before a place lays it out.
+"""Cards: the text of a request, alert, summary or digest, independent of where it is shown.
 
-A place is a terminal, a page, a mail, an SMS or another channel. Every place shows the same card.
+Terminals, pages, mail, SMS and the other channels all render the same card.
 """

@@ -1,4 +1,4 @@
-"""Cards that need no answer, and the card of several."""
+"""Cards that need no answer, and the card of a digest."""
 
 from typing import Final, Literal
 
@@ -11,34 +11,34 @@ from safetyd.core.messages.proposal import Urgency
 _PREFIXES: Final[dict[ItemKind, str]] = {
     "reminder": "Reminder: ",
     "last_call": "Last call: ",
-    "expired": "Expired without an answer: ",
+    "expired": "Expired, not answered: ",
 }
 
 
 class NoteCard(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to be read."""
+    """A notification that needs no answer."""
 
     id: str
     title: str
     text: str = ""
-    cut: int = 0  # characters that are left out of the text
+    cut: int = 0  # characters omitted from the text
     urgency: Urgency
     agent: str = ""
     count: int = 1  # how often it happened
-    link: str = ""  # of a test, which shows that links lead back
+    link: str = ""  # of a test message
     code: str = ""
     commands: tuple[str, ...] = ()
-    sheet: NoteSheet | None = None  # the daily report in parts, which `text` has in short
+    sheet: NoteSheet | None = None  # the full daily report; `text` is its summary
 
 
 class AlertCard(NoteCard, frozen=True, kw_only=True):
-    """Something that people should know, or a test message."""
+    """An alert or a test message."""
 
     kind: Literal["alert", "test"] = "alert"
 
 
 class SummaryCard(NoteCard, frozen=True, kw_only=True):
-    """What a session did, or the daily report."""
+    """The summary of a session, or the daily report."""
 
     kind: Literal["summary"] = "summary"
 
@@ -47,9 +47,9 @@ class DigestCard(msgspec.Struct, frozen=True, kw_only=True):
     """Several cards in one message."""
 
     cards: tuple[RequestCard | AlertCard | SummaryCard, ...]
-    more: int = 0  # others that are not shown
-    quiet: bool = False  # of what waited for the end of quiet hours
-    list_link: str = ""  # opens the list of all requests
+    more: int = 0  # how many more are not shown
+    quiet: bool = False  # held until the end of quiet hours
+    list_link: str = ""  # to the list of all requests
 
 
 SingleCard = RequestCard | AlertCard | SummaryCard
@@ -57,11 +57,11 @@ Card = SingleCard | DigestCard
 
 
 def asks(card: SingleCard) -> bool:
-    """Say whether a card wants an answer."""
+    """Return True if a card can be answered."""
     return isinstance(card, RequestCard) and card.asks
 
 
 def titled(card: SingleCard) -> str:
-    """Return the title of a card, and which of several messages about it this is."""
+    """Return the title of a card, marked as a reminder, last call or expired."""
     times = f" ({card.count} times)" if card.count > 1 and not asks(card) else ""
     return f"{_PREFIXES.get(card.kind, '')}{card.title}{times}"

@@ -1,8 +1,8 @@
-"""The card of a request: everything that a person needs to decide, in words and in one order.
+"""The card of a request: everything an operator needs to decide, in words and in one order.
 
-A place with little room drops whole fields from the end, or cuts the exact text in its middle. The
-card then names what is left out and, if an approval would cover that, offers no way to approve.
-Words of agents are as they came: every place makes them harmless in its own way.
+A place with little room drops whole fields from the end, or cuts the middle out of the exact text.
+The card then lists what is left out. If an approval would cover any of that, the card offers no way
+to approve. The agent's words are not sanitized here: each place does that for its own format.
 """
 
 import json
@@ -32,11 +32,12 @@ MAX_COLOURED: Final = 4000  # lines of a diff that are coloured; a longer one is
 TEXT: Final = "text"  # the field that comes first
 DEADLINE: Final = "deadline"
 EXACT: Final = "exact text"
+NOT_STATED: Final = "not stated"
 
-# Entries of a context or unknown fields that name who receives something.
+# Keys in `context` and in unknown fields that name recipients.
 _RECIPIENTS: Final = ("to", "cc", "bcc", "recipient", "recipients")
 _DIFFS: Final = frozenset({"diff", "patch"})
-# Fields of a proposal that the card words in its own way, or that do not describe the action.
+# Fields of a proposal that have their own wording on the card, or do not describe the action.
 _ELSEWHERE: Final = frozenset(
     {
         *("id", "type", "agent", "at", "urgency", "wait", "timeout_s", "request_id", "supersedes"),
@@ -46,11 +47,11 @@ _ELSEWHERE: Final = frozenset(
 )
 
 RequestKind = Literal["request", "reminder", "last_call", "expired"]
-Piece = tuple[str, bool]  # of a text, and whether it is a part of a command that needs approval
+Piece = tuple[str, bool]  # a part of a text, and whether it needs approval
 
 
 class ColouredLine(msgspec.Struct, frozen=True):
-    """A line of a field, and of a diff what it does."""
+    """A line of a field; in a diff, also what it does."""
 
     kind: DiffKind | Literal[""]
     pieces: tuple[Piece, ...]
@@ -63,11 +64,11 @@ class CardField(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     lines: tuple[str, ...]
     agent: bool = False  # the agent's own words
-    bound: bool = False  # an approval covers it
-    label: str = ""  # how it is named where it is left out
+    bound: bool = False  # covered by an approval
+    label: str = ""  # its name in a list of omitted fields
     diff: bool = False
     marks: tuple[CommandPart, ...] = ()  # parts of the text that need approval
-    cut: int = 0  # characters that are left out of it
+    cut: int = 0  # omitted characters
 
     @property
     def text(self) -> str:
@@ -79,12 +80,12 @@ class CardField(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def boxed(self) -> bool:
-        """Whether a page shows it in a box of its own."""
+        """Whether a page shows it in a separate box."""
         return self.agent and (self.name == TEXT or len(self.lines) > 1)
 
     @property
     def coloured(self) -> Iterator[ColouredLine]:
-        """Yield the lines; those of a diff with their kind, parts of a command marked."""
+        """Yield the lines, with the kind of each diff line and with marked parts of a command."""
         lines = _pieces_of_lines(marked_parts(self.text, self.marks))
         coloured = self.diff and len(lines) <= MAX_COLOURED
         kinds = (line.kind for line in diff_lines(self.text)) if coloured else [""] * len(lines)
@@ -93,13 +94,13 @@ class CardField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def coloured_diff(text: str) -> tuple[ColouredLine, ...]:
-    """Return the lines of a diff by what they do."""
+    """Return the lines of a diff, each with its kind."""
     lines = tuple(text.split("\n"))
     return tuple(CardField(name="diff", title="diff", lines=lines, diff=True).coloured)
 
 
 class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A request in words. `first` and `with_text` make it shorter."""
+    """A request in words. `first` and `with_text` shorten it."""
 
     kind: RequestKind = "request"
     id: str
@@ -107,55 +108,57 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     project: str = ""
     state: State = "pending"
-    own: bool = False  # safetyd asks to end a pause
+    own: bool = False  # made by safetyd: may the paused agent continue?
     urgency: Urgency
     risk: Risk
     reversibility: str
-    asked: datetime  # times are in the reader's zone
+    asked: datetime  # times are in the recipient's time zone
     deadline: datetime | None = None
-    silence: str = ""  # what happens without an answer
+    silence: str = ""  # what happens if nobody answers
     cost: str = ""  # an amount
     digest: str  # short
     count: int = 1  # how often it was proposed
-    others: int = 0  # further requests of its agent that the message does not show
+    others: int = 0  # more requests of this agent that the message does not show
     fields: tuple[CardField, ...]
-    left_out: tuple[str, ...] = ()  # names of fields that are not shown, or not whole
-    whole: bool = True  # it shows everything that an approval covers
-    approve_by: tuple[str, ...] = ()  # ways that may approve it: link, sms, desktop
-    link: str = ""  # opens its page
-    code: str = ""  # approves on its page and, if it may, by SMS
-    deny_code: str = ""  # names it in an SMS that denies it
-    commands: tuple[str, ...] = ()  # to answer it at a terminal
+    left_out: tuple[str, ...] = ()  # names of fields that are omitted or cut
+    whole: bool = True  # shows everything that an approval covers
+    approve_by: tuple[str, ...] = ()  # where it can be approved: link, sms, desktop
+    link: str = ""  # to its page
+    code: str = ""  # approves it on its page, and by SMS if that is allowed
+    deny_code: str = ""  # identifies it in an SMS reply that denies it
+    commands: tuple[str, ...] = ()  # that answer it in a terminal
     grant: GrantOffer | None = None
 
     @property
     def title(self) -> str:
+        if self.own:
+            return f"resume paused agent {self.agent}"
         project = f" in {self.project}" if self.project else ""
         more = f", and {self.others:,} more" if self.others else ""
         return f"{self.type} by {self.agent}{project}{more}"
 
     @property
     def asks(self) -> bool:
-        """Whether an answer is wanted."""
+        """Whether it can still be answered."""
         return self.kind != "expired"
 
     def find(self, name: str) -> str:
-        """Return the text of a field, nothing if the card does not show it."""
+        """Return the text of a field, or an empty string if the card does not have it."""
         return next((field.text for field in self.fields if field.name == name), "")
 
     def first(self, count: int) -> Self:
-        """Return the card with its first fields only."""
+        """Return the card with only its first `count` fields."""
         dropped = self.fields[count:]
         names, bound = [each.named for each in dropped], any(each.bound for each in dropped)
         return self._without(names, bound=bound, fields=self.fields[:count])
 
     def with_text(self, chars: int) -> Self:
-        """Return the card with at most so many characters of its first field."""
+        """Return the card with at most `chars` characters of its first field."""
         shown, cut = cut_middle(self.fields[0].text, chars) if self.fields else ("", 0)
         return self.with_field(0, shown, cut) if cut else self
 
     def with_field(self, at: int, shown: str, cut: int) -> Self:
-        """Return the card with another text in one field, of which `cut` characters are missing."""
+        """Return the card with another text in one field; `cut` is how many characters it lost."""
         field = self.fields[at]
         lines = tuple(shown.split("\n")) if field.agent else (shown,)
         short = msgspec.structs.replace(field, lines=lines, cut=field.cut + cut, marks=())
@@ -164,7 +167,7 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
         return self._without([name], bound=field.bound, fields=fields)
 
     def without(self, what: str) -> Self:
-        """Return the card with something named that it does not show and an approval covers."""
+        """Return the card with one more omission that an approval would cover."""
         return self._without([what], bound=True, fields=self.fields)
 
     def _without(self, names: Sequence[str], *, bound: bool, fields: tuple[CardField, ...]) -> Self:
@@ -176,15 +179,15 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unshown(self) -> str:
-        """Say what the card leaves out, and that it cannot be approved from here."""
+        """What the card omits, and whether to look at it before approving."""
         if not self.left_out:
             return ""
-        where = "" if self.whole else " Review it before you approve."
+        where = "" if self.whole else " Review the full request before you approve it."
         return f"Not shown here: {', '.join(self.left_out)}.{where}"
 
 
 def request_card(details: RequestDetails, zone: tzinfo | None, now: datetime) -> RequestCard:
-    """Return a request in words, with times in a zone; None is the zone of this machine."""
+    """Return the card of a request, with times in a zone; None is the zone of this machine."""
     offer = details.grant
     return RequestCard(
         id=details.id,
@@ -209,30 +212,30 @@ def request_card(details: RequestDetails, zone: tzinfo | None, now: datetime) ->
 
 
 def commands(details: RequestDetails) -> tuple[str, str]:
-    """Return what approves and denies a request at a terminal."""
+    """Return the commands that approve and deny a request."""
     approve = f"safetyd approve {details.id} --digest {short_digest(details.digest)}"
     return approve, f"safetyd deny {details.id}"
 
 
 def _silence(details: RequestDetails) -> str:
     if details.own:
-        return "Without an answer the agent stays paused."
-    return "Without an answer it does not happen."
+        return "If nobody answers, the agent stays paused."
+    return "If nobody answers, it does not run."
 
 
 def _fields(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iterator[CardField]:
-    """Yield the facts, the most important first."""
+    """Yield the fields, the most important first."""
     yield from _action(details)
     yield from _terms(details, zone, now)
     yield from _attached(details.proposal)
     yield from _reasons(details)
-    yield from _known("asked", "asked", [_asked(details, zone)])
+    yield from _known("asked", "requested", [_asked(details, zone)])
     earlier = (_earlier(row, zone) for row in details.before)
-    yield from _known("before", "earlier answers to this kind", earlier)
+    yield from _known("before", "past answers", earlier)
 
 
 def _action(details: RequestDetails) -> Iterator[CardField]:
-    """Yield what would be done, where, and at what cost."""
+    """Yield what the action does, where, and what it costs."""
     proposal = details.proposal
     yield _what(details)
     yield from _known("parts", "parts that need approval", _part_lines(details))
@@ -240,37 +243,38 @@ def _action(details: RequestDetails) -> Iterator[CardField]:
     yield from _said("project", "project", proposal.project, bound=True)
     yield from _said("target", "target", msgspec.to_builtins(proposal.target), bound=True)
     yield from _said("remote", "sent to", proposal.remote, bound=True)
-    # A line end in a path is spelt out, so that one path does not pass for two.
+    # A line break in a path is escaped, so that one path cannot look like two.
     paths = [path.replace("\n", "\\n") for path in proposal.paths]
     yield from _said("paths", "paths", paths, bound=True)
-    ends = (end or "more than anybody could follow" for end in details.resolved)
-    yield from _known("resolved", "paths lead to", ends, bound=True)
+    ends = (end or "too many links to follow" for end in details.resolved)
+    yield from _known("resolved", "resolved paths", ends, bound=True)
     yield from _known("folder", "folder", [_folder(details)], bound=proposal.cwd is not None)
-    cost = f"{amount}, as the agent says" if (amount := _amount(proposal)) else "not said"
-    yield from _known("cost", "cost", [cost], bound=bool(amount))
+    cost = f"{amount} (agent's estimate)" if (amount := _amount(proposal)) else NOT_STATED
+    if not details.own:
+        yield from _known("cost", "cost", [cost], bound=bool(amount))
     yield from _said("tokens", "tokens", msgspec.to_builtins(proposal.tokens), bound=True)
-    yield from _known("gives", "ALSO", [details.gives], bound=True)
+    yield from _known("gives", "note", [details.gives], bound=True)
 
 
 def _terms(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iterator[CardField]:
-    """Yield how dangerous it is, how long there is to answer, and why it needs approval."""
+    """Yield the risk, the deadline, and why the action needs approval."""
     danger = danger_by(details.risk, details.reversibility, details.rules)
     yield from _known("risk", "risk", [danger])
     if details.unknown:
-        yield from _known("unknown", "type", ["nobody configured this type"])
+        yield from _known("unknown", "type", ["not configured"])
     if details.state == "pending":
         yield from _known(DEADLINE, "deadline", [_deadline(details, zone, now)])
-    yield from _known("rules", "stopped by", (f"{v.rule}: {v.reason}" for v in details.verdicts))
+    yield from _known("rules", "required by", (f"{v.rule}: {v.reason}" for v in details.verdicts))
 
 
 def _attached(proposal: Proposal) -> Iterator[CardField]:
-    """Yield what else the agent sent; what an approval covers comes first."""
+    """Yield everything else the agent sent; what an approval covers comes first."""
     said, bound = object_of(proposal.context), frozenset(besides(proposal))
     yield from _diffs(said)
     yield from _rest("context", "context", said)
     if not said:
         yield from _said("context", "context", _plain_json(proposal.context), bound=True)
-    yield from _rest("extra", "fields that safetyd does not know", object_of(proposal.extra))
+    yield from _rest("extra", "unknown fields", object_of(proposal.extra))
     names = [name for name in Proposal.__struct_fields__ if name not in _ELSEWHERE]
     for name in sorted(names, key=lambda name: name not in bound):
         value = msgspec.to_builtins(getattr(proposal, name))
@@ -278,18 +282,18 @@ def _attached(proposal: Proposal) -> Iterator[CardField]:
 
 
 def _reasons(details: RequestDetails) -> Iterator[CardField]:
-    """Yield the agent's reasons."""
+    """Yield the agent's explanations."""
     proposal = details.proposal
-    yield from _said("rationale", "why (the agent says)", proposal.rationale)
+    yield from _said("rationale", "agent's reason", proposal.rationale)
     if proposal.text:
         yield from _said("description", "description", proposal.description)
     yield from _said("rollback", "rollback plan", proposal.rollback)
     if not proposal.rollback and not details.own:
-        yield from _known("no_rollback", "rollback plan", ["the agent has none"])
+        yield from _known("no_rollback", "rollback plan", ["none given"])
 
 
 def _what(details: RequestDetails) -> CardField:
-    """Return exactly what would be done or, if the agent does not say that, its description."""
+    """Return the exact text of the action, or its description if the agent gave no text."""
     proposal = details.proposal
     if proposal.text:
         marks = tuple(part for verdict in details.verdicts for part in verdict.parts)
@@ -304,15 +308,15 @@ def _what(details: RequestDetails) -> CardField:
         )
     described = tuple(proposal.description.split("\n"))
     if details.own:
-        return CardField(name=TEXT, title="why the agent is paused", lines=described, bound=True)
+        return CardField(name=TEXT, title="paused because", lines=described, bound=True)
     if proposal.description:
-        title = "description (the agent gave no exact text)"
+        title = "description (no exact text given)"
         return CardField(name=TEXT, title=title, lines=described, agent=True, bound=True)
-    return CardField(name=TEXT, title=EXACT, lines=("the agent gave none",), bound=True)
+    return CardField(name=TEXT, title=EXACT, lines=("none given",), bound=True)
 
 
 def _part_lines(details: RequestDetails) -> Iterator[str]:
-    """Yield what the first parts of a command do, a line each, and how many more there are."""
+    """Yield a line for each of the first parts of a command, and how many more there are."""
     parts = (part for verdict in details.verdicts for part in verdict.parts)
     lines = tuple(dict.fromkeys(f"`{part.shown}`: {part.why}" for part in parts))
     yield from lines[:SHOWN_PARTS]
@@ -328,14 +332,14 @@ def _recipients(proposal: Proposal) -> Iterator[CardField]:
 
 
 def _folder(details: RequestDetails) -> str:
-    """Return where an action runs: every command has a folder, others if the agent names one."""
+    """Return the folder of an action: of every command, and of others if the agent gave one."""
     cwd, project = details.proposal.cwd, details.proposal.project
     if cwd:
         absolute = cwd.startswith(("/", "~"))
         return cwd if absolute or not project else f"{cwd} in project {project}"
     if details.type not in READ:
         return ""
-    return f"that of project {project}; the agent names none" if project else "the agent names none"
+    return f"not given (project {project})" if project else "not given"
 
 
 def _amount(proposal: Proposal) -> str:
@@ -345,15 +349,18 @@ def _amount(proposal: Proposal) -> str:
 def _deadline(details: RequestDetails, zone: tzinfo | None, now: datetime) -> str:
     silence = _silence(details)
     if details.deadline is None:
-        return f"It waits without an end. {silence}"
+        return f"None. {silence}"
     left = duration(max((details.deadline - now).total_seconds(), 0.0))
     return f"{left} left, until {day_and_clock(details.deadline.astimezone(zone))}. {silence}"
 
 
 def _asked(details: RequestDetails, zone: tzinfo | None) -> str:
     asked, again = day_and_clock(details.asked_at.astimezone(zone)), details.repeats
-    times = f", and {again} {'time' if again == 1 else 'times'} again" if again else ""
-    return f"{asked}{times}"
+    return f"{asked}, repeated {times(again)}" if again else asked
+
+
+def times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
 
 
 def _earlier(row: RequestEnded, zone: tzinfo | None) -> str:
@@ -389,21 +396,21 @@ def _named_diffs(said: Mapping[str, object]) -> dict[str, str]:
 
 
 def _rest(name: str, title: str, said: Mapping[str, object]) -> Iterator[CardField]:
-    """Yield the entries of an object that have no field of their own."""
+    """Yield the entries of an object that have no separate field."""
     elsewhere = {*_RECIPIENTS, *_named_diffs(said)} if name == "context" else {*_RECIPIENTS}
     rest = {key: value for key, value in said.items() if key not in elsewhere or not value}
     yield from _said(name, title, rest, bound=True, label=f"{title} ({', '.join(rest)})")
 
 
 def _plain_json(said: object) -> object:
-    """Return what an agent sent as JSON; it is encoded until it has been journalled."""
+    """Return JSON that an agent sent; it is still encoded until it has been journaled."""
     return msgspec.json.decode(said) if isinstance(said, msgspec.Raw) else said
 
 
 def _known(
     name: str, title: str, lines: Iterator[str] | Sequence[str], *, bound: bool = False
 ) -> Iterator[CardField]:
-    """Yield a fact in safetyd's own words, if there is one."""
+    """Yield a field in safetyd's words, if it has any lines."""
     said = tuple(filter(None, lines))
     if said:
         yield CardField(name=name, title=title, lines=said, bound=bound)
@@ -412,7 +419,7 @@ def _known(
 def _said(
     name: str, title: str, value: object, *, bound: bool = False, label: str = ""
 ) -> Iterator[CardField]:
-    """Yield a field in the agent's words, if the agent gave it."""
+    """Yield a field in the agent's words, if the agent sent it."""
     if value is None or value in ("", [], {}):
         return
     lines = tuple(_words(value).split("\n"))
@@ -428,7 +435,7 @@ def _words(said: object) -> str:
 
 
 def _entry(name: str, value: object) -> str:
-    """Return a value after its name; of several lines, each below it."""
+    """Return `name: value`; a value of several lines is indented below its name."""
     lines = _words(value)
     if "\n" in lines or isinstance(value, Mapping):
         return f"{name}:\n{indent(lines, '  ')}"
@@ -436,9 +443,9 @@ def _entry(name: str, value: object) -> str:
 
 
 def marked_parts(text: str, parts: Sequence[CommandPart]) -> list[Piece]:
-    """Return a text in pieces, and of each whether it is a part; in one piece if parts do not fit.
+    """Split a text into pieces, each with whether it is one of these parts.
 
-    A text in which something was masked is not the one that was read.
+    Return the text in one piece if the parts do not fit, as after masking.
     """
     encoded = text.encode("utf-8", "replace")
     edges = sorted({0, len(encoded), *(edge for part in parts for edge in (part.start, part.end))})
@@ -453,13 +460,13 @@ def marked_parts(text: str, parts: Sequence[CommandPart]) -> list[Piece]:
             (b"".join(piece for piece, _ in same).decode(), marked)
             for marked, same in groupby(pieces, lambda piece: piece[1])
         ]
-    except UnicodeDecodeError:  # an edge within a letter
+    except UnicodeDecodeError:  # a part begins or ends within a character
         return [(text, False)]
     return found if "".join(piece for piece, _ in found) == text else [(text, False)]
 
 
 def _pieces_of_lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Return the pieces of each line; one piece may have several lines."""
+    """Return the pieces of each line; one piece may span several lines."""
     lines: list[list[Piece]] = [[]]
     for piece, mark in pieces:
         first, *others = piece.split("\n")
@@ -469,9 +476,9 @@ def _pieces_of_lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
 
 
 def cut_middle(text: str, most: int) -> tuple[str, int]:
-    """Return at most about `most` characters of a text, and how many its middle lacks.
+    """Return about `most` characters of a text, and how many are cut from its middle.
 
-    Both ends stay, because a command may do the most in its last words.
+    Both ends stay, because the end of a command may matter most.
     """
     if len(text) <= most:
         return text, 0

@@ -1,4 +1,4 @@
-"""Answers about requests as JSON has them: a row of the queue, all details of one, past answers."""
+"""Requests as JSON: a row of the queue, the details of one request, past answers."""
 
 from datetime import datetime
 from typing import Final

@@ -3,27 +3,27 @@
 from collections.abc import Iterable
 from typing import Final
 
-IRREVERSIBLE: Final = "gate.irreversible"  # prefix of the rules that find an action irreversible
+IRREVERSIBLE: Final = "gate.irreversible"  # prefix of rules that find an action irreversible
 
 
 def stricter(reversibility: str, rules: Iterable[str]) -> str:
-    """Return a reversibility; a rule that finds the action irreversible overrides its type."""
+    """Return the reversibility; a rule that finds the action irreversible overrides the type."""
     found = any(rule.startswith(IRREVERSIBLE) for rule in rules)
     return "irreversible" if found else reversibility
 
 
 def undone(reversibility: str) -> str:
-    """Return in words whether something can be undone."""
+    """Return a reversibility in words."""
     if reversibility == "unknown":
-        return "nobody knows whether it can be undone"
+        return "reversibility unknown"
     return reversibility.replace("_", " ")
 
 
 def danger_by(risk: str, reversibility: str, rules: Iterable[str]) -> str:
-    """Return risk and reversibility in one line, and whether only a rule says so."""
+    """Return risk and reversibility in one line; mark a reversibility that comes from a rule."""
     found = stricter(reversibility, rules)
     said = ", ".join(filter(None, (risk, undone(found))))
     if found == reversibility:
         return said
     known = reversibility != "unknown"
-    return f"{said} (a rule says so{f'; its type is {undone(reversibility)}' * known})"
+    return f"{said} (by a rule{f'; the type is {undone(reversibility)}' * known})"

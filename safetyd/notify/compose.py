@@ -235,7 +235,7 @@ def harmless_card(card: RequestCard) -> RequestCard:
         fields=fields,
     )
     seen = (field.text.replace("\n", "").isprintable() for field in card.fields if field.bound)
-    return clean if all(seen) else clean.without("characters that cannot be printed")
+    return clean if all(seen) else clean.without("unprintable characters")
 
 
 def _harmless_field(field: CardField) -> CardField:
@@ -260,7 +260,7 @@ def discreet(card: RequestCard, privacy: Privacy) -> RequestCard:
     shown = _SUMMARY if privacy == "summary" else ()
     fields = tuple(field for field in card.fields if field.name in shown)
     bare = msgspec.structs.replace(card, project="", fields=fields)
-    return bare.without("what exactly would be done")
+    return bare.without("details of the action")
 
 
 def noted(note: Note, link: str, privacy: Privacy) -> AlertCard | SummaryCard:

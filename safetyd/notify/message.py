@@ -1,7 +1,7 @@
-"""One message to one recipient on one channel: its card, and what is said around it.
+"""One message to one recipient on one channel: its card, and the text around the card.
 
-Every word of an agent in it is harmless already: no controls, no directions, no addresses that a
-reader's program would make into links. A channel escapes for its own markup and for nothing else.
+The agent's words in it are already sanitized: no control characters, no text direction marks, no
+addresses that a program would turn into links. A channel escapes only for its own markup.
 """
 
 from collections import Counter
@@ -19,10 +19,10 @@ from safetyd.notify.channel_templates import ChannelTemplates
 
 Privacy = Literal["full", "summary", "minimal"]
 
-# One, and several, in the order in which they are told.
+# Singular and plural, in the order in which they are listed.
 _COUNTED: Final[dict[ItemKind, tuple[str, str]]] = {
-    "request": ("request waiting", "requests waiting"),
-    "expired": ("request expired", "requests expired"),
+    "request": ("pending request", "pending requests"),
+    "expired": ("expired request", "expired requests"),
     "alert": ("alert", "alerts"),
     "summary": ("summary", "summaries"),
     "test": ("test", "tests"),
@@ -30,20 +30,20 @@ _COUNTED: Final[dict[ItemKind, tuple[str, str]]] = {
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a channel is given to send."""
+    """A message, as a channel gets it."""
 
-    delivery: str  # every copy of the message has the same
+    delivery: str  # the same for every copy of the message
     channel: str
     recipient: str
-    address: str = ""  # a mail address or a telephone number; other channels know their own
+    address: str = ""  # a mail address, phone number or user id; empty on shared channels
     urgency: Urgency
     card: Card
-    held_back: int = 0  # others that were not urgent enough
+    held_back: int = 0  # notifications that were not urgent enough to send
     again: bool = False  # another copy may have arrived
-    at: datetime  # in the recipient's zone
+    at: datetime  # in the recipient's time zone
     thread: str = ""  # the same for all messages about one request
-    here_only: bool = False  # links open on the machine where safetyd runs, nowhere else
-    machine: str = ""  # the name of that machine
+    here_only: bool = False  # links work only on the machine where safetyd runs
+    machine: str = ""  # its name
     privacy: Privacy = "full"
     templates: ChannelTemplates = ChannelTemplates()
 
@@ -66,7 +66,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def single(self) -> SingleCard | None:
-        """The one thing that it is about, if it is about one."""
+        """Its only card; None for a digest."""
         return None if isinstance(self.card, DigestCard) else self.card
 
     @property
@@ -91,15 +91,15 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def high(self) -> bool:
-        """Whether an answer is wanted soon; an alert says itself how urgent it is."""
+        """Whether it has an urgent request; alerts state their urgency in the title."""
         return any(asks(card) and card.urgency == "high" for card in self.cards)
 
     @property
     def headline(self) -> str:
-        """What the message is about in one line."""
+        """The message in one line."""
         single = self.single
         if single is not None and not self.minimal:
-            return titled(single)
+            return f"{'Approval needed: ' * (single.kind == 'request')}{titled(single)}"
         return f"{'After quiet hours: ' * self.quiet}{self._lead()}"
 
     @property
@@ -109,7 +109,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> str:
-        """How many there are of each sort, requests first, and how many more."""
+        """How many cards of each kind there are, and how many more."""
         counts = Counter(sort(card) for card in self.cards)
         said = [
             f"{counts[kind]} {one if counts[kind] == 1 else many}"
@@ -119,7 +119,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join([*said, f"{self.more:,} more"] if self.more else said)
 
     def _lead(self) -> str:
-        """Say how many there are; an urgent alert, or the report, is named first."""
+        """Return the counts; an urgent alert or the daily report is named first."""
         cards = () if self.minimal else self.cards
         alerts = [card for card in cards if card.kind == "alert"]
         urgent = [card for card in alerts if card.urgency == "high"]
@@ -131,25 +131,29 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
         return f"{titled(named[0])}, and {len(cards) + self.more - 1:,} more"
 
     @property
+    def linked(self) -> bool:
+        """Whether it has links."""
+        return bool(self.list_link) or any(card.link for card in self.cards)
+
+    @property
     def reach(self) -> str:
-        """Say where links open, if there are any and they do not open everywhere."""
-        linked = self.list_link or any(card.link for card in self.cards)
-        if not self.here_only or not linked:
+        """Where links work, if the message has any and they do not work everywhere."""
+        if not self.here_only or not self.linked:
             return ""
         where = f"{self.machine}, where" if self.machine else "the machine where"
-        return f"Links open only on {where} safetyd runs."
+        return f"Links work only on {where} safetyd runs."
 
     @property
     def notes(self) -> Iterator[str]:
-        """What is to be known about the message itself."""
+        """Remarks about the message itself."""
         if self.reach:
             yield self.reach
         if self.held_back:
-            yield f"{self.held_back:,} less urgent not sent; `safetyd list` shows what waits."
+            yield f"{self.held_back:,} less urgent notifications were not sent. See: safetyd list"
         if self.again:
             yield "You may have received this message before."
 
 
 def sort(card: SingleCard) -> ItemKind:
-    """Return what a card is counted as: all that wants an answer is a request."""
+    """Return what a card is counted as; everything that can be answered is a request."""
     return "request" if asks(card) else card.kind

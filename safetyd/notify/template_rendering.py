@@ -50,7 +50,7 @@ def fact(field: CardField, indent: str = "") -> str:
         fill(
             line,
             WIDTH,
-            initial_indent=f"{indent}{capital(field.title):<{LABEL}}",
+            initial_indent=f"{indent}{capital(field.title):<{LABEL - 1}} ",
             subsequent_indent=" " * (len(indent) + LABEL),
             break_on_hyphens=False,
             break_long_words=False,
@@ -133,10 +133,10 @@ class ReplacedTemplates(SandboxedEnvironment):
         self._ends = uptime() + MAX_S
         parts, length = list[str](), 0
         for part in self.get_template(name).generate(**values):
-            self._check()
             length += len(part)
             if length > MAX_CHARS:
                 raise TemplateFailed(f"it makes more than {MAX_CHARS:,} characters")
+            self._check()
             parts.append(part)
         text = "".join(parts)
         _check_code(text, values)

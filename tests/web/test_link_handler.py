@@ -166,7 +166,7 @@ async def test_unpause_that_nobody_answered_leaves_the_agent_paused(site: LinkSi
     waits = await site.get(token)
     approval = await site.post(token, "approve", site.code(request.id))
 
-    assert "It waits without an end. Without an answer the agent stays paused." in waits.text
+    assert "If nobody answers, the agent stays paused." in waits.text
     assert (approval.status, "The agent has been told." in approval.text) == (200, True)
 
 

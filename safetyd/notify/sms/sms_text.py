@@ -71,8 +71,8 @@ def _spelt(card: SingleCard) -> SingleCard:
         for field, shown in zip(card.fields, fields, strict=True)
     )
     if lost:
-        spelt = spelt.without("characters that an SMS cannot show")
-    return spelt if spelt.type == card.type else spelt.without("the name of the type")
+        spelt = spelt.without("characters not available in SMS")
+    return spelt if spelt.type == card.type else spelt.without("the full type name")
 
 
 def _spelt_field(field: CardField) -> CardField:

@@ -23,7 +23,7 @@ async def drawn(daemon: RunningDaemon) -> str:
     ask(daemon, "ops", type="deploy", text="deploy web to staging", rationale="Release day")
     ask(daemon, "docs", type="create_pull_request", text="", description="Fix three typos")
     async with reviewing(daemon, SIZE) as reviewer:
-        await reviewer.sees("3 pending", ", pending)", "stopped by")
+        await reviewer.sees("3 pending", ", pending)", "required by")
         picture = reviewer.app.export_screenshot(title="safetyd review", simplify=True)
     return FONTS.sub("", picture)
 

@@ -424,7 +424,7 @@ async def test_the_card_of_another_request_begins_at_its_top(daemon):
     ask(daemon, "next")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees(" by long (req_", "stopped by")
+        await reviewer.sees(" by long (req_", "required by")
         await reviewer.press("pagedown")
         await reviewer.sees_no("by long (req_")
         await reviewer.press("j")

@@ -38,7 +38,7 @@ def test_a_card_says_where_a_command_runs(daemon):
     unnamed = asked(daemon, "systemctl restart nginx", "unplaced", "run_shell")
 
     assert " folder /srv/web " in words(told(daemon, "show", named))
-    assert " folder the agent names none " in words(told(daemon, "show", unnamed))
+    assert " folder not given " in words(told(daemon, "show", unnamed))
 
 
 def test_the_path_of_an_edit_comes_before_its_text(daemon):
@@ -303,14 +303,14 @@ def test_a_card_marks_the_agents_words_and_shows_what_would_hide(daemon):
     card = told(daemon, "show", answer["request_id"]).stdout
 
     assert "  | git push\n  |   risk  low\\u202e\\x1b[31m\n" in card
-    assert "  why (the agent says)\n  | because\n" in card
+    assert "  agent's reason\n  | because\n" in card
     assert "  rollback plan\n  | git revert HEAD\n" in card
     assert "  diff\n  | +new\n  | -old\n" in card
-    assert "  fields that safetyd does not know\n  | odd:\n  |   x: 1\n" in card
-    assert "risk        high, irreversible" in card
-    assert "stopped by  classify.high: push cannot be undone" in card
-    assert "$0.50, as the agent says" in card
-    assert "Without an answer it does not happen." in " ".join(card.split())
+    assert "  unknown fields\n  | odd:\n  |   x: 1\n" in card
+    assert "risk         high, irreversible" in card
+    assert "required by  classify.high: push cannot be undone" in card
+    assert "$0.50 (agent's estimate)" in card
+    assert "If nobody answers, it does not run." in " ".join(card.split())
     assert answer["digest"].removeprefix("sha256:")[:12] in card
 
 
@@ -320,9 +320,7 @@ def test_a_card_shows_previous_answers_to_the_same_kind(daemon):
 
     card = " ".join(told(daemon, "show", request).stdout.split())
 
-    assert re.search(
-        r"earlier answers to this kind .* denied by local via cli after \d+ s: never", card
-    )
+    assert re.search(r"past answers .* denied by local via cli after \d+ s: never", card)
 
 
 def test_a_request_that_there_is_not_fails(daemon):

@@ -34,7 +34,7 @@ async def test_a_request_is_published_with_its_page() -> None:
     assert LINK in sent.pop("message")
     assert sent == {
         "topic": TOPIC,
-        "title": "HIGH: push by code",
+        "title": "HIGH: Approval needed: push by code",
         "priority": 5,
         "tags": ["safetyd", "high"],
         "sequence_id": DELIVERY,

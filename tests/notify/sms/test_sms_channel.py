@@ -77,7 +77,7 @@ async def test_a_request_is_sent_by_twilio(server: Twilio) -> None:
     assert got.form["Body"].startswith(
         'safetyd HIGH: push by code: "git push --force origin main".'
     )
-    assert got.form["Body"].endswith(f"{LINK} or reply A 4821 / D 4821")
+    assert got.form["Body"].endswith(f"{LINK} or reply A 4821 to approve, D 4821 to deny")
 
 
 async def test_it_is_reported_on_only_where_twilio_can_reach_us(server: Twilio) -> None:

@@ -33,4 +33,4 @@ async def test_an_agents_description_does_not_stand_for_what_would_be_done() -> 
 
     assert "/srv/ledger" in page
     assert "https://bank.example/pay" in page
-    assert "the agent gave no exact text" in page
+    assert "no exact text given" in page

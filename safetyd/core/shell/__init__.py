@@ -1,5 +1,5 @@
-"""Shell commands: what they would do, without running anything.
+"""Analysis of shell commands: what they would do, without running anything.
 
-`judge` reads a command; `shape` says which others are of its kind; `programs` is the table. Others
-import these and the structs in `reading`.
+`judge` analyses a command, `shape` finds similar ones, `programs` is the table. Others import these
+and the structs in `reading`.
 """

@@ -1,4 +1,4 @@
-"""One call of a program: its words taken apart into options and the rest."""
+"""One call of a program, split into options and arguments."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from safetyd.core.shell.programs import Program, Wraps
 from safetyd.core.shell.reading import HOLE, word_set
 from safetyd.core.shell.words import NAME, Flow, Word
 
-# Options that have no value, whatever program they are given to.
+# Options that never take a value, in any program.
 _FLAGS: Final = word_set("""
     --all --yes --force --verbose --quiet --recursive --delete --now --debug --wait --atomic
     --prune --install --json --silent --stats --volumes --purge --cascade --help --diff --clean
@@ -19,21 +19,21 @@ _FLAGS: Final = word_set("""
     --checksum
 """)
 _NEGATED: Final = "--no-"
-# What takes an option back: `--no-dry-run`, `--skip-help`, `APT::Get::Simulate=false`.
+# Cancels another option: `--no-dry-run`, `--skip-help`, `APT::Get::Simulate=false`.
 _TAKES_BACK: Final = re.compile(r"--(?:loose[-_])?(?:no|skip|disable)[-_]?([\w-]+)").match
 _REFUSES: Final = frozenset({"false", "no", "0", "off", "none", "null", "never", "without"})
-# Names of which one may be taken back by another.
+# Names that mean the same, so each can be cancelled by another.
 _SAME: Final = ("dry-run", "simulate", "just-print", "recon", "no-act", "n", "s", "help", "version")
 _SAYS_YES: Final = re.compile(r"-[a-zA-Z]*y|--assume-?yes|--setopt=assume(?:yes|no)").match
 _PLAIN_READERS: Final = frozenset({"", "family", "forge", "bucket", "query", "database_tool"})
 _HELP: Final = frozenset({"--help", "-h", "-help", "--version"})
 _HELPED_BY_WORD: Final = frozenset({"aws", "ip", "tc", "bridge", "gcloud"})
 _is_verb = re.compile(r"[a-z][a-z0-9:_-]*").fullmatch
-_ABBREVIATED: Final = 5  # characters of a long option, from which its beginning stands for it
+_ABBREVIATED: Final = 5  # shortest beginning of a long option that programs accept for it
 
 
 class Call:
-    """The words of a program as a row reads them."""
+    """The words of a program, parsed by what its row says about options."""
 
     def __init__(
         self, program: Program, name: str, words: Sequence[Word], stdin: Flow | None
@@ -88,7 +88,7 @@ class Call:
             return
 
     def has(self, *names: str) -> bool:
-        """Say whether any of some options is given, also by the beginning of its name."""
+        """Return True if one of these options may be given, also in an abbreviated form."""
         return bool(self.options) and any(
             _means(given, name.partition("=")[0]) and _may_be(value, name)
             for given, value in self.options
@@ -96,7 +96,7 @@ class Call:
         )
 
     def has_surely(self, name: str) -> bool:
-        """Say whether an option is given and holds, as `--dry-run` without `=false` does."""
+        """Return True if an option is certainly in effect: `--dry-run` without `=false`."""
         if not self.options:
             return False
         option, equals, wanted = name.partition("=")
@@ -110,12 +110,12 @@ class Call:
         return certain and not self.may_be_value(option) and not self.taken_back(option)
 
     def has_some(self, name: str) -> bool:
-        """Say whether an option is given for certain, with any value that does not refuse it."""
+        """Return True if an option is certainly given, with any value that does not disable it."""
         given = self.values(name) and not self.taken_back(name)
         return bool(given) or self.has_surely(name)
 
     def taken_back(self, option: str) -> bool:
-        """Say whether another word takes an option back, or may do so as it is not known."""
+        """Return True if another word cancels an option, or may, because it is not known."""
         names = (option.lstrip("-"), *_SAME)
         before = ""
         for text in [word.text for word in self.words]:
@@ -138,7 +138,7 @@ class Call:
         known = self.program.valued
         for before, word in pairwise(self.words):
             name = before.text
-            # Short options are mostly flags; help is rarely asked for behind one.
+            # Short options are mostly flags; help rarely follows one.
             long = name.startswith("--") or (name[:1] == "-" and said in _HELP)
             if word.text.partition("=")[0] != said or not long:
                 continue
@@ -148,13 +148,13 @@ class Call:
         return False
 
     def _lists(self, option: str) -> bool:
-        """Say whether a row names an option without a value."""
+        """Return True if the row lists an option as a flag."""
         uses = self.program.uses
         return any(option in (*u.options, *u.verb.with_, *u.verb.without) for u in uses)
 
     @property
     def unnamed(self) -> list[Word]:
-        """The words that may be options unknown before the command runs."""
+        """The words that may turn out to be options at run time."""
         found = [word for word in self.words if _may_be_option(word)]
         if not found:
             return found
@@ -177,15 +177,15 @@ class Call:
 
     @property
     def asks_help(self) -> bool:
-        """Say whether it only prints its help or version."""
+        """Return True if the program only prints its help or version."""
         if len(self.words) != 1:
             return self._ends_in_help()
         said = self.words[0].text
-        short = said == "-v" and self.program.has_verbs  # as of npm; others speak more with it
+        short = said == "-v" and self.program.has_verbs  # for npm; others mean verbose
         return short or said in {"--help", "--version", "-V", "-help", "-version"}
 
     def _ends_in_help(self) -> bool:
-        """Say whether help on a verb is all that is wanted, as in `terraform destroy -h`."""
+        """Return True for a call that only asks for help on a verb: `terraform destroy -h`."""
         last = self.words[-1].text if self.words else ""
         if last not in _HELP and last != "help":
             return False
@@ -199,7 +199,7 @@ class Call:
 
 
 def _means(given: str, name: str) -> bool:
-    """Say whether an option is, or may be short for, another one."""
+    """Return True if an option is, or may abbreviate, another one."""
     if given == name:
         return True
     if HOLE in given:
@@ -220,7 +220,7 @@ def _may_be_option(word: Word) -> bool:
 
 
 def _may_be(value: Word | None, name: str) -> bool:
-    """Say whether an option may have the value that `--name=value` asks for."""
+    """Return True if an option may have the value in `--name=value`."""
     _, equals, wanted = name.partition("=")
     return not equals or (value is not None and (HOLE in value.text or value.text == wanted))
 

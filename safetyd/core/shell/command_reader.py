@@ -1,4 +1,4 @@
-"""Readings of the commands that agents propose, each made once."""
+"""Analyses the commands that agents propose, and caches the results."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from safetyd.core.shell.judge import Reading  # see CommandReader.__init__
 
 MAX_REMEMBERED: Final = 512
-MAX_LETTERS: Final = 256 * 1024  # of their texts; a reading may be a hundred times as large
+MAX_LETTERS: Final = 256 * 1024  # of all cached commands; a reading may be a hundred times as large
 
 READ: Final = frozenset({"run_shell", "run_tests"})  # types whose text is a command
 
@@ -24,25 +24,25 @@ ShellReading = Literal["judge", "patterns"]
 
 
 class ShellConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[shell]`: programs that the table does not know, or knows otherwise."""
+    """`[shell]`: programs that the shipped table lacks or describes differently."""
 
     programs: dict[str, Row] = {}
-    table: str = ""  # the digest of the shipped table; it finds that out itself
+    table: str = ""  # the digest of the shipped table; set by safetyd
 
     def dated(self) -> "ShellConfig":
-        """Return the same with the digest of the table that is shipped now."""
+        """Return the same configuration with the digest of the current table."""
         return replace(self, table=digest())
 
 
 class CheckedProject(msgspec.Struct, frozen=True):
-    """What a command may know of its project."""
+    """The settings of a project that matter for its commands."""
 
     root: str = ""
     checks: tuple[str, ...] = ()
 
 
 class CommandReader:
-    """Reads what proposals of some types would run. With `patterns` it reads nothing."""
+    """Analyses the commands of proposals. With `patterns` it analyses nothing."""
 
     def __init__(
         self,
@@ -54,18 +54,17 @@ class CommandReader:
         self.kinds = kinds
         self._table = None
         if how != "patterns":
-            # The parser and the readers are slow to import: here, so that only processes that read
-            # commands import them, and not during a decision.
+            # Slow to import, so only processes that analyse commands do it, before any decision.
             from safetyd.core.shell.judge import read  # noqa: PLC0415
 
             self._judge = read
             self._table = shipped().with_rows(config.programs)
         self._projects = projects
         self._remembered: dict[tuple[str, str | None, str | None], Reading] = {}
-        self._letters = 0  # in the texts of these
+        self._letters = 0  # in the cached commands
 
     def reads(self, kind: Kind, proposal: Proposal) -> bool:
-        """Say whether the text of a proposal is a command that is read."""
+        """Return True if the text of a proposal is a command to analyse."""
         return self._table is not None and kind.type in READ and bool(proposal.text)
 
     def reading(self, proposal: Proposal) -> "Reading":
@@ -82,9 +81,9 @@ class CommandReader:
         return known
 
     def kind(self, proposal: Proposal, kind: Kind) -> Kind:
-        """Return what a proposal of a kind is: a command is what it was read to do.
+        """Return the kind of a proposal: that of a command depends on its effect.
 
-        What only looks passes in any profile.
+        A command that only reads is allowed in every profile.
         """
         if kind.type != "run_shell" or not self.reads(kind, proposal):
             return kind
@@ -97,9 +96,9 @@ class CommandReader:
         return raised_by(proposal, kind)
 
     def shaped(self, proposal: Proposal) -> Proposal:
-        """Return a proposal as others of its kind are: a command as its shape, others as they are.
+        """Return a proposal with its command replaced by its shape; others are unchanged.
 
-        Two proposals have the same shape if what is returned for both is the same to a person.
+        Operators see two proposals as similar if the results are equal.
         """
         if not self.reads(self.kinds.of(proposal), proposal):
             return proposal

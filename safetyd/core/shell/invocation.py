@@ -1,4 +1,4 @@
-"""One program on its way to be judged: what its reader may ask, and what it says it found."""
+"""One call of a program in its context. Readers query it and report their findings to it."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -27,7 +27,7 @@ _OUT: Final = frozenset({places.OUTSIDE, places.SYSTEM, places.HOME})
 
 
 class Runner(Protocol):
-    """Who reads further commands."""
+    """Analyses the commands that a program runs, and looks up programs and lists."""
 
     def program(self, words: Sequence[Word], command: Command, scope: Scope, way: str) -> Flow: ...
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow: ...
@@ -38,7 +38,7 @@ class Runner(Protocol):
 
 
 class Invocation:
-    """A call of a program in its place. Readers of programs are given one."""
+    """A call of a program in its context: variables, folder, input, output."""
 
     def __init__(
         self, call: Call, command: Command, scope: Scope, trace: Trace, runner: Runner
@@ -47,14 +47,14 @@ class Invocation:
         self.command = command
         self.scope = scope
         self.runner = runner
-        self.named = call.name  # with its verb, once that is known
+        self.named = call.name  # with its verb, once known
         self.output = UNKNOWN_TEXT
         self._trace = trace
-        self._said: str | None = None  # what findings share is made once
+        self._said: str | None = None  # shared by all findings
 
     @property
     def written(self) -> str:
-        """The command as written, cut if it is long."""
+        """The command as written, shortened if it is long."""
         return self._trace.shown(self.command.start, self.command.end)
 
     @property
@@ -112,12 +112,12 @@ class Invocation:
         self.found(Effect.SECRETS, why, remedy="with the key in a variable or a file")
 
     def reads(self, *words: Word) -> None:
-        """Say that files are read; whether they are secret is not decided here."""
+        """Record that files are read. Guards decide whether they are secret."""
         names: dict[str, None] = {}
         for word in words:
             _name_files(word.text, names)
         if any(word.globs for word in words) and self.call.name not in _NAMING:
-            # A pattern may stand for the name that is left of it.
+            # A pattern may match the name that remains without its `*`.
             names |= {n.replace("*", ""): None for n in tuple(names) if "*" in n and n.strip("*./")}
         if names:
             touches = tuple([self._touch(name, Access.READ) for name in names])
@@ -135,7 +135,7 @@ class Invocation:
             self.scope.files[where.path] = followed(before or NOTHING, flow)
 
     def changes(self, path: str, access: Access, what: str) -> None:
-        """Say that a file is written, or deleted as a single one."""
+        """Record that a single file is written or deleted."""
         where = self.scope.place(path)
         touch = (Touch(where.path, access, path),)
         shown = visible(path)
@@ -160,14 +160,14 @@ class Invocation:
             self.found(Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy, type="modify_config")
 
     def shell(self, word: Word, way: str, stdin: Flow | None = None) -> Flow:
-        """Read a word as the text of a shell."""
+        """Analyse a word as a shell script, and return what it prints."""
         if not word.known:
             self.unseen(word.origin, "a command")
             return Flow(None, word.origin)
         return self.runner.text(word.text, word, self.scope, way, stdin)
 
     def unseen(self, origin: str, what: str) -> None:
-        """Say that what would run is not known."""
+        """Record that something runs whose content is not known."""
         if origin == NETWORK:
             why, blocks = "runs downloaded code that nobody has reviewed", True
         elif origin == "decoded":
@@ -178,7 +178,7 @@ class Invocation:
         self.found(Effect.UNKNOWN, why, blocks=blocks, remedy=remedy)
 
     def unseen_input(self, given: Flow) -> None:
-        """Say that the script which another command prints is run, if its text is not known."""
+        """Record that a program runs the output of another command."""
         if given.origin == PROJECT:
             self.found(Effect.WORK, "runs a script of the project")
         else:
@@ -186,9 +186,9 @@ class Invocation:
             self.output = Flow(None, given.origin)
 
     def source(self, word: Word) -> Flow | None:
-        """Return what a file holds that is run: known text, or where it came from.
+        """Return the content of a file that is run, or where it came from.
 
-        None: a script of the project's own, which is not looked into.
+        None: a script of the project, which is trusted.
         """
         where = self.scope.place(word.text)
         if not word.fixed:
@@ -200,7 +200,7 @@ class Invocation:
         return None if own else Flow(None, where.kind)
 
     def script(self, word: Word, way: str, read: Callable[[str], None] | None = None) -> None:
-        """Say what running a file does: what was written into it, if that is known."""
+        """Record what running a file does, by its content if that is known."""
         source = self.source(word)
         if source is None:
             touches = (self._touch(word.text, Access.READ),)
@@ -226,12 +226,12 @@ class Invocation:
 
 
 def _acting(words: Sequence[Word]) -> str:
-    """Join words, but for those that are sentences: messages, patterns, code."""
+    """Join words, except quoted sentences: messages, patterns, code."""
     return " ".join([w.text for w in words if not (w.quoted and " " in w.text)])
 
 
 def _name_files(text: str, names: dict[str, None]) -> None:
-    """Add what may be the name of a file in a word: `--file=x`, `@x` and `host:x` hold one."""
+    """Add the possible file names in a word, such as x in `--file=x`, `@x` and `host:x`."""
     if not text.startswith("-"):
         names[text] = None
     for sign in "=@:":
@@ -240,18 +240,18 @@ def _name_files(text: str, names: dict[str, None]) -> None:
 
 
 def changed(flow: Flow) -> Flow:
-    """Return what is left of text after a program had it: known text is known no more."""
+    """Return the flow after a program transformed it: its text is no longer known."""
     return Flow(None, flow.origin or COMMAND)
 
 
 def followed(before: Flow, after: Flow) -> Flow:
-    """Return the text of two, one after the other."""
+    """Return two flows joined."""
     known = before.text is not None and after.text is not None
     text = f"{before.text}{after.text}" if known else None
     return Flow(text, least_trusted([before.origin, after.origin]))
 
 
 def visible(text: str) -> str:
-    """Return words of an agent so that holes can be seen."""
+    """Return an agent's words for people, with `...` for unknown parts, shortened."""
     shown = text.replace(HOLE, "...")
     return shown if len(shown) <= MAX_NAME else f"{shown[: MAX_NAME - 3]}..."

@@ -1,4 +1,4 @@
-"""Reads a command: text, tree, parts, effects. No file is looked at, and nothing runs."""
+"""Analyses a command without running anything or opening a file."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,23 +20,23 @@ _NONE: Final[frozenset[tuple[str, ...]]] = frozenset()
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """What a command does: every finding, in the order in which it would happen."""
+    """What a command does: its findings in the order of execution."""
 
     findings: tuple[Finding, ...]
-    shape: str = ""  # the text with blanks for what may differ
+    shape: str = ""  # the command with placeholders for what may vary, see `shape`
 
     @property
     def effect(self) -> Effect:
-        """The strictest effect of all."""
+        """The strictest effect of all findings."""
         return max((f.effect for f in self.findings), key=lambda e: e.rank, default=Effect.READ)
 
 
 def read(
     text: str, table: Table, project: Project = NOWHERE, checks: Sequence[str] = ()
 ) -> Reading:
-    """Read a command; what cannot be read is a finding as well.
+    """Analyse a command. If that is not possible, a finding says why.
 
-    `checks` are commands that a project declares, which pass as they stand.
+    `checks` are commands that the project declares; they are allowed exactly as written.
     """
     trace = Trace(text)
     try:

@@ -1,4 +1,4 @@
-"""Which machine an address names: this one, or another."""
+"""Network addresses in commands: whether they name this machine or another."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ from safetyd.core.shell.words import KNOWN, NETWORK, VARIABLE, Word
 _LOCAL: Final = frozenset(
     {"localhost", "::1", "0.0.0.0", "::", "host.docker.internal", "localhost.localdomain"}  # noqa: S104
 )
-# Where a machine of a cloud asks for its own keys.
+# Where cloud machines get their credentials.
 _METADATA: Final = frozenset(
     {"169.254.169.254", "169.254.170.2", "100.100.100.200", "metadata.google.internal"}
     | {"metadata", "fd00:ec2::254", "metadata.azure.internal", "169.254.169.123"}
@@ -18,17 +18,17 @@ _LOOPBACK: Final = re.compile(r"127(\.\d{1,3}){0,3}")
 
 
 def scheme(address: str) -> str:
-    """Return `https` of `https://host`; empty where none is named."""
+    """Return `https` for `https://host`, or an empty string."""
     return address.partition("://")[0].lower() if "://" in address else ""
 
 
 def is_address(word: str) -> bool:
-    """Say whether a word is an address of a service."""
+    """Return True for an HTTP or WebSocket URL."""
     return scheme(word) in {"http", "https", "ws", "wss"}
 
 
 def host(address: str) -> str:
-    """Return the machine that a URL, `user@host:port` or `host` names."""
+    """Return the host in a URL, `user@host:port` or `host`."""
     rest = address.partition("://")[2] or address
     for end in "/?#":
         rest = rest.partition(end)[0]
@@ -39,7 +39,7 @@ def host(address: str) -> str:
 
 
 def is_local(address: str) -> bool:
-    """Say whether an address is this machine's, by its name alone."""
+    """Return True if the name of a host means this machine."""
     name = host(address)
     if "\\" in address or HOLE in name:
         return False
@@ -53,10 +53,10 @@ def is_remote(word: Word) -> bool:
 
 
 def is_metadata(address: str) -> bool:
-    """Say whether an address is the service that tells a machine in a cloud its keys."""
+    """Return True for the metadata service of a cloud, which hands out credentials."""
     return host(address) in _METADATA
 
 
 def tells(word: Word) -> bool:
-    """Say whether a word would tell another machine what a command here printed."""
+    """Return True if a word would send the output of a local command to another machine."""
     return not word.known and word.origin not in {KNOWN, VARIABLE, NETWORK}

@@ -1,4 +1,4 @@
-"""Where a path of a command leads, by its words alone: into the project or out of it."""
+"""Where a path in a command leads: into the project, out of it, to a device. No file is opened."""
 
 import posixpath
 import re
@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 
 from safetyd.core.shell.reading import HOLE, word_set
 
-# Kinds of places.
+# Kinds of locations.
 INSIDE: Final = "inside"  # the project
 TEMPORARY: Final = "temporary"
-STREAM: Final = "stream"  # no file: a terminal, or nothing
+STREAM: Final = "stream"  # a terminal, standard input or /dev/null
 OUTSIDE: Final = "outside"
-SYSTEM: Final = "system"  # what a machine does not start without
-HOME: Final = "home"  # the home folder itself, or all of them
+SYSTEM: Final = "system"  # folders that the operating system needs
+HOME: Final = "home"  # a whole home folder, or all of them
 DISK: Final = "disk"
 SOCKET: Final = "socket"
 UNKNOWN: Final = "unknown"
@@ -43,10 +43,10 @@ _SYSTEM_BELOW: Final = (
     *("/bin/", "/boot/", "/dev/", "/etc/", "/lib", "/proc/", "/run/", "/sbin/", "/sys/", "/usr/"),
     *("/var/", "/Library/", "/System/", "/Applications/"),
 )
-# Where a project keeps programs that others wrote.
+# Folders of a project with installed programs.
 _INSTALLED: Final = ("/.bin/", "/.venv/bin/", "/venv/bin/", "/env/bin/", "/vendor/bin/")
 
-# Programs that a project brings along, by the names that they always have.
+# Well-known names of programs that projects contain.
 _BROUGHT: Final = frozenset(
     {"gradlew", "mvnw", "manage.py", "rails", "rake", "artisan", "configure", "pants", "bazelw"}
 )
@@ -55,16 +55,16 @@ _stands_for_all = re.compile(r"(\[[^\]]*\]|[*?.{},])+").fullmatch
 
 
 class Project(NamedTuple):
-    """Where a command runs. `root` is absolute, or empty if nobody knows it."""
+    """Where a command runs. `root` is absolute, or empty if unknown."""
 
     root: str = ""
-    cwd: str = ""  # absolute, or empty: the root
+    cwd: str = ""  # absolute, or empty for the root
 
 
 def project_of(root: str, cwd: str) -> Project:
-    """Return where a command runs; its folder stands for the project if nobody configured one.
+    """Return where a command runs. Without a configured root, its folder is the project.
 
-    The folder is the agent's word: one of the system's, or a whole home, is no project.
+    The agent names the folder, so a system folder or a whole home folder is no project.
     """
     if root or not cwd.startswith("/"):
         return Project(root, place(cwd, root, Project(root)).path if cwd and root else root)
@@ -75,12 +75,12 @@ def project_of(root: str, cwd: str) -> Project:
 
 
 class Place(NamedTuple):
-    path: str  # absolute where that can be known, with `~` for the home folder
+    path: str  # absolute if possible, with `~` for the home folder
     kind: str
 
 
 def place(word: str, cwd: str | None, project: Project) -> Place:
-    """Say where a path leads from a folder; None: nobody knows the folder."""
+    """Return where a path leads. `cwd` is None if the current folder is not known."""
     if not word or word == "-":
         return Place(word, STREAM)
     if word.startswith(HOLE):
@@ -94,14 +94,14 @@ def place(word: str, cwd: str | None, project: Project) -> Place:
 
 
 def lies_inside(path: str, project: Project) -> bool:
-    """Say whether the path of a place lies in the project."""
+    """Return True if a path is inside the project."""
     if not path or path == "-" or path.startswith(HOLE):
         return False
     return _kind(path, project) == INSIDE
 
 
 def _normal(path: str) -> str:
-    """Return a path without detours; one that leads up from a home folder begins at the root."""
+    """Normalise a path; one that leaves the home folder upwards becomes absolute."""
     normal = posixpath.normpath(path)
     if path[:1] != "~" or normal[:1] == "~":
         return normal
@@ -109,7 +109,7 @@ def _normal(path: str) -> str:
 
 
 def below_root(path: str, project: Project) -> str:
-    """Return a path inside a project as it is called from the root."""
+    """Return a path relative to the root of the project, if it is below it."""
     inside = _root_below_home(project.root)
     root = f"~/{inside}" if path[:1] == "~" and inside else project.root
     return path.removeprefix(root) if f"{path}/".startswith(f"{root}/") else path
@@ -132,7 +132,7 @@ def _kind(path: str, project: Project) -> str:
 
 
 def _device(path: str) -> str:
-    """Say what a file stands for that is none; empty if it is one."""
+    """Return the kind of a device file, or an empty string for ordinary files."""
     if path in _STREAMS or path.startswith(("/dev/fd/", "/dev/pts/", "/proc/self/fd/")):
         return STREAM
     if path.startswith(_DISKS):
@@ -141,14 +141,14 @@ def _device(path: str) -> str:
 
 
 def _relative(path: str) -> str:
-    """Without a root a relative path lies inside, unless it leads up."""
+    """Return the kind of a relative path if the root is not known: inside, unless it leads up."""
     if path == ".." or path.startswith("../"):
         return OUTSIDE
     return UNKNOWN if _climbs(path) else INSIDE
 
 
 def _climbs(path: str) -> bool:
-    """Say whether a hole may lead up and out again."""
+    """Return True if an unknown part may lead up and out of the folder."""
     at = path.find(HOLE)
     return at >= 0 and "/" in path[at:] and path[at - 1 : at] == "/" and "../" in path[at:]
 
@@ -162,12 +162,12 @@ def _homely(path: str, project: Project) -> str:
 
 
 def is_all_temporary(path: str) -> bool:
-    """Say whether a path stands for everything that is temporary, whose ever it is."""
+    """Return True if a path means all temporary files of the machine."""
     return f"{_bare(path)}/" in _TEMPORARY
 
 
 def _bare(path: str) -> str:
-    """Return a path without patterns at its end that stand for all that is there."""
+    """Return a path without trailing patterns that match everything."""
     folder, slash, last = path.rpartition("/")
     while slash and _stands_for_all(last):
         path = folder or "/"
@@ -176,7 +176,7 @@ def _bare(path: str) -> str:
 
 
 def _root_below_home(root: str) -> str:
-    """Return a root from the home folder, if it plainly lies in one."""
+    """Return a root relative to its home folder, or an empty string."""
     parts = root.split("/")
     if root.startswith(("/home/", "/Users/")) and len(parts) > 3:  # noqa: PLR2004 - "", home, user
         return "/".join(parts[3:])
@@ -189,7 +189,7 @@ def _is_home(path: str) -> bool:
 
 
 def program_name(word: str) -> str:
-    """Return by which name the table knows a program, if its folder is one of programs."""
+    """Return the name of a program for the table, or nothing if its folder is not trusted."""
     if "/" not in word:
         return word
     folder, _, name = word.rpartition("/")

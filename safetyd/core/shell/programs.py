@@ -1,7 +1,7 @@
 """The table of programs: what each does, by its verbs and options.
 
 The files in `table/` are shipped; an operator's `[shell.programs.NAME]` replaces or adds a row. A
-program that is in neither is unknown, and asked about.
+program that is in neither needs approval.
 """
 
 import functools
@@ -28,35 +28,35 @@ EFFECTS: Final = tuple(Effect)
 
 
 class Verb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A use of a program: its first words, and options that make the difference."""
+    """A use of a program: its first words, and options that matter."""
 
-    words: str = ""  # as "remote set-url"; `*` stands for any letters of a word
+    words: str = ""  # such as "remote set-url"; `*` matches any part of a word
     with_: Names = msgspec.field(name="with", default=())  # any of these options
     without: Names = ()  # none of these options
     why: str = ""
     type: str = ""
     remedy: str = ""
     blocks: bool = False
-    arguments: Arguments | None = None  # where they are not those of the row
+    arguments: Arguments | None = None  # if different from those of the row
 
 
 class Wraps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A program that runs another one, which its further words name."""
+    """A program that runs the command in its arguments."""
 
-    skip: int = 0  # words of its own before the command
-    assigns: bool = False  # NAME=value may stand before the command
-    text: bool = False  # the words are joined and read by a shell
-    elsewhere: bool = False  # on another machine or in a container: paths there are not ours
-    after: str = ""  # the word that the command follows, as "--"
-    optional: bool = False  # without a command it does nothing by itself
-    input: bool = False  # it adds words from its standard input
+    skip: int = 0  # its own words before the command
+    assigns: bool = False  # NAME=value may precede the command
+    text: bool = False  # the words are joined and run by a shell
+    elsewhere: bool = False  # on another machine or in a container, so paths there are not local
+    after: str = ""  # the word before the command, such as "--"
+    optional: bool = False  # it does nothing without a command
+    input: bool = False  # it appends words from standard input
     folder: Names = ()  # options whose value is the folder that it runs in
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is known of a program. Every key but the effects is about its words."""
+    """The description of a program in the table."""
 
-    effect: Effect | None = None  # of every use, but for those listed
+    effect: Effect | None = None  # of every use that is not listed
     blocks: bool = False
     why: str = ""
     type: str = ""
@@ -69,30 +69,30 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     irreversible: tuple[Pattern | Verb, ...] = ()
     privileged: tuple[Pattern | Verb, ...] = ()
     secrets: tuple[Pattern | Verb, ...] = ()
-    otherwise: Effect | None = None  # where no verb fits; unknown unless said
+    otherwise: Effect | None = None  # if no verb matches; default: unknown
     bare: Effect | None = None  # without any words
     options_with_value: Names = ()
-    long_options: bool = False  # a single hyphen may begin a long option
+    long_options: bool = False  # long options may have a single hyphen
     writes: Names = ()  # options whose value is a file that is written
     reads: Names = ()  # options whose value is a file that is read
     runs: Names = ()  # options whose value is a command
     loads: Names = ()  # options whose value is a file that it runs
-    texts: Names = ()  # options whose value is text for people or a pattern
-    run: Names = ()  # verbs that run the command after `--` elsewhere
+    texts: Names = ()  # options whose value is plain text or a pattern
+    run: Names = ()  # verbs that run the command after `--` on another machine
     wraps: Wraps | None = None
-    # What becomes of the files that its words name; of a script, the further words are its own.
+    # What happens to the files in its arguments; after a script, they belong to the script.
     arguments: Arguments = "read"
-    patterns: int = 0  # words that are no files, before those that are
-    output: Output = ""  # what it prints: its input, its words, the network, something decoded
-    reader: str = ""  # the function that reads its words, where a row cannot
+    patterns: int = 0  # number of arguments before the first file
+    output: Output = ""  # what it prints: its input, its arguments, a download, decoded text
+    reader: str = ""  # the function that analyses it, if a row is not enough
 
 
 class Use(msgspec.Struct, frozen=True):
-    """A verb of a row with its effect, ready to be compared."""
+    """A verb of a row with its effect, prepared for matching."""
 
     effect: Effect
     words: tuple[str, ...]
-    options: tuple[str, ...]  # all of these
+    options: tuple[str, ...]  # all of these are required
     verb: Verb
 
     @property
@@ -103,7 +103,7 @@ class Use(msgspec.Struct, frozen=True):
 
 
 class Program:
-    """A row with the names of its verbs taken apart."""
+    """A row, indexed by verb."""
 
     def __init__(self, name: str, row: Row) -> None:
         self.name = name
@@ -116,7 +116,7 @@ class Program:
         self.by_options = [use for use in self.uses if not use.words]
         self.has_verbs = len(self.by_options) < len(self.uses)
         self._by_verb: dict[str, list[Use]] = {}
-        self._otherwise: list[Use] = []  # those that may fit any verb
+        self._otherwise: list[Use] = []  # uses that may match any verb
         for use in self.uses:
             if use.words and "*" not in use.words[0]:
                 self._by_verb.setdefault(use.words[0], list(self._otherwise)).append(use)
@@ -126,23 +126,23 @@ class Program:
                     uses.append(use)
 
     def named(self, name: str) -> "Program":
-        """Return the same program by another name."""
+        """Return the same program under another name."""
         other = copy(self)
         other.name = name
         return other
 
     def uses_of(self, verb: str) -> list[Use]:
-        """Return the uses that may fit a verb, the most specific first."""
+        """Return the uses that may match a verb, most specific first."""
         return self._by_verb.get(verb, self._otherwise)
 
     @property
     def is_package(self) -> bool:
-        """Whether `npx`, `uvx` and their kin fetch it by this name, as an operator's rows say."""
+        """True if `npx`, `uvx` and similar fetch it by this name, or an operator added it."""
         return not isinstance(self.row, ShippedRow) or self.row.package
 
 
 class Table:
-    """All programs that are known."""
+    """All known programs."""
 
     def __init__(
         self, programs: Mapping[str, Program], lists: Mapping[str, frozenset[str]]
@@ -151,12 +151,12 @@ class Table:
         self.lists = lists
 
     def find(self, name: str) -> Program | None:
-        """Return a program: `python3.12` and `clang-format-18` are listed without a version."""
+        """Return a program; versions as in `python3.12` and `clang-format-18` are ignored."""
         if found := self._programs.get(name):
             return found
         if found := self._programs.get(name.rstrip("0123456789.").rstrip("-")):
             return found
-        # By letters that only look so.
+        # Spelled with look-alike letters.
         return self._programs.get(OWN_PROGRAM) if normalised(name) == OWN_PROGRAM else None
 
     def names(self) -> list[str]:
@@ -171,7 +171,7 @@ class Table:
 
 class ShippedRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     names: Names
-    package: bool = False  # `npx`, `uvx` and their kin fetch it by its name
+    package: bool = False  # `npx`, `uvx` and similar fetch it by its name
 
 
 class Shipped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -181,7 +181,7 @@ class Shipped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @functools.cache
 def shipped() -> Table:
-    """Return the table that safetyd comes with."""
+    """Return the shipped table."""
     shipped = shipped_rows()
     programs: dict[str, Program] = {}
     for row in shipped.programs:
@@ -199,19 +199,19 @@ def shipped_rows() -> Shipped:
 
 @functools.cache
 def digest() -> str:
-    """Name the shipped table, so that a decision says which one it was made by."""
+    """Return the digest of the shipped table, which decisions record."""
     return "sha256:" + hashlib.sha256("".join(_sources()).encode()).hexdigest()
 
 
 def _sources() -> list[str]:
-    """Return the files of the table, each with programs of one sort."""
+    """Return the contents of the table's files."""
     folder = files("safetyd.core.shell").joinpath("table")
     listed = sorted(folder.iterdir(), key=lambda file: file.name)
     return [file.read_text(encoding="utf-8") for file in listed if file.name.endswith(".toml")]
 
 
 def problems(rows: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
-    """Yield the key of everything in an operator's rows that can never match, and why."""
+    """Yield the key and the reason for each mistake in an operator's rows."""
     for name, row in rows.items():
         if "/" in name or not name or name.split() != [name]:
             yield name, "use the name of the program alone, without folder or spaces"

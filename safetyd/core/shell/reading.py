@@ -1,4 +1,4 @@
-"""What the reader finds in a command: effects, where they stand, and why."""
+"""What the analysis of a command reports: effects, files, positions and reasons."""
 
 import enum
 import re
@@ -9,14 +9,14 @@ import msgspec
 from safetyd.core.messages.proposal import Reversibility
 
 OWN_PROGRAM: Final = "safetyd"
-HOLE: Final = "\0"  # in a word: a stretch that nobody knows before it runs
+HOLE: Final = "\0"  # in a word: a part that is only known at run time
 T = TypeVar("T")
 
 _holes = re.compile(f"{HOLE}+").sub
 
 
 def one_hole(text: str) -> str:
-    """Return a text with one hole for several in a row."""
+    """Replace several holes in a row by one."""
     return _holes(HOLE, text)
 
 
@@ -31,22 +31,22 @@ def each(value: T, names: str) -> dict[str, T]:
 
 
 class Effect(enum.StrEnum):
-    """What a part of a command does, mildest first."""
+    """What a part of a command does, from harmless to severe."""
 
-    READ = "read"  # it only looks
-    WORK = "work"  # changes in the project that git or a build brings back
-    UNKNOWN = "unknown"  # nobody can say
+    READ = "read"  # changes nothing
+    WORK = "work"  # changes in the project that git or a build can restore
+    UNKNOWN = "unknown"  # cannot be determined
     INSTALLS = "installs"
-    LEAVES = "leaves"  # the machine
+    LEAVES = "leaves"  # data leaves the machine
     IRREVERSIBLE = "irreversible"
-    PRIVILEGED = "privileged"  # another user, or the system
+    PRIVILEGED = "privileged"  # acts as another user, or changes the system
     SECRETS = "secrets"
 
     __hash__ = str.__hash__
 
     def __init__(self, name: str) -> None:
         self.passes = name in {"read", "work"}
-        self.rank = len(type(self).__members__)  # of those before it
+        self.rank = len(type(self).__members__)  # by order of definition
 
 
 WHY: Final = {
@@ -72,7 +72,7 @@ REVERSIBILITY: Final[dict[Effect, Reversibility]] = {
 
 
 class Access(enum.StrEnum):
-    """What happens to a file that a command names."""
+    """What a command does to a file."""
 
     READ = "read"
     WRITE = "write"
@@ -80,11 +80,11 @@ class Access(enum.StrEnum):
 
 
 class Touch(NamedTuple):
-    """A file that a command names, and what happens to it."""
+    """A file in a command, and what happens to it."""
 
     path: str  # as it would be opened: without quotes, with `~` for the home folder
     access: Access
-    given: str = ""  # as the command has it
+    given: str = ""  # as written in the command
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -92,17 +92,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     effect: Effect
     why: str  # completes "`rm -rf ~/music` ...": "deletes ~/music, which is outside the project"
-    program: str = ""  # with its verb: "git push"
+    program: str = ""  # with its verb, such as "git push"
     blocks: bool = False
-    type: str = ""  # of the action that it amounts to, by the table of types
+    type: str = ""  # the equivalent action type
     touches: tuple[Touch, ...] = ()
     remote: str | None = None
     remedy: str = ""  # completes "allowed ...": "as `git push --dry-run`"
-    shown: str = ""  # the part as it stands, or as it comes out inside
-    start: int = 0  # where the part, or what holds it, stands in the text
+    shown: str = ""  # this part of the command, shortened
+    start: int = 0  # its position in the command, in bytes
     end: int = 0
-    way: tuple[str, ...] = ()  # what it is inside of, outermost first: ("sh -c", "xargs")
-    said: str = ""  # its words as they come out, without what is only text
+    way: tuple[str, ...] = ()  # what runs it, outermost first: ("sh -c", "xargs")
+    said: str = ""  # its words after expansion, without quoted sentences
 
     @property
     def passes(self) -> bool:
@@ -110,7 +110,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
 
 class Blank(NamedTuple):
-    """A stretch of a text, in bytes, that may be otherwise the next time."""
+    """A part of a command, in bytes, that may vary between similar commands."""
 
     start: int
     end: int
@@ -120,7 +120,7 @@ class Blank(NamedTuple):
 class Code(NamedTuple):
     """What a piece of code in another language would do, as far as its text shows."""
 
-    findings: tuple[tuple[Effect, str], ...] = ()  # what does not pass, and why
-    touches: tuple[Touch, ...] = ()  # files that it opens; `HOLE` where a name is not known
-    shell: tuple[str, ...] = ()  # texts that it hands to a shell
+    findings: tuple[tuple[Effect, str], ...] = ()  # what needs approval, and why
+    touches: tuple[Touch, ...] = ()  # files that it opens; `HOLE` for an unknown name
+    shell: tuple[str, ...] = ()  # scripts that it passes to a shell
     commands: tuple[tuple[str, ...], ...] = ()  # programs that it runs, with their arguments

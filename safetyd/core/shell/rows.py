@@ -1,4 +1,4 @@
-"""What a row of the table says of a call."""
+"""Applies a row of the table to a call."""
 
 import re
 from typing import Final
@@ -21,8 +21,8 @@ from safetyd.core.shell.words import (
 )
 
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_UNREAD: Final = (".jsx", ".tsx", ".vue", ".svelte")  # languages that nobody reads here
-RUN_BY: Final = {  # the interpreter of a script, by its suffix
+_UNREAD: Final = (".jsx", ".tsx", ".vue", ".svelte")  # languages that are not analysed
+RUN_BY: Final = {  # the interpreter of a script by suffix
     ".py": "python",
     ".rb": "ruby",
     **each("node", ".js .mjs .cjs .ts .mts"),
@@ -30,7 +30,7 @@ RUN_BY: Final = {  # the interpreter of a script, by its suffix
 
 
 def apply(inv: Invocation) -> None:
-    """Say what the row of a program finds."""
+    """Record what a call does, by the row of its program."""
     call, row = inv.call, inv.call.program.row
     if call.asks_help or _asks_help(call):
         inv.found_help()
@@ -60,7 +60,7 @@ def apply(inv: Invocation) -> None:
 
 
 def _asks_help(call: Call) -> bool:
-    """Say whether a program with verbs only tells about one of them."""
+    """Return True if a program with verbs only prints help on one."""
     if not call.program.has_verbs or call.verb in call.program.row.run:
         return False
     return call.verb == "help" or call.has_surely("--help")
@@ -76,12 +76,12 @@ def _effect(call: Call, use: Use | None) -> Effect:
 
 
 def _use(call: Call) -> Use | None:
-    """Return the use that fits best: the most words, then the most options, then the strictest."""
+    """Return the best match: most words, then most options, then strictest."""
     uses = call.program.uses_of(call.verb)
     best = next((use for use in uses if _fits(use, call)), None)
     if best is None or not best.words:
         return best
-    # Options that are listed without a verb hold for every verb.
+    # Options that are listed without a verb apply to every verb.
     stricter = (use for use in call.program.by_options if use.effect.rank > best.effect.rank)
     return next((use for use in stricter if not use.effect.passes and _fits(use, call)), best)
 
@@ -95,7 +95,7 @@ def _fits(use: Use, call: Call) -> bool:
     verb = use.verb
     if not (use.options or verb.with_ or verb.without):
         return True
-    # What lets a use pass has to be there for certain; what stops it, perhaps.
+    # An option that permits must certainly be given; one that restricts, only possibly.
     has = call.has_surely if use.effect.passes else call.has
     excused = call.has if use.effect.passes else call.has_some
     return (
@@ -123,7 +123,7 @@ def _arguments(inv: Invocation, words: list[Word], effect: Effect, what: str) ->
 
 
 def _transfers(inv: Invocation, words: list[Word], what: str) -> None:
-    """Say which files are copied or moved to the last one."""
+    """Record files that are copied or moved to the last one."""
     *sources, target = words
     inv.writes(target)
     if what == "copy":
@@ -151,7 +151,7 @@ def _options(inv: Invocation) -> None:
 
 
 def load(inv: Invocation, word: Word, way: str) -> None:
-    """Say what a file does that a program runs; at an address it is a download."""
+    """Record that a program runs a file; a URL is a download."""
     file, names_test, _ = word.text.partition("::")
     if names_test:  # `test_x.py::test_a[1]` names a test in it
         globs = word.globs and not set(file).isdisjoint("*?[")
@@ -174,7 +174,7 @@ def load(inv: Invocation, word: Word, way: str) -> None:
 
 
 def _runs_elsewhere(inv: Invocation, verbs: int) -> None:
-    """Read the command behind `--`, or behind what it runs in."""
+    """Analyse the command after `--`, or after the name of the container."""
     words = [word.text for word in inv.call.words]
     at = words.index("--") + 1 if "--" in words else 0
     inner = list(inv.call.words[at:]) if at else inv.call.arguments[verbs + 1 :]
@@ -183,7 +183,7 @@ def _runs_elsewhere(inv: Invocation, verbs: int) -> None:
 
 
 def printed(inv: Invocation) -> Flow:
-    """Return what a program prints, by its row."""
+    """Return what a program prints, according to its row."""
     if inv.stdin is None and not inv.scope.files and not inv.call.program.row.output:
         return UNKNOWN_TEXT
     return _printed(inv)
@@ -209,7 +209,7 @@ def _printed(inv: Invocation) -> Flow:
         and given
         and (given.origin == NAME or (given.text and given.origin == COMMAND))
     ):
-        return given  # names of files, of which some are left
-    # Known text that was changed on the way is known no more.
+        return given  # file names, some of them filtered out
+    # Transformed text is no longer known.
     hidden = any(flow.text is not None and flow.origin == KNOWN for flow in flows)
     return Flow(None, least_trusted([*origins, DECODED if hidden else COMMAND]))

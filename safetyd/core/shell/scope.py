@@ -1,4 +1,4 @@
-"""What holds while a command is read: variables, functions, files, and where it stands."""
+"""The state of the simulated shell, and the position in the text during analysis."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ from safetyd.core.shell.reading import Blank, Finding
 from safetyd.core.shell.tree.syntax import Unreadable, text_of
 from safetyd.core.shell.words import COMMAND, UNKNOWN_TEXT, Flow, Word
 
-POSITIONAL: Final = frozenset({*"123456789", "@", "*"})  # words that a function was given
+POSITIONAL: Final = frozenset({*"123456789", "@", "*"})  # arguments of a function
 MAX_DEPTH: Final = 12
 MAX_COMMANDS: Final = 400
-MAX_STEPS: Final = 10_000  # statements, as often as they are read
-MAX_EXPANDED: Final = 1024 * 1024  # letters out of expansions
+MAX_STEPS: Final = 10_000  # analysed statements, counting repetitions
+MAX_EXPANDED: Final = 1024 * 1024  # characters produced by expansions
 MAX_SHOWN: Final = 120
-_ENDS: Final = 8 * MAX_SHOWN  # bytes of a long part, of which some are shown
+_ENDS: Final = 8 * MAX_SHOWN  # bytes at each end of a long part that may be shown
 
 
 class Redirect(NamedTuple):
@@ -27,18 +27,18 @@ class Redirect(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A simple command, with its expansions made."""
+    """A simple command after expansion."""
 
     words: list[Word]
     assignments: list[tuple[str, Word]]
     redirects: list[Redirect]
-    stdin: Flow | None  # None: whatever the agent's shell has
+    stdin: Flow | None  # None: inherited from the agent's shell
     start: int
     end: int
 
 
 class Defined(NamedTuple):
-    """A function, and what held where it was defined."""
+    """A function with the state at its definition."""
 
     name: str
     body: Node
@@ -47,16 +47,16 @@ class Defined(NamedTuple):
 
 
 class Trap(NamedTuple):
-    """A text that runs at the end, with what variables hold then."""
+    """A script that runs on exit, with the state at that time."""
 
     text: str
     word: Word
     scope: "Scope"
-    variables: dict[str, Flow]  # when it was set
+    variables: dict[str, Flow]  # when the trap was set
 
 
 class Scope:
-    """The variables, functions and folder of a shell; a subshell has a copy."""
+    """The state of a shell: variables, functions, current folder. A subshell has a copy."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -64,12 +64,12 @@ class Scope:
         self.variables: dict[str, Flow] = {}
         self.functions: dict[str, Node | str] = {}
         self.called: set[str] = set()
-        self.entered: tuple[str, ...] = ()  # functions that are being read
-        self.files: dict[str, Flow] = {}  # what was written, by absolute path; shared with copies
+        self.entered: tuple[str, ...] = ()  # functions under analysis, outermost first
+        self.files: dict[str, Flow] = {}  # written content by absolute path; shared with copies
         self.elsewhere = False  # on another machine or in a container
-        self.started: frozenset[str] = frozenset()  # commands in the background, as written
-        self.made: frozenset[str] = frozenset()  # folders that surely were not there before
-        self.moved: set[str] = set()  # where something was moved to; shared with copies
+        self.started: frozenset[str] = frozenset()  # background commands as written
+        self.made: frozenset[str] = frozenset()  # folders that the command created
+        self.moved: set[str] = set()  # targets of moved files; shared with copies
         self.piped_to: Node | None = None  # the next command of the same pipeline
 
     def copy(self, *, elsewhere: bool = False) -> "Scope":
@@ -90,7 +90,7 @@ class Scope:
 
     @contextmanager
     def assigned(self, given: Sequence[tuple[str, Word]]) -> Iterator[None]:
-        """Let variables hold for one command, as `A=b command` does."""
+        """Set variables for one command, as `A=b command` does."""
         before = {name: self.variables.get(name) for name, _ in given}
         during = {name: Flow(value.text, value.origin) for name, value in given}
         self.variables |= during
@@ -99,23 +99,20 @@ class Scope:
         finally:
             for name, value in before.items():
                 if self.variables.get(name) is not during[name]:
-                    self.variables[name] = UNKNOWN_TEXT  # the command changed it
+                    self.variables[name] = UNKNOWN_TEXT  # changed by the command
                 elif value is None:
                     del self.variables[name]
                 else:
                     self.variables[name] = value
 
     def ended(self, made: frozenset[str], background: Node | None) -> None:
-        """Forget what a statement made, as it may have failed, and keep what goes on behind it."""
+        """Forget folders that a statement created, as it may have failed; note background jobs."""
         self.made = made
         if background is not None:
             self.started |= {text_of(background)}
 
     def take_over(self, inner: "Scope") -> None:
-        """Take over what a function leaves behind.
-
-        Whether a variable was its own is not asked: what it assigned is not known any more.
-        """
+        """Take over the state after a function. All variables that it set become unknown."""
         self.cwd = inner.cwd
         self.functions |= inner.functions
         for assigned, value in inner.variables.items():
@@ -126,12 +123,12 @@ class Scope:
         return place(word, self.cwd, self.project)
 
     def held(self, path: str) -> Flow | None:
-        """Return what the command wrote into a file, if it did."""
+        """Return what the command wrote to a file, if it did."""
         return self.files.get(self.place(path).path)
 
 
 class Context(NamedTuple):
-    """A text that is read, and where it stands in the whole."""
+    """A text under analysis, and its position in the whole command."""
 
     text: bytes
     outer: tuple[int, int]
@@ -139,7 +136,7 @@ class Context(NamedTuple):
 
 
 class Trace:
-    """What was found, and where in the whole text reading stands."""
+    """The findings so far, and the current position in the command."""
 
     def __init__(self, text: str) -> None:
         self.findings: list[Finding] = []
@@ -150,13 +147,13 @@ class Trace:
         self._expanded = 0
         self._text = text.encode("utf-8", "replace")
         self._outer = (0, len(self._text))
-        self._asked = (0, 0, b"")  # the part that was shown last, since findings share it
+        self._asked = (0, 0, b"")  # the part that was shown last; findings share it
         self._shown = ""
-        self._offset = 0  # of the text that is read in the whole; -1: it does not stand there
+        self._offset = 0  # of the current text in the whole command; -1: it is not a part of it
 
     @property
     def is_top(self) -> bool:
-        """Say whether the whole text itself is read, and not what comes out of it."""
+        """True while the command itself is analysed, not a script inside it."""
         return not self.way and self._offset == 0
 
     def count(self) -> None:
@@ -176,7 +173,7 @@ class Trace:
 
     @contextmanager
     def inside(self, way: str) -> Iterator[None]:
-        """Read what a program runs."""
+        """Enter a command that a program runs; `way` names the program."""
         before = self.way
         self.way = (*before, way)
         if len(self.way) > MAX_DEPTH:
@@ -188,7 +185,7 @@ class Trace:
 
     @contextmanager
     def within(self, text: bytes, start: int, end: int, inner: int) -> Iterator[None]:
-        """Read another text, which stands in a word of this one or comes out of it."""
+        """Enter another text, which is a part of this one or results from it."""
         before = self.context
         self._outer = self.span(start, end)
         exact = inner >= 0 and self._offset >= 0
@@ -201,12 +198,12 @@ class Trace:
 
     @property
     def context(self) -> Context:
-        """The text that is read now, and where it stands."""
+        """The current text and its position."""
         return Context(self._text, self._outer, self._offset)
 
     @contextmanager
     def again(self, context: Context) -> Iterator[None]:
-        """Go back to a text that was read before, as to that of a function."""
+        """Return to a text from before, such as the body of a function."""
         before = self.context
         self._text, self._outer, self._offset = context
         try:
@@ -215,13 +212,13 @@ class Trace:
             self._text, self._outer, self._offset = before
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return where a part of this text, or what holds it, stands in the whole."""
+        """Return the position of a part, or of what contains it, in the whole command."""
         if self._offset < 0:
             return self._outer
         return self._offset + start, self._offset + end
 
     def shown(self, start: int, end: int) -> str:
-        """Return a part as it stands in this text, cut in the middle if it is long."""
+        """Return a part of this text, shortened in the middle if it is long."""
         asked = start, end, self._text
         if asked != self._asked:
             self._asked = asked

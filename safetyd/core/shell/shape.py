@@ -1,8 +1,8 @@
-"""Shapes of commands: what stays the same when an agent does the same kind of thing again.
+"""The shape of a command: its text with placeholders for parts that may vary.
 
-A shape is the text with blanks where a path in the project, a number or the message of a commit
-stands. Everything else is in it letter by letter: programs, options, remotes, hosts, redirections,
-operators, quotes. What is deleted, sent or installed is never blank.
+Commands with the same shape can share an approval. Placeholders replace paths in the project,
+numbers and commit messages. Everything else is literal: programs, options, remotes, hosts,
+redirections, operators, quotes. What is deleted, sent or installed is never replaced.
 """
 
 import re
@@ -27,7 +27,7 @@ _IN_WORDS: Final = {
 }
 _BLANK: Final = re.compile(f"({PATH}|{NUMBER}|{MESSAGE})")
 _PATTERNS: Final = {
-    PATH: r"\w[\w.+-]*(?:/\w[\w.+-]*)*",  # no name in it begins with a dot
+    PATH: r"\w[\w.+-]*(?:/\w[\w.+-]*)*",  # no name in it starts with a dot
     NUMBER: r"[0-9]+",
     MESSAGE: r"(?:'[^']*'|\"[^\"$`\\]*\")",
 }
@@ -38,7 +38,7 @@ _OPEN: Final = frozenset({Effect.READ, Effect.WORK, Effect.UNKNOWN})
 
 
 def blanks(command: Command, found: Sequence[Finding], project: Project) -> Iterator[Blank]:
-    """Yield what may differ in a simple command that stands in the text itself."""
+    """Yield the parts of a simple command that may vary."""
     if not command.words or not all(finding.effect in _OPEN for finding in found):
         return
     if len(command.words) == 1:
@@ -65,7 +65,7 @@ def blanks(command: Command, found: Sequence[Finding], project: Project) -> Iter
 
 
 def filled(text: str, listed: Sequence[Blank]) -> str:
-    """Return a text with its blanks."""
+    """Return a command with placeholders for its blanks."""
     if not listed and text.isascii():
         return text
     written, at, parts = text.encode("utf-8", "replace"), 0, list[str]()
@@ -78,14 +78,14 @@ def filled(text: str, listed: Sequence[Blank]) -> str:
 
 
 def in_words(shape: str) -> str:
-    """Return a shape as people read it."""
+    """Return a shape in words for people."""
     for kind, words in _IN_WORDS.items():
         shape = shape.replace(kind, words)
     return shape
 
 
 def pattern(shape: str) -> str:
-    """Return what matches every command of a shape and no other, in plain ASCII."""
+    """Return a pattern, in ASCII, that matches exactly the commands of a shape."""
     parts = _BLANK.split(shape)
     return f"(?-i)^{''.join(_PATTERNS.get(part) or literally(part) for part in parts)}$"
 
@@ -95,7 +95,7 @@ def _number(word: Word, *, known: bool) -> str:
 
 
 def _path(word: Word, path: str | None, project: Project) -> str:
-    """Say whether a word is a file of the project, and plainly no other thing."""
+    """Return the placeholder for a word that is certainly a file of the project."""
     text = word.text
     if path is None or word.quoted or not word.fixed or not _OTHER.isdisjoint(text):
         return ""

@@ -1,4 +1,4 @@
-"""What a simple command does: its assignments, its redirections, and the program that it runs."""
+"""Analyses simple commands: assignments, redirections, and the program that runs."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ _PATH: Final = "PATH"
 _TRAP: Final = "trap"
 _OWN: Final = "SAFETYD_"
 _SWITCH: Final = "AI_COMPANY_ENABLED"
-# Builtins to which a word may be a variable with a subscript, or arithmetic.
+# Builtins that evaluate words as subscripted variables or arithmetic.
 _COUNTING: Final = word_set("""
     let test [ read unset printf declare local typeset export readonly mapfile readarray getopts
     wait shift exit return
@@ -48,7 +48,7 @@ _OF_FUNCTIONS: Final = tuple("123456789")
 
 
 class Commands:
-    """Reads commands by the table. `readers` are for programs that a row cannot describe."""
+    """Analyses commands by the table. `readers` are for programs that a row cannot describe."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class Commands:
         self._trace = trace
         self._statements = Statements(self.run, trace, self.knows)
         self._traps: list[Trap] = []
-        self._entered: set[int] = set()  # functions that were read, by the identity of their bodies
+        self._entered: set[int] = set()  # analysed functions, by the identity of their bodies
 
     def read(self, text: str, scope: Scope) -> None:
-        """Read a whole text, and what it defines and never calls."""
+        """Analyse a whole text, including functions that it never calls."""
         self._statements.read(text, scope)
         self._uncalled(scope)
         for trap in tuple(self._traps):
@@ -74,7 +74,7 @@ class Commands:
                 self.text(trap.text, trap.word, trap.scope, _TRAP, None)
 
     def _uncalled(self, scope: Scope) -> None:
-        """Read what was defined and never called, also in shells of their own."""
+        """Analyse functions that were never called, also those of subshells."""
         for name in list(scope.functions):
             if name not in scope.called:
                 self._function(name, [], None, scope.copy())
@@ -91,23 +91,23 @@ class Commands:
         return self._table.lists.get(name, frozenset())
 
     def knows(self, name: str) -> bool:
-        """Say whether the table has a program."""
+        """Return True if the table has a program."""
         return self._table.find(places.program_name(name)) is not None
 
     def packaged(self, name: str) -> bool:
-        """Say whether the table has a program that comes as a package of its name."""
+        """Return True if a program comes as a package of the same name."""
         program = self._table.find(name)
         return program is not None and program.is_package
 
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
-        """Read a text that a program hands to a shell; the scope stays as it is."""
+        """Analyse a script that a program passes to a shell; the scope does not change."""
         inner = scope.copy()
         if way == _TRAP:
             start, end = self._trace.span(word.start, word.end)
             whole = word._replace(start=start, end=end, inner=-1)
             self._traps.append(Trap(text, whole, scope, inner.variables.copy()))
         for name in POSITIONAL & inner.variables.keys():
-            inner.variables[name] = UNKNOWN_TEXT  # those of another shell
+            inner.variables[name] = UNKNOWN_TEXT  # another shell has others
         written = text.encode("utf-8", "replace")
         with self._trace.inside(way), self._trace.within(written, word.start, word.end, word.inner):
             flow = self._statements.read(text, inner, stdin)
@@ -115,13 +115,13 @@ class Commands:
         return flow
 
     def sourced(self, text: str, word: Word, scope: Scope, way: str) -> Flow:
-        """Read a text in this very shell, as `eval` and `source` do."""
+        """Analyse a script that runs in the current shell, as with `eval` and `source`."""
         written = text.encode("utf-8", "replace")
         with self._trace.inside(way), self._trace.within(written, word.start, word.end, word.inner):
             return self._statements.read(text, scope, None)
 
     def program(self, words: Sequence[Word], command: Command, scope: Scope, way: str) -> Flow:
-        """Read a command that a program runs with these words."""
+        """Analyse a command that a program runs."""
         with self._trace.inside(way):
             self._trace.count()
             inner = command._replace(words=list(words), redirects=[])
@@ -151,7 +151,7 @@ class Commands:
         return Invocation(call, command, scope, self._trace, self)
 
     def _input(self, command: Command, scope: Scope) -> Flow | None:
-        """Return what a command reads, after its redirections."""
+        """Return the standard input of a command after redirections."""
         stdin = command.stdin
         inv = self._invocation(command, scope)
         for redirect in command.redirects:
@@ -170,7 +170,7 @@ class Commands:
         return stdin
 
     def _redirect(self, command: Command, flow: Flow, scope: Scope) -> Flow:
-        """Say which files a command writes; what it prints is theirs then."""
+        """Record the files that a command writes; return what it still prints."""
         inv = self._invocation(command, scope, ">")
         for redirect in command.redirects:
             target = redirect.target
@@ -196,7 +196,7 @@ class Commands:
                 scope.variables[name] = Flow(value.text, value.origin)
 
     def _variable(self, name: str, value: Word, command: Command, scope: Scope) -> None:
-        """Say what a variable makes other programs do."""
+        """Record what setting a variable makes other programs do."""
         if is_key(value.text):
             self._invocation(command, scope, name).found_key()
         if counts_by_running(value.text):
@@ -218,7 +218,7 @@ class Commands:
             self._loading(name, value, command, scope)
 
     def _loading(self, name: str, value: Word, command: Command, scope: Scope) -> None:
-        """Say what a variable makes programs load or run."""
+        """Record a variable that makes programs load or run something."""
         if name in self.listed("loading_variables"):
             why = f"sets {name}, which makes programs load or run what it names"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
@@ -280,7 +280,7 @@ class Commands:
                 inv.output = inv.shell(value, f"{inv.call.name} {option}", inv.stdin)
         given: list[tuple[str, Word]] = []
         if wraps.assigns and inner and inner[0].text == "-":
-            inner = inner[1:]  # without any variables
+            inner = inner[1:]  # start with no variables
         while wraps.assigns and inner and "=" in inner[0].text.lstrip("-"):
             name, _, text = inner[0].text.partition("=")
             given.append((name, inner[0]._replace(text=text)))
@@ -297,7 +297,7 @@ class Commands:
             inv.found(effect, row.why)
 
     def _inner(self, wraps: Wraps, own: Call, inner: list[Word], inv: Invocation) -> Flow:
-        """Read the command that a program runs."""
+        """Analyse the command that a wrapper runs."""
         command, scope = inv.command, inv.scope
         if wraps.input:
             origin = COMMAND if inv.stdin is None else inv.stdin.origin or COMMAND
@@ -311,7 +311,7 @@ class Commands:
 
     def _unknown(self, first: Word, name: str, command: Command, scope: Scope) -> Flow:
         inv = self._invocation(command, scope, name or first.text)
-        if not name:  # a path to a program
+        if not name:  # a path, not a name
             inv.script(first, first.text)
             inv.reads(*command.words[1:])
             return inv.output
@@ -329,7 +329,7 @@ class Commands:
         return inv.output
 
     def _function(self, name: str, given: Sequence[Word], stdin: Flow | None, scope: Scope) -> Flow:
-        """Read the body of a function or alias, with its words."""
+        """Analyse the body of a function or alias with its arguments."""
         body = scope.functions[name]
         scope.called.add(name)
         identity = name if isinstance(body, str) else str(body.id)
@@ -346,7 +346,7 @@ class Commands:
         if isinstance(body, str):
             flow = self._alias(name, body, given, inner, stdin)
         else:
-            # A function that calls itself is read once more, with whatever words.
+            # A function that calls itself is analysed once more, with unknown arguments.
             unknown = [Word(HOLE, 0, 0, COMMAND)] * len(_OF_FUNCTIONS)
             _hand_over(unknown if entered else given, inner)
             with self._trace.inside(name):
@@ -363,7 +363,7 @@ class Commands:
     def _alias(
         self, name: str, body: str, given: Sequence[Word], scope: Scope, stdin: Flow | None
     ) -> Flow:
-        del scope.functions[name]  # in an alias its own name is that of the program
+        del scope.functions[name]  # inside an alias, its name means the program
         text = " ".join((body, *(word.text for word in given)))
         if HOLE in text:
             raise Unreadable(f"the alias {name} has arguments that are only known at run time")
@@ -371,7 +371,7 @@ class Commands:
 
 
 def _hand_over(given: Sequence[Word], scope: Scope) -> None:
-    """Give a function its words."""
+    """Set the arguments of a function."""
     for number in _OF_FUNCTIONS:
         scope.variables[number] = UNKNOWN_TEXT
     for number, word in zip(_OF_FUNCTIONS, given, strict=False):
@@ -384,7 +384,7 @@ _DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typese
 
 
 def _is_own_place(value: str, scope: Scope) -> bool:
-    """Say whether options name no address, and no file but the project's and usual programs."""
+    """Return True if a value has no URL, and no path except the project's and usual programs."""
     files = [part for part in _PARTS.split(value) if part[:1] in {"/", "~"}]
     return "://" not in value and all(
         places.program_name(file) or scope.place(file).kind == places.INSIDE for file in files
@@ -392,7 +392,7 @@ def _is_own_place(value: str, scope: Scope) -> bool:
 
 
 def _is_usual_path(value: str, scope: Scope) -> bool:
-    """Say whether a search path only adds folders of the project or of the usual programs."""
+    """Return True if a PATH has only folders of the project and of usual programs."""
     for folder in value.split(":"):
         if folder in {"", HOLE, "$PATH"} or HOLE in folder:
             continue

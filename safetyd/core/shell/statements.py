@@ -1,4 +1,4 @@
-"""Walks the tree of a text in the order in which a shell runs it."""
+"""Walks the syntax tree of a script in the order of execution."""
 
 import functools
 import re
@@ -30,9 +30,9 @@ from safetyd.core.shell.words import (
     together,
 )
 
-MAX_ROUNDS: Final = 6  # of a loop over words that are known
+MAX_ROUNDS: Final = 6  # of a loop over known words
 
-_OPENED: Final = "/dev/fd/substituted-"  # a name for what `<(...)` stands for
+_OPENED: Final = "/dev/fd/substituted-"  # a file name for `<(...)`
 _escaped_in_backticks = re.compile(r"\\([$`\\])").sub
 
 Run = Callable[[Command, Scope], Flow]
@@ -42,15 +42,15 @@ _ARITHMETIC: Final = frozenset({"((", "$(("})
 
 
 class Statements:
-    """Reads texts; what a simple command does is told by `run`."""
+    """Analyses scripts; `run` analyses each simple command."""
 
     def __init__(self, run: Run, trace: Trace, knows: Callable[[str], bool]) -> None:
         self._run, self._trace, self._knows = run, trace, knows
         self._assigned = Assigned()
-        self.defined: dict[int, Defined] = {}  # functions, by the identity of their bodies
+        self.defined: dict[int, Defined] = {}  # functions by the identity of their bodies
 
     def read(self, text: str, scope: Scope, stdin: Flow | None = None) -> Flow:
-        """Read a whole text, and return what it prints."""
+        """Analyse a script, and return what it prints."""
         words = syntax.plain_words(text)
         if words is not None:
             return self._plain(text, words, scope, stdin)
@@ -58,7 +58,7 @@ class Statements:
         return self._each(root.children, scope, stdin)
 
     def body(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
-        """Read the body of a function."""
+        """Analyse the body of a function."""
         with self._trace.again(self.defined[node.id].context):
             return self._statement(node, scope, stdin)
 
@@ -73,7 +73,7 @@ class Statements:
         return self._run(Command(words, [], [], stdin, words[0].start, at), scope)
 
     def _each(self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None) -> Flow:
-        """Read statements one after the other, and return what all of them print."""
+        """Analyse statements in order, and return what they print."""
         printed = []
         for at, node in enumerate(nodes):
             if node.type in _ENDS_OF_CASES:
@@ -104,12 +104,12 @@ class Statements:
         return self._inner(node, scope, stdin)
 
     def _list(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
-        """Read `a && b || c`; what may not have run leaves behind what is not known."""
+        """Analyse `a && b || c`; what may not have run leaves unknown variables."""
         printed, doubtful, before = list[Flow](), list[Node](), scope.cwd
         for operator, part in syntax.operands(node):
             if operator == "||":
                 self._doubt(doubtful, scope, before)
-                doubtful.clear()  # what it assigned is forgotten until it is assigned again
+                doubtful.clear()  # its variables are unknown until assigned again
             printed.append(self._statement(part, scope, stdin))
             if not operator:
                 before = scope.cwd
@@ -122,7 +122,7 @@ class Statements:
         return together(printed)
 
     def _doubt(self, nodes: Sequence[Node], scope: Scope, cwd: str | None) -> None:
-        """Forget what statements assigned and where they went, as they may not have run."""
+        """Forget variables and folder changes of statements that may not have run."""
         scope.made = frozenset()
         for node in nodes:
             self._assigned.forget(node, scope)
@@ -143,7 +143,7 @@ class Statements:
         return Values(scope.variables, run, self._trace.spend)
 
     def _substitution(self, node: Node, scope: Scope) -> Flow:
-        """Read what is inside `$(...)` or `<(...)`; it runs in a shell of its own."""
+        """Analyse `$(...)` or `<(...)`, which runs in a subshell."""
         if node.type == "process_substitution":
             with self._trace.inside("<(...)"):
                 given = None if node.children[0].type == "<(" else UNKNOWN_TEXT
@@ -161,7 +161,7 @@ class Statements:
             return self._each(node.children, scope.copy(), None)
 
     def _backticks(self, node: Node, scope: Scope) -> Flow:
-        """Read what is between backticks; what is escaped there is escaped once less inside."""
+        """Analyse a command in backticks, after removing one level of escapes."""
         text = _escaped_in_backticks(r"\1", text_of(node)[1:-1])
         with self._trace.within(text.encode(), node.start_byte, node.end_byte, -1):
             return self.read(text, scope)
@@ -173,7 +173,7 @@ class Statements:
         return self._pipeline(node.children, scope, stdin)
 
     def _pipeline(self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None) -> Flow:
-        """Read a pipeline; every part of it runs in a shell of its own."""
+        """Analyse a pipeline; every part runs in a subshell."""
         stages = [node for node in nodes if node.is_named and node.type not in SILENT]
         flow = stdin
         for stage, following in zip_longest(stages, stages[1:]):
@@ -196,7 +196,7 @@ class Statements:
         return self._each(node.children, scope, stdin)
 
     def _branches(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
-        """Read everything that may run; what is assigned on the way is not known any more."""
+        """Analyse every branch; variables assigned in them become unknown."""
         before = scope.cwd
         if node.type == "case_statement":
             syntax.check_case(node)
@@ -264,7 +264,7 @@ class Statements:
         return self._run(Command([], given, [], None, node.start_byte, node.end_byte), scope)
 
     def _declaration(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
-        """Read `export A=b`, `declare -x`, `unset` and their kin."""
+        """Analyse `export A=b`, `declare -x`, `unset` and similar builtins."""
         given, words = [], []
         syntax.check_apart(node.children)
         for child in node.children:
@@ -287,7 +287,7 @@ class Statements:
         elif inner[0].type == "command":
             flow = self._command(inner[0], redirects, scope, stdin)
         elif inner[0].type in {"pipeline", "list"}:
-            # A redirection belongs to the last command; the tree hangs it higher.
+            # A redirection belongs to the last command, but the tree attaches it to the list.
             flow = self._last_redirected(inner[0], redirects, scope, stdin)
         else:
             stdin, made, words = opened(redirects, self._values(scope), stdin)
@@ -323,7 +323,7 @@ class Statements:
         return flow if piped and flow is not None else together(printed)
 
     def _after_heredoc(self, nodes: Sequence[Node], flow: Flow, scope: Scope) -> Flow:
-        """Read what follows `<<EOF` on its line, which the tree hangs below it."""
+        """Analyse what follows `<<EOF` on its line, which the tree attaches to the redirection."""
         for node in nodes:
             if node.type == "pipeline":
                 flow = self._pipeline(node.children, scope, flow)
@@ -372,7 +372,7 @@ class Statements:
         else:
             run_inside(node, self._values(scope))
 
-    # How statements of each kind are read.
+    # The method for each kind of statement.
     _KINDS: Final[dict[str, Callable[["Statements", Node, Scope, Flow | None], Flow]]] = {
         "c_style_for_statement": _branches,
         "case_statement": _branches,

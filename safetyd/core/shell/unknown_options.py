@@ -1,4 +1,4 @@
-"""Words that are not known before a command runs, where they may be options that do harm."""
+"""Arguments that are only known at run time, and may be harmful options."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,18 +8,18 @@ from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect, Finding, word_set
 from safetyd.core.shell.words import LIST, NAME, VARIABLE, Flow
 
-# Readers of programs whose options write, delete or run, which their rows do not list.
+# Readers of programs with options that write, delete or run and are not in their rows.
 _READERS: Final = frozenset({"awk", "git", "sed", "tar", "zip"})
-# Readers that read unknown words themselves, or hand their words on.
+# Readers that handle unknown words themselves, or pass them on.
 _OTHERS: Final = frozenset({"find", "goals", "interpreter", "package_runner"})
-# Verbs of git of which no option writes, deletes or runs, or whose reader asks about such words.
+# Verbs of git without harmful options, or whose reader handles unknown words.
 _HARMLESS: Final = word_set("""
     add blame cat-file check-ignore checkout describe ls-files ls-tree merge-base name-rev
     rev-list rev-parse show-ref status stash switch restore
 """)
 
 
-# Uses that print nothing but names which programs gave to things, by an option if there is one.
+# Uses that print only generated names; the options that make them do so.
 _NAMING: Final = {
     "docker ps": ("-q", "-aq", "-qa", "--quiet"),
     "docker images": ("-q", "--quiet"),
@@ -34,7 +34,7 @@ _NAMERS: Final = frozenset(name.partition(" ")[0] for name in _NAMING)
 
 
 def printed(inv: Invocation, call: Call) -> Flow:
-    """Return what a program prints: names begin with no dash, whatever they are."""
+    """Return what a program prints; generated names never start with a dash."""
     if call.name not in _NAMERS:
         return inv.output
     options = _NAMING.get(f"{call.name} {call.verb}", _NAMING.get(call.name))
@@ -45,7 +45,7 @@ def printed(inv: Invocation, call: Call) -> Flow:
 
 
 def find_unknown_options(inv: Invocation, call: Call, found: Sequence[Finding]) -> None:
-    """Say that a program may be given options that do harm, if nothing else stops it."""
+    """Record that a program may get harmful options, unless it needs approval anyway."""
     unknown = [word for word in call.words if HOLE in word.text]
     if not unknown:
         return
@@ -59,7 +59,7 @@ def find_unknown_options(inv: Invocation, call: Call, found: Sequence[Finding]) 
 
 
 def _can_harm(call: Call) -> bool:
-    """Say whether an option of a program writes, deletes or runs something."""
+    """Return True if an option of the program writes, deletes or runs something."""
     row = call.program.row
     if row.reader in _READERS:
         return call.verb not in _HARMLESS

@@ -1,4 +1,4 @@
-"""Words of a command: their literal text, with holes where only the shell knows more."""
+"""Words of a command after expansion, with `HOLE` for parts only known at run time."""
 
 import re
 import sys
@@ -10,16 +10,16 @@ from tree_sitter import Node
 from safetyd.core.shell.reading import HOLE
 from safetyd.core.shell.tree.syntax import Unreadable, text_of
 
-MAX_BRACES: Final = 64  # words that one may stand for
+MAX_BRACES: Final = 64  # words that one may expand to
 
-# Where the text in a hole comes from, the less trusted the later.
+# Where the text in a hole comes from, in order of decreasing trust.
 KNOWN: Final = ""
-COMMAND: Final = "command"  # what a command on this machine printed
-VARIABLE: Final = "variable"  # what a variable holds that nobody set here
-NAME: Final = "name"  # what a program calls a commit or a container; it begins with no dash
-PROJECT: Final = "project"  # what lies in a file of the project
-LIST: Final = "list"  # what the words of an array are, however many, also in quotes
-DECODED: Final = "decoded"  # what was written so that nobody can read it
+COMMAND: Final = "command"  # the output of a local command
+VARIABLE: Final = "variable"  # the value of a variable that the command does not set
+NAME: Final = "name"  # a generated name of a commit or container, which never starts with a dash
+PROJECT: Final = "project"  # the content of a file of the project
+LIST: Final = "list"  # the elements of an array: any number of words, even in quotes
+DECODED: Final = "decoded"  # encoded text, such as base64
 NETWORK: Final = "network"
 _TRUST: Final = {
     origin: rank
@@ -37,12 +37,12 @@ _SPECIAL: Final = {"?": "0", "#": "0", "$": "$$", "!": "$!", "-": HOLE, "_": HOL
 _PLACES: Final = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}  # noqa: S108 - where it leads
 
 
-# Braces and commas that are no lists, while lists are expanded.
+# Literal braces and commas, while brace lists are expanded.
 _GUARDED: Final = str.maketrans("{,}", "\ue000\ue001\ue002")
 _FREED: Final = str.maketrans("\ue000\ue001\ue002", "{,}")
-_is_simple = re.compile(r"[A-Za-z0-9_./:=@,+%~^-]+\Z").match  # it stands for itself
+_is_simple = re.compile(r"[A-Za-z0-9_./:=@,+%~^-]+\Z").match  # without any expansion
 _SEQUENCE: Final = re.compile(r"\{[^{},]+\.\.[^{},]+\}")
-# An expansion that the tree left in a text that it takes for literal.
+# An expansion that the parser missed in literal text.
 _is_overlooked = re.compile(r"(?:[^\\]|\\.)*?(?:`|\$[({\[])", re.DOTALL).match
 
 _SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
@@ -55,7 +55,7 @@ _LITERAL: Final = frozenset(
 
 
 class Flow(NamedTuple):
-    """Text on its way: what it is, if that is known, and where it comes from."""
+    """Text that passes between commands: its content, if known, and its origin."""
 
     text: str | None = None
     origin: str = COMMAND
@@ -71,7 +71,7 @@ def least_trusted(origins: Sequence[str]) -> str:
 
 
 def together(printed: Sequence[Flow]) -> Flow:
-    """Return what several print, one after the other."""
+    """Return the outputs of several commands joined."""
     if not printed:
         return NOTHING
     if len(printed) == 1:
@@ -83,16 +83,16 @@ def together(printed: Sequence[Flow]) -> Flow:
 
 
 class Word(NamedTuple):
-    text: str  # with a HOLE for what is not known
-    start: int  # in bytes of the text that it stands in
+    text: str  # with a HOLE for unknown parts
+    start: int  # position in the text, in bytes
     end: int
     origin: str = KNOWN  # of its holes
-    quoted: bool = False  # in part at least
-    globs: bool = False  # a pattern for names of files
-    inner: int = -1  # where its text begins, if it stands there letter by letter
+    quoted: bool = False  # at least in part
+    globs: bool = False  # it is a file name pattern
+    inner: int = -1  # where its text starts, if it appears there literally
 
     def with_text(self, text: str) -> "Word":
-        """Return a word with another text, which is not written in the command as it is."""
+        """Return a word with another text, which does not appear literally in the command."""
         return self._replace(text=text, inner=-1)
 
     @property
@@ -101,7 +101,7 @@ class Word(NamedTuple):
 
     @property
     def fixed(self) -> bool:
-        """Say whether it is these letters and nothing else."""
+        """True if the word is completely known and no pattern."""
         return HOLE not in self.text and not self.globs
 
 
@@ -116,20 +116,20 @@ def as_one(words: Sequence[Word]) -> Word:
 class Piece(NamedTuple):
     text: str
     quoted: bool = False
-    splits: bool = False  # at blanks, since it came out of an expansion
+    splits: bool = False  # at blanks, because it results from an expansion
     origin: str = KNOWN
 
 
 class Values(NamedTuple):
-    """What expansions need to know."""
+    """What expansions need."""
 
     variables: Mapping[str, Flow]
-    run: Callable[[Node], Flow]  # a substitution
-    spend: Callable[[int], None]  # so many letters that an expansion made
+    run: Callable[[Node], Flow]  # runs a substitution
+    spend: Callable[[int], None]  # counts characters that an expansion produced
 
 
 def expand(node: Node, values: Values) -> list[Word]:
-    """Return the words that a node of the tree stands for; usually one."""
+    """Return the words that a node expands to; usually one."""
     while node.type == "command_name" and node.child_count == 1:
         node = node.children[0]
     if not node.child_count and node.type in _LEAVES:
@@ -147,18 +147,18 @@ def expand(node: Node, values: Values) -> list[Word]:
 
 
 def joined(node: Node, values: Values) -> Word:
-    """Return what a node stands for as one word, as in an assignment."""
+    """Return the expansion of a node as one word, as in an assignment."""
     return _word(list(_pieces(node, values, quoted=False)), node)
 
 
 def body(node: Node, values: Values) -> Flow:
-    """Return the text of a here-document whose expansions are made."""
+    """Return the text of a here-document after expansion."""
     pieces = list(_inside(node, values, _in_quotes_text))
     return Flow("".join(p.text for p in pieces), least_trusted([p.origin for p in pieces]))
 
 
 def _guarded(piece: Piece) -> Piece:
-    """Keep what is quoted or was expanded from being taken for a list in braces."""
+    """Protect quoted or expanded text from brace expansion."""
     literal = piece.quoted or piece.splits
     return piece._replace(text=piece.text.translate(_GUARDED)) if literal else piece
 
@@ -178,7 +178,7 @@ def _word(pieces: Sequence[Piece], node: Node) -> Word:
 
 
 def _split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Divide what was expanded outside of quotes at its blanks."""
+    """Split unquoted expansions at blanks."""
     if not any(piece.splits for piece in pieces):
         yield list(pieces)
         return
@@ -234,7 +234,7 @@ def _quoted(node: Node, values: Values) -> Iterator[Piece]:
 
 
 def run_inside(node: Node, values: Values, *, overlooked: bool = False) -> None:
-    """Read every substitution below a node, wherever it hides."""
+    """Run every substitution below a node."""
     for child in node.children:
         if child.type in _SUBSTITUTIONS:
             values.run(child)
@@ -245,21 +245,21 @@ def run_inside(node: Node, values: Values, *, overlooked: bool = False) -> None:
 
 
 def _literal(text: str) -> str:
-    """Return a text that has no expansions, also none that the tree overlooked."""
+    """Return literal text; refuse it if it has an expansion that the parser missed."""
     if ("`" in text or "$" in text) and _is_overlooked(text):
         raise Unreadable("it has an expansion in an unusual place")
     return text
 
 
 def _one_line(text: str) -> str:
-    """Return a word without quotes; a line that ends in it is an error of the tree."""
+    """Return an unquoted word; refuse one with a line end, which is an error of the parser."""
     if "\n" in text and "\n" in text.replace("\\\n", ""):
         raise Unreadable("a line ends in an unusual place")
     return _literal(text)
 
 
 def _inside(node: Node, values: Values, literal: Callable[[str], str]) -> Iterator[Piece]:
-    """Yield what stands between quotes; what the tree leaves out is text as well."""
+    """Yield the pieces between quotes; what the tree leaves out is text."""
     source = node.text or b""
     at = 0
     end = len(source)
@@ -286,7 +286,7 @@ def _in_quotes_text(text: str) -> str:
 
 
 def _bare(text: str) -> Iterator[Piece]:
-    """Yield a word without quotes, its escaped characters apart."""
+    """Yield the pieces of an unquoted word; escaped characters are quoted pieces."""
     if "\\" not in text:
         yield Piece(text)
         return
@@ -312,7 +312,7 @@ def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
 
 
 def _parameter(node: Node, values: Values, *, quoted: bool) -> Piece:
-    """Return the value of `${...}`, if nothing is done with it that would have to be computed."""
+    """Return the value of `${...}`; an operation on it makes it unknown."""
     run_inside(node, values, overlooked=True)
     inner = text_of(node)[2:-1]
     if inner.isidentifier() or inner in {"@", "*"} or inner.isdecimal():
@@ -346,7 +346,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def braces(text: str) -> list[str]:
-    """Expand `{a,b}`; a word that would become too many stays a single hole."""
+    """Expand `{a,b}`; too many results become a single hole."""
     done: list[str] = []
     todo = [_SEQUENCE.sub(HOLE, text)]
     while todo:
@@ -364,7 +364,7 @@ def braces(text: str) -> list[str]:
 
 
 def _innermost(text: str) -> tuple[int, int] | None:
-    """Return where the first braces stand that hold a comma and no others."""
+    """Return the position of the first innermost braces with a comma."""
     begin, comma = -1, False
     for at, char in enumerate(text):
         if char == "{":

@@ -1,5 +1,4 @@
-"""The tree of a command: how it is made, and what its nodes say by themselves.
+"""The syntax tree of a command: parsing it, and reading nodes of one kind.
 
-`syntax` makes it; `assignments`, `redirections` and `recursion` read nodes of one kind. Only the
-modules that walk the tree import these.
+`syntax` parses; the others read nodes. Only the modules that walk the tree import these.
 """

@@ -1,4 +1,4 @@
-"""Arithmetic at the place of a command, which some shells read as commands in brackets."""
+"""`((...))` as a command: arithmetic in bash, nested subshells in other shells."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from safetyd.core.shell.words import Flow
 
 _substitutions = re.compile(r"\$\([^()]*\)|`[^`]*`").sub
 _between_commands = re.compile(r"[;&|(){}!\n]+").split
-# A name of more than one letter, alone or before what looks like an option or a path.
+# A name of several letters, alone or before something like an option or a path.
 _command = re.compile(r"\s*(\S{2,})(?:\s*\Z|\s+[-/~*+%<>?.][^\s=<>*&|])").match
 _quotes = re.compile(r"""["'\\]""").sub
 _variable = re.compile(r"\$\{?(\w+)\}?").sub
@@ -19,9 +19,9 @@ _PATHS: Final = ("/", "./", "../", "~")
 
 
 def as_commands(node: Node, variables: Mapping[str, Flow], knows: Callable[[str], bool]) -> str:
-    """Return what is inside `((...))`, if it may be commands; else nothing.
+    """Return the content of `((...))` if it may be commands, or an empty string.
 
-    `((rm -rf x))` divides in bash. In dash it is a subshell in a subshell.
+    `((rm -rf x))` is arithmetic in bash, and a subshell in a subshell in dash.
     """
     inside = text_of(node)[2:-2]
     plain = _variable(lambda found: _value(found, variables), _substitutions("0", inside))

@@ -1,4 +1,4 @@
-"""Variables: what is assigned to them, and which of them something may have changed."""
+"""Assignments, and the variables that a part of a script may change."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,20 +20,20 @@ from safetyd.core.shell.words import (
     run_inside,
 )
 
-# Builtins that assign to the variables that they name, and those that may assign to any.
+# Builtins that set the variables they name, and those that may set any.
 _READING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "let"})
 _CHANGING: Final = frozenset({"eval", "source", ".", "command", "builtin"})
 _names_in = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").findall
 
 
 class Assigned:
-    """The variables that parts of a tree may change, each part looked at once."""
+    """The variables that parts of a tree may change, cached by part."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Node, frozenset[str]]] = {}
 
     def forget(self, node: Node, scope: Scope) -> None:
-        """Let nobody trust what something in a node may have changed."""
+        """Mark the variables that a node may change as unknown."""
         names = self._names(node)
         if not names.isdisjoint(_CHANGING) or not scope.functions.keys().isdisjoint(names):
             names |= scope.variables.keys()
@@ -41,17 +41,14 @@ class Assigned:
             scope.variables[name] = UNKNOWN_TEXT
 
     def _names(self, node: Node) -> frozenset[str]:
-        """Return the variables that something in a node may change, and the programs that it runs.
-
-        Statements inside of others are asked about again, so it is remembered.
-        """
+        """Return the variables that a node may change, and the programs that it runs."""
         known = self._known.get(node.id)
         if known is None:
             names = set(_names(node))
             for child in node.children:
                 if child.child_count:
                     names |= self._names(child)
-            # The node is kept: what identifies it is its place in memory.
+            # Keep the node: its id is its address in memory.
             known = self._known[node.id] = (node, frozenset(names))
         return known[1]
 
@@ -79,7 +76,7 @@ def assignment(node: Node, values: Values) -> tuple[str, Word]:
 
 
 def forget_read(program: str, words: Sequence[Word], scope: Scope) -> None:
-    """Forget the variables that a builtin assigns to."""
+    """Mark the variables that a builtin sets as unknown."""
     if program in _READING:
         names = {name for word in words for name in _names_in(word.text)}
     elif program in {"shift", "set"}:
@@ -97,7 +94,7 @@ def _names(node: Node) -> Iterator[str]:
     if node.type == "variable_assignment":
         yield text_of(node.children[0]).partition("[")[0]
     elif node.type == "command":
-        words = text_of(node).split() or [""]  # nothing but blanks of Unicode
+        words = text_of(node).split() or [""]  # only Unicode blanks
         yield words[0]
         if words[0] in _READING:
             yield from _names_in(" ".join(words[1:]))

@@ -1,4 +1,4 @@
-"""Functions that start themselves, so that there are ever more of them."""
+"""Fork bombs: functions that start themselves without end."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from tree_sitter import Node
 
 
 def forks_itself(name: str, body: Node) -> bool:
-    """Say whether a function calls itself in the background or in a pipe."""
+    """Return True if a function calls itself in the background or in a pipeline."""
     called = name.encode()
     return any(_name(node) == called and _beside(node, body) for node in _commands(body))
 
@@ -26,7 +26,7 @@ def _name(command: Node) -> bytes:
 
 
 def _beside(node: Node, body: Node) -> bool:
-    """Say whether a command does not have to end before the function goes on."""
+    """Return True if the function continues before a command ends."""
     at: Node | None = node
     while at is not None and at.id != body.id:
         following = at.next_sibling

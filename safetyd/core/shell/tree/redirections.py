@@ -1,4 +1,4 @@
-"""Redirections, here-documents and here-strings: what a command reads and which files it opens."""
+"""Redirections, here-documents and here-strings: the input of a command and the files it opens."""
 
 import re
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ _WORDS: Final = word_set("""
 
 
 class Opened(NamedTuple):
-    """What the redirections of a command make of it."""
+    """The result of a command's redirections."""
 
     stdin: Flow | None
     redirects: list[Redirect]
-    words: list[Word]  # of the command, which stand behind a file
+    words: list[Word]  # of the command, which follow a file name
 
 
 def opened(nodes: Sequence[Node], values: Values, stdin: Flow | None) -> Opened:
-    """Return where input comes from, what is opened, and words that stand behind."""
+    """Return the input, the opened files, and further words of the command."""
     made, words = list[Redirect](), list[Word]()
     for node in nodes:
         if node.type == "herestring_redirect":
@@ -64,7 +64,7 @@ def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
             targets += found
         else:
             operator = text_of(child)
-    # What stands behind the file are further words of the command.
+    # Words after the file name belong to the command.
     target = targets[0] if targets else Word("", node.start_byte, node.end_byte)
     return Redirect(operator, descriptor, target), targets[1:]
 

@@ -1,4 +1,4 @@
-"""The text of a command as a tree, or the reason why it cannot be read."""
+"""Parses a command into a syntax tree, and refuses what the parser may misunderstand."""
 
 import re
 import threading
@@ -12,17 +12,17 @@ from safetyd.core.shell.reading import word_set
 
 MAX_BYTES: Final = 64 * 1024
 
-_LONG: Final = 512  # bytes, from which a text is looked through before it is parsed
-_CHUNK: Final = 64  # bytes that the parser is given at once
-_MOST_READS: Final = 16  # times that it may ask for each; two or three are usual
+_LONG: Final = 512  # bytes; longer texts are checked before parsing
+_CHUNK: Final = 64  # bytes that the parser gets at a time
+_MOST_READS: Final = 16  # times that it may request each chunk; two or three are usual
 _MOST_OPENED: Final = 1000
 _CONTINUING: Final = frozenset(bytes((byte,)) for byte in range(0x80, 0xC0))  # in UTF-8
 
-# No quote, operator, expansion, glob or second line: splitting at blanks is all there is to it.
+# No quote, operator, expansion, glob or second line: splitting at blanks is enough.
 _is_plain = re.compile(r"[A-Za-z0-9_./:@,+%-][A-Za-z0-9_./:=@,+% -]*\Z").match
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
-# Words that bash reads as syntax where a program is named.
+# Keywords: bash never takes them for a program.
 RESERVED: Final = word_set("""
     if then elif else fi for while until do done case esac in select function coproc { } [[ ]]
 """)
@@ -30,16 +30,16 @@ _RESERVED: Final = frozenset(word.encode() for word in RESERVED)
 _OF_CASES: Final = frozenset({"case", "in", "esac", ";", "\n"})
 SILENT: Final = frozenset({"comment", "heredoc_body", "heredoc_end", "heredoc_start"})
 _KEYWORDS: Final = RESERVED | {"export", "declare", "local", "readonly", "typeset", "unset"}
-# A word that goes on in the next line or behind a blank, and what of the tree takes care of it.
+# A word that continues after an escaped blank or line end, and the nodes that handle it.
 _GOES_ON: Final = re.compile(rb"(?<!\\)(?:\\\\)*(?:\\(?=[ \t])|(?<=[^\s;&|(])\\(?=\n[^\s;&|)]))")
 _GOING_ON: Final = word_set("""
     word string string_content raw_string ansi_c_string comment heredoc_body heredoc_content
 """)
 _quotes = re.compile(rb"[\\'\"]").sub
-# tree-sitter-bash 0.25 calls C's isdigit with whatever stands here: above U+00FF that reads memory
-# which is not its own, and may end the process.
+# tree-sitter-bash 0.25 calls C's isdigit with this character: above U+00FF that reads invalid
+# memory and may end the process.
 _ends_the_parser = re.compile(rb"\{[0-9]*(?:\.\.[0-9]*)?[\xc4-\xff]").search
-# A subscript with a substitution: arithmetic runs it, also where it stands in a variable.
+# A subscript with a substitution: arithmetic runs it, even from the value of a variable.
 counts_by_running = re.compile(r"\w\[[^]]*(?:\$\(|`)").search
 _LANGUAGE: Final = Language(tree_sitter_bash.language())
 _EXPANSIONS: Final = Query(_LANGUAGE, "(expansion) @expansion")
@@ -47,7 +47,7 @@ _DOUBTFUL: Final = Query(_LANGUAGE, "(heredoc_redirect) @heredoc (comment) @comm
 
 
 class _Parsing(threading.local):
-    """A parser for each thread: reports parse in a thread while the engine decides in another."""
+    """A parser for each thread: reports and decisions parse in different threads."""
 
     def __init__(self) -> None:
         self.parser = Parser(_LANGUAGE)
@@ -67,7 +67,7 @@ def text_of(node: Node) -> str:
 
 
 def plain_words(text: str) -> list[str] | None:
-    """Split a command that has no syntax; None if it has any."""
+    """Split a command without shell syntax into words; return None for others."""
     if not _is_plain(text):
         return None
     words = text.split()
@@ -76,7 +76,7 @@ def plain_words(text: str) -> list[str] | None:
 
 
 def tree(text: bytes) -> Node:
-    """Return the root of the tree of a text."""
+    """Return the root of the syntax tree."""
     if len(text) > MAX_BYTES:
         raise Unreadable(f"it is longer than {MAX_BYTES // 1024} KiB")
     if not text.isascii() and _ends_the_parser(text):
@@ -107,7 +107,7 @@ def _check_prompts(root: Node) -> None:
 
 
 def _check_effort(text: bytes) -> None:
-    """Refuse what the parser could only read by going back again and again."""
+    """Refuse a text that makes the parser backtrack again and again."""
     reads, most = 0, _MOST_READS * (len(text) // _CHUNK + 1)
     window = _parsing.window
 
@@ -115,13 +115,13 @@ def _check_effort(text: bytes) -> None:
         nonlocal reads
         reads += 1
         end = at + _CHUNK
-        # Inside a character the parser asks again, and an empty answer there ends the process.
+        # The parser requests a cut character again, and an empty reply would end the process.
         while text[end : end + 1] in _CONTINUING:
             end += 1
         window[:] = text[at:end] if reads <= most else b""
         return window
 
-    # Recovering from an error takes the square of the number of these, and no more reads.
+    # Error recovery is quadratic in the number of these, without more reads.
     tangled = any(text.count(opened) > _MOST_OPENED for opened in (b"${", b"<<", b"|"))
     if not tangled:
         _parsing.parser.parse(chunk)
@@ -130,7 +130,7 @@ def _check_effort(text: bytes) -> None:
 
 
 def check_apart(nodes: Iterable[Node]) -> None:
-    """Refuse words that touch one another: they are one, which the tree divided."""
+    """Refuse adjacent words without a blank: they are one word that the parser split."""
     end = -1
     for node in nodes:
         if node.start_byte == end and node.type not in REDIRECTS:
@@ -139,13 +139,13 @@ def check_apart(nodes: Iterable[Node]) -> None:
 
 
 def _check_comment(node: Node, text: bytes) -> None:
-    """Refuse what only the tree takes for a comment."""
+    """Refuse a comment that bash would not see as one."""
     if node.start_byte and text[node.start_byte - 1] not in b" \t\n;&|(":
         raise Unreadable("it has a # in an unusual place")
 
 
 def _check_escapes(root: Node, text: bytes) -> None:
-    """Refuse escaped blanks and line ends that the tree takes for the space between words."""
+    """Refuse escaped blanks and line ends that the parser takes for blanks between words."""
     for found in _GOES_ON.finditer(text):
         at = found.end() - 1
         node = root.descendant_for_byte_range(at, at)
@@ -154,7 +154,7 @@ def _check_escapes(root: Node, text: bytes) -> None:
 
 
 def _check_heredoc(node: Node, text: bytes) -> None:
-    """Refuse a here-document that ends elsewhere for a shell: only a whole line ends it."""
+    """Refuse a here-document that bash would end at another line."""
     parts = {child.type: child for child in node.children}
     start, end = parts["heredoc_start"], parts["heredoc_end"]
     word = _quotes(b"", start.text or b"")
@@ -166,7 +166,7 @@ def _check_heredoc(node: Node, text: bytes) -> None:
 
 
 def check(text: str) -> None:
-    """Refuse what is too long, or what a terminal would show differently than a shell reads it."""
+    """Refuse a text that is too long or has control characters."""
     if len(text) > MAX_BYTES:
         raise Unreadable(f"it is longer than {MAX_BYTES // 1024} KiB")
     if found := _CONTROL.search(text):
@@ -174,7 +174,7 @@ def check(text: str) -> None:
 
 
 def check_case(node: Node) -> None:
-    """Refuse a `case` whose words touch one another, or with operators between its branches."""
+    """Refuse a `case` with adjacent words, or with operators between its branches."""
     parts = [child for child in node.children if child.type != "case_item"]
     check_apart(parts)
     if any(not part.is_named and part.type not in _OF_CASES for part in parts):
@@ -182,13 +182,13 @@ def check_case(node: Node) -> None:
 
 
 def begins_with_syntax(name: Node) -> bool:
-    """Say whether a program is named by a word that bash never takes for one."""
+    """Return True if the name of a program is a keyword."""
     said = (name.text or b"").split(None, 1)
     return bool(said) and said[0] in _RESERVED
 
 
 def operands(node: Node) -> list[tuple[str, Node]]:
-    """Take `a && b || c` apart, however long it is, each with the operator before it."""
+    """Return the parts of `a && b || c`, each with the operator before it."""
     parts: list[tuple[str, Node]] = []
     while node.type == "list":
         named = [child for child in node.children if child.is_named and child.type not in SILENT]

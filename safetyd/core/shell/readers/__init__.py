@@ -1,6 +1,6 @@
-"""Readers of programs that a row of the table cannot describe: a function for each.
+"""Readers: functions that analyse programs which a row of the table cannot describe.
 
-A reader is given an `Invocation` and says what it found. Rows name it in `reader`: `git` is
+A reader gets an `Invocation` and reports its findings to it. Rows name it in `reader`: `git` is
 `read_git`, in one of the modules here.
 """
 

@@ -1,4 +1,4 @@
-"""Archives: what is packed, and where it is unpacked."""
+"""tar, zip and 7z: what they pack, and where they unpack."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,12 +13,14 @@ from safetyd.core.shell.words import DECODED, NOTHING, Flow, Word, least_trusted
 _CREATES: Final = ("-c", "--create", "-r", "--append", "-u", "--update", "-A", "--catenate")
 _CHANGES: Final = (*_CREATES, "--concatenate", "--delete")
 _ARCHIVE: Final = ("-f", "--file")
-_FLAGS: Final = frozenset({"--list", "--checkpoint"})  # not short for an option with a value
-_moves = re.compile(r"-\w*m\w*|--mov?e?").fullmatch  # letters may stand together
+_FLAGS: Final = frozenset(
+    {"--list", "--checkpoint"}
+)  # they do not abbreviate an option with a value
+_moves = re.compile(r"-\w*m\w*|--mov?e?").fullmatch  # letters may be combined
 
 
 def read_tar(inv: Invocation) -> None:
-    """Read `tar`: what it lists, packs or unpacks, and what its options run."""
+    """Analyse `tar`: what it lists, packs or unpacks, and what its options run."""
     words = list(_spelled_out(inv.call.words, inv.call.program.valued))
     call = inv.call = Call(inv.call.program, inv.call.name, words, inv.stdin)
     _tar_options(inv)
@@ -44,12 +46,12 @@ def read_tar(inv: Invocation) -> None:
 
 
 def _spelled_out(words: Sequence[Word], valued: frozenset[str]) -> Iterator[Word]:
-    """Yield the words of tar with `xf` as `-x -f` and long options in full."""
+    """Yield the words of tar with `xf` as `-x -f`, and long options in full."""
     left = iter(words)
     for number, word in enumerate(left):
         name, equals, value = word.text.partition("=")
         if number == 0 and word.text[:1] != "-":
-            for letter in word.text:  # their values follow all letters
+            for letter in word.text:  # the values follow all letters
                 yield word.with_text(f"-{letter}")
                 if f"-{letter}" in valued and (given := next(left, None)):
                     yield given
@@ -95,7 +97,7 @@ def _unpacked(inv: Invocation) -> None:
 
 
 def read_zip(inv: Invocation) -> None:
-    """Read `zip`: the archive, the files, and what its options run."""
+    """Analyse `zip`: the archive, the files, and what its options run."""
     call = inv.call
     inv.found(Effect.WORK, "packs files")
     for value in call.values("-TT", "--unzip-command"):
@@ -109,7 +111,7 @@ def read_zip(inv: Invocation) -> None:
 
 
 def read_archiver(inv: Invocation) -> None:
-    """Read `7z` and its kin: a verb, an archive, and files."""
+    """Analyse `7z` and similar programs: a verb, an archive, and files."""
     call, verb = inv.call, inv.call.verb
     inv.named = f"{call.name} {verb}".strip()
     folders = [w.with_text(w.text[2:]) for w in call.words if w.text.startswith("-o")]

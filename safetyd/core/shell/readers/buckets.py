@@ -1,4 +1,4 @@
-"""Copies between this machine and storage in a cloud: bringing passes, giving is asked about."""
+"""Cloud storage: downloads are allowed, uploads need approval."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ _NO_SCHEME: Final = frozenset({"mc", "gdrive", "dropbox"})  # a bucket looks lik
 
 
 def read_bucket(inv: Invocation) -> None:
-    """Read a program for storage in a cloud: its row, and which way it copies."""
+    """Analyse a cloud storage program by its row and the direction of the copy."""
     rows.apply(inv)
     call = inv.call
     for word in call.values("--endpoint-url", "--endpoint", "--host"):

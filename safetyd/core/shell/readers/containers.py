@@ -1,4 +1,4 @@
-"""Containers: what is handed into them, and which command runs inside."""
+"""Containers: what they can access, and which command runs inside."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -30,7 +30,7 @@ Options = list[tuple[str, Word | None]]
 
 
 def read_docker(inv: Invocation) -> None:
-    """Read `docker`, `podman` and their kin."""
+    """Analyse `docker`, `podman` and similar programs."""
     options, words = _options(inv.call.words)
     _machine(inv, options)
     if inv.call.name.endswith("-compose") and words:
@@ -41,7 +41,7 @@ def read_docker(inv: Invocation) -> None:
         if group == "compose":
             inv.reads(*_values(further, "--env-file"))
             for word in _values(further, "-f", "--file", "--project-directory"):
-                rows.load(inv, word, "docker compose")  # it names what is mounted, and which rights
+                rows.load(inv, word, "docker compose")  # it defines mounts and permissions
     verb = words[0].text if words else ""
     if verb in _RUN and len(words) > 1:
         inv.named = f"{inv.call.name} {verb}"
@@ -57,14 +57,14 @@ def read_docker(inv: Invocation) -> None:
 
 
 def _machine(inv: Invocation, options: Options) -> None:
-    """Say whether containers of another machine are meant."""
+    """Record that containers on another machine are used."""
     for word in _values(options, *_ELSEWHERE):
         if not word.text.startswith("unix://") and word.text not in {"default", "desktop-linux"}:
             inv.found(Effect.LEAVES, f"controls containers on {visible(word.text)}")
 
 
 def _options(words: Sequence[Word]) -> tuple[Options, list[Word]]:
-    """Take the options before the first other word apart; most have a value."""
+    """Split leading options from the other words; most options have a value."""
     options: Options = []
     left = list(words)
     while left and left[0].text.startswith("-") and left[0].text != "-":
@@ -90,7 +90,7 @@ def _values(options: Options, *names: str) -> list[Word]:
 
 
 def _run(inv: Invocation, verb: str, words: Sequence[Word]) -> None:
-    """Read the command inside, after what the container is given."""
+    """Analyse the access that a container gets, and the command inside."""
     options, words = _options(words)
     if ("--help", None) in options:
         inv.found_help()
@@ -110,7 +110,7 @@ def _run(inv: Invocation, verb: str, words: Sequence[Word]) -> None:
     for word in _values(options, "--cidfile", "--iidfile"):
         inv.writes(word)
     inner = [*_values(options, "--entrypoint"), *words[1:]]
-    # What an image is told to do is its own affair, unless the table knows the program.
+    # Arguments of an image are its own, unless the table knows the program.
     if inner and inner[0].text and (verb == "exec" or inv.runner.knows(inner[0].text)):
         scope = inv.scope.copy(elsewhere=True)
         way = f"{inv.call.name} {verb}"
@@ -120,7 +120,7 @@ def _run(inv: Invocation, verb: str, words: Sequence[Word]) -> None:
 
 
 def _rights(inv: Invocation, options: Options) -> None:
-    """Say which rights over this machine a container is given."""
+    """Record options that give a container access to this machine."""
     for name, value in options:
         said = value.text if value is not None else ""
         if name == "--privileged" and said != "false":
@@ -139,10 +139,10 @@ def _rights(inv: Invocation, options: Options) -> None:
 
 
 def _mount(inv: Invocation, source: Word, only_reads: bool, *, bound: bool = False) -> None:  # noqa: FBT001
-    """Say what a folder of this machine means that a container is given."""
+    """Record that a container gets access to a local folder."""
     text = source.text
     if not text or not (bound or text[0] in "/~.\0" or "/" in text):
-        return  # a volume by its name
+        return  # a named volume
     where = inv.scope.place(text)
     shown = visible(text)
     if text.endswith(_SOCKETS):
@@ -163,7 +163,7 @@ def _mount(inv: Invocation, source: Word, only_reads: bool, *, bound: bool = Fal
 
 
 def _copy(inv: Invocation) -> None:
-    """Read `docker cp`, whose one side is in a container."""
+    """Analyse `docker cp`."""
     words = [word for word in inv.call.arguments if word.text not in {"cp", "compose", "container"}]
     inv.named = f"{inv.call.name} cp"
     inv.found(Effect.WORK, "copies files to or from a container")

@@ -1,4 +1,4 @@
-"""Programs that turn pictures, sounds and films into others, and make keys."""
+"""Programs that convert images, audio and video, and programs for keys."""
 
 import re
 from typing import Final
@@ -25,7 +25,7 @@ _LOOKS_AT_KEYS: Final = ("-l", "-F", "-B", "-y", "-L", "-Q", "-H")
 
 
 def read_picture(inv: Invocation) -> None:
-    """Read `convert` and its kin: the last word is written, the others are read."""
+    """Analyse `convert` and similar programs, which write the last file and read the others."""
     words = inv.call.arguments
     if any(_runs_more(word.text) for word in words):
         inv.found(Effect.UNKNOWN, "reads or writes something that is not a file")
@@ -38,13 +38,13 @@ def read_picture(inv: Invocation) -> None:
 
 
 def _without_format(word: Word) -> Word:
-    """Return the file that `png:file` names."""
+    """Return the file of `png:file`."""
     named = _format(word.text)
     return word.with_text(word.text[named.end() :]) if named else word
 
 
 def read_ffmpeg(inv: Invocation) -> None:
-    """Read `ffmpeg`: behind `-i` stands what it reads, and alone what it writes."""
+    """Analyse `ffmpeg`: files after `-i` are read, others are written."""
     inv.found(Effect.WORK, "converts audio or video")
     before = ""
     for word in inv.call.words:
@@ -65,7 +65,7 @@ def _written(inv: Invocation, word: Word) -> None:
 
 
 def read_exiftool(inv: Invocation) -> None:
-    """Read `exiftool`: tags that it shows, and tags that it sets."""
+    """Analyse `exiftool`, which shows or sets metadata."""
     texts = [word.text for word in inv.call.words]
     if {"-if", "-p", "-config", "-@", "-api", "-userParam", "-stay_open"} & set(texts):
         inv.found(Effect.UNKNOWN, "runs expressions that are not analysed")
@@ -78,7 +78,7 @@ def read_exiftool(inv: Invocation) -> None:
 
 
 def read_ssh_keygen(inv: Invocation) -> None:
-    """Read `ssh-keygen`: keys that it shows, and keys that it makes."""
+    """Analyse `ssh-keygen`, which shows or creates keys."""
     call, files = inv.call, inv.call.values("-f")
     if call.has("-D", "-w", "-I", "-s", "-A", "-R", "-Y", "-K", "-e", "-i", "-p"):
         inv.found(Effect.PRIVILEGED, "changes keys or trusted hosts")
@@ -95,7 +95,7 @@ def read_ssh_keygen(inv: Invocation) -> None:
 
 
 def read_openssl(inv: Invocation) -> None:
-    """Read `openssl`: of files that it takes for certificates it shows nothing that is secret."""
+    """Analyse `openssl`; reading certificates reveals no secret."""
     call = inv.call
     public_key = call.verb in {"pkey", "rsa", "ec"} and call.has_surely("-pubin")
     if (call.verb not in _PUBLIC and not public_key) or call.has(

@@ -1,4 +1,4 @@
-"""Programs for databases: the statements that they are given, wherever they come from."""
+"""Database clients, and the statements that they run."""
 
 import re
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _REDIS_WATCHES: Final = (
 
 
 def read_sql_client(inv: Invocation) -> None:
-    """Read a client for SQL: its options, its files, its further words, or its input."""
+    """Analyse an SQL client: statements in options, files, arguments or input."""
     call = inv.call
     if call.has_surely("--help") or call.has_surely("-?"):
         inv.found_help()
@@ -57,7 +57,7 @@ def read_sql_client(inv: Invocation) -> None:
 
 
 def _database(inv: Invocation, texts: list[Word]) -> tuple[Word | None, list[Word]]:
-    """Return the file that holds the database, and all statements among the words."""
+    """Return the database file, and all statements in the arguments."""
     if inv.call.name not in _FILED:
         return None, texts
     words = inv.call.arguments
@@ -66,7 +66,7 @@ def _database(inv: Invocation, texts: list[Word]) -> tuple[Word | None, list[Wor
 
 
 def _is_scratch(inv: Invocation, database: Word | None) -> bool:
-    """Say whether a database is in memory or temporary."""
+    """Return True if a database is in memory or temporary."""
     if database is None or not database.fixed:
         return False
     in_memory = database.text in {":memory:", ""}
@@ -74,7 +74,7 @@ def _is_scratch(inv: Invocation, database: Word | None) -> bool:
 
 
 def _statements(inv: Invocation, word: Word, *, scratch: bool = False) -> None:
-    """Say what statements do that a word holds; a scratch database is nobody's loss."""
+    """Record what statements do; losing a scratch database is harmless."""
     name = inv.call.program.name
     if not word.known:
         why = "runs statements that are only known at run time"
@@ -95,7 +95,7 @@ def _statements(inv: Invocation, word: Word, *, scratch: bool = False) -> None:
 
 
 def _file(inv: Invocation, word: Word, database: Word | None) -> None:
-    """Say what a file of statements does: what was written into it, or what its owner means."""
+    """Record what a file of statements does."""
     source = inv.source(word)
     inv.reads(word)
     _given(inv, source or Flow(None, PROJECT), database)
@@ -126,7 +126,7 @@ def _input(inv: Invocation, database: Word | None) -> None:
 
 
 def read_query(inv: Invocation) -> None:
-    """Read a client with verbs, of which `query` takes statements."""
+    """Analyse a client whose verb `query` takes statements."""
     rows.apply(inv)
     if inv.call.verb != "query":
         return
@@ -139,7 +139,7 @@ def read_query(inv: Invocation) -> None:
 
 
 def read_mongo(inv: Invocation) -> None:
-    """Read `mongosh`: what `--eval` calls must be known to only ask."""
+    """Analyse `mongosh`: every call in `--eval` must be a known query."""
     call = inv.call
     texts = [word.text for word in call.values("--eval", "-eval")]
     if not texts and inv.stdin is not None and inv.stdin.text is not None:
@@ -165,7 +165,7 @@ def read_mongo(inv: Invocation) -> None:
 
 
 def read_redis(inv: Invocation) -> None:
-    """Read `redis-cli COMMAND`, or the commands that it is given to read."""
+    """Analyse `redis-cli COMMAND`, or the commands in its input."""
     call = inv.call
     for word in call.values("--rdb", "--functions-rdb"):
         inv.writes(word)
@@ -205,7 +205,7 @@ def _redis(inv: Invocation, words: Sequence[str]) -> None:
 
 
 def read_database_tool(inv: Invocation) -> None:
-    """Read a tool whose row holds for this machine's databases; others are asked about."""
+    """Analyse a tool whose row applies to local databases; others need approval."""
     rows.apply(inv)
     hosts = inv.call.values("-h", "--host", "-H")
     if any(not is_local(word.text) and not word.text.startswith("/") for word in hosts):

@@ -1,4 +1,4 @@
-"""Deleting: what a build makes again passes, what lies outside is asked about or blocked."""
+"""Deleting files: build results are allowed, files outside the project are not."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ _OF_FILES: Final = (
 
 
 def read_rm(inv: Invocation) -> None:
-    """Read `rm`, `rmdir`, `unlink`, `shred` and their kin."""
+    """Analyse `rm`, `rmdir`, `unlink`, `shred` and similar programs."""
     call = inv.call
     recursive = call.name not in {"rmdir", "unlink"} and call.has(
         "-r", "-R", "--recursive", "-d", "--dir"
@@ -34,7 +34,7 @@ def read_rm(inv: Invocation) -> None:
 
 
 def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes") -> None:
-    """Say what deleting a path means, or moving it away."""
+    """Record that a path is deleted or moved away."""
     where = inv.scope.place(word.text)
     touches = (Touch(where.path, Access.DELETE),)
     shown = visible(word.text)
@@ -89,7 +89,7 @@ def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes
 
 
 def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
-    """Record what a piece of code in another language does, which `word` holds."""
+    """Record what code in another language does; `word` contains it."""
     for effect, why in code.findings:
         inv.found(effect, f"runs code that {why}")
     for path, access, _ in code.touches:
@@ -99,7 +99,7 @@ def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
         elif access is Access.WRITE:
             inv.changes(path, Access.WRITE, "runs code that writes")
         else:
-            # Outside the project it may as well be a single file.
+            # Outside the project it may be a single file.
             inside = inv.scope.place(path).kind == places.INSIDE
             folder = inside and "." not in path.rpartition("/")[2]
             delete(inv, named, recursive=folder, what="runs code that deletes")
@@ -111,7 +111,7 @@ def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
 
 
 def is_made_again(path: str, inv: Invocation) -> bool:
-    """Say whether a build makes a folder or file again, by its name."""
+    """Return True if a build recreates a file or folder, judging by its name."""
     made = inv.runner.listed("made_again")
     files = inv.runner.listed("made_again_files")
     below = places.below_root(path, inv.scope.project)
@@ -122,23 +122,23 @@ def is_made_again(path: str, inv: Invocation) -> bool:
 
 
 def _holds_moved(path: str, inv: Invocation) -> bool:
-    """Say whether something was moved to a path, or to what lies below it."""
+    """Return True if something was moved to a path or below it."""
     folder = path.partition("*")[0].rstrip("/")
     return any(f"{moved}/".startswith(f"{folder}/") for moved in inv.scope.moved)
 
 
 def _all_of(text: str) -> bool:
-    """Say whether a path may be anything, if what is not known in it is empty."""
+    """Return True if nothing remains of a path when its unknown parts are empty."""
     return not text.replace(HOLE, "").strip("./*")
 
 
 def _is_file(word: Word) -> bool:
-    """Say whether a path is plainly a single file, by the ending of its name."""
+    """Return True if a path is a single file, judging by its suffix."""
     return word.fixed and word.text.endswith(_OF_FILES)
 
 
 def _is_broad(word: Word) -> bool:
-    """Say whether a pattern may stand for most of a folder."""
+    """Return True if a pattern may match most of a folder."""
     last = word.text.rstrip("/").rpartition("/")[2]
     if last in {"", ".", "..", ".git"} or "**" in word.text:
         return True

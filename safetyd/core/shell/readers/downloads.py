@@ -1,4 +1,4 @@
-"""Programs that fetch from addresses: what they send, and which files they write."""
+"""Programs that download: what they send, and which files they write."""
 
 import posixpath
 import re
@@ -30,16 +30,16 @@ _ITEM: Final = re.compile(r"[^=:@/]+(=@|:=@|:=|==|=|@|:)")
 
 
 class Sent(NamedTuple):
-    """What a request gives to whom."""
+    """What a request sends."""
 
     method: str = "GET"
     data: tuple[Word, ...] = ()
-    local: bool = False  # to a service of this machine
+    local: bool = False  # to a local service
     gives: bool = False
 
 
 def read_curl(inv: Invocation) -> None:
-    """Read `curl`: a request that asks passes, one that gives is asked about."""
+    """Analyse `curl`: read requests are allowed, sending data needs approval."""
     call = inv.call
     if _only_told(inv):
         return
@@ -88,7 +88,7 @@ def _curl_files(inv: Invocation, urls: Sequence[Word]) -> None:
 
 
 def read_wget(inv: Invocation) -> None:
-    """Read `wget`, which keeps what it fetches in a file."""
+    """Analyse `wget`, which saves downloads to files."""
     call = inv.call
     if _only_told(inv):
         return
@@ -136,7 +136,7 @@ def _wget_files(inv: Invocation, urls: Sequence[Word]) -> None:
 
 
 def read_fetch(inv: Invocation) -> None:
-    """Read a program that fetches and has an option for the file, as a row says the rest."""
+    """Analyse a downloader with an option for the file; its row says the rest."""
     rows.apply(inv)
     call = inv.call
     folder = next(iter(call.values("-d", "--dir")), None)
@@ -151,7 +151,7 @@ def read_fetch(inv: Invocation) -> None:
 
 
 def read_httpie(inv: Invocation) -> None:
-    """Read `http METHOD URL ITEM...`, where items are headers, queries and data."""
+    """Analyse `http METHOD URL ITEM...`, where items are headers, queries and data."""
     call = inv.call
     if _only_told(inv):
         return
@@ -181,7 +181,7 @@ def read_httpie(inv: Invocation) -> None:
 
 
 def _only_told(inv: Invocation) -> bool:
-    """Say whether it is only asked about itself, or for nothing."""
+    """Return True, after recording it, if the program only prints its help or version."""
     if inv.call.has_surely("--help") or inv.call.has_surely("--version"):
         inv.found_help()
         return True
@@ -189,7 +189,7 @@ def _only_told(inv: Invocation) -> bool:
 
 
 def _request(inv: Invocation, urls: Sequence[Word], sent: Sent, said: Sequence[Word]) -> None:
-    """Say what a request to some addresses does."""
+    """Record what a request to these URLs does."""
     for url in urls:
         if scheme(url.text) == "file":
             inv.reads(url._replace(text=url.text[len("file://") :]))
@@ -212,12 +212,12 @@ def _request(inv: Invocation, urls: Sequence[Word], sent: Sent, said: Sequence[W
 
 
 def _is_open(urls: Sequence[Word]) -> bool:
-    """Say whether an address is read without a certificate, so that others may change it."""
+    """Return True if a URL is not encrypted, so that others can change the content."""
     return any(scheme(url.text) == "http" for url in urls)
 
 
 def _unchecked(inv: Invocation, urls: Sequence[Word], *, stored: bool) -> None:
-    """Say that a file is kept that anybody on the way may have changed."""
+    """Record that a download is saved that others may have changed."""
     following = inv.scope.piped_to
     unpacked = following is not None and text_of(following).startswith(_UNPACKING)
     if (stored or unpacked) and not all(is_local(url.text) for url in urls):
@@ -237,7 +237,7 @@ def _below(folder: Word | None, word: Word) -> Word:
 
 
 def _named_by(url: Word) -> Word:
-    """Return the file that an address is kept in where none is named."""
+    """Return the default file name for a URL."""
     path = (url.text.partition("://")[2] or url.text).partition("?")[0].partition("/")[2]
     name = posixpath.basename(path.rstrip("/")) or "index.html"
     if HOLE in name or name == "..":
@@ -246,17 +246,17 @@ def _named_by(url: Word) -> Word:
 
 
 def _file_of(word: Word) -> Word:
-    """Return the file behind the `@` of `name@file`."""
+    """Return the file of `name@file`."""
     path = word.text.partition("@")[2].partition(";")[0]
     return word._replace(text=path)
 
 
 def _is_credential(word: Word) -> bool:
-    """Say whether a header is one that a service wants for its user."""
+    """Return True if a header carries credentials for the service."""
     name = word.text.partition(":")[0].lower()
     return any(part in name for part in _CREDENTIALS)
 
 
 def _with_host(word: Word) -> Word:
-    """Return the address that `:3000/path` is short for."""
+    """Return the URL that `:3000/path` abbreviates."""
     return word._replace(text=f"localhost{word.text}") if word.text.startswith(":") else word

@@ -1,7 +1,7 @@
-"""Tools with many verbs: those that plainly look pass, also where the table does not list them.
+"""Tools with many verbs: read-only verbs are allowed even if the table does not list them.
 
-A row lists what matters. Every other use is read by its words: `describe` and `list-*` look,
-`delete` and `put-*` change, and the row says what the rest does. A dry run passes.
+Other uses are judged by their words: `describe` and `list-*` read, `delete` and `put-*` change
+something, and the row covers the rest. A dry run is allowed.
 """
 
 import re
@@ -14,7 +14,7 @@ from safetyd.core.shell.programs import matches
 from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.words import Word
 
-MAX_VERBS: Final = 4  # words from the first, among which the verb is looked for
+MAX_VERBS: Final = 4  # first words among which the verb is searched
 
 _TRIES: Final = (
     *("--dry-run", "--dryrun", "--dry_run", "--what-if", "--whatif", "--noop", "--preview-only"),
@@ -24,7 +24,7 @@ _parts_of = re.compile(r"[-:_.]").split
 
 
 def read_family(inv: Invocation) -> None:
-    """Read a dry run, then what the row lists, then verbs that look."""
+    """Analyse dry runs, then what the row lists, then read-only verbs."""
     call = inv.call
     if _acts_by_options(call) or call.verb in call.program.row.run:
         rows.apply(inv)
@@ -41,7 +41,7 @@ def read_family(inv: Invocation) -> None:
 
 
 def only_tries(call: Call) -> bool:
-    """Say whether a call only shows what it would do."""
+    """Return True for a dry run."""
     for name in _TRIES:
         values = call.values(name)
         if values and all(value.text in _TRIED for value in values):
@@ -52,7 +52,7 @@ def only_tries(call: Call) -> bool:
 
 
 def looks(inv: Invocation, words: list[Word]) -> bool:
-    """Say whether the verb among the first words of a tool is one that only looks."""
+    """Return True if the verb among the first words only reads."""
     listed = inv.runner.listed
     looking, changing, nouns = listed("looking"), listed("changing"), listed("changing_or_noun")
     verb, secret, noun = "", False, False
@@ -74,7 +74,7 @@ def looks(inv: Invocation, words: list[Word]) -> bool:
 
 
 def _acts_by_options(call: Call) -> bool:
-    """Say whether options write, load, run or change something, which a row has to judge."""
+    """Return True if options write, load, run or change something; then the row decides."""
     row = call.program.row
     return bool(call.values(*row.writes, *row.runs, *row.loads)) or any(
         not use.effect.passes and call.has(*use.options, *use.verb.with_)
@@ -83,7 +83,7 @@ def _acts_by_options(call: Call) -> bool:
 
 
 def _is_listed(call: Call) -> bool:
-    """Say whether the row of a program lists the words of a call among what does not pass."""
+    """Return True if the row lists this use as one that needs approval."""
     said = [word.text for word in call.arguments]
     return any(
         use.words

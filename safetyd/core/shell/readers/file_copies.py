@@ -1,4 +1,4 @@
-"""Programs that copy, move, link and write files; what is known of a file goes along with it."""
+"""Programs that copy, move, link and write files. Copies keep the known content of a file."""
 
 import posixpath
 import re
@@ -16,7 +16,7 @@ _TARGET: Final = ("-t", "--target-directory")
 
 
 def read_file_copy(inv: Invocation) -> None:
-    """Read `cp`, `mv` and `install`: what is read or moved, and where it goes."""
+    """Analyse `cp`, `mv` and `install`."""
     call = inv.call
     sources, targets = list(call.arguments), call.values(*_TARGET)
     if not targets and len(sources) > 1 and not _makes_folders(inv):
@@ -42,7 +42,7 @@ def read_file_copy(inv: Invocation) -> None:
 
 
 def _shared(inv: Invocation, source: Word, target: Word) -> None:
-    """Ask about a link by which what is written elsewhere changes a file."""
+    """Record a link through which a file can be changed from elsewhere."""
     kinds = [inv.scope.place(word.text).kind for word in (source, target)]
     if kinds[0] != kinds[1] or kinds[0] not in {places.INSIDE, places.TEMPORARY}:
         why = f"creates links to {visible(source.text)}: writing to them changes the original"
@@ -64,7 +64,7 @@ def _installed(inv: Invocation) -> None:
 
 
 def _moved(inv: Invocation, sources: list[Word], targets: list[Word]) -> None:
-    """Say what moving takes away; what leaves a folder for nothing is lost."""
+    """Record what moving removes; moving to a device loses the file."""
     inv.scope.moved |= {inv.scope.place(target.text).path for target in targets}
     lost = any(inv.scope.place(target.text).kind == places.STREAM for target in targets)
     away = any(inv.scope.place(target.text).kind != places.INSIDE for target in targets)
@@ -79,13 +79,13 @@ def _moved(inv: Invocation, sources: list[Word], targets: list[Word]) -> None:
 
 
 def _is_file(word: Word) -> bool:
-    """Say whether a path is plainly a single file, by the ending of its name."""
+    """Return True if a path is a single file, judging by its suffix."""
     name = posixpath.basename(word.text)
     return word.fixed and "." in name[1:] and name.rpartition(".")[2].isalnum()
 
 
 def _carry(inv: Invocation, source: Word, target: Word) -> None:
-    """Remember of a copy what is known of the file: its text, or that it was downloaded."""
+    """Give a copy the known content or origin of its source."""
     known = inv.scope.held(source.text)
     if known is not None:
         where = inv.scope.place(target.text).path
@@ -94,9 +94,9 @@ def _carry(inv: Invocation, source: Word, target: Word) -> None:
 
 
 def read_mkdir(inv: Invocation) -> None:
-    """Read `mkdir`, and remember folders that were not there before."""
+    """Analyse `mkdir`, and remember folders that are certainly new."""
     rows.apply(inv)
-    there = inv.call.has("-p", "--parents")  # it may be: then its name has to say what it is for
+    there = inv.call.has("-p", "--parents")  # may exist already; then only names such as tmp count
     inv.scope.made |= {
         inv.scope.place(word.text).path
         for word in inv.call.arguments
@@ -105,7 +105,7 @@ def read_mkdir(inv: Invocation) -> None:
 
 
 def read_ln(inv: Invocation) -> None:
-    """Read `ln`: a link that leads out of the project is asked about, as it hides where it goes."""
+    """Analyse `ln`: a link out of the project needs approval, because it hides its target."""
     sources, targets = list(inv.call.arguments), inv.call.values(*_TARGET)
     if not targets:
         targets = [sources.pop()] if len(sources) > 1 else [Word(".", 0, 0)]
@@ -129,7 +129,7 @@ def _linked(inv: Invocation, source: Word, target: Word) -> None:
 
 
 def read_tee(inv: Invocation) -> None:
-    """Read `tee` and `sponge`, which write what they are given."""
+    """Analyse `tee` and `sponge`, which write their input."""
     given = inv.stdin or UNKNOWN_TEXT
     inv.found(Effect.READ, "passes its input on")
     for word in inv.call.arguments:
@@ -139,7 +139,7 @@ def read_tee(inv: Invocation) -> None:
 
 
 def read_dd(inv: Invocation) -> None:
-    """Read `dd`: what it reads with `if=`, what it writes with `of=`."""
+    """Analyse `dd`, which reads `if=` and writes `of=`."""
     given = dict[str, Word]()
     for word in inv.call.words:
         name, _, value = word.text.partition("=")
@@ -158,7 +158,7 @@ def read_dd(inv: Invocation) -> None:
 
 
 def read_rename(inv: Invocation) -> None:
-    """Read `rename`: an expression of perl that only replaces letters, or two words."""
+    """Analyse `rename` with a Perl substitution or two words."""
     files = inv.call.arguments
     if inv.call.has("-n", "--no-act", "--nono") and not inv.call.options[1:]:
         inv.found(Effect.READ, "shows how files would be renamed")

@@ -1,4 +1,4 @@
-"""Programs that say who may use files."""
+"""Programs that change permissions and owners of files."""
 
 import re
 from typing import Final
@@ -16,7 +16,7 @@ _opens_to_all = re.compile(r"[-+=]?[0-7]*[2367]|(.*,)?[ugo]*[oa][ugo]*[+=][rxX]*
 
 
 def read_chmod(inv: Invocation) -> None:
-    """Read `chmod`: in the project it is work, unless it opens much to everybody."""
+    """Analyse `chmod`: allowed in the project, unless it makes files writable by everyone."""
     mode, files, recursive = _chmod(inv)
     for word in files:
         _changed(inv, word, recursive=recursive)
@@ -32,7 +32,7 @@ def read_chmod(inv: Invocation) -> None:
 
 
 def _chmod(inv: Invocation) -> tuple[str, list[Word], bool]:
-    """Take a mode, files and whether folders are changed with all in them apart."""
+    """Return the mode, the files, and whether the change is recursive."""
     rest, recursive, mode = list[Word](), False, ""
     for word in inv.call.words:
         text = word.text
@@ -63,7 +63,7 @@ def _changed(inv: Invocation, word: Word, *, recursive: bool) -> None:
 
 
 def read_chown(inv: Invocation) -> None:
-    """Read `chown` and `chgrp`, which give files to another user."""
+    """Analyse `chown` and `chgrp`."""
     inv.found(Effect.PRIVILEGED, "changes the owner of files", type=_TYPE)
     recursive = inv.call.has("-R", "--recursive")
     reference = inv.call.has("--reference")

@@ -1,4 +1,4 @@
-"""Git: its own options and settings run programs, and some verbs need more than a row."""
+"""Git: options and settings that run programs, and verbs that need more than a row."""
 
 import functools
 import re
@@ -22,7 +22,7 @@ _OUTSIDE: Final = "uses a repository outside the project, whose settings can run
 _WITH_VALUE: Final = word_set("""
     -C -c --git-dir --work-tree --namespace --config-env --attr-source --super-prefix
 """)
-# Short options have values with some verbs and none with others.
+# Short options that take a value, by verb.
 _VALUED: Final = {
     "commit": "-m -F -C -c -t",
     "tag": "-m -F -u",
@@ -65,13 +65,13 @@ _ASKS: Final = word_set("""
     --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l
     --show-origin --show-scope --name-only
 """)
-# They change nothing but the files of one copy.
+# They change only the files of one working copy.
 _OF_FILES: Final = frozenset({"reset", "clean", "checkout", "restore", "switch", "rm"})
 _CHANGING: Final = frozenset({"set", "unset", "rename-section", "remove-section"})
 
 
 def read_git(inv: Invocation) -> None:
-    """Read git's own options, then the verb by its reader or its row."""
+    """Analyse git's own options, then the verb by its function or row."""
     words = _after_options(inv)
     if not words:
         inv.found_help()
@@ -93,7 +93,7 @@ def read_git(inv: Invocation) -> None:
 
 @functools.cache
 def _program(program: Program, verb: str) -> Program:
-    """Return git with the short options that have values with this verb."""
+    """Return git with the short options that take a value with this verb."""
     own = copy(program)
     given = _VALUED.get(verb, "").split()
     own.valued = frozenset((*(o for o in own.valued if o.startswith("--")), *given))
@@ -116,7 +116,7 @@ def _after_options(inv: Invocation) -> list[Word]:
 
 
 def _option(inv: Invocation, name: str, value: Word) -> None:
-    """Say what an option before the verb makes git do."""
+    """Record what an option before the verb makes git do."""
     where = inv.scope.place(value.text)
     if name == "-C":
         inv.scope = inv.scope.copy()
@@ -133,7 +133,7 @@ def _option(inv: Invocation, name: str, value: Word) -> None:
 
 
 def _setting(inv: Invocation, key: str, value: Word) -> None:
-    """Say what a setting makes git do: some are programs, most are harmless."""
+    """Record what a setting makes git do: some run programs, most are harmless."""
     key = key.lower()
     if _listed(inv, "git_programs", key):
         if value.text not in {"", "true", "false"}:
@@ -201,7 +201,7 @@ def _push(inv: Invocation) -> None:
 
 
 def _checkout(inv: Invocation) -> None:
-    """Tell branches from files, whose changes are lost."""
+    """Analyse `git checkout`, which switches branches or discards changes in files."""
     call, inv.named = inv.call, "git checkout"
     words = call.arguments[1:]
     makes = call.has("-b", "-B", "--orphan", "-t", "--track", "--detach")
@@ -221,7 +221,7 @@ def _checkout(inv: Invocation) -> None:
 def _names_files(words: list[Word]) -> bool:
     if len(words) > 1:
         return True
-    # A variable that the command does not set itself is meant for the name of a branch.
+    # An external variable alone is most likely the name of a branch.
     return any(
         word.globs
         or (HOLE in word.text and (word.text != HOLE or word.origin != VARIABLE))
@@ -231,7 +231,7 @@ def _names_files(words: list[Word]) -> bool:
 
 
 def _is_file(word: str) -> bool:
-    """Say whether a word is rather a file than a branch."""
+    """Return True if a word looks like a file rather than a branch."""
     if word.startswith((".", "/", "~", ":")) or word.endswith("/"):
         return True
     stem, dot, suffix = word.rpartition("/")[2].rpartition(".")
@@ -255,7 +255,7 @@ def _clone(inv: Invocation) -> None:
         name = name.removesuffix(".git") or "repository"
         target = words[1] if len(words) > 1 else words[0].with_text(name)
         inv.writes(target)
-        if target.fixed:  # it takes no folder that holds anything
+        if target.fixed:  # git refuses a folder that is not empty
             inv.scope.made |= {inv.scope.place(target.text).path}
 
 
@@ -273,14 +273,14 @@ def _submodule(inv: Invocation) -> None:
 
 
 def _behind(call: Call, verb: str) -> Iterator[Word]:
-    """Yield the words behind a second verb, if that is what is given."""
+    """Yield the words after a second verb, if it is given."""
     if [word.text for word in call.arguments[1:2]] == [verb]:
         at = [word.text for word in call.words].index(verb)
         yield from call.words[at + 1 :]
 
 
 def _grep(inv: Invocation) -> None:
-    """Read `git grep`, whose first word is a pattern."""
+    """Analyse `git grep`, whose first argument is a pattern."""
     if not inv.call.has("-e", "-f") and len(inv.call.arguments) > 1:
         inv.call.arguments.pop(1)
     rows.apply(inv)
@@ -289,14 +289,14 @@ def _grep(inv: Invocation) -> None:
 
 
 def _names(inv: Invocation) -> None:
-    """Read `git ls-files` and `git diff --name-only`, which print names of files."""
+    """Analyse `git ls-files` and `git diff --name-only`, which print file names."""
     rows.apply(inv)
     if inv.call.verb == "ls-files" or inv.call.has("--name-only"):
         inv.output = _FILES
 
 
 def _revision(inv: Invocation) -> None:
-    """Read verbs that print commits, branches or tags, if options let them print nothing else."""
+    """Analyse verbs that print only commits, branches or tags with these options."""
     rows.apply(inv)
     words = inv.call.words
     options = {(name, value.text if value else None) for name, value in inv.call.options}
@@ -307,7 +307,7 @@ def _revision(inv: Invocation) -> None:
 
 
 def _show(inv: Invocation) -> None:
-    """Read `git show NAME:FILE`, which prints a file as it was."""
+    """Analyse `git show NAME:FILE`, which prints an old version of a file."""
     rows.apply(inv)
     for word in inv.call.arguments[1:]:
         _, colon, path = word.text.partition(":")
@@ -329,7 +329,7 @@ def _mv(inv: Invocation) -> None:
 
 
 def _worktree(inv: Invocation) -> None:
-    """Read `git worktree add PATH`: a folder beside the project is where they usually are."""
+    """Analyse `git worktree`; a folder next to the project is a usual place."""
     words = [word.text for word in inv.call.arguments[1:]]
     if words[:1] == ["move"]:
         _mv(inv)
@@ -340,7 +340,7 @@ def _worktree(inv: Invocation) -> None:
 
 
 _HASHES: Final = frozenset({("--format", "%H"), ("--format", "%h"), ("--pretty", "%H")})
-# Options by which revisions are still all that is printed.
+# Options with which only revisions are printed.
 _PLAINLY: Final = frozenset(
     {
         *((name, None) for name in ("--short", "--verify", "--abbrev-ref", "--show-toplevel")),
@@ -351,7 +351,7 @@ _PLAINLY: Final = frozenset(
     }
 )
 _ONLY_WITH: Final = {"branch": frozenset({("--show-current", None)}), "log": _HASHES}
-_FILES: Final = Flow("./**\n", COMMAND)  # files of the repository, whichever they are
+_FILES: Final = Flow("./**\n", COMMAND)  # any files of the repository
 
 _VERBS: Final[dict[str, Callable[[Invocation], None]]] = {
     "bisect": _bisect,

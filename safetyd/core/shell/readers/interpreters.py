@@ -1,4 +1,4 @@
-"""Interpreters: code on the command line, in a file, or on the way in."""
+"""Interpreters: code in arguments, files or input."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,29 +16,29 @@ from safetyd.core.shell.reading import HOLE, Code, Effect, each
 from safetyd.core.shell.words import DECODED, NETWORK, Word
 
 _MODULE: Final = "-m"
-_VERBOSE: Final = frozenset({"-v"})  # prints its help or version, then runs what it is given
+_VERBOSE: Final = frozenset({"-v"})  # prints its version, then runs the script
 _SERVES: Final = frozenset({"-S"})
 _TESTS: Final = frozenset({"--test"})
 _PACKAGES: Final = ("npm:", "jsr:")
-# Scripts of a project that are programs of their framework.
+# Scripts of a project that are programs of a framework.
 _FRAMEWORKS: Final = frozenset({"manage.py", "setup.py", "artisan"})
-# Perl runs the rest of a value that begins with a delimiter.
+# Perl runs the rest of a value that starts with a delimiter.
 _is_separator = re.compile(r"([/\"']?)[\w\s,:;|.\\+*^=\[\]-]*\1").fullmatch
 
 
 class Language(NamedTuple):
-    """The options of an interpreter that make a difference."""
+    """The relevant options of an interpreter."""
 
     name: str
     code: frozenset[str] = frozenset()  # their value is code
-    valued: frozenset[str] = frozenset()  # they have a value, in the same word or the next
+    valued: frozenset[str] = frozenset()  # they take a value, in the same word or the next
     attached: str = ""  # letters whose value is the rest of the word
-    digits: Mapping[str, str] = MappingProxyType({})  # letters with a value of such letters only
-    loads: frozenset[str] = frozenset()  # their value is a module or file that is run first
-    tells: frozenset[str] = (
-        frozenset()
-    )  # it only prints its help or version, or checks what is written
-    long: bool = False  # a single hyphen may begin a long option
+    digits: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # letters whose value consists of these characters
+    loads: frozenset[str] = frozenset()  # their value is a module or file that runs first
+    tells: frozenset[str] = frozenset()  # it only prints its help or version, or checks syntax
+    long: bool = False  # long options may have a single hyphen
     edits: bool = False  # `-i` changes the files in place
 
 
@@ -136,7 +136,7 @@ LANGUAGES: Final = {
 
 
 class Given:
-    """The words of an interpreter, taken apart."""
+    """The parsed arguments of an interpreter."""
 
     def __init__(self, language: Language, words: list[Word]) -> None:
         self.codes: list[Word] = []
@@ -201,12 +201,12 @@ class Given:
 
 
 def read_interpreter(inv: Invocation) -> None:
-    """Read the code, the script or the input of an interpreter."""
+    """Analyse the code, script or input of an interpreter."""
     run(inv, LANGUAGES[inv.call.program.name.rstrip("0123456789.")], list(inv.call.words))
 
 
 def read_deno(inv: Invocation) -> None:
-    """Read `deno eval CODE` and `deno run FILE`, or the row for every other verb."""
+    """Analyse `deno eval CODE` and `deno run FILE`; the row describes other verbs."""
     call, script = inv.call, inv.call.arguments[1:2]
     if call.verb == "eval" and script and not call.asks_help:
         inv.named = "deno eval"
@@ -244,7 +244,7 @@ def run(inv: Invocation, language: Language, words: list[Word]) -> None:
 
 
 def _load(inv: Invocation, language: Language, given: Given) -> None:
-    """Say what is run before the code: modules by name are those of the project."""
+    """Record what runs before the code; modules named without a path belong to the project."""
     for name, value in given.options:
         if value is None:
             continue
@@ -265,7 +265,7 @@ def _load(inv: Invocation, language: Language, given: Given) -> None:
 
 
 def _is_bound(address: str) -> bool:
-    """Say whether a port is opened to this machine alone."""
+    """Return True if a port is open to this machine only."""
     return is_local(address) and not address.startswith(("0.", "[::]", "::"))
 
 
@@ -292,7 +292,7 @@ def _script(inv: Invocation, language: Language, script: Word, arguments: list[W
 
 
 def run_module(inv: Invocation, module: Word, arguments: list[Word]) -> None:
-    """Read `python -m MODULE`: a program of the table, or a module of the project."""
+    """Analyse `python -m MODULE`: a program of the table, or a module of the project."""
     names = (f"python -m {module.text}", module.text, module.text.replace("_", "-"))
     name = next((name for name in names if inv.runner.knows(name)), None)
     if name is not None:
@@ -331,7 +331,7 @@ def _reader(inv: Invocation, language: Language, word: Word) -> Callable[[str], 
 
 
 def _from_input(inv: Invocation, language: Language) -> None:
-    """Read what an interpreter is given to read."""
+    """Analyse the input of an interpreter."""
     given = inv.stdin
     if given is None:
         why = "opens an interactive prompt"

@@ -1,7 +1,7 @@
-"""Requests to services of this machine: what they would delete, change or start there.
+"""Requests to local services: what they would delete, change or start.
 
-A project's own server is its own to try out. Databases, search engines, servers that build and
-registries keep what others need, also on this machine.
+The project's own server may be used freely. Databases, search engines, build servers and registries
+store data that others need, even on this machine.
 """
 
 import re
@@ -12,12 +12,12 @@ from urllib.parse import unquote_plus, urlsplit
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.reading import HOLE, Effect, word_set
 
-# Ports that servers under development have by default.
+# Default ports of development servers.
 _OF_PROJECTS: Final = frozenset(
     {80, 443, *range(3000, 3100), *range(4000, 4010), 4200, 4321, *range(5000, 5010), *(5173, 5174)}
     | {*range(8000, 8010), *range(8080, 8090), 8443, 8787, *range(8888, 8892), 9292}
 )
-# Ports of services that keep something, where a POST is seldom a question.
+# Ports of services that store data, where a POST is rarely a query.
 _OF_SERVICES: Final = frozenset(
     {
         *(0, 1337, 2019, 2375, 2379, 3100, 4001, 4040, 4646, 5601, 5984, 6333, 7474, 7700, 8065),
@@ -63,7 +63,7 @@ _mutates = re.compile(
 
 
 def request(inv: Invocation, url: str, method: str, bodies: Iterable[str]) -> None:
-    """Say what a request to a service of this machine does."""
+    """Record what a request to a local service does."""
     why = _changes(url, method, list(bodies))
     if why:
         remedy = "as a read-only request"
@@ -74,7 +74,7 @@ def request(inv: Invocation, url: str, method: str, bodies: Iterable[str]) -> No
 
 
 def _changes(url: str, method: str, bodies: list[str]) -> str:
-    """Return how a request changes something; empty if it does not."""
+    """Return how a request changes something, or an empty string."""
     path, port, query = _parts(url)
     words = {part.lower() for word in _words_of(path) for part in (word, *_camel(word))}
     asks = method in _ASKING
@@ -94,7 +94,7 @@ def _changes(url: str, method: str, bodies: list[str]) -> str:
 
 
 def _parts(url: str) -> tuple[str, int, str]:
-    """Return the path, the port and the query of an address."""
+    """Return the path, port and query of a URL."""
     try:
         split = urlsplit(url if "://" in url else f"http://{url}")
         return split.path, split.port or (443 if split.scheme == "https" else 80), split.query

@@ -1,4 +1,4 @@
-"""Programs that run what packages bring: `npx`, `uv run`, `bundle exec` and their kin."""
+"""Programs that run programs of packages: `npx`, `uv run`, `bundle exec` and similar."""
 
 from typing import Final, NamedTuple
 
@@ -16,9 +16,9 @@ class Launch(NamedTuple):
     """A way to run a program of a package."""
 
     verbs: tuple[str, ...]
-    fetches: bool = False  # what the project does not have is downloaded and run
-    script: bool = False  # the word may also be a script that the project names
-    skip: int = 0  # words of its own before the command
+    fetches: bool = False  # it downloads a missing package and runs it
+    script: bool = False  # the word may also be a script that the project defines
+    skip: int = 0  # its own words before the command
 
 
 _FETCHES: Final = Launch((), fetches=True)
@@ -44,7 +44,7 @@ _LAUNCHES: Final[dict[str, tuple[Launch, ...]]] = {
     "dotenvx": (Launch(("run",)),),
     "dotnet": (Launch(("tool", "run")),),
 }
-# Packages whose program has another name.
+# Packages whose program has a different name.
 _PROGRAM_OF: Final = {
     "@biomejs/biome": "biome",
     "typescript": "tsc",
@@ -70,12 +70,12 @@ _PROGRAM_OF: Final = {
 }
 _OWN_PACKAGE: Final = ("-p", "--package", "--with", "--from", "--spec", "--with-requirements")
 _SHELL_TEXT: Final = ("-c", "--call", "--shell-mode")
-_NAMING: Final = frozenset({"yarn", "pnpm", "bun"})  # a script of the project is a verb of theirs
+_NAMING: Final = frozenset({"yarn", "pnpm", "bun"})  # scripts of the project are verbs of theirs
 _NEW: Final = "runs a package that it may download first"
 
 
 def read_package_runner(inv: Invocation) -> None:
-    """Read the program that a package brings, or the row for every other verb."""
+    """Analyse the program of a package; the row describes other verbs."""
     if inv.call.program.name == "bun" and _runs_code(inv.call):
         run(inv, LANGUAGES["bun"], list(inv.call.words))
         return
@@ -100,19 +100,19 @@ def read_package_runner(inv: Invocation) -> None:
 
 
 def read_venv(inv: Invocation) -> None:
-    """Read a program that makes an environment for Python."""
+    """Analyse a program that creates a Python environment."""
     rows.apply(inv)
     _cleared(inv, inv.call.arguments)
 
 
 def _cleared(inv: Invocation, folders: list[Word]) -> None:
-    """Say that `--clear` deletes the contents of a folder."""
+    """Record that `--clear` deletes the contents of a folder."""
     for word in folders if inv.call.has("--clear", "-c") else []:
         delete(inv, word, recursive=True)
 
 
 def _launch(inv: Invocation, launch: Launch) -> None:
-    """Read the options of a runner, and the command that it runs."""
+    """Analyse the options of a runner and the command that it runs."""
     name, row = inv.call.name, inv.call.program.row
     own, inner = _apart(inv, launch)
     for word in own.values(*row.loads):
@@ -132,7 +132,7 @@ def _launch(inv: Invocation, launch: Launch) -> None:
 
 
 def _in_workspace(call: Call) -> Call:
-    """Return what is run in a part of the project, without what names that part."""
+    """Return the call without the words that select a workspace."""
     words, said = list(call.words), [word.text for word in call.arguments]
     if call.name == "pnpm":
         words = [word for word in words if word.text not in {"-w", "recursive"}]
@@ -149,7 +149,7 @@ def _has_verb(call: Call) -> bool:
 
 
 def _named(inv: Invocation) -> None:
-    """Read `yarn NAME`: a script of the project, a file, or a program that a package brings."""
+    """Analyse `yarn NAME`: a script of the project, a file, or a program of a package."""
     call = inv.call
     inv.named = f"{call.name} run"
     for word in call.values(*call.program.row.loads):
@@ -159,7 +159,7 @@ def _named(inv: Invocation) -> None:
 
 
 def _runs_code(call: Call) -> bool:
-    """Say whether `bun` is given code or a script, as `node` would be."""
+    """Return True if `bun` runs code or a script, as `node` does."""
     first = call.words[0].text if call.words else ""
     return first in LANGUAGES["bun"].code or first.endswith(tuple(rows.RUN_BY))
 
@@ -169,7 +169,7 @@ def _fits(launch: Launch, call: Call) -> bool:
 
 
 def _apart(inv: Invocation, launch: Launch) -> tuple[Call, list[Word]]:
-    """Return the runner's own words, and the command behind them."""
+    """Return the runner's own call, and the command after it."""
     words, program = list(inv.call.words), inv.call.program
     at, verbs = 0, list(launch.verbs)
     while at < len(words):

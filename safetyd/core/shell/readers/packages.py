@@ -1,4 +1,4 @@
-"""What takes in packages, builds a project or runs others by its settings."""
+"""Programs that install packages, build a project or run commands by configuration."""
 
 import copy
 from itertools import pairwise
@@ -32,7 +32,7 @@ _DRY: Final = {
     "rake": ("-n", "--dry-run"),
     "ninja": ("-n",),
 }
-# Verbs of the programs that servers bring along, which only look.
+# Read-only verbs of the command-line tools of servers.
 _ASKS_SERVER: Final = frozenset({"console", "session-id", "who-am-i", "mail"})
 _ADDRESSED: Final = frozenset({"-s", "-auth", "-i", "-user", "-p", "-url", "--url", "--server"})
 _HOMES: Final = frozenset({"HOME", "XDG_CONFIG_HOME", "USERPROFILE"})
@@ -40,7 +40,7 @@ _UNGUARDED: Final = ("disableAllHooks", "features.hooks", "hooks=", "codex_hooks
 
 
 def read_forge(inv: Invocation) -> None:
-    """Read `gh` and `glab`: requests to the API by their method, the rest by the row."""
+    """Analyse `gh` and `glab`: API requests by method, the rest by row."""
     call = inv.call
     if call.verb != "api":
         rows.apply(inv)
@@ -58,7 +58,7 @@ def read_forge(inv: Invocation) -> None:
 
 
 def read_pip(inv: Invocation) -> None:
-    """Read `pip`, also as `uv pip`: what the project names is work, all else is new."""
+    """Analyse `pip` and `uv pip`: the project's dependencies are allowed, others need approval."""
     if inv.call.verb not in {"install", "sync"}:
         rows.apply(inv)
         return
@@ -91,14 +91,14 @@ def read_pip(inv: Invocation) -> None:
 
 
 def _is_own(word: Word, inv: Invocation) -> bool:
-    """Say whether a package is the project itself, or built by it."""
+    """Return True if a package is the project itself, or built by it."""
     text = word.text.partition("[")[0]
     local = text.startswith(".") or text.endswith(_ARCHIVES)
     return local and "://" not in text and inv.scope.place(text).kind == places.INSIDE
 
 
 def read_goals(inv: Invocation) -> None:
-    """Read a program whose words are goals, each of which is reached."""
+    """Analyse a build program whose arguments are targets."""
     whole = inv.call
     for word in whole.values("-D", "--define", "-P", "--project-prop", "--system-prop"):
         _, _, value = word.text.partition("=")
@@ -116,7 +116,7 @@ def read_goals(inv: Invocation) -> None:
 
 
 def _only_shows(call: Call) -> bool:
-    """Say whether goals are only listed with what they would run."""
+    """Return True for a dry run of targets."""
     dry = any(call.has_surely(option) for option in _DRY.get(call.name, ("--dry-run",)))
     settings = any("=" in word.text for word in call.arguments) or call.has("-E", "--eval")
     return dry and not settings and not call.values(*call.program.row.loads)
@@ -129,7 +129,7 @@ def _with(whole: Call, goal: Word) -> Call:
 
 
 def read_compiler(inv: Invocation) -> None:
-    """Read a compiler, whose `@file` holds further options; values may follow without a blank."""
+    """Analyse a compiler: `@file` contains options, and values may follow without a blank."""
     rows.apply(inv)
     for word in inv.call.words:
         if word.text.startswith("-o") and word.text not in inv.call.program.valued:
@@ -146,7 +146,7 @@ def read_compiler(inv: Invocation) -> None:
 
 
 def read_java(inv: Invocation) -> None:
-    """Read `java`: what is behind the class or the archive is for the program itself."""
+    """Analyse `java`; arguments after the class or archive belong to the program."""
     call, words = inv.call, list(inv.call.words)
     own: list[Word] = []
     while words and words[0].text.startswith(("-", "@")):
@@ -171,7 +171,7 @@ def read_java(inv: Invocation) -> None:
 
 
 def _server_tool(inv: Invocation, archive: Word, words: list[Word]) -> None:
-    """Say what a program in an archive does that belongs to a server."""
+    """Record what the command-line tool of a server does."""
     name = archive.text.rpartition("/")[2].removesuffix(".jar").lower()
     of_server = any(name.startswith(each) for each in inv.runner.listed("server_clis"))
     addressed = any(is_address(word.text) for word in words)
@@ -192,7 +192,7 @@ def _server_tool(inv: Invocation, archive: Word, words: list[Word]) -> None:
 
 
 def read_cargo(inv: Invocation) -> None:
-    """Read `cargo`: with `cargo watch`, its options name further commands."""
+    """Analyse `cargo`; options of `cargo watch` are commands."""
     rows.apply(inv)
     if inv.call.verb == "watch":
         for word in inv.call.values("-x", "--exec"):
@@ -202,7 +202,7 @@ def read_cargo(inv: Invocation) -> None:
 
 
 def read_commands(inv: Invocation) -> None:
-    """Read a program each of whose words is a command, as `concurrently` has them."""
+    """Analyse a program whose arguments are commands, such as `concurrently`."""
     row = inv.call.program.row
     inv.found(Effect.READ, "runs the commands that it is given")
     for word in inv.call.values(*row.writes):
@@ -214,7 +214,7 @@ def read_commands(inv: Invocation) -> None:
 
 
 def read_agent(inv: Invocation) -> None:
-    """Read the program of another agent: without its hooks nobody judges what it does."""
+    """Analyse another agent; with its hooks disabled nothing checks its actions."""
     call = inv.call
     here = {name for name, _ in inv.command.assignments} | inv.scope.variables.keys()
     texts = [word.text for word in call.words]

@@ -1,4 +1,4 @@
-"""Programs that end processes, or look into them."""
+"""Programs that kill, trace or inspect processes."""
 
 import re
 from typing import Final
@@ -22,7 +22,7 @@ _REPORTS: Final = frozenset({"report", "annotate", "list", "diff", "evlist", "ve
 
 
 def read_kill(inv: Invocation) -> None:
-    """Read `kill`: what the command itself started is its own to end."""
+    """Analyse `kill`; processes that the command started may be killed."""
     words = list(inv.call.words)
     if not words or words[0].text in _LISTS:
         inv.found(Effect.READ, "lists signals")
@@ -40,7 +40,7 @@ def read_kill(inv: Invocation) -> None:
 
 
 def _targets(words: list[Word]) -> tuple[list[str], str]:
-    """Return the processes, and the signal that they are sent."""
+    """Return the processes and the signal."""
     texts = [word.text for word in words]
     if texts[0] in {"-s", "-n", "--signal"}:
         signal, rest = (texts[1] if len(texts) > 1 else ""), texts[2:]
@@ -54,7 +54,7 @@ def _targets(words: list[Word]) -> tuple[list[str], str]:
 
 
 def read_kill_by_name(inv: Invocation) -> None:
-    """Read `pkill` and `killall`, which end whatever has a name."""
+    """Analyse `pkill` and `killall`."""
     texts = {word.text for word in inv.call.words}
     if texts & {"-0", "-l", "--list"} and not texts & {"-9", "-KILL", "-TERM", "-15"}:
         inv.found(Effect.READ, "lists processes")
@@ -68,7 +68,7 @@ def read_kill_by_name(inv: Invocation) -> None:
 
 
 def read_tracer(inv: Invocation) -> None:
-    """Read `strace` and its kin: the program that they watch."""
+    """Analyse `strace` and similar programs, and the program that they trace."""
     own, words = split_command(inv.call)
     for value in own.values("-o", "--output"):
         if value.text.startswith(("|", "!")):
@@ -81,7 +81,7 @@ def read_tracer(inv: Invocation) -> None:
 
 
 def read_profiler(inv: Invocation) -> None:
-    """Read `perf`: its reports, and the program that it watches."""
+    """Analyse `perf`, and the program that it measures."""
     verb = inv.call.verb
     inv.named = f"{inv.call.name} {verb}".strip()
     if verb in _REPORTS:
@@ -100,7 +100,7 @@ def read_profiler(inv: Invocation) -> None:
 
 
 def _watch(inv: Invocation, own: Call, words: list[Word]) -> None:
-    """Read the command that is watched; what runs already is another's."""
+    """Analyse the traced command; a running process belongs to somebody else."""
     if own.has("-p", "--pid", "--attach", "-a", "--all-cpus") or not words:
         inv.found(Effect.PRIVILEGED, "inspects running processes")
     else:
@@ -108,7 +108,7 @@ def _watch(inv: Invocation, own: Call, words: list[Word]) -> None:
 
 
 def read_debugger(inv: Invocation) -> None:
-    """Read `gdb` and `lldb`: the program, and commands that only look."""
+    """Analyse `gdb` and `lldb`: the program and the debugger commands."""
     call = inv.call
     typed = call.values("-ex", "-iex", "--ex", "-eval-command", "--eval-command", "-o", "-O")
     if call.has("-p", "-pid", "--pid", "-n"):

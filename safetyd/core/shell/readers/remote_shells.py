@@ -1,4 +1,4 @@
-"""Programs that speak with other machines: shells there, copies, and bare connections."""
+"""Remote shells, remote copies and raw connections."""
 
 import re
 from typing import Final
@@ -31,7 +31,7 @@ _PRINTS: Final = re.compile(r"(-|stdio|stdin|stdout|stderr)(,.*)?", re.IGNORECAS
 
 
 def read_ssh(inv: Invocation) -> None:
-    """Read `ssh`: a shell on another machine, whatever it is told there."""
+    """Analyse `ssh` and the command that it runs on another machine."""
     call = inv.call
     if (not call.arguments and call.has_surely("-Q")) or (
         call.has_surely("-G") and len(call.arguments) == 1 and not call.values("-o", "-F")
@@ -55,7 +55,7 @@ def read_ssh(inv: Invocation) -> None:
 
 
 def _after_options(inv: Invocation) -> list[Word]:
-    """Return the words from the first that is no option: the rest is for the other machine."""
+    """Return the words after the options: the host, and the command that runs there."""
     words, valued = list(inv.call.words), inv.call.program.valued
     while words and words[0].text.startswith("-"):
         text = words.pop(0).text
@@ -68,7 +68,7 @@ def _after_options(inv: Invocation) -> list[Word]:
 
 
 def _ssh_options(inv: Invocation) -> None:
-    """Say what options make ssh and its kin run, write or open."""
+    """Record what options make ssh, scp and sftp run, write or open."""
     call = inv.call
     for value in call.values("-o"):
         name, _, command = value.text.replace("=", " ", 1).strip().partition(" ")
@@ -86,7 +86,7 @@ def _ssh_options(inv: Invocation) -> None:
 
 
 def read_copy(inv: Invocation) -> None:
-    """Read `scp` and `sftp`, which copy to and from other machines."""
+    """Analyse `scp` and `sftp`."""
     call = inv.call
     _ssh_options(inv)
     remote = [word for word in call.arguments if is_remote(word)]
@@ -97,7 +97,7 @@ def read_copy(inv: Invocation) -> None:
 
 
 def read_rsync(inv: Invocation) -> None:
-    """Read `rsync`: a copy that may delete, here or on another machine."""
+    """Analyse `rsync`, which may also delete."""
     call = inv.call
     _rsync_options(inv)
     if any(call.has_surely(option) for option in ("-n", "--dry-run", "--list-only")):
@@ -118,7 +118,7 @@ def read_rsync(inv: Invocation) -> None:
 
 
 def _rsync_options(inv: Invocation) -> None:
-    """Say what options make rsync run, read or offer."""
+    """Record what options make rsync run, read or serve."""
     call = inv.call
     for shell in call.values("-e", "--rsh"):
         if not _PLAIN_SSH.fullmatch(shell.text):
@@ -140,7 +140,7 @@ def _copied(inv: Invocation, words: list[Word]) -> None:
 
 
 def read_nc(inv: Invocation) -> None:
-    """Read `nc` and its kin: a bare connection, and perhaps a program at its end."""
+    """Analyse `nc` and similar programs: a raw connection, possibly with a program."""
     call = inv.call
     inv.output = DOWNLOADED
     if call.has_surely("-h"):
@@ -158,7 +158,7 @@ def read_nc(inv: Invocation) -> None:
 
 
 def read_telnet(inv: Invocation) -> None:
-    """Read `telnet`."""
+    """Analyse `telnet`."""
     inv.output = DOWNLOADED
     _connects(inv, inv.call.arguments[0].text if inv.call.arguments else "")
 
@@ -175,7 +175,7 @@ def _connects(inv: Invocation, address: str) -> None:
 
 
 def read_socat(inv: Invocation) -> None:
-    """Read `socat`, which joins two addresses; one may be a program."""
+    """Analyse `socat`, which connects two addresses; one may be a program."""
     call = inv.call
     inv.output = DOWNLOADED
     if call.has_surely("-h"):
@@ -196,7 +196,7 @@ def read_socat(inv: Invocation) -> None:
 
 
 def read_load(inv: Invocation) -> None:
-    """Read programs that put load on an address, or watch one: this machine's passes."""
+    """Analyse load generators and monitors; local targets are allowed."""
     rows.apply(inv)
     call = inv.call
     addresses = [*call.arguments, *call.values("-H", "--host", "-c", "--client", "-u", "--url")]

@@ -1,6 +1,6 @@
-"""Programs that find files, and what they do with what they found.
+"""Programs that search for files, and what they do with the results.
 
-What is found is known by a pattern only: `src/**/*.pyc` is every file of that name below `src`.
+Results are known as patterns: `src/**/*.pyc` is every file of that name below `src`.
 """
 
 import itertools
@@ -19,7 +19,7 @@ MAX_PATTERNS: Final = 8
 
 _RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
-_LISTED: Final = "-files0-from"  # a file that lists the folders
+_LISTED: Final = "-files0-from"  # a file with a list of folders
 _ACTS: Final = _RUNS | _WRITES | {"-delete", "-print", "-print0", "-printf", "-ls"}
 _NAMES: Final = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename"})
 _OR: Final = frozenset({"-o", "-or", ","})
@@ -33,7 +33,7 @@ _fd_runs = re.compile(r"(?:-[HIaLsipgFl0u1hq]*[xX]|--exec(?:-batch)?(?:=|$))(.*)
 
 
 def read_find(inv: Invocation) -> None:
-    """Read `find`: where it looks, which names, and what it does there."""
+    """Analyse `find`: folders, names and actions."""
     roots, expression = _roots(list(inv.call.words))
     said = [word.text for word in expression]
     inv.reads(*roots)
@@ -60,7 +60,7 @@ def read_find(inv: Invocation) -> None:
 
 
 def _roots(words: list[Word]) -> tuple[list[Word], list[Word]]:
-    """Take the folders and the expression apart."""
+    """Split the arguments into folders and expression."""
     while words and (words[0].text in _SETTINGS or words[0].text.startswith("-O")):
         words = words[2:] if words[0].text == "-D" else words[1:]
     at = next((n for n, w in enumerate(words) if w.text[:1] in {"-", "(", "!"}), len(words))
@@ -68,12 +68,12 @@ def _roots(words: list[Word]) -> tuple[list[Word], list[Word]]:
 
 
 def _may_act(word: Word, before: str) -> bool:
-    """Say whether a word that is not known may be an action."""
+    """Return True if an unknown word may be an action."""
     return word.text.startswith((HOLE, f"-{HOLE}")) and not word.quoted and before[:1] != "-"
 
 
 def _delete(inv: Invocation, target: Word, said: Sequence[str]) -> None:
-    """Say what `-delete` does: folders that are empty are no loss."""
+    """Record what `-delete` does; deleting empty folders is harmless."""
     kinds = [kind for name, kind in itertools.pairwise(said) if name == "-type"]
     inside = inv.scope.place(target.text).kind == places.INSIDE
     if inside and kinds == ["d"] and _precede(said, "-empty", "-type") and _OR.isdisjoint(said):
@@ -83,13 +83,13 @@ def _delete(inv: Invocation, target: Word, said: Sequence[str]) -> None:
 
 
 def _precede(said: Sequence[str], *tests: str) -> bool:
-    """Say whether tests stand before what is deleted, and are not turned round."""
+    """Return True if tests precede `-delete` and are not negated."""
     before = list(said[: said.index("-delete")])
     return _NOT.isdisjoint(before) and all(test in before for test in tests)
 
 
 def read_fd(inv: Invocation) -> None:
-    """Read `fd`: what follows `-x` is a command for each file."""
+    """Analyse `fd`; after `-x` follows a command for each file."""
     words = list(inv.call.words)
     at = next((n for n, word in enumerate(words) if _fd_runs(word.text)), len(words))
     attached = _fd_runs(words[at].text) if at < len(words) else None
@@ -109,7 +109,7 @@ def read_fd(inv: Invocation) -> None:
 
 
 def read_grep(inv: Invocation) -> None:
-    """Read `grep` and its kin: a pattern and files; with `-l` they print names of files."""
+    """Analyse `grep` and similar programs; with `-l` they print file names."""
     call, row = inv.call, inv.call.program.row
     given = call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list")
     files = call.arguments if given else call.arguments[1:]
@@ -134,14 +134,14 @@ def read_grep(inv: Invocation) -> None:
 
 
 def _is_shared(word: Word) -> bool:
-    """Say whether a folder is one of the system, or of a home."""
+    """Return True for system and home folders."""
     return (
         word.text.startswith(("/etc", "/home", "/root", "/Users", "/var", "~")) or word.text == "/"
     )
 
 
 def _below(roots: Sequence[str], names: Sequence[str]) -> Iterator[str]:
-    """Yield patterns for what lies below folders and has one of some names."""
+    """Yield patterns for files below these folders with these names."""
     for root in roots:
         folder = root.rstrip("/")
         for name in names:
@@ -149,7 +149,7 @@ def _below(roots: Sequence[str], names: Sequence[str]) -> Iterator[str]:
 
 
 def _patterns(expression: Sequence[str]) -> list[str]:
-    """Return one name of each alternative; an empty one if there is any without."""
+    """Return a name for each alternative, or one empty name if an alternative has none."""
     found, name, number = list[str](), "", 0
     while number < len(expression):
         word = expression[number]
@@ -171,12 +171,12 @@ def _patterns(expression: Sequence[str]) -> list[str]:
 
 
 def _named(test: str, pattern: str) -> str:
-    """Return the pattern of a test as it stands behind `**/`; that of a path has folders."""
+    """Return the pattern of a test in the form that follows `**/`."""
     return pattern.lstrip("*").lstrip("/") if test in {"-path", "-ipath", "-wholename"} else pattern
 
 
 def _end(expression: Sequence[str], start: int) -> int:
-    """Return where a command ends."""
+    """Return the end of a command."""
     ends = (n for n in range(start, len(expression)) if expression[n] in {";", "+"})
     return next(ends, len(expression))
 
@@ -189,7 +189,7 @@ def _commands(expression: Sequence[Word]) -> Iterator[list[Word]]:
 
 
 def _filled(command: Sequence[Word], target: Word) -> list[Word]:
-    """Return a command with what was found in place of `{}`."""
+    """Return a command with the found file in place of `{}`."""
     if not any("{" in word.text for word in command):
         return [*command, target]
     return [

@@ -1,4 +1,4 @@
-"""What a shell does itself: folders, `eval`, `source`, traps, aliases, and text that is printed."""
+"""Shell builtins: `cd`, `eval`, `source`, `trap`, `alias`, `echo` and others."""
 
 import re
 from typing import Final
@@ -21,14 +21,14 @@ from safetyd.core.shell.words import (
 )
 
 _TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - a name that stands for what mktemp makes
-_JOB: Final = "$!\n"  # what a file holds in which an agent keeps the number of its server
+_JOB: Final = "$!\n"  # the assumed content of a .pid file: a process that the agent started
 _variables = re.compile(r"\$(?:\{(\w+)(?::\d[^}]*)?\}|(\w+))").findall
 _SHOWN: Final = "prints all environment variables, including secrets"
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
 def read_cd(inv: Invocation) -> None:
-    """Follow `cd` and `pushd`; where they lead is where later paths begin."""
+    """Analyse `cd` and `pushd`, which change the base of later paths."""
     inv.found(Effect.READ, "changes the current directory")
     target = inv.call.arguments[0] if inv.call.arguments else None
     if target is None:
@@ -52,7 +52,7 @@ def read_eval(inv: Invocation) -> None:
 
 
 def read_source(inv: Invocation) -> None:
-    """Read a script that runs in this very shell; what it assigns is not known."""
+    """Analyse a script that runs in the current shell."""
     if not inv.call.arguments:
         inv.found(Effect.UNKNOWN, "runs a script that it does not name")
         return
@@ -80,7 +80,7 @@ def read_alias(inv: Invocation) -> None:
 
 
 def read_command(inv: Invocation) -> None:
-    """Read `command`, `builtin` and `exec`: the rest is a command, or a question about one."""
+    """Analyse `command`, `builtin` and `exec`, which run or look up a command."""
     call = inv.call
     if call.name == "command" and call.has("-v", "-V"):
         inv.found(Effect.READ, "looks up a program")
@@ -100,7 +100,7 @@ def read_command(inv: Invocation) -> None:
 
 
 def read_echo(inv: Invocation) -> None:
-    """Read `echo` and `printf`, whose words go on as text."""
+    """Analyse `echo` and `printf`, whose output is known."""
     call = inv.call
     inv.found(Effect.READ, "prints text", said="")
     if any(word.text.startswith(HOLE) and word.origin in {COMMAND, LIST} for word in call.words):
@@ -130,7 +130,7 @@ def read_echo(inv: Invocation) -> None:
 
 
 def _secret_shown(inv: Invocation) -> None:
-    """Say that a variable is printed that is named as secrets are."""
+    """Record that a variable is printed whose name suggests a secret."""
     for braced, bare in _variables(inv.written):
         if looks_secret(braced or bare):
             why = f"prints {braced or bare}, whose name suggests a secret"
@@ -138,7 +138,7 @@ def _secret_shown(inv: Invocation) -> None:
 
 
 def read_environment(inv: Invocation) -> None:
-    """Read `printenv`, and `set`, `export` and `declare`, which print variables if given none."""
+    """Analyse `printenv`, and `set`, `export` and `declare`, which may print variables."""
     call, name = inv.call, inv.call.name
     given = [word.text for word in call.arguments]
     if name == "printenv":
@@ -156,7 +156,7 @@ def read_environment(inv: Invocation) -> None:
 
 
 def _formatted(template: str, words: list[str]) -> str:
-    """Fill the words into a template of `printf`; as often as there are words for it."""
+    """Fill arguments into a `printf` format, repeating it as needed."""
     if "%" not in template:
         return template
     parts = template.replace("%%", "\x01").split("%")
@@ -172,7 +172,7 @@ def _formatted(template: str, words: list[str]) -> str:
 
 
 def read_cat(inv: Invocation) -> None:
-    """Read what passes files or its input on as they are."""
+    """Analyse programs that print files or their input unchanged."""
     rows.apply(inv)
     files = [word for word in inv.call.arguments if word.text != "-"]
     if not files:
@@ -195,7 +195,7 @@ def _held(word: Word, inv: Invocation) -> Flow:
 
 
 def read_ls(inv: Invocation) -> None:
-    """Read `ls`, which prints names: those that its patterns fit, or what lies in a folder."""
+    """Analyse `ls`, which prints file names."""
     rows.apply(inv)
     names = [word.text if word.globs else "./*" for word in inv.call.arguments]
     known = all(word.known for word in inv.call.arguments)
@@ -213,7 +213,7 @@ def read_mktemp(inv: Invocation) -> None:
 
 
 def read_pwd(inv: Invocation) -> None:
-    """Read `pwd`, which prints where it stands."""
+    """Analyse `pwd`."""
     inv.found(Effect.READ, "prints the current directory")
     cwd = inv.scope.cwd
     inv.output = UNKNOWN_TEXT if cwd is None else Flow(f"{cwd or '.'}\n", KNOWN)

@@ -1,4 +1,4 @@
-"""Shells: the text that they are given, wherever it comes from."""
+"""Shells, and the scripts that they run."""
 
 from safetyd.core.shell import places
 from safetyd.core.shell.invocation import Invocation
@@ -7,7 +7,7 @@ from safetyd.core.shell.words import Word
 
 
 def read_shell(inv: Invocation) -> None:
-    """Read `sh -c TEXT`, `sh FILE`, and a shell that reads its input."""
+    """Analyse `sh -c TEXT`, `sh FILE`, and a shell that runs its input."""
     call, name = inv.call, inv.call.name
     if _has_socket(inv):
         inv.found(Effect.UNKNOWN, "gives another machine a shell on this one", blocks=True)
@@ -29,7 +29,7 @@ def read_shell(inv: Invocation) -> None:
 
 
 def _given(inv: Invocation) -> tuple[Word | None, Word | None, bool]:
-    """Return the text behind `-c`, the script, and whether it is only checked."""
+    """Return the text of `-c`, the script file, and whether it is only checked."""
     text = script = None
     checks = takes_text = takes_input = False
     words = list(inv.call.words)
@@ -54,7 +54,7 @@ def _given(inv: Invocation) -> tuple[Word | None, Word | None, bool]:
 
 
 def _from_input(inv: Invocation) -> None:
-    """Read what a shell is given to read."""
+    """Analyse the input of a shell."""
     given = inv.stdin
     if given is None:
         inv.found(Effect.UNKNOWN, "opens an interactive shell")

@@ -1,4 +1,4 @@
-"""Programs for text with commands of their own: sed, awk and pagers."""
+"""Text programs with their own language: sed, awk, pagers, Miller."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from safetyd.core.shell.readers.deletions import run_code
 from safetyd.core.shell.reading import HOLE, Code, Effect
 from safetyd.core.shell.words import DECODED, NETWORK, Word
 
-# Options of sed by their first letters; what else it has makes no difference.
+# Relevant options of sed by their shortest abbreviation.
 _SED_LONG: Final = {"--e": "e", "--fi": "f", "--l": "l", "--i": "i", "--s": "s"}
 _DESCRIBING: Final = ("-o", "-d", "-p", "--pretty-print", "--profile", "--dump-variables")
 _IN_PLACE: Final = frozenset({"inplace", "inplace.awk"})
@@ -25,21 +25,21 @@ _acts = re.compile(
 
 
 class _Script(NamedTuple):
-    """What sed is told: its scripts, the files that hold some, and the files that it reads."""
+    """The arguments of sed: scripts, script files, and input files."""
 
     texts: list[Word]
     files: list[Word]
     arguments: list[Word]
     in_place: bool
-    known: bool  # whether all of its options are
+    known: bool  # all options are known
 
 
 def read_sed(inv: Invocation) -> None:
-    """Read `sed`: its script, and the files that it prints or changes in their place."""
+    """Analyse `sed`: its script, and the files that it prints or changes in place."""
     script = _sed(inv)
     texts, files = list(script.texts), list(script.arguments)
     if script.in_place and len(files) > 1 and not files[0].text:
-        files = files[1:]  # as in `sed -i '' ...`, where the suffix is a word of its own
+        files = files[1:]  # `sed -i '' ...` has the suffix as a separate word
     if not texts and not script.files and files:
         texts.append(files.pop(0))
     if not script.known:
@@ -89,7 +89,7 @@ def _sed_option(script: _Script, word: Word, words: Iterator[Word]) -> _Script:
 
 
 def read_awk(inv: Invocation) -> None:
-    """Read `awk`: its program, and the files that it reads."""
+    """Analyse `awk`: its program, and the files that it reads."""
     call = inv.call
     programs, included = call.values("-f", "--file", "-E", "--exec"), call.values("-i", "--include")
     texts, files = call.values("-e", "--source"), call.arguments
@@ -110,17 +110,17 @@ def read_awk(inv: Invocation) -> None:
 
 
 def _sed_with_numbers(script: str) -> Code:
-    """Read a script of sed; what is not known and stands for a line is a number."""
+    """Analyse a sed script; an unknown line address is taken for a number."""
     return sed_code(_in_address(r"\g<1>1", script))
 
 
 def _awk_with_numbers(program: str) -> Code:
-    """Read a program of awk; what is not known and is compared is a number."""
+    """Analyse an awk program; an unknown operand of a comparison is taken for a number."""
     return awk_code(_compared(r"\g<1>1", program))
 
 
 def _code(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
-    """Say what a script on the command line does; a hole in it stays where it stands."""
+    """Record what a script in the arguments does."""
     if word.text == HOLE or word.origin in {NETWORK, DECODED}:
         inv.unseen(word.origin, "a script")
     else:
@@ -128,13 +128,13 @@ def _code(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
 
 
 def _script_file(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
-    """Say what the script in a file does, if its text is known."""
+    """Record what the script in a file does, if its text is known."""
     name = inv.call.name
     inv.script(word, f"{name} -f", lambda text: run_code(inv, read(text), word, name))
 
 
 def _files(inv: Invocation, files: list[Word], *, changed: bool) -> None:
-    """Say that files are read, or changed in their place."""
+    """Record that files are read, or changed in place."""
     for word in files if changed else ():
         inv.writes(word, "changes")
     inv.reads(*files)
@@ -142,7 +142,7 @@ def _files(inv: Invocation, files: list[Word], *, changed: bool) -> None:
 
 
 def read_pager(inv: Invocation) -> None:
-    """Read `less` and its kin, which print; a `+` begins what is typed into them."""
+    """Analyse `less` and similar programs; `+` starts a pager command."""
     inv.found(Effect.READ, "shows files")
     typed = [word for word in inv.call.words if word.text.startswith("+")]
     if not all(_only_moves(word.text) for word in typed):
@@ -155,7 +155,7 @@ def read_pager(inv: Invocation) -> None:
 
 
 def read_mlr(inv: Invocation) -> None:
-    """Read `mlr`: its verbs print; its language can run commands and write files."""
+    """Analyse `mlr`, whose language can run commands and write files."""
     call = inv.call
     inv.found(Effect.READ, "prints tables", said="")
     if any(_acts(word.text) for word in call.words):

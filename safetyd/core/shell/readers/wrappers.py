@@ -1,4 +1,4 @@
-"""Programs that run others in ways that a row cannot describe."""
+"""Programs that run other commands: sudo, xargs, parallel, tmux and others."""
 
 import re
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import COMMAND, Word
 
 _ASKING: Final = ("-l", "--list", "-v", "--validate", "-k", "-K", "--remove-timestamp")
-# Keys of tmux, and what they type.
+# Key names of tmux, and what they type.
 _KEYS: Final = {"Enter": "\n", "C-m": "\n", "Space": " ", "C-c": "\n", "C-d": "\n", "C-l": ""}
-_part_of = re.compile(r"\{(?:[#%]|=.*=|[0-9+-]*[./]*)(?<!\{)\}").sub  # `{.}` and its kin
+_part_of = re.compile(r"\{(?:[#%]|=.*=|[0-9+-]*[./]*)(?<!\{)\}").sub  # `{.}` and similar
 _STARTING: Final = frozenset(
     {"new", "new-session", "new-window", "neww", "split-window", "splitw", "respawn-pane"}
 )
@@ -20,7 +20,7 @@ _LOOKING: Final = ("ls", "list-", "capture-pane", "capturep", "has", "display", 
 
 
 def read_sudo(inv: Invocation) -> None:
-    """Read `sudo` and its kin: the rights of another user, and what is done with them."""
+    """Analyse `sudo` and similar programs, and the command that they run."""
     own, words = split_command(inv.call)
     while words and "=" in words[0].text:
         words = words[1:]
@@ -39,7 +39,7 @@ def read_sudo(inv: Invocation) -> None:
 
 
 def read_xargs(inv: Invocation) -> None:
-    """Read `xargs`: its command with the words of its input, where they are known."""
+    """Analyse `xargs`: its command with the words of its input, if known."""
     command = inv.command
     own, words = split_command(inv.call)
     if not words:
@@ -63,9 +63,9 @@ def read_xargs(inv: Invocation) -> None:
 
 
 def _taken(own: Call, text: str, *, by_line: bool) -> list[str]:
-    """Return the words that are made of an input; a hole where quotes or signs decide that."""
+    """Return the words in an input, or a hole if quotes or delimiters matter."""
     lines = text.splitlines()
-    found = all("**" in line for line in lines)  # by a search, whose names end as it is told
+    found = all("**" in line for line in lines)  # from a search, which prints one name a line
     if own.has("-0", "--null", "-d", "--delimiter"):
         return lines if found or (len(lines) == 1 and own.has("-0", "--null")) else [HOLE]
     if any(sign in text for sign in "\"'\\"):
@@ -74,7 +74,7 @@ def _taken(own: Call, text: str, *, by_line: bool) -> list[str]:
 
 
 def _filled(word: Word, mark: str, texts: Sequence[str], origin: str) -> Word:
-    """Return a word with what is read from the input in place of its mark."""
+    """Return a word with the input in place of its mark."""
     if not mark or mark not in word.text:
         return word
     read = texts[0] if len(texts) == 1 else HOLE
@@ -83,7 +83,7 @@ def _filled(word: Word, mark: str, texts: Sequence[str], origin: str) -> Word:
 
 
 def read_parallel(inv: Invocation) -> None:
-    """Read `parallel`: a text for a shell, with words behind `:::` or from its input."""
+    """Analyse `parallel`: a command with arguments after `:::` or from its input."""
     own, words = split_command(inv.call)
     if own.has("-S", "--sshlogin", "--sshloginfile", "--slf", "--onall", "--nonall"):
         inv.found(Effect.LEAVES, "runs commands on other machines")
@@ -98,14 +98,14 @@ def read_parallel(inv: Invocation) -> None:
 
 
 def _with_each(inv: Invocation, words: list[Word], each: str) -> None:
-    """Read a command of `parallel` with one of its words."""
+    """Analyse a command of `parallel` with one of its arguments."""
     said = " ".join(word.text for word in words)
     marked = "{" in said
     text = _part_of(HOLE, said).replace("{}", each) if marked else f"{said} {each}"
     if HOLE not in text:
         inv.runner.text(text, words[0]._replace(inner=-1), inv.scope, inv.call.name, None)
         if not any(" " in word.text for word in words[1:]):
-            return  # else somebody means the words as they are quoted
+            return  # otherwise the quotes may be meant literally
     words = [word.with_text(_part_of(HOLE, word.text)) for word in words]
     filled = [_filled(word, "{}", [each], COMMAND) for word in words]
     added = [] if marked else [Word(each, words[0].start, words[-1].end, COMMAND)]
@@ -113,7 +113,7 @@ def _with_each(inv: Invocation, words: list[Word], each: str) -> None:
 
 
 def read_script(inv: Invocation) -> None:
-    """Read `script`: a file for what a command prints, and the command."""
+    """Analyse `script`, which records the output of a command."""
     for value in inv.call.values("-O", "--log-out", "-B", "--log-io", "-T", "--log-timing", "-I"):
         inv.writes(value)
     texts = inv.call.values("-c", "--command")
@@ -129,7 +129,7 @@ def read_script(inv: Invocation) -> None:
 
 
 def read_taskset(inv: Invocation) -> None:
-    """Read `taskset` and its kin; of a running process they change its share."""
+    """Analyse `taskset` and similar programs, which run a command or change a process."""
     own, words = split_command(inv.call)
     if inv.call.name in {"taskset", "faketime"}:
         words = words[1:]
@@ -142,7 +142,7 @@ def read_taskset(inv: Invocation) -> None:
 
 
 def read_tmux(inv: Invocation) -> None:
-    """Read `tmux`: what it types or starts is text for a shell."""
+    """Analyse `tmux` and the commands that it starts or types."""
     call, verb = inv.call, inv.call.verb
     if call.has("-f") or any(word.text.endswith(";") for word in call.words):
         inv.found(Effect.UNKNOWN, "runs several tmux commands, which are not analysed")
@@ -162,7 +162,7 @@ def read_tmux(inv: Invocation) -> None:
 
 
 def _typed(inv: Invocation) -> None:
-    """Read what is typed into a terminal."""
+    """Analyse what is typed into a terminal."""
     inv.found(Effect.WORK, "types into a terminal")
     words = inv.call.arguments[1:]
     if {option for option, _ in inv.call.options} - {"-t", "-l", "-L", "-S"}:
@@ -174,7 +174,7 @@ def _typed(inv: Invocation) -> None:
 
 
 def read_screen(inv: Invocation) -> None:
-    """Read `screen`: a command in a terminal of its own."""
+    """Analyse `screen`, which runs a command in another terminal."""
     own, words = split_command(inv.call)
     if own.has("-X", "-c"):
         inv.found(Effect.UNKNOWN, "types into a terminal or runs screen commands")

@@ -1,4 +1,4 @@
-"""Action types: what each can do to the world, and how an agent's own words raise that."""
+"""Action types with their risk and reversibility, which an agent's own words can only raise."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -11,29 +11,29 @@ from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier
 from safetyd.core.text.folding import fold
 from safetyd.core.type_aliases import ALIASES, written_together
 
-MAX_REMEMBERED: Final = 1024  # spellings of types, which are the agents' words
+MAX_REMEMBERED: Final = 1024  # spellings of types by agents
 
 GUI: Final = frozenset(
     {"click", "type", "key", "scroll", "drag", "wait", "screenshot", "open_app", "navigate"}
 )
-# Their cost is the price of what they buy, which is not model spending.
+# Their cost is a purchase price, not model spending.
 PURCHASES: Final = frozenset({"purchase", "billing_change"})
 _PROSE: Final = frozenset({"create_pull_request", "draft", "content_update"})
 _IN_TEXT: Final = frozenset({"run_shell", "db_read", "db_write", "type", "key"})
-# Their text is kept, or told to a model or another agent, whose own acts are judged.
+# Their text is stored, or sent to a model or agent whose own actions are judged.
 _SAID: Final = frozenset(
     {
         *("memory_write", "memory_consolidation", "memory_prune", "write_state", "write_log"),
         *("create_branch", "create_worktree", "git_commit", "model_call", "dispatch"),
     }
 )
-# Their text is a command, or is typed where one may be read.
+# Their text is a command, or is typed where a command may be expected.
 _COMMANDS: Final = frozenset({"run_shell", "run_tests", "type", "key"})
 
 _HARM: Final[dict[Reversibility, int]] = {
     "read_only": 0,
     "reversible": 1,
-    "unknown": 2,  # nobody can say that it is less
+    "unknown": 2,  # it may be as bad
     "irreversible": 3,
 }
 _DANGER: Final[dict[Risk, int]] = {"low": 0, "medium": 1, "high": 2, "prohibited": 3}
@@ -53,7 +53,7 @@ _UNDERSCORED: Final = str.maketrans(" -", "__")
 
 
 class TypeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One `[types.NAME]` table: a new type, a change to a shipped one, or another name for one."""
+    """One `[types.NAME]` table: a new type, a change to a shipped one, or an alias."""
 
     same_as: str = ""
     tier: Tier | None = None
@@ -62,13 +62,13 @@ class TypeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     human: bool | None = None
     approve_via: tuple[
         str, ...
-    ] = ()  # cli, tui, web, link, sms, desktop; empty: every way may approve it
+    ] = ()  # cli, tui, web, link, sms, desktop; empty: all of them can approve it
 
 
 class Kind(msgspec.Struct, frozen=True, dict=True):
-    """A type as it is judged: its own name and what it can do.
+    """A type with its traits, as guards judge it.
 
-    What follows from that is worked out once: guards ask for it with every proposal.
+    Derived traits are cached, because guards need them for every proposal.
     """
 
     type: str
@@ -77,8 +77,8 @@ class Kind(msgspec.Struct, frozen=True, dict=True):
     risk: Risk
     human: bool = False
     known: bool = True
-    raised: bool = False  # above its type's own traits, by the agent's words
-    approve_via: tuple[str, ...] = ()  # empty: every way
+    raised: bool = False  # by the agent's words, above the traits of its type
+    approve_via: tuple[str, ...] = ()  # empty: all ways
 
     @functools.cached_property
     def read_only(self) -> bool:
@@ -86,29 +86,29 @@ class Kind(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def prose(self) -> bool:
-        """Say whether its text is written for a person, who is asked about it anyway."""
+        """True if its text is written for people."""
         return self.human or self.type in _PROSE
 
     @functools.cached_property
     def in_text(self) -> bool:
-        """Say whether what it does lies in its text: commands, statements, messages, or unknown."""
+        """True if its text determines what it does: commands, statements, messages, unknown."""
         return self.human or not self.known or self.type in _IN_TEXT
 
     @functools.cached_property
     def commands(self) -> bool:
-        """Say whether its text may be a command."""
+        """True if its text may be a command."""
         return self.type in _COMMANDS or not self.known
 
     @functools.cached_property
     def edits(self) -> bool:
-        """Say whether its text may be a change of files."""
+        """True if its text may be a change of files."""
         if self.read_only:
             return False
         return not self.known or self.type == "content_update" or (self.acts and not self.commands)
 
     @functools.cached_property
     def acts(self) -> bool:
-        """Say whether its text does something, and is not only read, kept or told."""
+        """True if its text does something, and is not only read, stored or passed on."""
         return self.commands or not (self.read_only or self.prose or self.type in _SAID)
 
 
@@ -119,7 +119,7 @@ _TYPES: Final = (
         similarity_search analyze_session internal_analysis db_read screenshot scroll wait""",
     ),
     (
-        Kind("", "auto_allowed", "read_only", "medium"),  # a GET leaves a trace
+        Kind("", "auto_allowed", "read_only", "medium"),  # a GET is visible to the server
         "web_search web_fetch",
     ),
     (
@@ -144,7 +144,7 @@ _TYPES: Final = (
         revoke_token modify_permissions""",
     ),
     (
-        Kind("", "requires_permission", "unknown", "high"),  # nobody has read the command yet
+        Kind("", "requires_permission", "unknown", "high"),  # the command is not analysed yet
         "run_shell",
     ),
     (
@@ -162,10 +162,10 @@ _TOGETHER: Final = written_together(
 
 
 class Kinds:
-    """The table of types, with the operator's changes and other names.
+    """The table of types with the operator's changes and aliases.
 
-    A name in the operator's tables no longer means what the shipped aliases say. `ValueError` names
-    everything that is wrong with these tables.
+    An operator's type replaces a shipped alias of the same name. `ValueError` names all mistakes in
+    the operator's tables.
     """
 
     def __init__(self, types: Mapping[str, TypeConfig], profile: str) -> None:
@@ -180,22 +180,22 @@ class Kinds:
         self._remembered: dict[str, Kind] = {}
 
     def of(self, proposal: Proposal) -> Kind:
-        """Return the type's traits; the proposal's own risk and reversibility only raise them."""
+        """Return the kind of a proposal; its own risk and reversibility can only raise it."""
         kind = self._remembered.get(proposal.type) or self._look_up(proposal.type)
         return raised_by(proposal, kind)
 
     def named(self, spelling: str) -> Kind:
-        """Return the traits of a type that the configuration names, in any spelling."""
+        """Return the kind of a type name, in any spelling."""
         name = _resolved(normalised(spelling), self._aliases)
         return self._table.get(name) or _unknown(name)
 
     @property
     def known(self) -> Mapping[str, Kind]:
-        """Every known type by its own name, aliases left out."""
+        """All known types by name, without aliases."""
         return self._table
 
     def aliases(self) -> dict[str, list[str]]:
-        """Return the other names of each type that has some, spellings without `_` left out."""
+        """Return the aliases of each type, without spellings that only lack `_`."""
         found: dict[str, list[str]] = {}
         for name, to in sorted(self._aliases.items()):
             if _TOGETHER.get(name) != to:
@@ -210,14 +210,14 @@ class Kinds:
 
 
 def raised_by(proposal: Proposal, kind: Kind) -> Kind:
-    """Return a kind as the proposal's own risk and reversibility raise it."""
+    """Return a kind, raised by the proposal's own risk and reversibility."""
     if proposal.risk is None and proposal.reversibility is None:
         return kind
     return _raised(kind, proposal.reversibility, proposal.risk)
 
 
 def normalised(name: str) -> str:
-    """Return `name` as a person reads it, in lower case, with `_` for spaces and hyphens."""
+    """Return `name` folded, in lower case, with `_` for spaces and hyphens."""
     return fold(name).strip().lower().translate(_UNDERSCORED)
 
 
@@ -226,7 +226,7 @@ def _unknown(name: str) -> Kind:
 
 
 def _changed(kind: Kind, change: TypeConfig) -> Kind:
-    """Apply `change`; of tier and risk, one that is not given follows one that is."""
+    """Apply `change`; if only one of tier and risk is given, the other follows."""
     tier = change.tier or (_TIER_OF[change.risk] if change.risk else kind.tier)
     risk = change.risk or (kind.risk if _TIER_OF[kind.risk] == tier else _RISK_OF[tier])
     human = kind.human if change.human is None else change.human
@@ -235,7 +235,7 @@ def _changed(kind: Kind, change: TypeConfig) -> Kind:
 
 
 def _raised(kind: Kind, reversibility: Reversibility | None, risk: Risk | None) -> Kind:
-    """Raise the tier with the risk: what is asked about must not be called auto_allowed."""
+    """Raise the tier with the risk: what needs approval must not be called auto_allowed."""
     harm = max(kind.reversibility, reversibility or kind.reversibility, key=_HARM.__getitem__)
     floor: Risk = "high" if reversibility == "irreversible" else "low"
     danger = max(kind.risk, risk or floor, floor, key=_DANGER.__getitem__)
@@ -255,7 +255,7 @@ def _raised(kind: Kind, reversibility: Reversibility | None, risk: Risk | None) 
 
 
 def _aliases(types: Mapping[str, TypeConfig]) -> dict[str, str]:
-    """Return what each other name leads to: the operator's, and what is shipped beside them."""
+    """Return all aliases and their targets: the operator's and the shipped ones."""
     aliases = {**_TOGETHER, **ALIASES}
     for name, change in types.items():
         aliases.pop(normalised(name), None)
@@ -265,12 +265,12 @@ def _aliases(types: Mapping[str, TypeConfig]) -> dict[str, str]:
 
 
 def _resolved(name: str, aliases: Mapping[str, str]) -> str:
-    """Return what `name` stands for, or an alias on its way that leads in a circle."""
+    """Return the target of `name`, or one of the aliases in a circle."""
     return _way(name, aliases)[-1]
 
 
 def _way(name: str, aliases: Mapping[str, str]) -> list[str]:
-    """Return `name` and what it leads to, up to a type or a name that was passed before."""
+    """Return `name` and its targets, up to a type or a repeated name."""
     way = [name]
     while way[-1] in aliases and way[-1] not in way[:-1]:
         way.append(aliases[way[-1]])

@@ -1,4 +1,4 @@
-"""The two seams of the core: an actor observes; a guard observes and has an opinion."""
+"""The two interfaces of the core: actors observe events; guards also judge proposals."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +20,14 @@ Hears = Mapping[type[Event], Handler]
 
 
 class Nothing(msgspec.Struct):
-    """The state of who remembers nothing."""
+    """The state of an actor without memory."""
 
 
 class Actor:
-    """State of its own that changes only by the events it observes.
+    """An object whose state changes only by events.
 
-    `hears` has, for each kind of event that concerns it, what takes note of such an event and
-    returns what that causes, if anything. `_state` is a struct that can be written down.
+    `hears` maps event types to handlers, which may return further events. `_state` is a struct that
+    can be serialised.
     """
 
     name: str
@@ -35,55 +35,52 @@ class Actor:
     _state: msgspec.Struct = Nothing()
 
     def observe(self, event: Event) -> Sequence[Event]:
-        """Take note of `event` if it concerns this actor; return what it causes."""
+        """Handle `event` if this actor hears it; return the events that it causes."""
         act = self.hears.get(type(event))
         return act(event) or () if act and counts(event) else ()
 
     def save(self) -> Callable[[], bytes]:
-        """Freeze the state now; the function that is returned encodes it, in another thread."""
+        """Freeze the state; the returned function encodes it, in another thread."""
         saved = msgspec.msgpack.encode(self._state)
         return lambda: saved
 
     def load(self, saved: bytes) -> None:
-        """Take on the state that `save` encoded."""
+        """Restore the state that `save` encoded."""
         self._state = msgspec.msgpack.decode(saved, type=type(self._state))
 
 
 class Guard(Actor, ABC):
-    """An actor that also has an opinion. `check` reads; only what it hears changes it."""
+    """An actor that also judges proposals. `check` never changes state; events do."""
 
     @abstractmethod
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
-        """Return `ALLOWED`, or what restricts this proposal and why."""
+        """Return `ALLOWED`, or a verdict that restricts the proposal."""
         ...
 
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
-        """Say in a few words where this guard stands now for such a proposal; it changes nothing.
-
-        Nobody waits for it: it is for people who ask.
-        """
+        """Return in a few words how this guard would see such a proposal now, for operators."""
         return ""
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:
-        """Return the same about a proposal that was asked about and is approved now."""
+        """Judge a proposal again that an operator has approved."""
         return self.check(proposed, kind)
 
 
 def hearing(*pairs: tuple[type[Event], Handler]) -> Hears:
-    """Return what an actor hears, made of what `on` returns."""
+    """Return the handlers of an actor, from pairs that `on` returns."""
     return dict(pairs)
 
 
 def on(kind: type[Heard], act: Callable[[Heard], Caused]) -> tuple[type[Event], Handler]:
-    """Pair a kind of event with what takes note of it."""
+    """Pair an event type with its handler."""
     return kind, cast("Handler", act)
 
 
 def later(act: Callable[[Decided], Caused]) -> tuple[type[Event], Handler]:
-    """Take note of what a person allowed as of what is allowed at once."""
+    """Handle a decision that an operator allowed like one that was allowed immediately."""
     return on(Allowed, lambda event: act(event.decided))
 
 
 def counts(event: Event) -> bool:
-    """Say whether actors are told: a dry run or the repeat of an id takes nothing."""
+    """Return True if actors observe the event; dry runs and repeated ids have no effect."""
     return type(event) is not Decided or event.first

@@ -1,7 +1,7 @@
-"""Answers already given, so that a repeated proposal is not decided twice.
+"""A cache of replies, so that a repeated proposal is not decided twice.
 
-Answers are kept in generations that are frozen once full: a checkpoint encodes those in another
-thread while new answers go on arriving.
+Replies are stored in generations that are frozen when full, so that a checkpoint can encode them in
+another thread while new replies arrive.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class DecisionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class DecisionCache:
-    """The answers of the last `recall_s` seconds, at most 100,000 of them."""
+    """The replies of the last `recall_s` seconds, at most 100,000."""
 
     def __init__(self, config: DecisionsConfig, mode: str, policy: str) -> None:
         self._ttl = timedelta(seconds=config.ttl_s)
@@ -55,30 +55,30 @@ class DecisionCache:
         self._generations: list[list[Decision]] = [[]]
 
     def find(self, proposed: Proposed) -> Decision | None:
-        """Return the answer that this agent's id already has, though it may be over."""
+        """Return the earlier reply to this agent's id, even if it has expired."""
         decision = self._answers.get((proposed.agent, proposed.id))
         if decision is None or decision.at is None or proposed.at >= decision.at + self._kept:
             return None
         return decision
 
     def remember(self, decided: Decided) -> Decision:
-        """Build the answer to a decision and, if it was the id's first, keep it."""
+        """Build the reply to a decision, and store it if it is the first for its id."""
         decision = self.answer(decided)
         if decided.first:
             self.keep(decision)
         return decision
 
     def keep(self, decision: Decision) -> None:
-        """Let this be the answer to its id from now on."""
+        """Store the reply for its id."""
         self._answers[decision.agent, decision.id] = decision
         self._newest().append(decision)
 
     def last(self, agent: str, id_: str) -> Decision | None:
-        """Return the last answer that was kept, however old it is."""
+        """Return the last stored reply, however old."""
         return self._answers.get((agent, id_))
 
     def answer(self, decided: Decided) -> Decision:
-        """Build the answer to a decision."""
+        """Build the reply to a decision."""
         if decided.uses is not None:
             return self._approved(decided, decided.uses)
         if not decided.verdicts:
@@ -105,7 +105,7 @@ class DecisionCache:
 
     def _forget(self, oldest: list[Decision]) -> None:
         for decision in oldest:
-            # An id that was decided anew since stands in a later generation too.
+            # An id that was decided again is in a later generation, too.
             if self._answers.get((decision.agent, decision.id)) is decision:
                 del self._answers[decision.agent, decision.id]
 

@@ -16,11 +16,11 @@ class Change(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     description: str = ""
     ticket: str = ""
     approver: str = ""
-    paths: tuple[str, ...] = ()  # the first files that it names, absolute
+    paths: tuple[str, ...] = ()  # its first files, absolute
 
 
 class UnfinishedRollback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A rollback that began and has not ended, or that stopped halfway (`error` says why).
+    """A rollback that is running, or that stopped halfway (`error` says why).
 
     `kept` is the commit of the folder before the first file changed; empty if none changed yet.
     """
@@ -32,12 +32,12 @@ class UnfinishedRollback(msgspec.Struct, frozen=True, kw_only=True, omit_default
     agents: tuple[str, ...] = ()
     error: str = ""
     kept: str = ""
-    since: int = 0  # the number of the event that it began with
-    paths: tuple[str, ...] = ()  # the files and folders that it is limited to
+    since: int = 0  # the seq of the event that started it
+    paths: tuple[str, ...] = ()  # the only files and folders that it restores
 
 
 class HistoryTrouble(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the history of a project needs a person: commits fail, or a rollback is unfinished."""
+    """Why a project's file history needs an operator: failed commits, or an unfinished rollback."""
 
     project: str
     commit_error: str = ""
@@ -46,16 +46,16 @@ class HistoryTrouble(msgspec.Struct, frozen=True, kw_only=True):
 
 class ProjectState(msgspec.Struct, omit_defaults=True):
     errors: int = 0  # in a row
-    good: str = ""  # the last commit after which an action had succeeded
-    agents: list[str] = []  # who worked there, the latest last
+    good: str = ""  # the last commit after a successful action
+    agents: list[str] = []  # agents that worked there, latest last
     keyed: bool = False  # one of them has a key
     rollback: Rollback | None = None  # the last one
-    failing: str = ""  # why the last commit was not made
+    failing: str = ""  # why the last commit failed
     unfinished: UnfinishedRollback | None = None
 
 
 class FailedCommit(msgspec.Struct, frozen=True):
-    """A commit to try again, with the files that changed before a time of the file clock."""
+    """A commit to retry, with the files that changed before a file time."""
 
     due: CommitDue
     until_ns: int
@@ -63,6 +63,6 @@ class FailedCommit(msgspec.Struct, frozen=True):
 
 class HistoryState(msgspec.Struct):
     under_way: dict[str, dict[str, Change]] = {}  # by agent and id, oldest first
-    due: dict[int, CommitDue] = {}  # commits that are not made yet, oldest first
+    due: dict[int, CommitDue] = {}  # pending commits, oldest first
     projects: dict[str, ProjectState] = {}
     failed: dict[int, FailedCommit] = {}  # oldest first

@@ -1,7 +1,7 @@
-"""Allowed actions under way, and which outcome counts for each: the first, once.
+"""Open actions: allowed, but without an outcome. The first outcome of each counts.
 
-An outcome without an id counts as well; one for a proposal that was refused, is unknown or has
-already been settled does not. An action that is said to be unreported is given up at once.
+An outcome without an id counts, too; one for a proposal that was refused, is unknown or already has
+an outcome does not. An action that its agent reports as unreported is closed immediately.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,13 +19,13 @@ from safetyd.core.messages.verdict import ALLOW
 from safetyd.core.sessions import SessionsConfig
 
 MAX_PER_TICK: Final = 64
-# More than this under way for one agent: the oldest are given up as overdue, so many at a time.
+# If one agent has more open actions, the oldest become overdue, this many at a time.
 MAX_UNDER_WAY: Final = 1024
 GIVEN_UP: Final = 64
 
 
 class Action(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What is needed of a proposal once its outcome comes."""
+    """What is stored of a proposal until its outcome."""
 
     t: float
     type: str
@@ -42,9 +42,9 @@ class ActionsState(msgspec.Struct):
 
 
 class Actions(Actor):
-    """What was allowed and has no outcome yet. Others hear `Settled` and `Overdue`.
+    """The open actions. Other actors hear `Settled` and `Overdue`.
 
-    `known` takes the words off an outcome that nobody is to remember.
+    `known` removes words from an outcome that must not be stored.
     """
 
     name = "actions"
@@ -65,11 +65,11 @@ class Actions(Actor):
         )
 
     def under_way(self, agent: str) -> tuple[str, ...]:
-        """Return the ids of an agent's actions that have no outcome yet, oldest first."""
+        """Return the ids of an agent's open actions, oldest first."""
         return tuple(self._state.under_way.get(agent, ()))
 
     def newest(self, agent: str) -> tuple[str, Action] | None:
-        """Return the id of the action that was allowed last and has no outcome yet, and itself."""
+        """Return the newest open action of an agent, with its id."""
         mine = self._state.under_way.get(agent)
         return None if mine is None else next(reversed(mine.items()))
 
@@ -78,11 +78,11 @@ class Actions(Actor):
 
     @property
     def total(self) -> int:
-        """Return how many actions of all agents have no outcome yet."""
+        """The number of open actions of all agents."""
         return sum(map(len, self._state.under_way.values()))
 
     def find(self, agent: str, id_: str | None) -> Action | None:
-        """Return an agent's action that has no outcome yet."""
+        """Return an open action of an agent."""
         return self._state.under_way.get(agent, {}).get(id_ or "")
 
     def _begun(self, event: Decided) -> Sequence[Event]:
@@ -147,7 +147,7 @@ class Actions(Actor):
 
 
 def _begun_by(t: float, actions: dict[str, Action]) -> tuple[str, ...]:
-    """Return the oldest of the actions that were allowed at `t` or before."""
+    """Return the oldest actions that were allowed at `t` or before."""
     return tuple(islice(takewhile(lambda id_: actions[id_].t <= t, actions), GIVEN_UP))
 
 

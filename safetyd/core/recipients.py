@@ -1,8 +1,7 @@
-"""Quiet hours: from one time of the wall clock until another, wherever that clock jumps.
+"""Recipients and their quiet hours, which follow the wall clock across clock changes.
 
-Such hours begin when the clock first shows their start or more, and end when it first shows their
-end or more. So a time that the clock leaves out is reached where it goes on, and one that it shows
-twice counts the first time.
+Quiet hours start when the clock first shows their start or later, and end when it first shows their
+end or later. So a skipped time is reached at the jump, and a repeated time counts once.
 """
 
 from datetime import UTC, date, datetime, time, timedelta
@@ -29,7 +28,7 @@ TimeOfDay = Annotated[
         extra_json_schema={"description": 'a time of day such as "23:00"'},
     ),
 ]
-# A year of time is the most that can be configured, and with eight hours awake it takes three.
+# A year is the longest setting; with eight waking hours a day it takes three years.
 MAX_DAYS: Final = 3 * 366
 
 _KEPT: Final = 4 * MAX_DAYS
@@ -39,33 +38,33 @@ Window = tuple[datetime, datetime]
 
 
 class QuietHours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """From `start` until `end` by the wall clock of a zone; equal ones are never."""
+    """From `start` until `end` by the wall clock of a zone; if equal, there are none."""
 
     start: TimeOfDay = "23:00"
     end: TimeOfDay = "07:00"
-    days: tuple[Day, ...] = ()  # on which such hours begin; none named: every day
+    days: tuple[Day, ...] = ()  # days on which the hours start; empty: every day
     timezone: str = "UTC"
 
 
 class Recipient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A person, or everybody behind a shared channel."""
+    """A person, or everyone on a shared channel."""
 
     name: str
-    channels: tuple[str, ...]  # where they can be reached, in the order of preference
+    channels: tuple[str, ...]  # their channels in order of preference
     quiet: QuietHours = QuietHours()
-    agents: tuple[str, ...] = ("*",)  # whose requests and alerts; globs
-    backup: str = ""  # the recipient who is told when this one does not answer
+    agents: tuple[str, ...] = ("*",)  # whose requests and alerts they get; globs
+    backup: str = ""  # the recipient to notify if this one does not answer
 
     def hears_of(self, agent: str | None) -> bool:
-        """Say whether this agent's requests and alerts are theirs; what concerns all always is."""
+        """Return True if they get the requests and alerts of this agent; None means all agents."""
         return agent is None or any(fnmatchcase(agent, known) for known in self.agents)
 
 
 class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is told, and how often; with nobody to tell, nothing of it happens."""
+    """Who is notified, and how often. Without recipients nobody is."""
 
     recipients: tuple[Recipient, ...] = ()
-    channels: dict[str, ChannelKind] = {}  # every one that is configured, in order
+    channels: dict[str, ChannelKind] = {}  # all configured channels, in order
     strategy: Strategy = "all"
     min_urgency: Urgency = "low"
     batch_interval_s: float = 60.0
@@ -76,18 +75,18 @@ class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def quiet_until(hours: QuietHours, at: datetime) -> datetime | None:
-    """Return when the quiet hours around `at` are over, in UTC; None: it is not quiet then."""
+    """Return the end of the quiet hours around `at`, in UTC; None if it is not quiet."""
     if hours.start == hours.end:
         return None
     release = None
-    # Where the clock leaves out all that is between them, one night follows upon another.
+    # If a clock change skips the time between them, two quiet periods join.
     while (ends := _end(hours, release or at)) is not None:
         release = ends
     return release
 
 
 def awake_until(hours: QuietHours, at: datetime, seconds: float) -> datetime:
-    """Return when so many seconds have passed since `at` that were not quiet.
+    """Return when `seconds` outside quiet hours have passed since `at`.
 
     After three years all time counts, quiet or not.
     """
@@ -105,7 +104,7 @@ def awake_until(hours: QuietHours, at: datetime, seconds: float) -> datetime:
 
 def _end(hours: QuietHours, at: datetime) -> datetime | None:
     today = _wall_date(hours, at)
-    # Tomorrow's may have begun if the clock was put back over midnight since.
+    # Tomorrow's may have started if the clock was put back over midnight.
     for day in (today - 1, today, today + 1):
         window = _window(hours, day)
         if window is not None and window[0] <= at < window[1]:
@@ -119,7 +118,7 @@ def _wall_date(hours: QuietHours, at: datetime) -> int:
 
 @lru_cache(_KEPT)
 def _window(hours: QuietHours, day: int) -> Window | None:
-    """Return the quiet hours that begin on a day, if any do; days do not overlap."""
+    """Return the quiet hours that start on a day, if any."""
     begins_on = date.fromordinal(day)
     if hours.days and _DAYS[begins_on.weekday()] not in hours.days:
         return None
@@ -130,17 +129,17 @@ def _window(hours: QuietHours, day: int) -> Window | None:
 
 
 def _first(day: date, shown: time, zone: ZoneInfo) -> datetime:
-    """Return the first instant at which the wall clock shows a time of a day, or a later one."""
+    """Return the first instant at which the wall clock shows a time or a later one."""
     wall = datetime.combine(day, shown, zone)
     instant = wall.astimezone(UTC)
-    # Aware times of one zone are compared as its wall clock shows them.
+    # Aware times in the same zone compare by wall clock.
     if instant.astimezone(zone) == wall:
         return instant
     return _jump(wall.replace(fold=1).astimezone(UTC), instant, zone)
 
 
 def _jump(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
-    """Return the second, between two instants, from which on the clock is ahead."""
+    """Return the second between two instants at which the clock changes."""
     late = after.astimezone(zone).utcoffset()
     while (apart := (after - before) // _SECOND) > 1:
         middle = before + apart // 2 * _SECOND

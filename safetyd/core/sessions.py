@@ -1,4 +1,4 @@
-"""Sessions: each begins with its first message and ends when its agent says so or falls silent.
+"""Sessions: each starts with its first message and ends when its agent ends it or falls silent.
 
 An agent that names no session has an implicit one, called "".
 """
@@ -15,7 +15,7 @@ from safetyd.core.events.event import Event, Ticked
 from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.messages.telemetry import Iteration, Outcome, SessionEnded, SessionStarted
 
-MAX_SESSIONS: Final = 64  # that an agent names; the implicit one is one more
+MAX_SESSIONS: Final = 64  # named ones of an agent; the implicit one is extra
 MAX_PER_TICK: Final = 64
 
 Seconds = Annotated[float, Meta(gt=0)]
@@ -27,12 +27,12 @@ class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class SessionsState(msgspec.Struct):
-    heard_t: dict[str, float] = {}  # by agent, longest silent first
+    heard_t: dict[str, float] = {}  # last message by agent, oldest first
     live: dict[str, list[str]] = {}  # by agent
 
 
 class Sessions(Actor):
-    """Which sessions are live. Others hear `SessionClosed`."""
+    """The live sessions. Other actors hear `SessionClosed`."""
 
     name = "sessions"
     _state: SessionsState
@@ -55,9 +55,9 @@ class Sessions(Actor):
         return session in self._state.live.get(agent, ())
 
     def admits(self, agent: str, session: str, *, keyless: bool = False) -> bool:
-        """Say whether a session is live, or may be: the implicit one always may.
+        """Return True if a session is live or may start. The implicit one always may.
 
-        For an agent without a key only while it has one that is live.
+        An anonymous agent needs a live session.
         """
         live = self._state.live.get(agent, ())
         if keyless and not live:
@@ -70,7 +70,7 @@ class Sessions(Actor):
         self._heard(event.agent, event.proposal.session or "", event.t)
 
     def _reported(self, event: Reported) -> Sequence[Event]:
-        # Names without a key are bounded, and only their proposals begin anything.
+        # Only proposals of anonymous agents start a session, because their number is limited.
         if event.keyless and event.agent not in self._state.live:
             return ()
         match event.telemetry:

@@ -1,4 +1,4 @@
-"""Which known type an unknown one plainly is; in doubt none, lest it be called a laxer one."""
+"""Finds the known type that an unknown one clearly means. In doubt there is none."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,9 +6,9 @@ from typing import Final
 
 from safetyd.core.action_types import Kind
 
-ALIKE: Final = 0.85  # of two spellings of a word: file and files, red and read
+ALIKE: Final = 0.85  # similarity of two spellings: file and files, red and read
 
-# What has one of these words in its name does something, whatever the other words are.
+# A name with one of these words changes something, whatever the other words are.
 _ACTING: Final = """
     add append apply approve book buy call cancel change chmod chown clone close commit copy
     create curl delete deploy destroy disable drop edit enable erase exec execute format grant http
@@ -21,10 +21,10 @@ _ACTS: Final = frozenset(_ACTING.split())
 
 
 def like(name: str, known: Mapping[str, Kind]) -> str | None:
-    """Return the one known type that a name is another spelling of, or has the words of.
+    """Return the only known type that a name misspells, or whose words it contains.
 
-    What acts, and what is only a word, is never like what only reads; and what is a word that does
-    not act is never like what passes without a person: `keys` are not one more `key`.
+    A name with an acting word, or with a single word, is never similar to a type that only reads. A
+    single word that does not act is never similar to an allowed type: `keys` is not `key`.
     """
     words = name.split("_")
     found = [*_spelt_alike(words, known)] or [*_named(words, known)]
@@ -40,7 +40,7 @@ def like(name: str, known: Mapping[str, Kind]) -> str | None:
 
 
 def _spelt_alike(words: Sequence[str], known: Mapping[str, Kind]) -> Iterator[Kind]:
-    """Yield the types of the same words, in any order, but for a slip in each."""
+    """Yield the types with the same words in any order, each with at most a typo."""
     given = sorted(words)
     for name, kind in known.items():
         own = sorted(name.split("_"))
@@ -49,16 +49,16 @@ def _spelt_alike(words: Sequence[str], known: Mapping[str, Kind]) -> Iterator[Ki
 
 
 def _same_word(given: str, own: str) -> bool:
-    if given == own or given in _ACTS:  # a word that acts is no slip of another
+    if given == own or given in _ACTS:  # an acting word is no typo of another
         return given == own
     ratio = difflib.SequenceMatcher(None, given, own).ratio
     return given[:1] == own[:1] and ratio() >= ALIKE
 
 
 def _named(words: Sequence[str], known: Mapping[str, Kind]) -> Iterator[Kind]:
-    """Yield the types whose verb is the whole name, or that a longer name has every word of.
+    """Yield the types whose verb is the whole name, or all of whose words a longer name has.
 
-    Other words may make an action worse, so those that pass without a person are left out.
+    Further words may make an action worse, so allowed types are left out.
     """
     for name, kind in known.items():
         own = name.split("_")

@@ -1,4 +1,4 @@
-"""A token bucket: so much at once, then so much a second. The caller takes what is there."""
+"""A token bucket. The caller takes the tokens."""
 
 import math
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class TokenBucket(msgspec.Struct, gc=False):
-    """What was left at `t`. A bucket that nobody took from is full, however large it is."""
+    """The tokens that were left at `t`. A new bucket is full."""
 
     tokens: float = math.inf
     t: float = 0.0
 
 
 class Refill:
-    """How buckets of one kind fill; it must not be at a rate of 0 when somebody waits."""
+    """The rate and size of a kind of bucket. `wait_s` needs a rate above 0."""
 
     __slots__ = ("burst", "per_s")
 
@@ -22,15 +22,15 @@ class Refill:
         self.burst = burst
 
     def level(self, bucket: TokenBucket, t: float) -> float:
-        """Return what a bucket holds at `t`, and change nothing."""
+        """Return the tokens at `t` without changing the bucket."""
         return min(bucket.tokens + (t - bucket.t) * self.per_s, self.burst)
 
     def fill(self, bucket: TokenBucket, t: float) -> float:
-        """Bring a bucket up to `t`; return what it holds."""
+        """Refill a bucket up to `t`; return its tokens."""
         level = bucket.tokens = min(bucket.tokens + (t - bucket.t) * self.per_s, self.burst)
         bucket.t = t
         return level
 
     def wait_s(self, level: float, wanted: float = 1.0) -> float:
-        """Return in how many seconds a bucket at this level holds as much as is wanted."""
+        """Return the seconds until a bucket at this level has the wanted tokens."""
         return (wanted - level) / self.per_s

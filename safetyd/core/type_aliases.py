@@ -1,8 +1,8 @@
-"""Names that tools of agents commonly have, and the shipped types that they are.
+"""Common names of agents' tools, and the shipped types that they mean.
 
-A type must never be laxer than what a tool of that name does. So names that may stand for more are
-not here, and a person is asked: `find` may delete, `patch` and `insert` may change what is far off,
-and `powershell` is not the language in which commands are read.
+A type must never be laxer than a tool of that name. So ambiguous names are not listed and need
+approval: `find` may delete, `patch` and `insert` may change remote data, and `powershell` commands
+cannot be analysed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -89,5 +89,5 @@ ALIASES: Final[Mapping[str, str]] = {
 
 
 def written_together(names: Iterable[str]) -> dict[str, str]:
-    """Return each name of several words by its spelling without `_`, as `WebFetch` has it."""
+    """Return names of several words by their spelling without `_`, as in `WebFetch`."""
     return {name.replace("_", ""): name for name in names if "_" in name}

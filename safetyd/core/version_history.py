@@ -1,7 +1,7 @@
-"""When what agents change is committed: after each action, and before one for good.
+"""Decides when files are committed: after each action, and before an irreversible one.
 
-An action belongs to the project that it names or, if that has no history, to the one whose folder
-it works in. After so many errors in a row in a project going back is offered.
+An action belongs to the project that it names or, if that has no file history, to the one whose
+folder it works in. After several errors in a row in a project a rollback is offered.
 """
 
 import posixpath
@@ -38,9 +38,9 @@ from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import ALLOW
 
 ERRORS_IN_A_ROW: Final = 3
-MAX_CHANGES: Final = 1024  # of one agent under way; the oldest is forgotten
-MAX_FAILED: Final = 64  # commits of one project to try again; the oldest is forgotten
-MAX_AGENTS: Final = 64  # whose work in one project is remembered
+MAX_CHANGES: Final = 1024  # open ones of one agent; the oldest is forgotten
+MAX_FAILED: Final = 64  # failed commits of one project to retry; the oldest is forgotten
+MAX_AGENTS: Final = 64  # remembered for one project
 DESCRIPTION_CHARS: Final = 200
 MAX_NAMED: Final = 16  # paths of one action
 
@@ -49,15 +49,15 @@ Why = Literal["after", "failed", "before"]
 
 
 class CommitFirst(NamedTuple):
-    """What comes before an action: a commit that is due, or a look at what it may overwrite."""
+    """What must happen before an action: a commit, or a check for changes by people."""
 
     due: CommitDue | None = None
     change: Change | None = None
-    behind: bool = False  # a commit of its project is not made yet
+    behind: bool = False  # a commit of its project is pending
 
 
 class VersionHistory(Actor):
-    """`approver` says who approved a proposal, if somebody did."""
+    """Decides when files are committed. `approver` returns who approved a proposal, if anyone."""
 
     name = "version_history"
     _state: HistoryState
@@ -68,7 +68,7 @@ class VersionHistory(Actor):
         self._all = dict(projects)
         self._roots = sorted(
             ((one.root.rstrip("/") + "/", name) for name, one in self._projects.items()),
-            reverse=True,  # of folders in folders the inner one comes first
+            reverse=True,  # inner folders first
         )
         self._state = HistoryState()
         self.hears = hearing(
@@ -88,19 +88,19 @@ class VersionHistory(Actor):
 
     @property
     def due(self) -> tuple[CommitDue, ...]:
-        """Return the commits that are not made yet, oldest first."""
+        """The pending commits, oldest first."""
         return tuple(self._state.due.values())
 
     @property
     def failed(self) -> tuple[FailedCommit, ...]:
-        """Return the commits to try again, oldest first."""
+        """The failed commits to retry, oldest first."""
         return tuple(self._state.failed.values())
 
     def first(self, agent: str, id_: str) -> CommitFirst | None:
-        """Return what is to be committed before an action begins, if anything may have to be.
+        """Return what must be committed before an action starts, if anything.
 
-        That is the commit that is due before it, or what a human changed in its project's folder.
-        The latter is only known if no other action under way there can have made the change.
+        That is the pending commit before it, or changes by people in the folder of its project.
+        The latter are only known if no other open action there can have made them.
         """
         for due in self._state.due.values():
             if due.why == "before" and (due.agent, due.id) == (agent, id_):
@@ -120,17 +120,17 @@ class VersionHistory(Actor):
         return CommitFirst(change=change) if alone else None
 
     def is_due(self, project: str) -> bool:
-        """Return whether a commit of a project is not made yet."""
+        """Return True if a commit of a project is pending."""
         return any(due.project == project for due in self.due)
 
     def agents(self, project: str) -> tuple[str, ...]:
-        """Return who works or worked in a project, or in one whose folder it shares."""
+        """Return the agents of a project, and of projects with overlapping folders."""
         known = self._state.projects.get(project, ProjectState())
         listed = (name for one in self._sharing(project) for name in one.agents)
         return tuple(dict.fromkeys((*listed, *known.agents)))
 
     def _sharing(self, project: str) -> Sequence[ProjectConfig]:
-        """Return a project and those whose folders are in its folder, or around it."""
+        """Return a project and those whose folders overlap with its folder."""
         here = self._projects.get(project)
         if here is None:
             return ()
@@ -140,13 +140,13 @@ class VersionHistory(Actor):
         return (here, *others)
 
     def stopped_rollback(self, project: str) -> UnfinishedRollback | None:
-        """Return the rollback of a project that stopped halfway, if none was finished since."""
+        """Return the rollback of a project that stopped halfway, unless one has finished since."""
         unfinished = self._state.projects.get(project, ProjectState()).unfinished
         return unfinished if unfinished is not None and unfinished.error else None
 
     @property
     def trouble(self) -> tuple[HistoryTrouble, ...]:
-        """Return the projects whose history needs a person, by name."""
+        """The projects whose file history needs an operator, by name."""
         return tuple(
             HistoryTrouble(project=name, commit_error=known.failing, rollback=known.unfinished)
             for name, known in sorted(self._state.projects.items())
@@ -154,11 +154,11 @@ class VersionHistory(Actor):
         )
 
     def good(self, project: str) -> str:
-        """Return the last commit after which an action had succeeded, if there is one."""
+        """Return the last commit after a successful action, or an empty string."""
         return self._state.projects.get(project, ProjectState()).good
 
     def rollbacks(self, agent: str) -> tuple[Rollback, ...]:
-        """Return the last rollback of each project in which an agent works, the oldest first."""
+        """Return the last rollback of each project of an agent, oldest first."""
         known = (one.rollback for one in self._state.projects.values())
         mine = (rollback for rollback in known if rollback and agent in rollback.agents)
         return tuple(sorted(mine, key=lambda rollback: rollback.at))
@@ -215,10 +215,10 @@ class VersionHistory(Actor):
         )
 
     def _belongs(self, event: Settled, project: str, known: ProjectState) -> bool:
-        """Say whether errors of an agent may lead to a rollback, which pauses others.
+        """Return True if errors of an agent may lead to a rollback, which pauses others.
 
-        Any agent may name any project. Those that it lists belong to it; if it lists none, all
-        do, but for those without a key where one with a key has worked.
+        Any agent may name any project. The agents that a project lists belong to it. If it lists
+        none, all do, except anonymous agents once an agent with a key has worked there.
         """
         listed = self._projects[project].agents
         return event.agent in listed if listed else not (event.keyless and known.keyed)
@@ -291,7 +291,9 @@ class VersionHistory(Actor):
             return proposal.project
         named = self._all.get(proposal.project or "")
         places = (*event.resolved, *proposal.paths, proposal.cwd or "")
-        if proposal.project is not None:  # without a history: it may lie in one that has it
+        if (
+            proposal.project is not None
+        ):  # it has no file history, but may be inside a project that has
             places = (named.root,) if named is not None else ()
         for root, name in self._roots:
             if any(f"{place}/".startswith(root) for place in places):
@@ -300,13 +302,13 @@ class VersionHistory(Actor):
 
 
 def share(root: str, other: str) -> bool:
-    """Return whether a folder is in the other, or around it."""
+    """Return True if one folder contains the other."""
     one, two = root.rstrip("/") + "/", other.rstrip("/") + "/"
     return bool(root and other) and (one.startswith(two) or two.startswith(one))
 
 
 def notice(event: RolledBack) -> Rollback:
-    """Return what agents are told."""
+    """Return the notice for agents."""
     return msgspec.convert(event, Rollback, from_attributes=True)
 
 
@@ -330,7 +332,7 @@ def _change(event: Decided, project: str, approver: str) -> Change:
 
 
 def _named(event: Decided) -> Iterator[str]:
-    """Yield the files that an action names, as far as they have an absolute name."""
+    """Yield the absolute paths of the files that an action names."""
     for path in (*event.resolved, *event.proposal.paths):
         full = posixpath.join(event.proposal.cwd or "", path)
         if full.startswith("/"):
@@ -338,7 +340,7 @@ def _named(event: Decided) -> Iterator[str]:
 
 
 def commit_due(cause: Event | Moment, agent: str, id_: str, change: Change, why: Why) -> CommitDue:
-    """Return the commit after or before an action."""
+    """Return the event for a commit after or before an action."""
     about = asdict(change)
     del about["paths"]
     return CommitDue(at=cause.at, t=cause.t, why=why, agent=agent, id=id_, **about)

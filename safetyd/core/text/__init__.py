@@ -1,4 +1,4 @@
-"""Text: of agents, folded, searched and matched by globs; for people, with nothing hidden.
+"""Text: folding and matching of agents' words; safe display of words and times for people.
 
-Guards import it, and whoever shows an agent's words or a time to somebody.
+Guards import it, and every module that shows words of an agent or a time.
 """

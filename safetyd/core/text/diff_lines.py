@@ -1,4 +1,4 @@
-"""The lines of a diff, and of each what it does. Where it is shown, that has a colour."""
+"""The lines of a diff with their kinds, for colouring."""
 
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
@@ -26,19 +26,19 @@ class DiffLine(NamedTuple):
 
 
 def holds_diff(text: str) -> bool:
-    """Say whether a text is a patch, or one is in it."""
+    """Return True if a text is or contains a patch."""
     return bool(read_patch(text).files)
 
 
 def diff_lines(text: str) -> tuple[DiffLine, ...]:
-    """Return all lines of a text that is a diff; joined by line ends they are the text."""
+    """Return all lines of a diff with their kinds."""
     lines = text.split("\n")
     return tuple(map(DiffLine, _kinds(lines), lines))
 
 
 def _kinds(lines: list[str]) -> Iterator[DiffKind]:
-    """Yield what each line does; within a hunk its first sign says it, whatever follows."""
-    old = new = 0  # lines that the hunk still has
+    """Yield the kind of each line; inside a hunk its first character decides."""
+    old = new = 0  # remaining lines of the hunk
     for at, line in enumerate(lines):
         sign = line[:1]
         if sign == "-" and old > 0:
@@ -70,6 +70,6 @@ def _kind(lines: list[str], at: int) -> DiffKind:
 
 
 def _names_file(lines: list[str]) -> bool:
-    """Say whether a hunk follows two names: a line that is removed may begin like one of them."""
+    """Return True if a hunk follows two names; a removed line may look like a name."""
     begins = ("--- ", "+++ ", "@@")
     return len(lines) == len(begins) and all(map(str.startswith, lines, begins))

@@ -1,7 +1,7 @@
-"""Words as a person reads them: folding, tricks of Unicode, and masks for secrets.
+"""Text as people see it: Unicode folding, deceptive characters, and masks for secrets.
 
-ASCII is never folded, since patterns ignore case anyway. Everything here is linear in the text,
-also for text that was written to be slow.
+ASCII is never folded, because patterns ignore case. Everything takes linear time, even for hostile
+text.
 """
 
 import functools
@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-# Every code point that folds to something else: outside these lie Han, Hangul and private use.
+# All code points that fold to something else, without Han, Hangul and private use.
 _FOLDING: Final = (
     range(0x41, 0x5B),
     range(0x80, 0x3400),
@@ -25,7 +25,7 @@ _FOLDING: Final = (
     range(0x2F800, 0x2FA20),
     range(0xE0000, 0xE1000),
 )
-_FREQUENT: Final = range(0x80, 0x800)  # a look-up that finds nothing is slower
+_FREQUENT: Final = range(0x80, 0x800)  # listed, because a failed look-up is slower
 _BLANK: Final = frozenset("\u0085\u2800")
 _UNSEEN: Final = frozenset(
     "\u034f\u115f\u1160\u2065\u3164\uffa0"  # joiners and fillers
@@ -36,13 +36,13 @@ _MANY_MARKS: Final = 9  # in a row on one letter
 _LONGEST_EXPANSION: Final = 4  # longer ones are units and greetings, up to 18 characters
 
 _BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
-# An emoji flag hides three to six letters or digits; whatever else is hidden is no flag.
+# An emoji flag contains three to six hidden letters or digits; others are no flags.
 _TAG: Final = re.compile(
     "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"
     "|([\U000e0000-\U000e007f])"
 )
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
-_CLUTTER: Final = re.compile(rf"[^\w\s]{{{_MANY_MARKS}}}")  # marks, perhaps
+_CLUTTER: Final = re.compile(rf"[^\w\s]{{{_MANY_MARKS}}}")  # possibly marks
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # but not tab, newline and the like
 _MASKED: Final = re.compile(r"\[masked, \d+ characters\]")
 
@@ -56,7 +56,7 @@ _LOOKALIKES: Final = (
 
 
 class _Tables(msgspec.Struct, frozen=True):
-    """What folding looks up; made on first use, because it takes a twentieth of a second."""
+    """Tables for folding, created on first use because that takes 50 ms."""
 
     reads_as: dict[int, str]
     marks: frozenset[str]
@@ -66,9 +66,9 @@ class _Tables(msgspec.Struct, frozen=True):
 
 
 def fold(text: str) -> str:
-    """Return `text` in compatibility form and case folded, without what cannot be seen.
+    """Return `text` in compatibility form and case folded, without invisible characters.
 
-    Accents that belong to a letter stay with it; marks that no letter takes are removed.
+    Accents that compose with a letter stay; other marks are removed.
     """
     if text.isascii():
         return text if text.isprintable() else _UNPRINTABLE.sub("", text)
@@ -76,7 +76,7 @@ def fold(text: str) -> str:
 
 
 def forms(fields: Iterable[str]) -> tuple[str, ...]:
-    """Return each field that says something, and its folded form where that differs."""
+    """Return each non-empty field, and its folded form if different."""
     said = tuple(field for field in fields if field)
     joined = "".join(said)
     if joined.isascii() and joined.isprintable():
@@ -85,7 +85,7 @@ def forms(fields: Iterable[str]) -> tuple[str, ...]:
 
 
 def deception(text: str) -> str:
-    """Say how `text` may read otherwise than it is, or return an empty string."""
+    """Return how `text` may deceive a reader, or an empty string."""
     if text.isascii():
         return ""
     if control := _BIDI.search(text):
@@ -98,17 +98,17 @@ def deception(text: str) -> str:
 
 
 def masked(text: str) -> str:
-    """Return what may be written down of a secret; masking it again changes nothing."""
+    """Return a placeholder for a secret; masking it again changes nothing."""
     return text if is_masked(text) else f"[masked, {len(text)} characters]"
 
 
 def is_masked(text: str) -> bool:
-    """Say whether this is what was written down of a secret."""
+    """Return True if a text is the placeholder of a secret."""
     return text.startswith("[") and _MASKED.fullmatch(text) is not None
 
 
 def prepare() -> None:
-    """Make the tables now, so that no decision has to wait for them."""
+    """Create the tables now, so that no decision has to wait for them."""
     _tables()
 
 
@@ -116,7 +116,7 @@ def _code_point(char: str) -> str:
     return f"U+{ord(char):04X}"
 
 
-@functools.lru_cache(maxsize=8)  # several steps of one check ask for the same text
+@functools.lru_cache(maxsize=8)  # several checks need the same text
 def _folded(text: str) -> str:
     tables = _tables()
     text = text.translate(tables.reads_as)
@@ -129,7 +129,7 @@ def _folded(text: str) -> str:
 
 @functools.cache
 def _tables() -> _Tables:
-    # What Unicode has not assigned folds to itself and looks like nothing.
+    # Unassigned code points fold to themselves.
     chars = [
         char
         for code in itertools.chain(*_FOLDING)
@@ -159,7 +159,7 @@ def _tables() -> _Tables:
 def _each(
     form: Literal["NFKC", "NFKD"], chars: Sequence[str], then: Callable[[str], str] = str
 ) -> list[str]:
-    """Return each of them in a normal form; together, since one at a time takes long."""
+    """Return the characters in a normal form; one call for all is faster."""
     return then(unicodedata.normalize(form, "\n".join(chars))).split("\n")
 
 
@@ -168,7 +168,7 @@ def _without(unwanted: Container[str], text: str) -> str:
 
 
 def _without_surplus(text: str, marks: Container[str]) -> Iterator[str]:
-    """Cut runs of marks short, since putting a long one in order takes quadratic time."""
+    """Shorten runs of marks, because sorting a long run takes quadratic time."""
     run = 0
     for char in text:
         run = run + 1 if char in marks else 0

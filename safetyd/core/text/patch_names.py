@@ -1,15 +1,15 @@
-"""Names of files in the headers of a patch: quotes, prefixes, and what stands behind a name.
+"""File names in the headers of a patch: quotes, prefixes and time stamps.
 
-Programs that apply patches take off more or less of a name, so there is more than one reading.
+Programs that apply patches strip different prefixes, so a name has more than one reading.
 """
 
 import re
 from typing import Final
 
-NOWHERE: Final = "/dev/null"  # stands for a file that is not there
+NOWHERE: Final = "/dev/null"  # means that the file does not exist
 
-_END: Final = "\0"  # where most programs take a name to end
-# What git puts before a name, by its settings, and what people call two trees that they compare.
+_END: Final = "\0"  # most programs end a name here
+# Prefixes that git adds to names, and usual names of two compared folders.
 _PREFIXES: Final = frozenset({"a", "b", "c", "i", "o", "w", "1", "2", "old", "new", "orig"})
 _NAMED: Final = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13}
 
@@ -19,7 +19,7 @@ _quoted = re.compile(r'"((?:[^"\\]|\\.)*)"').match
 
 
 def exact_name(written: str) -> str | None:
-    """Return a name that stands alone on its line; None if its quotes are open."""
+    """Return the name on a line; None if a quote is not closed."""
     written = written.strip()
     if not written.startswith('"'):
         return written.partition(_END)[0]
@@ -28,7 +28,7 @@ def exact_name(written: str) -> str | None:
 
 
 def header_name(written: str) -> str | None:
-    """Return a name that a tab and a time stamp may follow; None if its quotes are open."""
+    """Return a name before an optional tab and time stamp; None if a quote is not closed."""
     if written.lstrip().startswith('"'):
         return exact_name(written)
     name = written.lstrip(" ").partition("\t")[0].partition(_END)[0].rstrip()
@@ -36,7 +36,7 @@ def header_name(written: str) -> str | None:
 
 
 def both_names(written: str) -> tuple[str, str] | None:
-    """Return the old and the new name in the first line of git; None if nobody can tell them."""
+    """Return the old and the new name in the first line of git; None if ambiguous."""
     quoted = _quoted(written)
     if quoted:
         first, rest = _unescaped(quoted[1]), written[quoted.end() :]
@@ -50,7 +50,7 @@ def both_names(written: str) -> tuple[str, str] | None:
 
 
 def readings(name: str, other: str | None) -> tuple[str, ...]:
-    """Return the paths that a name in a header may stand for, the likeliest first.
+    """Return the possible paths of a name in a header, most likely first.
 
     `other` is the name of the same file before or after the change, if it has one.
     """
@@ -70,7 +70,7 @@ def _with_and_without(name: str, other: str | None) -> tuple[str, ...]:
 
 
 def _halves(written: str) -> tuple[str, str] | None:
-    """Split two names without quotes: at the only blank, or in the middle if both are the same."""
+    """Split two unquoted names: at the only blank, or in the middle if they are equal."""
     first, blank, second = written.rstrip().partition(" ")
     if blank and " " not in second:
         return first, second
@@ -81,7 +81,7 @@ def _halves(written: str) -> tuple[str, str] | None:
 
 
 def _unescaped(quoted: str) -> str:
-    """Return a name as its bytes are, which git writes as octal numbers."""
+    """Decode a quoted name, in which git writes bytes as octal numbers."""
     name = _ESCAPE.sub(_byte, quoted.encode("utf-8", "replace")).decode("utf-8", "replace")
     return name.partition(_END)[0]
 

@@ -1,8 +1,7 @@
-"""Patches as agents write them: which files they touch, and what happens to each.
+"""Parses patches: which files they touch, and what happens to each.
 
-Read are unified and context diffs, the headers of git, and `*** Begin Patch`. Programs that apply
-patches differ: a file that one of them would touch is touched. A text without a patch touches
-nothing. Everything here is linear in the text.
+Supported are unified and context diffs, git headers, and `*** Begin Patch`. Programs that apply
+patches differ, so a file counts if any of them would touch it. Everything takes linear time.
 """
 
 import functools
@@ -17,17 +16,17 @@ from safetyd.core.text.patch_names import NOWHERE, both_names, exact_name, heade
 
 Deed = Literal["changes", "creates", "deletes", "moves", "copies"]
 
-MAX_FILES: Final = 1000  # as many as a proposal may have paths
+MAX_FILES: Final = 1000  # the limit for paths of a proposal
 
-_LOST: Final = 3  # lines of context that are lost where a text is stripped, if they are blank
+_LOST: Final = 3  # blank context lines that are lost when a text is stripped
 _SHOWN_CHARS: Final = 40
 _EXECUTABLE: Final = 0o111
 _LINK: Final = 0o120000
-# What each line of a hunk takes of the old and of the new file.
+# How many lines of the old and the new file each sign stands for.
 _TAKES: Final = {" ": (1, 1), "\t": (1, 1), "-": (1, 0), "+": (0, 1), "\\": (0, 0)}
 _DEEDS: Final[Mapping[str, Deed]] = {"add": "creates", "update": "changes", "delete": "deletes"}
 
-# The last group that takes part says which header it is.
+# The last matching group tells the kind of header.
 _header = re.compile(
     r"""[\s\ufeff]*(?:
       diff\ --git\ (?P<git>.+)
@@ -56,7 +55,7 @@ _header = re.compile(
 hunk_counts = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@").match
 _has_counts = re.compile(r"@@ -\d").match
 _is_mode = re.compile(r"[0-7]{6}\Z").match
-# A text that begins so is one, also if it is not whole.
+# A text that starts like this is a patch, even if incomplete.
 _is_patch = re.compile(
     r"(?:\s*```.*\n)?\s*"
     r"(?:diff --|--- |\*\*\* ?(?:begin|add|update|delete) |Index:|From [0-9a-f]{7,64} )",
@@ -65,17 +64,17 @@ _is_patch = re.compile(
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What happens to a file, whatever its name."""
+    """What happens to a file."""
 
     deed: Deed = "changes"
-    executable: bool = False  # it becomes that
-    link: bool = False  # it becomes a symbolic link, or one that leads elsewhere
+    executable: bool = False  # it becomes executable
+    link: bool = False  # it becomes a symbolic link, or changes its target
 
 
 class PatchedFile(Traits, frozen=True, kw_only=True, gc=False):
     """A file that a patch touches."""
 
-    readings: tuple[str, ...]  # where it may lie, the likeliest first
+    readings: tuple[str, ...]  # possible paths, most likely first
 
     @property
     def path(self) -> str:
@@ -84,50 +83,50 @@ class PatchedFile(Traits, frozen=True, kw_only=True, gc=False):
 
 class Patch(msgspec.Struct, frozen=True, gc=False):
     files: tuple[PatchedFile, ...] = ()
-    problem: str = ""  # why not all of it can be read
+    problem: str = ""  # why it cannot be parsed completely
 
 
 NO_PATCH: Final = Patch()
 
 
 def read_patch(text: str) -> Patch:
-    """Return what a text does to files, as far as it is a patch or holds some."""
-    # One of these is in every patch.
+    """Return what the patches in a text do to files."""
+    # Every patch contains one of these.
     if "+++ " in text or "@@ -" in text or "***" in text or "diff --" in text or "Index:" in text:
         return _read(text)
     return NO_PATCH
 
 
-@functools.lru_cache(maxsize=8)  # several guards ask for the same text
+@functools.lru_cache(maxsize=8)  # several guards need the same text
 def _read(text: str) -> Patch:
     reader = _Reader([line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")])
     reader.read()
     files, problem = tuple(reader.files.values()), reader.unknown
     if len(files) > MAX_FILES:
         files, problem = files[:MAX_FILES], f"it touches more than {MAX_FILES} files"
-    # Of a text that only holds a patch, such as a manual, the patch need not be a whole one.
+    # A patch inside another text, such as a manual, may be incomplete.
     if not problem and _is_patch(text):
         problem = reader.wrong
     return Patch(files, problem) if files or problem else NO_PATCH
 
 
 class _Section(msgspec.Struct):
-    """What is said about one file, up to the next."""
+    """The headers of one file."""
 
     line: int = 0
     git: bool = False
     first: tuple[str, str] | None = None  # the names in the first line of git
-    names: list[tuple[str, str]] = []  # in other headers, as they are written
-    kinds: set[str] = set()  # of these headers
+    names: list[tuple[str, str]] = []  # names in other headers, as written
+    kinds: set[str] = set()  # the kinds of these headers
     moved: list[tuple[str, Deed]] = []
     hunks: bool = False
-    paired: bool = False  # an old and a new name follow each other
+    paired: bool = False  # a new name directly follows an old one
     modes: list[tuple[str, int]] = []
-    said: bool = False  # a header followed the first line
+    said: bool = False  # another header followed the first line
 
 
 class _Reader:
-    """Goes through lines once. Wrong ones are noted, and what follows them is read as well."""
+    """Parses lines once. It records errors and continues."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -152,7 +151,7 @@ class _Reader:
             "kept": lambda found: self._section.modes.append(("kept", int(found["kept"], 8))),
             "moved": self._moved,
         }
-        self._spare: list[tuple[str, str]] = []  # names that some programs keep for what follows
+        self._spare: list[tuple[str, str]] = []  # names that some programs use for the next hunk
         self.files: dict[str, PatchedFile] = {}
         self.unknown = ""
         self.wrong = ""
@@ -175,16 +174,16 @@ class _Reader:
         return self._lines[self._next - 1]
 
     def _ahead(self, sign: str, by: int = 0) -> bool:
-        """Say whether a line that is not read yet begins so."""
+        """Return True if a following line starts with `sign`."""
         at = self._next + by
         return at < len(self._lines) and self._lines[at].lstrip().startswith(sign)
 
     def _unknown(self, why: str) -> None:
-        """Note that a file may be touched whose name nobody knows."""
+        """Record that a file with an unknown name may be touched."""
         self.unknown = self.unknown or why
 
     def _wrong(self, why: str) -> None:
-        """Note that something is not as it should be in a patch."""
+        """Record an error in a patch."""
         self.wrong = self.wrong or why
 
     def _begin(self, section: _Section) -> None:
@@ -206,7 +205,7 @@ class _Reader:
         self._section.kinds.add(kind)
 
     def _old(self, found: re.Match[str]) -> None:
-        # In a context diff these signs stand before the new name.
+        # In a context diff these signs precede the new name.
         names = self._section.names
         after_stars = names and names[-1][0] == "starred" and self._ahead("*" * 15)
         self._name("new" if after_stars else "old", found["old"])
@@ -217,7 +216,7 @@ class _Reader:
         self._section.paired |= before.startswith("--- ")
 
     def _confirm(self, kinds: AbstractSet[str]) -> None:
-        """Take names for those of a patch, since a line follows that only a patch has."""
+        """Accept names as those of a patch, because a line follows that only patches have."""
         self._section.hunks |= not kinds.isdisjoint(self._section.kinds)
 
     def _binary(self, _: re.Match[str]) -> None:
@@ -246,7 +245,7 @@ class _Reader:
     def _hunk(self, found: re.Match[str]) -> None:
         section, head = self._section, found["hunk"]
         if not (section.git or section.names or self._spare):
-            return  # it belongs to a file that is named elsewhere
+            return  # its file is named elsewhere
         section.hunks = True
         self._take_spare()
         indent, counts = found.start("hunk"), hunk_counts(head)
@@ -277,15 +276,15 @@ class _Reader:
             self._wrong(f"the hunk at line {begun} is longer than its header says")
 
     def _goes_on(self, indent: int) -> bool:
-        """Say whether a line that would change something follows a hunk and is none of its own."""
+        """Return True if a changed line follows a hunk that should have ended."""
         if self._next == len(self._lines):
             return False
         line = self._lines[self._next][indent:]
-        ends = line.startswith(("--- ", "+++ ")) or line.rstrip() == "--"  # of a mail
+        ends = line.startswith(("--- ", "+++ ")) or line.rstrip() == "--"  # the signature of a mail
         return line[:1] in {"+", "-"} and not ends
 
     def _uncounted(self, indent: int) -> None:
-        """Pass over a hunk that ends where another header begins."""
+        """Skip a hunk that ends at the next header."""
         while (line := self._line()) is not None:
             sign = line[indent : indent + 1] or " "
             heads = line[indent:].startswith("--- ") and self._ahead("+++ ")
@@ -294,7 +293,7 @@ class _Reader:
                 return
 
     def _look_within(self, line: str) -> None:
-        """Take names in a hunk, too: to who does not count the lines, they begin a file."""
+        """Accept file names inside a hunk, because some programs do not count lines."""
         if line.startswith("--- ") and self._ahead("+++ ") and self._ahead("@@", 1):
             name = self._lines[self._next].lstrip()[len("+++ ") :]
             self._pair(header_name(line[len("--- ") :]), header_name(name), Traits())
@@ -320,7 +319,7 @@ class _Reader:
         self._directive(found, "")
 
     def _directive(self, found: re.Match[str], last: str) -> str:
-        """Take a file of the form with an envelope; return its name, for it may be moved."""
+        """Accept a file of `*** Begin Patch`; return its name, because it may be moved."""
         if found.lastgroup == "move":
             self._add((found["move"].strip(),), Traits("creates"))
             if last:
@@ -380,7 +379,7 @@ class _Reader:
         traits: Traits,
         first: tuple[str | None, str | None] = (None, None),
     ) -> None:
-        """Take the old and the new name of a file; `first` are those in the first line of git."""
+        """Accept the old and new name of a file; `first` are those in the first line of git."""
         if new and old == NOWHERE:
             old, traits = None, msgspec.structs.replace(traits, deed="creates")
         elif old and new == NOWHERE:
@@ -400,13 +399,13 @@ class _Reader:
 
 
 def _traits_of(modes: Sequence[tuple[str, int]]) -> Traits:
-    """Return what the modes in the headers of git make of a file."""
+    """Return what the modes in git headers do to a file."""
     gained = [mode for state, mode in modes if state in {"new", "new file"}]
     states = {state for state, _ in modes}
     deed: Deed = "creates" if "new file" in states else "changes"
     return Traits(
         "deletes" if "deleted file" in states else deed,
-        # What a patch says of the mode before need not be true.
+        # The old mode in a patch may be wrong.
         executable=any(mode & _EXECUTABLE for mode in gained),
         link=_LINK in gained or ("kept", _LINK) in modes,
     )

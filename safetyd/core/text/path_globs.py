@@ -1,8 +1,8 @@
-"""Paths as agents write them: resolved by their words alone, and matched by globs.
+"""Resolves paths of agents without opening files, and matches them with globs.
 
-No file is looked at, so a symbolic link may lead elsewhere. In a glob `*` and `?` stay within one
-name, `**` stands for any number of directories, and everything else stands for itself; one that
-begins with `!` takes out what the others match.
+Symbolic links are not followed here. In a glob `*` and `?` match within one name, `**` matches any
+number of directories, and everything else is literal; one that starts with `!` excludes what the
+others match.
 """
 
 import functools
@@ -18,13 +18,13 @@ EXCEPT: Final = "!"
 
 _WILDCARD: Final = re.compile(r"(/\*\*\Z|\*\*/|\*\*|\*|\?)")
 _MEANING: Final = {
-    "/**": "(?:/.*)?",  # the directory itself as well
+    "/**": "(?:/.*)?",  # also the directory itself
     "**/": "(?:.*/)?",
     "**": ".*",
     "*": "[^/]*",
     "?": "[^/]",
 }
-# The same within many paths, each between two NULs, which no path has in it.
+# The same for many paths, separated by NUL, which no path contains.
 _MEANING_AMONG: Final = {
     "/**": "(?:/[^\\x00]*)?",
     "**/": "(?:[^\\x00]*/)?",
@@ -32,31 +32,31 @@ _MEANING_AMONG: Final = {
     "*": "[^/\\x00]*",
     "?": "[^/\\x00]",
 }
-# Paths that lead elsewhere than they say: they must be resolved first.
+# Paths that must be resolved before matching.
 _UNRESOLVED: Final = r"//|/\x00|\x00\x00|[/\x00]\.\.?[/\x00]|\$|\x00~"
 _UPWARDS: Final = re.compile(r"(?:\.\./)+")
-# What ends a word of a command, and the quotes that a shell takes out of it.
+# Characters that end a word of a command, and quotes that a shell removes.
 _WORDS: Final = str.maketrans(dict.fromkeys("\v\f;|&<>()=:,@`{}", " ") | dict.fromkeys("'\"\\"))
 
-Matcher = Callable[[bytes], list[int] | None]  # which of the patterns match all of a text
+Matcher = Callable[[bytes], list[int] | None]  # returns the numbers of the matching patterns
 
 
-# Among the paths that others were followed to: there were more than can be followed.
+# Among resolved paths: there were too many to resolve.
 UNFOLLOWED: Final = ""
 
 
 class PathTarget(msgspec.Struct, frozen=True, gc=False):
-    """Where one path of a proposal leads."""
+    """A resolved path of a proposal."""
 
     given: str
-    path: str  # without `.` and `..`; absolute, if that can be known
-    local: str | None = None  # the same from the project's root, if it lies inside
-    opaque: bool = False  # only a shell could tell where it leads
-    reached: bool = False  # by a link: it is not what the agent wrote
+    path: str  # without `.` and `..`; absolute if possible
+    local: str | None = None  # relative to the project's root, if it is inside
+    opaque: bool = False  # only a shell could resolve it
+    reached: bool = False  # the target of a link, not what the agent wrote
 
 
 def place(given: str, root: str) -> PathTarget:
-    """Resolve a path; a relative one begins at `root`, which is absolute or empty."""
+    """Resolve a path; a relative one starts at `root`, which is absolute or empty."""
     if given.startswith("~") or "$" in given:
         return PathTarget(given, _plain(given), opaque=True)
     if not root and _is_plain(given):
@@ -66,25 +66,25 @@ def place(given: str, root: str) -> PathTarget:
 
 
 def reached(path: str, root: str) -> PathTarget:
-    """Return the place that a link leads to, by its absolute path."""
+    """Return the target of a link, given as an absolute path."""
     return PathTarget(path, path, _local(path, _plain(root)) if root else None, reached=True)
 
 
 def likely(word: str, root: str) -> tuple[PathTarget, ...]:
-    """Return where a word of a command may lead: `..` may go up as far as there is."""
+    """Return where a word of a command may lead; `..` may go up to the root."""
     where = place(word, root)
     up = _UPWARDS.match(where.path)
     return (where, PathTarget(word, f"/{where.path[up.end() :]}")) if up else (where,)
 
 
-@functools.lru_cache(maxsize=8)  # several guards ask for the same text
+@functools.lru_cache(maxsize=8)  # several guards need the same text
 def path_words(text: str) -> tuple[str, ...]:
     """Return the words of a command, any of which may be a path."""
     return tuple(text.translate(_WORDS).split())
 
 
 def _is_plain(path: str) -> bool:
-    """Say whether a path surely is as `_plain` would make it."""
+    """Return True if `_plain` would not change a path (cheap check)."""
     return path[:1] not in {"", "."} and path[-1] != "/" and "//" not in path and "/." not in path
 
 
@@ -101,7 +101,7 @@ def _local(path: str, root: str) -> str | None:
 
 
 class Globs:
-    """A list of globs. One that is too long to be looked for is a `ValueError`."""
+    """A list of globs. One that is too long to compile raises `ValueError`."""
 
     def __init__(self, globs: Sequence[str], *, ignore_case: bool = False) -> None:
         self._globs = tuple(glob for glob in globs if not glob.startswith(EXCEPT))
@@ -114,15 +114,15 @@ class Globs:
         self._spares = bool(spared)
 
     def miss(self, paths: Iterable[str], *, resolved: bool = False) -> bool:
-        """Say quickly that no glob matches any path; False means that each must be looked at.
+        """Return True if no glob matches any path (cheap check); False means that one may.
 
-        Those that are not `resolved` must be, if they lead elsewhere than they say.
+        Paths that are not `resolved` may need that before they can match.
         """
         hits = self._screen("\0".join(("", *paths, "")).encode("utf-8", "replace"))
         return not hits or (resolved and hits == [len(self._globs)])
 
     def find(self, place: PathTarget) -> str | None:
-        """Return the first glob that matches the path, whole or from the project's root."""
+        """Return the first glob that matches the whole path or the one relative to the root."""
         if not self._globs:
             return None
         hits = self._among(place.path)

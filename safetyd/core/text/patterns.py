@@ -1,7 +1,7 @@
-"""Lists of patterns, each compiled into one set that looks for all of them at once.
+"""Lists of patterns, each compiled into one set that searches for all at once.
 
-Patterns are RE2: linear in the text, without look-around and back-references. Case is ignored
-and `.` matches a newline.
+Patterns are RE2: linear time, without look-around and back-references. Case is ignored and `.`
+matches a newline.
 """
 
 import re
@@ -17,14 +17,14 @@ from safetyd.core.messages.verdict import Severity
 MAX_UNBOUNDED: Final = 10
 
 _is_name = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z").match
-# What is escaped or in brackets is skipped, so that group 1 is a wildcard without an end.
+# Skips escapes and brackets, so that group 1 is an unbounded wildcard.
 _WILDCARD: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\.(?:[*+]|\{\d+,\}))", re.DOTALL)
 _PLAIN: Final = frozenset(f"{string.ascii_letters}{string.digits} _-/=:,@%")
 _ANCHOR: Final = re.compile(r"[$^]|\\[Az]")
 
 
 class PatternConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A pattern with a name for rule ids. `then` may change what a match means."""
+    """A pattern with a name for rule ids. `then` may change the decision for a match."""
 
     name: str
     pattern: str
@@ -35,9 +35,9 @@ AnyPattern = str | PatternConfig
 
 
 class PatternSet:
-    """A list of patterns that can be looked for.
+    """A compiled list of patterns.
 
-    One whose `then` is allow stays in the list, but is not looked for. `ValueError` names every
+    A pattern whose `then` is allow stays in the list, but never matches. `ValueError` names every
     pattern that RE2 refuses, and why.
     """
 
@@ -51,13 +51,13 @@ class PatternSet:
         self._anchored = any(map(_ANCHOR.search, self.sought))
 
     def find(self, forms: Sequence[str]) -> list[int]:
-        """Return the places in the list of the patterns that match one of `forms`, in order."""
+        """Return the indices of the patterns that match one of `forms`, in order."""
         if not forms:
             return []
         if len(forms) == 1:
             hits = self._match(forms[0].encode("utf-8", "replace"))
         elif self._anchored or self._match("\n".join(forms).encode("utf-8", "replace")):
-            # Joined forms may match where no single one does.
+            # Joined forms may match where no single form does.
             hits = [
                 hit for form in forms for hit in self._match(form.encode("utf-8", "replace")) or ()
             ]
@@ -73,7 +73,7 @@ class PatternSet:
 
 
 class Sieve:
-    """Several lists at once, for saying quickly that none of them matches."""
+    """Several lists combined, to check quickly that none matches."""
 
     def __init__(self, lists: Sequence[PatternSet]) -> None:
         self._lists = lists
@@ -83,14 +83,14 @@ class Sieve:
             self._match = _compiled(sought).Match
 
     def passes(self, forms: Sequence[str]) -> bool:
-        """Say that no list matches any of `forms`; False means that the lists must look."""
+        """Return True if no list matches any of `forms`; False means that one may."""
         if self._match is None:
             return not any(known.find(forms) for known in self._lists)
         return not self._match("\n".join(forms).encode("utf-8", "replace"))
 
 
 def literally(text: str) -> str:
-    """Return a text as it stands in a pattern, in plain ASCII."""
+    """Return an ASCII pattern that matches a text literally."""
     return "".join(map(_literal, text))
 
 
@@ -101,7 +101,7 @@ def _literal(char: str) -> str:
 
 
 def named(patterns: Sequence[AnyPattern]) -> tuple[PatternConfig, ...]:
-    """Name each plain string by its place: the first is `custom_1`."""
+    """Name plain strings by their position: the first is `custom_1`."""
     return tuple(
         PatternConfig(name=f"custom_{number}", pattern=pattern)
         if isinstance(pattern, str)
@@ -111,7 +111,7 @@ def named(patterns: Sequence[AnyPattern]) -> tuple[PatternConfig, ...]:
 
 
 def problems(patterns: Sequence[AnyPattern]) -> list[tuple[str, str]]:
-    """Return what is wrong, each with its place in the list, such as `[3]`; empty: all of it."""
+    """Return all mistakes with their position such as `[3]`; empty for the whole list."""
     wrong = list(_single_problems(named(patterns)))
     if wrong:
         return wrong
@@ -167,7 +167,7 @@ def _refusal(pattern: str) -> str:
 
 
 def _compiled(patterns: Sequence[str]) -> re2.Set:
-    """Compile, or raise `re2.error`. A set that did not compile crashes the process in `Match`."""
+    """Compile, or raise `re2.error`. `Match` on a set that did not compile crashes the process."""
     together = re2.Set.SearchSet(_options())
     for pattern in patterns:
         together.Add(pattern)

@@ -1,7 +1,7 @@
-"""The files that a proposal touches by patches in it, whatever its paths say.
+"""Finds the patches in a proposal and the files that they touch, whatever its paths say.
 
-A patch may stand in the text of what edits, in any field of its context, and in any field that
-nobody knows.
+A patch may be in the text of an editing action, in any field of its context, and in any unknown
+field.
 """
 
 import re
@@ -15,19 +15,19 @@ from safetyd.core.text.patches import MAX_FILES, NO_PATCH, Patch, read_patch
 
 _TOO_MANY: Final = f"the patches touch more than {MAX_FILES} files"
 
-# Modes as people write them: 755, 0755, 0o755, 100755.
+# Usual spellings of modes: 755, 0755, 0o755, 100755.
 _mode = re.compile(r"(?:0o?|100)?([4-7][0-7]{2})\Z").match
 
 
 def may_patch(proposal: Proposal, *, edits: bool) -> bool:
-    """Say quickly whether there may be a patch; `edits` is what its kind says of its text."""
+    """Return True if there may be a patch (cheap check); `edits` is a trait of the kind."""
     return (
         proposal.context is not None or proposal.extra is not None or bool(edits and proposal.text)
     )
 
 
 def patch_of(proposal: Proposal, *, edits: bool) -> Patch:
-    """Return all patches of a proposal as one."""
+    """Return all patches of a proposal combined."""
     if proposal.context is None and proposal.extra is None:
         return read_patch(proposal.text) if edits else NO_PATCH
     read = map(read_patch, _texts(proposal, edits=edits))
@@ -40,7 +40,7 @@ def patch_of(proposal: Proposal, *, edits: bool) -> Patch:
 
 
 def says_executable(proposal: Proposal) -> bool:
-    """Say whether the context plainly says that a file is to be executable."""
+    """Return True if the context makes a file executable."""
     said = _decoded(proposal.context)
     if not isinstance(said, Mapping):
         return False
@@ -58,7 +58,7 @@ def _texts(proposal: Proposal, *, edits: bool) -> Iterator[str]:
 
 
 def _strings(said: object) -> Iterator[str]:
-    """Yield every string in what an agent sent; a list of them may be lines of one text."""
+    """Yield every string in an object; a list of strings may be lines of one text."""
     if isinstance(said, str):
         yield said
     elif isinstance(said, Mapping):
@@ -73,5 +73,5 @@ def _strings(said: object) -> Iterator[str]:
 
 
 def _decoded(said: object) -> object:
-    """Return an object that an agent sent; it is JSON until it has been journalled."""
+    """Return an agent's object decoded; it is raw JSON until it has been journalled."""
     return msgspec.json.decode(said) if isinstance(said, msgspec.Raw) else said

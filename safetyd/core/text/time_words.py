@@ -1,6 +1,6 @@
-"""Times as people read them: how long, how long ago, and when.
+"""Durations and times in words for people.
 
-A time is in the zone of whoever reads it already, unless a function says otherwise.
+A time is already in the reader's zone, unless a function says otherwise.
 """
 
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ _FAR_MINUTES: Final = 48 * 60
 
 
 def duration(seconds: float) -> str:
-    """Return how long something takes, in its largest unit and rounded: 3 min."""
+    """Return a duration rounded to its largest unit: 3 min."""
     for unit, size in _UNITS:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
@@ -20,7 +20,7 @@ def duration(seconds: float) -> str:
 
 
 def complete(seconds: float) -> str:
-    """Return how long something takes at least, in its largest unit and rounded down: 2 h."""
+    """Return a duration rounded down to its largest unit: 2 h."""
     for unit, size in _UNITS:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
@@ -28,7 +28,7 @@ def complete(seconds: float) -> str:
 
 
 def exact(seconds: float) -> str:
-    """Return how long something took, to the second: 4m 56s."""
+    """Return a duration to the second: 4m 56s."""
     minutes, left = divmod(max(0, int(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (left, "s"))
@@ -36,7 +36,7 @@ def exact(seconds: float) -> str:
 
 
 def countdown(seconds: float) -> str:
-    """Return what is left of a time, to the second in its last hour: 12:05."""
+    """Return the remaining time, to the second in the last hour: 12:05."""
     if seconds >= dict(_UNITS)["h"]:
         return duration(seconds)
     minutes, left = divmod(max(0, int(seconds)), 60)
@@ -44,7 +44,7 @@ def countdown(seconds: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return roughly when something comes; nothing if it is past or more than two days away."""
+    """Return an approximate duration; empty if it is past or more than two days away."""
     minutes = round(seconds / 60)
     if minutes <= 0 or minutes >= _FAR_MINUTES:
         return ""
@@ -54,17 +54,17 @@ def about(seconds: float) -> str:
 
 
 def clock(at: datetime) -> str:
-    """Return the time of a day: 14:05."""
+    """Return the time of day: 14:05."""
     return f"{at:%H:%M}"
 
 
 def day(at: datetime) -> str:
-    """Return a day of this year: Mon 2 Nov."""
+    """Return a day without its year: Mon 2 Nov."""
     return f"{at:%a} {at.day} {at:%b}"
 
 
 def day_and_clock(at: datetime) -> str:
-    """Return a time of this year for who may be elsewhere: Mon 2 Nov 14:05 CET."""
+    """Return a time with its zone: Mon 2 Nov 14:05 CET."""
     return f"{day(at)} {clock(at)} {at:%Z}"
 
 
@@ -80,5 +80,5 @@ def in_utc(at: datetime) -> str:
 
 
 def near(at: datetime, now: datetime) -> str:
-    """Return a time with its day, if that is not today: Mon 2 Nov 14:05."""
+    """Return a time, with its day if that is not today: Mon 2 Nov 14:05."""
     return clock(at) if at.date() == now.date() else f"{day(at)} {clock(at)}"

@@ -1,14 +1,14 @@
-"""Text of which nothing is hidden: what a screen would not show is spelt out or replaced.
+"""Makes hidden characters visible: escapes or replaces what a screen would not show.
 
-Hidden are controls, signs that turn the direction of reading, spaces but the ordinary one, what is
-no character, and letters and marks that show nothing. They are spelt as Python does.
+Hidden are control and direction characters, unusual spaces, unassigned code points, and invisible
+letters and marks. Escapes are those of Python.
 """
 
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-# Fillers, joiners, a Braille cell and variation selectors, which pass for printable.
+# Invisible characters that Python calls printable: fillers, joiners, variation selectors.
 BLANK: Final = "".join(
     map(
         chr,
@@ -25,7 +25,7 @@ _BLANK: Final = frozenset(BLANK)
 
 
 def visible(text: str) -> str:
-    """Return all of a text on one line, with what is hidden spelt out."""
+    """Return a text on one line, with escapes for hidden characters."""
     return "".join(part for part, _ in pieces(text, kept=""))
 
 
@@ -36,21 +36,21 @@ def quoted(text: str, most: int = 200) -> str:
 
 
 def marked(text: str, mark: str) -> str:
-    """Return as many characters as a text has, with `mark` for each that is hidden."""
+    """Return a text of the same length, with `mark` for each hidden character."""
     if not _hides(text):
         return text
     return "".join(mark if _hides(char) else char for char in text)
 
 
 def printable_line(text: str) -> str:
-    """Return a text on one line, with one space for whatever is between its words."""
+    """Return a text on one line, with single spaces between words."""
     return " ".join(marked(text, " ").split())
 
 
 def pieces(text: str, kept: str = "\n\t") -> Iterator[tuple[str, bool]]:
-    """Yield all of a text in parts, and of each whether it stands for what is hidden.
+    """Yield a text in parts, each with whether it is an escape for hidden characters.
 
-    Characters that are `kept` stay what they are.
+    Characters in `kept` are not escaped.
     """
     if text and not _hides(text):
         yield text, False

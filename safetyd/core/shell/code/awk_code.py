@@ -1,6 +1,6 @@
-"""awk programs, read by their tokens.
+"""Analyses awk programs by their tokens.
 
-What awk runs stands after `system` and beside `|`; what it writes stands after `>` in a print.
+awk runs commands with `system` and `|`, and writes files with `>` in a print.
 """
 
 import re
@@ -43,7 +43,7 @@ _BEGINS: Final = word_set("""
 """)
 _CONTINUES: Final = frozenset({",", "&&", "||", "{", "do", "else"})
 _ASSIGNS: Final = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "^=", "**=", "++", "--"})
-# With one of them in a program, a name may get another value than by an assignment.
+# Functions that can change a variable without an assignment.
 _CHANGES: Final = frozenset(
     {"sub", "gsub", "getline", "split", "patsplit", "match", "function", "func"}
 )
@@ -55,7 +55,7 @@ class _Token(NamedTuple):
 
 
 class _Unreadable(Exception):
-    """It is no program of awk."""
+    """The text is not valid awk."""
 
 
 def read_awk(program: str) -> Code:
@@ -93,7 +93,7 @@ class _Program:
                     self._builder.find(Effect.UNKNOWN, "evaluates code that is not part of it")
 
     def _print(self, at: int) -> None:
-        """Look for what stands behind `>` and `|`; in brackets these are other signs."""
+        """Record targets of `>` and `|`; inside brackets these are operators."""
         while at < len(self._tokens) and not self._ends(at):
             sign = self._tokens[at].text if self._tokens[at].kind == "sign" else ""
             if sign in _REDIRECTIONS and not self._is(at + 1, "getline"):
@@ -147,7 +147,7 @@ class _Program:
         )
 
     def _forward(self, at: int) -> str:
-        """Return the text of the expression that begins here."""
+        """Return the text of the expression that starts here."""
         begin, last = at, min(len(self._tokens), at + MAX_PARTS + 1)
         while at < last and not self._stops(at, _AFTER):
             at = self._partners.get(at, at) + 1
@@ -185,7 +185,7 @@ class _Program:
 
 
 def _constants(tokens: list[_Token]) -> dict[str, str]:
-    """Return the texts of names to which one is assigned, once, and nothing else."""
+    """Return the values of variables that are assigned one string, once."""
     if any(token.kind == "name" and token.text in _CHANGES for token in tokens):
         return {}
     pairs = list(pairwise(tokens))
@@ -205,7 +205,7 @@ def _constants(tokens: list[_Token]) -> dict[str, str]:
 
 
 class _Tokenizer:
-    """Reads one program; `partners` has, for each bracket, where the other one stands."""
+    """Splits a program into tokens; `partners` maps each bracket to its partner."""
 
     def __init__(self, program: str) -> None:
         self._text = program
@@ -214,7 +214,7 @@ class _Tokenizer:
         self.partners: dict[int, int] = {}
 
     def read(self) -> None:
-        at, divides = 0, False  # whether a slash would divide
+        at, divides = 0, False  # a slash would be a division
         while at < len(self._text):
             pattern = _TOKEN if divides or self._text[at] != "/" else _REGEX
             found = pattern.match(self._text, at)
@@ -236,7 +236,7 @@ class _Tokenizer:
             raise _Unreadable
 
     def _sign(self, sign: str) -> bool:
-        """Match brackets; return whether a slash after it would divide."""
+        """Match brackets; return True if a slash after the sign is a division."""
         here = len(self.tokens)
         if sign in {"(", "[", "{"}:
             self._open.append(here)
@@ -245,7 +245,7 @@ class _Tokenizer:
         return sign in {"++", "--"}
 
     def _close(self, sign: str, here: int) -> bool:
-        """Return whether a slash after it would divide: not after a condition or a block."""
+        """Return True if a slash after it is a division: not after a condition or a block."""
         if not self._open:
             raise _Unreadable
         begin = self._open.pop()

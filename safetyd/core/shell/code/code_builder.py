@@ -1,11 +1,11 @@
-"""What a reader of code puts together while it reads."""
+"""Builds the result of analysing code."""
 
 from safetyd.core.shell.code.secret_names import looks_secret
 from safetyd.core.shell.reading import Access, Code, Effect, Touch
 
 
 class CodeBuilder:
-    """A `Code` under way; what is found twice stands in it once."""
+    """Collects what code does, without duplicates."""
 
     def __init__(self) -> None:
         self._findings: dict[tuple[Effect, str], None] = {}
@@ -17,7 +17,7 @@ class CodeBuilder:
         self._findings[effect, why] = None
 
     def variable(self, name: str) -> None:
-        """Record that a variable of the environment is read."""
+        """Record that an environment variable is read."""
         if looks_secret(name):
             self.find(Effect.SECRETS, f"reads {name} from the environment")
 

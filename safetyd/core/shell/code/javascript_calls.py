@@ -1,6 +1,6 @@
-"""What functions of JavaScript do, by their names.
+"""JavaScript functions with relevant effects, by name.
 
-A name with its owner is looked up whole; the names of methods apply to any owner.
+`NAMES` are full dotted names; `METHODS` apply to any object.
 """
 
 from typing import Final, NamedTuple
@@ -9,16 +9,16 @@ from safetyd.core.shell.reading import Access, Effect, each
 
 
 class Does(NamedTuple):
-    """What a function does: `what` says how its arguments are read."""
+    """What a function does; `what` says how to interpret its arguments."""
 
     what: str
     access: Access = Access.READ
-    at: tuple[int, ...] = (0,)  # the arguments that name files
+    at: tuple[int, ...] = (0,)  # arguments that are files
     effect: Effect = Effect.UNKNOWN
     why: str = ""
 
 
-_SHELL: Final = Does("shell")  # the first argument is a text for a shell
+_SHELL: Final = Does("shell")  # the first argument is a shell script
 _WORDS: Final = Does("words")  # a program, and a list of its arguments
 _CODE: Final = Does("code")  # the last argument is JavaScript
 _OPEN: Final = Does("open")
@@ -45,7 +45,7 @@ _ENDS: Final = _finding(Effect.IRREVERSIBLE, "kills processes")
 _RIGHTS: Final = _finding(Effect.IRREVERSIBLE, "changes file permissions")
 
 
-# Modules whose mention gives short names a meaning.
+# Modules that give short names a meaning when they are loaded.
 RUNNING_MODULES: Final = frozenset({"child_process", "node:child_process"})
 FILE_MODULES: Final = frozenset(
     {"fs", "node:fs", "fs/promises", "node:fs/promises", "fs-extra", "graceful-fs"}
@@ -57,7 +57,7 @@ OTHER_MODULES: Final = {
     **each(_finding(Effect.UNKNOWN, "deletes files with a package"), "rimraf del"),
 }
 
-# Beginnings of packages that are clients of services.
+# Prefixes of packages that are clients of services.
 CLIENTS: Final = (
     *("@aws-sdk/", "aws-sdk", "@google-cloud/", "@azure/", "@octokit/", "octokit", "@slack/"),
     *("@kubernetes/", "dockerode", "@elastic/", "kafkajs", "firebase-admin", "nodemailer"),
@@ -65,7 +65,7 @@ CLIENTS: Final = (
     "@notionhq/",
 )
 
-# Names that have these meanings only where a module is mentioned.
+# Names with these meanings only if the module is loaded.
 WITH_RUNNING: Final = {
     **each(_SHELL, "exec execSync"),
     **each(_WORDS, "spawn spawnSync execFile execFileSync"),

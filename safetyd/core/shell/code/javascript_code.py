@@ -1,8 +1,7 @@
-"""What JavaScript would do, by the names of its functions.
+"""Analyses JavaScript by the names of the functions that it calls.
 
-It is a look, not a proof: names of functions that run programs, change files, leave the machine,
-evaluate code or show secrets are looked up with their arguments. Other names pass, and a name that
-is hidden well enough is not found.
+It finds calls that run programs, change files, reach other machines, evaluate code or expose
+secrets. It is not a proof: a name that is hidden well enough is not found.
 """
 
 from typing import Final
@@ -20,8 +19,8 @@ from safetyd.core.shell.code.javascript_tokens import (
 from safetyd.core.shell.machines import is_local
 from safetyd.core.shell.reading import HOLE, Access, Code, Effect
 
-MAX_LETTERS: Final = 1 << 17  # of a source and of the sources in it
-MAX_SOURCES: Final = 4  # one in the other
+MAX_LETTERS: Final = 1 << 17  # characters of a source and of the sources in it
+MAX_SOURCES: Final = 4  # nested in each other
 
 _TOO_LONG: Final = "cannot be analysed: it is too long or nested too deeply"
 _UNKNOWN_NAME: Final = "calls a function whose name is only known at run time"
@@ -45,7 +44,7 @@ def read_javascript(source: str) -> Code:
 
 
 class _Source:
-    """A source, and the sources in its strings that are run."""
+    """A source, and the sources in its strings that it runs."""
 
     def __init__(self, builder: CodeBuilder) -> None:
         self._builder = builder
@@ -73,7 +72,7 @@ class _Source:
 
 
 class _Look:
-    """One look at every token of a piece of code."""
+    """Examines every token of a piece of code."""
 
     def __init__(
         self, phrases: Phrases, builder: CodeBuilder, modules: frozenset[str], source: _Source
@@ -118,7 +117,7 @@ class _Look:
             self._builder.shell(phrases.at(at + 1).text)
 
     def _is_environment(self, at: int, chain: str) -> bool:
-        """Return True if a name is that of the environment, after recording what it reads."""
+        """Return True if a name is the environment, after recording what is read."""
         owner, _, name = chain.rpartition(".")
         if chain in _ENVIRONMENTS:
             name = self._phrases.key(at + 1)
@@ -134,7 +133,7 @@ class _Look:
             self._builder.variable(name)
 
     def _index(self, at: int) -> None:
-        """Record a function that is found by its name in brackets."""
+        """Record a function that is looked up by name in brackets."""
         phrases = self._phrases
         if not phrases.is_value(at - 1):
             return
@@ -153,7 +152,7 @@ class _Look:
                 self._builder.find(Effect.UNKNOWN, _UNKNOWN_NAME)
 
     def _do(self, does: Does, given: Arguments) -> None:  # noqa: C901, PLR0912 - one line each
-        """Record a call; `given` is None where a function is only named."""
+        """Record a call; `given` is None if the function is only referenced."""
         match does.what:
             case "find":
                 self._find(does)
@@ -171,7 +170,7 @@ class _Look:
                 self._script(self._text(given, 0))
             case "require":
                 self._require(self._text(given, 0))
-            case "object" if given is None:  # `process` is handed on, with all that it holds
+            case "object" if given is None:  # `process` is passed on with everything in it
                 self._find(calls.ENVIRONMENT)
             case "open":
                 self._open(given)
@@ -200,7 +199,7 @@ class _Look:
             self._builder.command(*words)
 
     def _deno(self, given: list[list[Token]]) -> None:
-        """Read `new Deno.Command("ls", { args: ["-l"] })`."""
+        """Analyse `new Deno.Command("ls", { args: ["-l"] })`."""
         words = [self._text(given, 0)]
         for options in given[1:2]:
             names = [token.text for token in options]

@@ -1,4 +1,4 @@
-"""Tokens of JavaScript in context: brackets, arguments, texts that are joined."""
+"""JavaScript tokens in context: brackets, arguments, joined strings."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -42,11 +42,11 @@ class Phrases:
         return self.tokens[at + 1 : self._partners[at]]
 
     def is_taken_out(self, at: int) -> bool:
-        """Return True if a name is only taken out of a module: `const { exec } = ...`."""
+        """Return True if a name is only imported: `const { exec } = ...`."""
         return self.at(at - 1).text in {"{", ","} and self.at(at + 1).text in {"}", ","}
 
     def key(self, at: int) -> str:
-        """Return the text in the brackets that begin here."""
+        """Return the text in the brackets that start here."""
         return self.text(self.inside(at)) if self.is_sign(at, "[") else HOLE
 
     def arguments(self, at: int) -> list[list[Token]] | None:
@@ -66,7 +66,7 @@ class Phrases:
             yield self.tokens[start:end]
 
     def text(self, tokens: list[Token]) -> str:
-        """Return the text that an expression gives, with holes for unknown parts."""
+        """Return the value of a string expression, with holes for unknown parts."""
         tokens = [token for token in tokens if token.kind != "end"]
         if len(tokens) > 1 and tokens[0].kind == "name" and tokens[1] == Token("sign", "="):
             tokens = tokens[2:]
@@ -81,14 +81,14 @@ class Phrases:
         return "" if token.kind == "sign" and token.text in {"+", "(", ")"} else HOLE
 
     def words(self, tokens: list[Token]) -> list[str]:
-        """Return the texts of a list, or the one text."""
+        """Return the strings of a list, or a single one."""
         if tokens[:1] != [Token("sign", "[")]:
             return [self.text(tokens)]
         inner = Phrases(tokens[1:-1])
         return [inner.text(each) for each in inner._split(0, len(inner.tokens))]
 
     def modules(self) -> Iterator[str]:
-        """Yield the names of modules that are loaded, or may be."""
+        """Yield the modules that are or may be loaded."""
         for at, token in enumerate(self.tokens):
             if token.kind == "string" and token.text.endswith("child_process"):
                 yield token.text
@@ -98,7 +98,7 @@ class Phrases:
 
 
 def last(chain: str) -> str:
-    """Return a name without its owners."""
+    """Return the last part of a dotted name."""
     return chain.rpartition(".")[2]
 
 
@@ -121,7 +121,7 @@ def _partners(tokens: list[Token]) -> dict[int, int]:
 
 
 def _constants(tokens: list[Token]) -> dict[str, str]:
-    """Return the texts of names that are assigned one text, once, and nothing else."""
+    """Return the values of variables that are assigned one string, once."""
     if any(token.kind in {"name", "sign"} and token.text in _TAKES for token in tokens):
         return {}
     padded = [_NOTHING, *tokens, _NOTHING, _NOTHING, _NOTHING]

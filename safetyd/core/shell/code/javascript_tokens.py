@@ -1,4 +1,4 @@
-"""The tokens of JavaScript: strings, names with their owners, numbers, patterns and signs."""
+"""Splits JavaScript into tokens: strings, dotted names, numbers, patterns and signs."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from safetyd.core.shell.reading import HOLE
 
 MAX_TOKENS: Final = 6_000
 MAX_PIECES: Final = 600
-MAX_LEVELS: Final = 12  # of code in strings in code
+MAX_LEVELS: Final = 12  # of code inside template strings
 
 _NAME: Final = re.compile(r"[A-Za-z_$#@][\w$]*(?:\s*(?:\?\.|\.(?!\.))\s*[A-Za-z_$#@][\w$]*)*")
 _NUMBER: Final = re.compile(r"\d\w*(?:\.\d\w*)?")
@@ -21,7 +21,7 @@ _ESCAPE: Final = re.compile(
 )
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "\n": ""}
 _SURROGATES: Final = range(0xD800, 0xE000)
-# A slash behind one of them begins a pattern.
+# A slash after one of these starts a pattern.
 _KEYWORDS: Final = frozenset(
     {"return", "typeof", "case", "in", "of", "do", "else", "void", "await", "yield", "throw"}
 )
@@ -41,7 +41,7 @@ class TooLong(Exception):
 
 
 class JavascriptTokenizer:
-    """Splits a text into tokens. `pieces` has those of the text and of the code in its strings."""
+    """Splits a text into tokens. `pieces` has those of the text and of code in its templates."""
 
     def __init__(self, text: str, level: int = 0, begin: int = 0) -> None:
         self._text = text
@@ -51,7 +51,7 @@ class JavascriptTokenizer:
         self.pieces: list[list[Token]] = [self._tokens]
 
     def read(self, *, inner: bool = False) -> int:
-        """Read to the end, or to the brace that closes `inner` code; return where that is."""
+        """Read to the end, or to the closing brace of `inner` code; return that position."""
         if self._level > MAX_LEVELS:
             raise TooLong
         opened = 0
@@ -95,14 +95,14 @@ class JavascriptTokenizer:
         self._at = end
 
     def _follows_value(self) -> bool:
-        """Return True if a slash here divides the value before it."""
+        """Return True if a slash here is a division."""
         before = self._tokens[-1] if self._tokens else Token("end")
         if before.kind == "name":
             return before.text not in _KEYWORDS
         return before.kind in {"string", "number", "pattern"} or before.text in {")", "]", "}"}
 
     def _string(self, quote: str) -> str:
-        """Return the text up to the closing quote, with holes for what is filled in."""
+        """Return the string up to the closing quote, with holes for `${...}`."""
         parts: list[str] = []
         while not self._text.startswith(quote, self._at):
             if found := _PLAIN.match(self._text, self._at):

@@ -1,8 +1,8 @@
 r"""One-liners in Perl, Ruby and other languages that only replace or print text.
 
-These languages are not analysed. Code passes if it has one of the forms below, in which every word
-is known and no other code can hide, and needs approval otherwise. In Perl an index is code even in
-a string (`"$1[system('id')]"`), `(?{` begins code in a pattern, and `'` may belong to a name.
+These languages are not analysed. Code is allowed if it has one of the forms below, in which every
+word is known and no other code can hide, and needs approval otherwise. In Perl an index is code
+even in a string (`"$1[system('id')]"`), `(?{` starts code in a pattern, and `'` may be in a name.
 """
 
 import re
@@ -21,7 +21,7 @@ _PRINT: Final = (
 
 
 def _pattern(end: str, without: str = "") -> str:
-    """Return a pattern of patterns that end with a delimiter and run no code."""
+    """Return a pattern for patterns that end with a delimiter and run no code."""
     code = r"\((?:\?\??p?\{|\*)"
     return rf"(?:\\[^{HOLE}]|\$(?=[)]|\||[{end}])|(?!{code})[^\\$@{HOLE}{end}{without}])*"
 
@@ -45,7 +45,7 @@ _HARMLESS: Final = {
     "perl": _all(f"{_STATEMENT}|{_SUBSTITUTION}"),
 }
 is_substitution = re.compile(_SUBSTITUTION).fullmatch
-# What begins the script in a text that is not all script.
+# Starts the script in a text that is not all script.
 _begins_script = re.compile(r"<\?|#!").search
 
 

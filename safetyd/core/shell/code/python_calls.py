@@ -1,4 +1,4 @@
-"""What functions and methods of Python do that does not pass by itself, by their names."""
+"""Python functions and methods with relevant effects, by name."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from safetyd.core.shell.reading import Access, Effect, each
 
 _READ, _WRITE, _DELETE = Access.READ, Access.WRITE, Access.DELETE
 
-Parameter = tuple[int, str]  # its place and its name
+Parameter = tuple[int, str]  # its position and name
 FileParameter = tuple[int, str, Access]
 
 _COPIES: Final[tuple[FileParameter, ...]] = ((0, "src", _READ), (1, "dst", _WRITE))
@@ -56,7 +56,7 @@ FILES: Final[dict[str, tuple[FileParameter, ...]]] = {
     "numpy.savetxt": ((0, "fname", _WRITE),),
     "torch.save": ((1, "f", _WRITE),),
 }
-# Functions like `open`: where the mode stands.
+# Functions like `open`, with the parameter for the mode.
 OPENERS: Final[dict[str, Parameter]] = {
     **each(
         (1, "mode"),
@@ -67,20 +67,20 @@ OPENERS: Final[dict[str, Parameter]] = {
     ),
     "os.open": (1, "flags"),
 }
-# Methods of paths: what happens to the path, and to what is given.
+# Methods of paths: what happens to the path and to the arguments.
 METHODS: Final[dict[str, tuple[Access, tuple[FileParameter, ...]]]] = {
     **each((_DELETE, ()), "unlink rmdir rmtree"),
     **each((_WRITE, ()), "write_text write_bytes touch mkdir chmod lchmod symlink_to hardlink_to"),
     **each((_READ, ()), "read_text read_bytes"),
     **each((_WRITE, ((0, "target", _WRITE),)), "rename replace"),
 }
-# Methods that write what is given as a name; objects of many libraries have them.
+# Methods of many libraries that write a file.
 SAVERS: Final = frozenset(
     {"to_csv", "to_json", "to_parquet", "to_excel", "to_pickle", "to_html", "savefig", "save"}
     | {"extractall", "dump_stats", "save_pretrained"}
 )
 
-# Functions that hand a text to a shell.
+# Functions that run a shell script.
 SHELLS: Final[dict[str, Parameter]] = {
     "os.system": (0, "command"),
     "os.popen": (0, "cmd"),
@@ -99,7 +99,7 @@ SHELLS: Final[dict[str, Parameter]] = {
 SUBPROCESS: Final = frozenset(
     f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")
 )
-# Functions that run a program: where it stands, and whether the arguments follow or are a list.
+# Functions that run a program: its position, and whether its arguments follow one by one.
 RUNNERS: Final[dict[str, tuple[int, bool]]] = {
     **{f"os.exec{kind}": (0, kind[0] == "l") for kind in ("l", "le", "lp", "lpe")},
     **{f"os.exec{kind}": (0, False) for kind in ("v", "ve", "vp", "vpe")},
@@ -167,7 +167,7 @@ FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
     ),
     "ensurepip.bootstrap": (Effect.INSTALLS, "installs pip"),
 }
-# Whole modules, for what every call of theirs comes to.
+# Modules all of whose calls have the same effect.
 MODULES: Final[dict[str, tuple[Effect, str]]] = {
     **each(
         (Effect.LEAVES, _CONNECTS),
@@ -195,12 +195,12 @@ SENDING: Final = frozenset({"post", "put", "patch", "delete", "ws_connect", "pos
 ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 BODIES: Final = frozenset({"data", "json", "files", "content", "body", "fields"})
 
-# They only show what they are given.
+# They only inspect or print their arguments.
 SHOWING: Final = frozenset(
     {"print", "help", "isinstance", "issubclass", "hasattr", "type", "repr", "callable", "dir"}
     | {f"inspect.{name}" for name in ("getsource", "signature", "getdoc", "getfile")}
 )
-# Attributes by which code reaches what its text does not name.
+# Attributes through which code reaches objects that it does not name.
 INSIDES: Final = frozenset(
     {"__subclasses__", "__globals__", "__builtins__", "__getattribute__", "__code__", "__closure__"}
     | {"f_globals", "f_locals", "f_builtins", "__loader__", "__reduce__", "__reduce_ex__"}

@@ -1,7 +1,7 @@
-"""Python code, read by its syntax tree.
+"""Analyses Python code by its syntax tree.
 
-What its calls come to is looked up by the names that they stand for; what has no name there
-passes. A hole in the source is taken for text that stays in its string.
+Calls are looked up by the names that they resolve to; unlisted functions are allowed. A hole in the
+source is taken for text that stays inside its string.
 """
 
 import ast
@@ -17,13 +17,13 @@ from safetyd.core.shell.code.python_names import STANDS_FOR_HOLE, Names
 from safetyd.core.shell.code.python_values import Dotted, Place, Value, choices
 from safetyd.core.shell.reading import HOLE, Code, Effect
 
-MAX_LETTERS: Final = 1 << 17  # of a source and of the sources in it
-MAX_SOURCES: Final = 4  # one in the other
+MAX_LETTERS: Final = 1 << 17  # characters of a source and of the sources in it
+MAX_SOURCES: Final = 4  # nested in each other
 MAX_LEVELS: Final = 100
-MAX_TOKENS: Final = 20_000  # words and signs of a source, as a quick look counts them
+MAX_TOKENS: Final = 20_000  # roughly counted tokens of a source
 MAX_NODES: Final = 6_000
 
-_SIGNS: Final = (ast.expr_context, ast.operator, ast.cmpop)  # nothing stands in them
+_SIGNS: Final = (ast.expr_context, ast.operator, ast.cmpop)  # they have no children
 
 _TOKEN: Final = re.compile(r"\w+|[^\s\w]")
 _UNREADABLE: Final = "cannot be analysed: it is not valid Python"
@@ -44,11 +44,11 @@ def read_python(source: str) -> Code:
 
 
 class _TooLong(Exception):
-    """It has more nodes than anybody reads."""
+    """The source has too many nodes."""
 
 
 class _Source:
-    """A source, and the sources that stand in its strings and are run."""
+    """A source, and the sources in its strings that it runs."""
 
     def __init__(self, builder: CodeBuilder) -> None:
         self._builder = builder
@@ -80,13 +80,13 @@ class _Source:
 
 
 class _Look:
-    """One look at every node of a tree, parents first."""
+    """Examines every node of a tree, parents first."""
 
     def __init__(self, builder: CodeBuilder, names: Names, effects: PythonEffects) -> None:
         self._builder = builder
         self._names = names
         self._effects = effects
-        self._settled: set[int] = set()  # nodes that were looked at with their parent
+        self._settled: set[int] = set()  # nodes handled with their parent
         self._in_classes: set[int] = set()
 
     def at(self, nodes: list[ast.AST]) -> None:
@@ -108,7 +108,7 @@ class _Look:
                     self._effects.show(self._names.of(value))
 
     def _settle(self, node: ast.AST) -> None:
-        """Note which functions are named without being handed to anybody."""
+        """Note references to functions that are not passed on."""
         match node:
             case ast.ClassDef(body=body):
                 self._in_classes.update(map(id, body))
@@ -156,7 +156,7 @@ class _Look:
         if id(node) in self._settled:
             return
         for name in self._names.dotted(node):
-            if self._effects.knows(name):  # somebody else will call it, nobody knows with what
+            if self._effects.knows(name):  # it may be called later, with unknown arguments
                 self._effects.call(name, Arguments())
 
     def _item(self, owner: ast.expr, index: ast.expr) -> None:
@@ -170,12 +170,12 @@ def _tree(source: str) -> ast.Module:
         raise ValueError("a letter that stands for something else")
     if next(islice(_TOKEN.finditer(source), MAX_TOKENS, None), None) is not None:
         raise _TooLong
-    with warnings.catch_warnings(action="ignore"):  # of escapes that are none
+    with warnings.catch_warnings(action="ignore"):  # about invalid escapes
         return ast.parse(source.replace(HOLE, STANDS_FOR_HOLE))
 
 
 def _nodes(tree: ast.AST, limit: int) -> list[ast.AST]:
-    """Return all nodes, parents first; `RecursionError` if they are too deep to be followed."""
+    """Return all nodes, parents first; raise `RecursionError` if they are nested too deeply."""
     nodes, level = [tree], [tree]
     for _ in range(MAX_LEVELS):
         children = (child for node in level for child in ast.iter_child_nodes(node))

@@ -1,4 +1,4 @@
-"""What a call in Python code comes to, by the name of what is called and what it is given."""
+"""The effects of calls in Python code, by function name and arguments."""
 
 import shlex
 from collections.abc import Callable
@@ -58,7 +58,7 @@ _HIDING: Final = frozenset({"system", "popen", "exec", "eval", "run", "call", "P
 
 
 class Arguments(NamedTuple):
-    """What a call is given; `more` says that there may be anything else."""
+    """The arguments of a call; `more` means that there may be further ones."""
 
     values: tuple[Value, ...] = ()
     keywords: tuple[tuple[str, Value], ...] = ()
@@ -77,12 +77,12 @@ class Arguments(NamedTuple):
         return [text(value) for value in choices(self.of(position, keyword))]
 
 
-# What methods are called that hand a text to a shell, whoever has them.
+# Names of methods that run a shell script, on any object.
 _SHELLING: Final = frozenset({"system", "popen", "getoutput", "getstatusoutput"})
 
 
 class PythonEffects:
-    """Puts what calls come to into a `CodeBuilder`."""
+    """Records the effects of calls in a `CodeBuilder`."""
 
     def __init__(self, builder: CodeBuilder, run_source: Callable[[str], None]) -> None:
         self._builder = builder
@@ -116,7 +116,7 @@ class PythonEffects:
         }
 
     def knows(self, name: str) -> bool:
-        """Say whether it matters with what a function is called."""
+        """Return True if the arguments of a function matter."""
         return (
             name in self._special
             or name in SUBPROCESS
@@ -157,7 +157,7 @@ class PythonEffects:
             self._builder.find(*found)
 
     def method(self, path: str, method: str, given: Arguments, *, named: bool = False) -> None:
-        """Take note of a call of a method of a path, or of what may be one."""
+        """Record a method call on a path, or on what may be one."""
         if path == HOLE and not named:
             self._of_service(f".{method}", given)
         alone = len(given.values) == 1 and not given.keywords
@@ -223,7 +223,7 @@ class PythonEffects:
             self._fed(program, text(given.of(99, "input")))
 
     def _fed(self, program: Value, fed: str) -> None:
-        """Take note of what an interpreter is given to read."""
+        """Record the input of an interpreter."""
         words = _words(program)
         if words[0].rpartition("/")[2] in _INTERPRETERS:
             self._builder.shell(f"{shlex.join(words)} <<'END_OF_INPUT'\n{fed}\nEND_OF_INPUT\n")
@@ -277,7 +277,7 @@ class PythonEffects:
                 self._source(Arguments((value,)))
 
     def _edited(self, given: Arguments) -> None:
-        """Take note of files that are read, or written in place."""
+        """Record files that are read, or changed in place."""
         inplace = given.has(1, "inplace") and given.of(1, "inplace") not in {_FALSE, _ZERO}
         files = given.of(0, "files")
         for path in _words(files) if files != _NOTHING else []:
@@ -345,14 +345,14 @@ class PythonEffects:
 
 
 def _access(mode: Value) -> Access:
-    """Return what is done to a file that is opened so; what is not known may be writing."""
+    """Return the access of an open mode; an unknown mode counts as writing."""
     if mode == Dotted("os.O_RDONLY"):
         return Access.READ
     return Access.WRITE if set(text(mode)) & {"w", "a", "x", "+", HOLE} else Access.READ
 
 
 def _words(program: Value) -> list[str]:
-    """Return the words of a program and its arguments; at least one."""
+    """Return a program and its arguments; at least one word."""
     match program:
         case Items(values=values) if values:
             return [text(value) for value in values]
@@ -361,7 +361,7 @@ def _words(program: Value) -> list[str]:
 
 
 def _is_local(address: Value) -> bool:
-    """Say whether an address is one of this machine, or no address of a machine at all."""
+    """Return True for a local address or a file URL."""
     if isinstance(address, Items) and address.values:
         address = address.values[0]
     return scheme(text(address)) == "file" or is_local(text(address))

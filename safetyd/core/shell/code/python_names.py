@@ -1,7 +1,7 @@
-"""What is bound to the names of Python code, and what its expressions stand for.
+"""Resolves names in Python code and evaluates expressions.
 
-Names are followed to all that is bound to them anywhere in the code, in whatever order, so that a
-value is never less than what the code can make of it.
+A name has all values that are bound to it anywhere in the code, regardless of order, so that no
+possible value is missed.
 """
 
 import ast
@@ -35,10 +35,10 @@ from safetyd.core.shell.code.python_values import (
 )
 from safetyd.core.shell.reading import HOLE
 
-STANDS_FOR_HOLE: Final = "\ue000"  # in the source, because Python does not read a null
-MAX_WORK: Final = 1 << 18  # letters of templates and command lines that are taken apart
+STANDS_FOR_HOLE: Final = "\ue000"  # in the source, because Python cannot parse a null
+MAX_WORK: Final = 1 << 18  # characters of templates and command lines that are parsed
 
-# What these return is a text that is known, or partly.
+# Functions with a known or partly known result.
 _TEXTS: Final[dict[str, str]] = {
     "os.getcwd": ".",
     "pathlib.Path.cwd": ".",
@@ -68,7 +68,7 @@ class Names:
         self._under_way: set[str] = set()
         self._named: dict[str, Value] = {}
         self._work = 0
-        self.overflows = False  # whether a name stands for more than is followed
+        self.overflows = False  # a name has too many possible values
         for node in nodes:
             self._bind(node)
 
@@ -80,7 +80,7 @@ class Names:
         return self._known[id(node)]
 
     def dotted(self, node: ast.expr) -> list[str]:
-        """Return the dotted names that an expression may stand for."""
+        """Return the dotted names that an expression may have as value."""
         return [value.name for value in choices(self.of(node)) if isinstance(value, Dotted)]
 
     def _bind(self, node: ast.AST) -> None:
@@ -288,7 +288,7 @@ class Names:
                 return result(name)
 
     def _affordable(self, value: Value) -> str:
-        """Return a text that is to be taken apart; a hole once too many were."""
+        """Return the text of a value, or a hole once too much text was parsed."""
         known = text(value)
         self._work += len(known)
         return known if self._work <= MAX_WORK else HOLE

@@ -1,4 +1,4 @@
-"""What expressions of Python code can stand for. What is not known is None, or a hole in a text."""
+"""Possible values of Python expressions. Unknown is None, or a hole in a text."""
 
 import shlex
 from collections.abc import Callable, Iterable
@@ -15,19 +15,19 @@ MAX_NAME: Final = 120
 
 
 class Dotted(msgspec.Struct, frozen=True):
-    """What an import or a call gives: `os.system`, `requests.get().text`."""
+    """The result of an import or a call: `os.system`, `requests.get().text`."""
 
     name: str
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A path of pathlib."""
+    """A pathlib path."""
 
     path: str
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What stands in a file."""
+    """The content of a file."""
 
     path: str
 
@@ -60,7 +60,7 @@ def choices(value: Value) -> "tuple[Value, ...]":
 
 
 def either(values: Iterable[Value]) -> Value:
-    """Return one value for all that may be; too many are unknown, except for what they can do."""
+    """Combine possible values; of too many only functions are kept."""
     known = list(dict.fromkeys(one for value in values for one in choices(value)))
     if len(known) > MAX_CHOICES:
         known = [*[value for value in known if isinstance(value, Dotted)][:MAX_CHOICES], None]
@@ -68,12 +68,12 @@ def either(values: Iterable[Value]) -> Value:
 
 
 def items(values: "tuple[Value, ...]") -> Items:
-    """Return a list; of a long one only how it begins."""
+    """Return a list; only the beginning of a long one."""
     return Items(values if len(values) <= MAX_ITEMS else (*values[:MAX_ITEMS], None))
 
 
 def flat(value: Value) -> Value:
-    """Return a value that may be part of a list; lists in lists in lists are not followed."""
+    """Return a value for a list, or None for deeply nested lists."""
     if isinstance(value, Items | AnyOf):
         nested = any(isinstance(one, Items | AnyOf) for one in value.values)
         return None if nested else value
@@ -81,7 +81,7 @@ def flat(value: Value) -> Value:
 
 
 def text(value: Value) -> str:
-    """Return the text of a value; a hole where it is not known."""
+    """Return the text of a value, or a hole if it is unknown."""
     match value:
         case str():
             return value
@@ -132,7 +132,7 @@ def _of_path(path: str, attr: str) -> Value:
         case "stem" | "suffix" | "parts" | "parents":
             return None
         case _:
-            return Place(path)  # a method of it
+            return Place(path)  # a method
 
 
 def added(left: Value, right: Value) -> Value:
@@ -168,7 +168,7 @@ def parent(path: str) -> str:
 
 
 def filled(template: str, mark: str) -> str:
-    """Put holes in the places of a template."""
+    """Replace the fields of a template by holes."""
     ends: Callable[[str], bool] = str.isalpha if mark == "%" else "}".__eq__
     filled, rest = [], template
     while mark in rest:

@@ -1,4 +1,4 @@
-"""Names of variables of the environment that hold secrets, and secrets in clear text."""
+"""Environment variables that contain secrets, and secrets in clear text."""
 
 import re
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ _KEY_WORDS: Final = frozenset({"API", "ACCESS", "PRIVATE", "SIGNING", "ENCRYPTIO
 
 
 def looks_secret(variable: str) -> bool:
-    """Say whether a variable of the environment is named as secrets are."""
+    """Return True if the name of an environment variable suggests a secret."""
     words = set(variable.upper().split("_"))
     return bool(words & _SECRET_WORDS) or ("KEY" in words and bool(words & _KEY_WORDS))
 
 
-# What leaves nothing but names of variables, a count, or variables that hold no secrets.
+# Filters that leave only names of variables, a count, or harmless variables.
 _names_only = re.compile(
     r"cut -d ?['\"]?=['\"]? -f ?1|cut -f ?1 -d ?['\"]?=['\"]?|sed ['\"]?s/=\.\*//['\"]?"
     r"|awk -F ?['\"]?=['\"]? '\{ ?print \$1;? ?\}'|wc -l|grep -[a-zA-Z]*[cq][a-zA-Z]* .*"
@@ -36,11 +36,11 @@ _names_only = re.compile(
 
 
 def shows_names_only(stage: Node | None) -> bool:
-    """Say whether a command that reads all variables shows no value that may be secret."""
+    """Return True if the next command of a pipeline hides all values that may be secret."""
     return stage is not None and _names_only(text_of(stage)) is not None
 
 
-# Keys by the form that their makers gave them.
+# Keys of services with a recognisable form.
 _key = re.compile(
     r"(?:AKIA|ASIA)[0-9A-Z]{16}\b|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,}|glpat-[\w-]{16,}"
     r"|hf_[A-Za-z0-9]{20,}|sk-(?:proj-|ant-)?[\w-]{20,}|xox[abprs]-[\w-]{10,}|npm_[A-Za-z0-9]{30,}"
@@ -58,7 +58,7 @@ _OPTIONS: Final = word_set("""
     --auth-token --authkey --auth-key --secret-key --access-key --registration-token
     --client-secret --http-password --ftp-password --proxy-password --db-password --admin-password
 """)
-# Short options with a password, by program; some take the value only in the same word.
+# Short options for passwords, by program; some take the value only in the same word.
 _SHORT: Final = {
     **each(("-p", ""), "mysql mysqldump mysqladmin mariadb"),
     **each(("-a", " "), "redis-cli valkey-cli"),
@@ -70,10 +70,10 @@ _SHORT: Final = {
     **each(("-t", " "), "codecov twine circleci"),
 }
 _ASKING: Final = frozenset({"curl", "wget", "http", "https"})
-_SHORTEST: Final = 6  # letters that hold a key
-_LONG: Final = 16  # letters from which a word may be one by its form
+_SHORTEST: Final = 6  # characters of the shortest key
+_LONG: Final = 16  # characters of the shortest word that may be a key by its form
 _LOGINS: Final = frozenset({"docker", "podman", "helm", "skopeo", "buildah"})
-# What developers write where nothing is secret.
+# Usual passwords for tests.
 _TRIVIAL: Final = frozenset(
     {
         *("", "postgres", "password", "pass", "test", "root", "admin", "secret", "guest", "user"),
@@ -100,7 +100,7 @@ def clear_key(program: str, words: Sequence[Word]) -> bool:
 
 
 def is_key(text: str) -> bool:
-    """Say whether a text has the form of a key of a known service."""
+    """Return True if a text has the form of a known service's key."""
     return len(text) >= _LONG and HOLE not in text and _key(text) is not None
 
 

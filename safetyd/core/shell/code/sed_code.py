@@ -1,7 +1,7 @@
-"""sed scripts, read by their grammar.
+"""Analyses sed scripts by their grammar.
 
-What sed writes are files that its commands name; what it runs are the texts after `e`. A hole is
-taken for text that stays where it stands, and is no command.
+sed writes the files that its commands name, and runs the text after `e`. A hole is taken for text
+that is not a command.
 """
 
 from typing import Final
@@ -18,11 +18,13 @@ _FILES: Final = {"r": Access.READ, "R": Access.READ, "w": Access.WRITE, "W": Acc
 _NUMBERED: Final = frozenset("qQlL")
 _PLAIN: Final = frozenset("{=dDgGhHnNpPxzF")
 _FLAGS: Final = frozenset("gpiImM" + _DIGITS + _BLANKS)
-_NO_SIGNS: Final = frozenset({"", "\n", "\\", "[", "]", HOLE})  # they end no regular expression
+_NO_SIGNS: Final = frozenset(
+    {"", "\n", "\\", "[", "]", HOLE}
+)  # they cannot delimit a regular expression
 
 
 class _Unreadable(Exception):
-    """It is no script of sed."""
+    """The text is not a valid sed script."""
 
 
 def read_sed(script: str) -> Code:
@@ -111,14 +113,14 @@ class _Script:
                 return
 
     def _pair(self, *, brackets: bool) -> None:
-        """Pass over two texts between three of the same sign."""
+        """Skip two texts between three equal delimiters."""
         sign = self._peek()
         self._at += 1
         self._until(sign, brackets=brackets)
         self._until(sign, brackets=False)
 
     def _until(self, sign: str, *, brackets: bool) -> None:
-        """Pass over a text and the sign that ends it; in brackets it ends nothing."""
+        """Skip a text and its delimiter, ignoring delimiters in brackets."""
         if sign in _NO_SIGNS:
             raise _Unreadable
         while char := self._peek():
@@ -132,7 +134,7 @@ class _Script:
         raise _Unreadable
 
     def _bracket(self) -> None:
-        """Pass over a set of letters; a backslash is one of them, and so is a `]` in front."""
+        """Skip a bracket expression; a backslash or a leading `]` is an ordinary character."""
         self._at += self._peek() == "^"
         self._at += self._peek() == "]"
         while (char := self._peek()) != "]":
@@ -145,7 +147,7 @@ class _Script:
         self._at += 1
 
     def _class(self, end: str) -> str:
-        """Pass over a class of letters, as `[:space:]`, and return how it ends."""
+        """Skip a character class such as `[:space:]`, and return its end."""
         found = self._text.find(end, self._at + 1)
         self._at = found + len(end)
         return end if found >= 0 else ""
@@ -157,7 +159,7 @@ class _Script:
         self._builder.touch(path, access)
 
     def _inserted(self) -> None:
-        """Pass over a text whose lines go on after a backslash."""
+        """Skip a text with lines that continue after a backslash."""
         line = self._line()
         while line.endswith("\\") and self._at < len(self._text):
             line = self._line()

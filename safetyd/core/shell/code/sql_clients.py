@@ -1,4 +1,4 @@
-r"""Commands of the clients for databases themselves: `\dt`, `\!`, `.tables`, `.shell`."""
+r"""Commands of database clients: `\dt`, `\!`, `.tables`, `.shell`."""
 
 import re
 from typing import Final
@@ -25,7 +25,7 @@ _UNSHOWN: Final = (Effect.UNKNOWN, "runs code that is not part of the statement"
 
 
 def read_client_command(text: str, builder: CodeBuilder, program: str) -> None:
-    """Say what a command of the client does that stands among statements."""
+    """Record what a client command among statements does."""
     name, _, rest = text.partition(" ")
     rest = rest.strip()
     if name.startswith("."):
@@ -57,7 +57,7 @@ def _psql(name: str, rest: str, builder: CodeBuilder) -> None:
 
 
 def _copy(rest: str, builder: CodeBuilder) -> None:
-    r"""Read `\copy`, which moves rows between a table and a file or a program of this machine."""
+    r"""Analyse `\copy`, which copies rows between a table and a local file or program."""
     found = re.search(r"\b(to|from)\s+(program\s+)?('[^']*'|\S+)[^()]*$", rest, re.IGNORECASE)
     if found is None or re.search(r"\b(insert|update|delete|merge)\b", rest, re.IGNORECASE):
         builder.find(Effect.IRREVERSIBLE, "may change rows")

@@ -1,7 +1,6 @@
-"""Statements for databases, read by their words: what only asks passes, all else changes something.
+"""Analyses SQL statements by their words: queries are allowed, all else changes something.
 
-Files and programs that statements name are told as touches and texts for a shell, as if the
-database lay on this machine.
+Files and programs in statements are reported as if the database were on this machine.
 """
 
 from itertools import pairwise
@@ -113,7 +112,7 @@ def read_sql(text: str, *, program: str) -> Code:
 
 
 def sql_type(text: str, *, program: str = "psql") -> str:
-    """Return the type of the action that statements amount to."""
+    """Return the equivalent action type of statements."""
     try:
         statements = SqlTokenizer(text, program).read()
     except UnreadableSql:
@@ -176,12 +175,12 @@ class _Statement:
         return _CHANGES.get(first, f"may change the database: {first[:40]}")
 
     def _string(self, number: int) -> str:
-        """Return one of the texts in it; a hole if it has fewer."""
+        """Return one of its strings, or a hole."""
         strings = [token.text for token in self._tokens if token.kind == "string"]
         return strings[number] if number < len(strings) else HOLE
 
     def _after(self, *words: str) -> str:
-        """Return the text that follows words, or a hole."""
+        """Return the string that follows one of these words, or a hole."""
         for before, token in pairwise(self._tokens):
             if before.kind == "word" and before.text in words and token.kind == "string":
                 return token.text
@@ -198,7 +197,7 @@ class _Statement:
             self._builder.find(Effect.IRREVERSIBLE, writer)
 
     def _writer(self) -> str:
-        """Return what a statement inside of a query changes, if one does."""
+        """Return what a statement inside a query changes, or an empty string."""
         tokens = [SqlToken("sign", ""), *self._tokens, SqlToken("sign", "")]
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
             named = before.text in {".", "FOR", "KEY", "AS", ","} or after.text in {"(", ",", "."}
@@ -226,7 +225,7 @@ class _Statement:
             self._builder.find(Effect.IRREVERSIBLE, "changes a database setting")
 
     def _copy(self) -> None:
-        """Read `COPY`, which moves rows between a table and a file or a program."""
+        """Analyse `COPY`, which copies rows between a table and a file or program."""
         if "PROGRAM" in self._words:
             self._builder.shell(self._after("PROGRAM"))
         elif "STDOUT" not in self._words and "STDIN" not in self._words:
@@ -247,7 +246,7 @@ class _Statement:
             self._builder.find(Effect.UNKNOWN, "loads a library")
 
     def _functions(self) -> None:
-        """Look for functions that reach for files, programs, other machines or sessions."""
+        """Record functions that use files, programs, other machines or sessions."""
         for at, token in enumerate(self._tokens):
             name = token.text.upper()
             follows = self._tokens[at + 1 : at + 3]
@@ -266,7 +265,7 @@ class _Statement:
                 self._builder.find(Effect.IRREVERSIBLE, "changes data in a database")
 
     def _variables(self) -> None:
-        """Look for variables of `psql`, whose text is put in before it is read."""
+        """Record variables of `psql`, whose value is inserted before parsing."""
         texts = [token.text for token in self._tokens]
         for at, token in enumerate(self._tokens[1:], start=1):
             alone = texts[at - 1] == ":" and (at == 1 or texts[at - 2] != ":")

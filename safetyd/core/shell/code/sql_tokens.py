@@ -1,4 +1,4 @@
-"""Statements for databases as tokens: words, names, texts and signs, and commands of the client."""
+"""Splits SQL into statements and tokens, including client commands."""
 
 import re
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ _NUMBER: Final = re.compile(r"\d[\w.]*")
 _DOLLAR: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
 _CLIENT: Final = re.compile(r"\\(!|[^\s\\]*)([^\n]*)")
 _DOT: Final = re.compile(r"\.([^\n]*)")
-_WHOLE_LINE: Final = frozenset({"!", "copy"})  # commands that take all that follows
+_WHOLE_LINE: Final = frozenset({"!", "copy"})  # commands that take the rest of the line
 _ESCAPING: Final = frozenset({"mysql", "mariadb", "mycli", "bq", "clickhouse-client", "snowsql"})
 _MYSQL: Final = frozenset({"mysql", "mariadb", "mycli"})
 _POSTGRES: Final = frozenset({"psql", "pgcli"})
@@ -24,11 +24,11 @@ _DOTTED: Final = frozenset({"sqlite3", "duckdb"})
 
 class SqlToken(NamedTuple):
     kind: str  # "word", "name", "string", "number", "sign", "client" or "hole"
-    text: str  # words in capital letters
+    text: str  # words are in upper case
 
 
 class UnreadableSql(Exception):
-    """Nobody can say where its statements end."""
+    """The end of a statement cannot be determined."""
 
 
 class SqlTokenizer:
@@ -103,12 +103,12 @@ class SqlTokenizer:
         if not text.startswith("/*", at):
             return False
         if text.startswith("/*!", at) or text.startswith("/*M!", at):
-            raise UnreadableSql  # MySQL runs what stands in it
+            raise UnreadableSql  # MySQL runs the content of such comments
         self._block()
         return True
 
     def _block(self) -> None:
-        """Skip a comment; only some databases have comments in comments."""
+        """Skip a comment; only some databases allow nested ones."""
         opened, self._at = 1, self._at + 2
         while opened:
             end = self._text.find("*/", self._at)
@@ -139,7 +139,7 @@ class SqlTokenizer:
         self._add("string", self._text[begin:end])
 
     def _client(self) -> None:
-        r"""Read a command of the client, as `\dt`; it ends at the line or at the next one."""
+        r"""Read a client command such as `\dt`, up to the next one or the end of the line."""
         found = _CLIENT.match(self._text, self._at)
         assert found is not None  # noqa: S101 - it begins with a backslash
         name, rest = found[1], found[2]

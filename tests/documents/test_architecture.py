@@ -1,4 +1,4 @@
-"""Whatever docs/architecture.md and CONTRIBUTING.md name is there, and the tree is as they say."""
+"""Everything that architecture.md, CONTRIBUTING.md and permissions.md name exists."""
 
 import ast
 import re
@@ -35,6 +35,12 @@ _SETUP: Final = {
 }
 _HELPER: Final = "console/subcommands/desktop_helper.py"
 ASKS_FOR_IT: Final = {"email": _SETUP, "desktop": {*_SETUP, _HELPER}}
+
+EVERYBODY: Final = (
+    *("anonymous agent", "agent with a key", "observer", "operator", "web page"),
+    *("holder of a link", "other Unix user", "malicious project file"),
+)
+ACTIONS: Final = ("speak", "read", "block others", "fill up", "approve")
 
 _SPAN: Final = re.compile(r"`([^`\n]+)`")
 _PLACE: Final = re.compile(r"((?:[\w.-]+/)*[\w-]+\.(?:py|md|toml|txt)|(?:[\w-]+/)+)(?:: ([\w.]+))?")
@@ -144,3 +150,30 @@ def test_nothing_outside_its_folder_imports_a_channel(channel: str) -> None:
     }
 
     assert found <= ASKS_FOR_IT.get(channel, set())
+
+
+# -- the tests that docs/permissions.md names ------------------------------------------------------
+
+
+def permissions() -> Iterator[tuple[str, str, list[str]]]:
+    """Yield who, the action, and the tests that prove a row."""
+    who = ""
+    for line in (ROOT / "docs/permissions.md").read_text().splitlines():
+        row = re.fullmatch(r"\| ?(.*?) ?\| (.+?) \| .+? \| (.+?) \|", line)
+        if row and row[2] in ACTIONS:
+            who = row[1] or who
+            yield who, row[2], re.findall(r"`([\w/]+\.py::test_\w+)`", row[3])
+
+
+def test_permissions_have_a_row_for_everybody_and_every_action() -> None:
+    rows = [(who, action) for who, action, _ in permissions()]
+
+    assert rows == [(who, action) for who in EVERYBODY for action in ACTIONS]
+
+
+@pytest.mark.parametrize(("who", "action", "tests"), list(permissions()))
+def test_every_permission_names_tests_that_exist(who: str, action: str, tests: list[str]) -> None:
+    assert tests, f"{who}: {action}"
+    for test in tests:
+        path, _, name = test.partition("::")
+        assert name in definitions(ROOT / "tests" / path), f"docs/permissions.md names {test}"

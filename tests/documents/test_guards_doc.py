@@ -55,7 +55,12 @@ def runs(start_module_daemon: StartDaemon) -> list[subprocess.CompletedProcess[s
 def run(daemon: RunningDaemon, example: re.Match[str]) -> subprocess.CompletedProcess[str]:
     shell = ["bash", "-c"] if example["kind"] == "sh" else [sys.executable, "-c"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    variables = {"SAFETYD_DATA_DIR": str(daemon.data_dir), "PATH": path, "PYTHONPATH": str(ROOT)}
+    variables = {
+        "SAFETYD_DATA_DIR": str(daemon.data_dir),
+        "PATH": path,
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "100",
+    }
     return subprocess.run(
         [*shell, example["body"]],
         cwd=ROOT,

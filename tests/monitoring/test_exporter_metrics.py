@@ -1,7 +1,8 @@
 from msgspec.structs import replace
 
-from safetyd.monitoring.exporter_metrics import ExporterState, exporter_families
+from safetyd.daemon.extras.postgres_export import exporter_families
 from safetyd.monitoring.metrics import Metrics, Sources
+from safetyd.operators.contract.status_contract import ExporterState
 from tests.story import NOON
 
 STATE = ExporterState(name="postgres", seq=5, behind=7, last_success=NOON, errors=2, problem="down")

@@ -24,8 +24,7 @@ from safetyd.extras.postgres.postgres_config import PostgresConfig
 from safetyd.extras.postgres.postgres_exporter import NOT_INSTALLED, dsn_of, open_loader
 from safetyd.host import own_config
 from safetyd.journal.audit_reading import Rests
-from safetyd.monitoring.exporter_metrics import ExporterState
-from safetyd.operators.contract.status_contract import StatusAnswer, StatusQuestion
+from safetyd.operators.contract.status_contract import ExporterState, StatusAnswer, StatusQuestion
 
 if TYPE_CHECKING:
     from safetyd.extras.postgres.database import Database

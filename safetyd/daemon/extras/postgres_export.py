@@ -11,9 +11,8 @@ from safetyd.core.events.event import Event
 from safetyd.core.reporting.records import Records
 from safetyd.daemon.extra import Extra, ExtraHost
 from safetyd.extras.postgres.postgres_exporter import PostgresExporter
-from safetyd.monitoring.exporter_metrics import exporter_families
-from safetyd.monitoring.metric_families import Family
-from safetyd.operators.contract.status_contract import DaemonFacts
+from safetyd.monitoring.metric_families import Family, counter_by, gauge_by
+from safetyd.operators.contract.status_contract import DaemonFacts, ExporterState
 
 
 class PostgresExport(Extra):
@@ -43,6 +42,22 @@ class PostgresExport(Extra):
     def metrics(self) -> Iterator[Family]:
         if self._exporter:
             yield from exporter_families(self._exporter.state)
+
+
+def exporter_families(state: ExporterState) -> Iterator[Family]:
+    name, last = state.name, state.last_success
+    yield gauge_by(
+        "outlet", "safetyd_outlet_lag_events", "Events not exported yet.", {name: state.behind}
+    )
+    yield gauge_by(
+        "outlet",
+        "safetyd_outlet_last_success_timestamp_seconds",
+        "When the exporter last exported events or had none left; 0 if never.",
+        {name: 0.0 if last is None else last.timestamp()},
+    )
+    yield counter_by(
+        ("outlet",), "safetyd_outlet_errors", "Failed exports.", [((name,), state.errors)]
+    )
 
 
 EXTRA = PostgresExport

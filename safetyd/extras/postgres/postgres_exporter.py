@@ -18,7 +18,7 @@ from safetyd.extras.postgres.journal_id import journal_id
 from safetyd.extras.postgres.postgres_config import PostgresConfig
 from safetyd.host import NoSecret, read_secret, secret_directories
 from safetyd.journal.audit_reading import Rests
-from safetyd.monitoring.exporter_metrics import ExporterState
+from safetyd.operators.contract.status_contract import ExporterState
 
 if TYPE_CHECKING:
     from safetyd.extras.postgres.database import Database

@@ -12,12 +12,22 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Mode, Profile
 from safetyd.core.reporting.kept_days import MissingSnapshots
-from safetyd.monitoring.exporter_metrics import ExporterState
 from safetyd.operators.contract.agent_contract import AgentRow, AgentState
 from safetyd.operators.contract.guard_contract import Breaker, Budget, Finding
 from safetyd.operators.contract.hold_contract import Pausing, SafeModeShown
 from safetyd.operators.contract.question import Question
 from safetyd.operators.replies import Done
+
+
+class ExporterState(msgspec.Struct, frozen=True, kw_only=True):
+    """What an exporter has exported, as far as is known since the start."""
+
+    name: str
+    seq: int | None  # The last exported event, null if not known yet.
+    behind: int  # Events not exported yet; all of them while `seq` is null.
+    last_success: datetime | None  # When it last exported events, or had none left.
+    errors: int
+    problem: str  # Why it cannot export now, or empty.
 
 
 class Standstill(msgspec.Struct, frozen=True, kw_only=True):

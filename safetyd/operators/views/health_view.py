@@ -14,10 +14,10 @@ from safetyd.bus.keyring import ROLES, Role
 from safetyd.core.events.daemon_events import DiskLevel, DiskUse
 from safetyd.core.events.disk_words import MAKE_ROOM, filling, fullness, size
 from safetyd.core.text.time_words import complete
-from safetyd.monitoring.exporter_metrics import ExporterState
 from safetyd.operators.contract.notification_contract import ChannelState
 from safetyd.operators.contract.status_contract import (
     DaemonFacts,
+    ExporterState,
     HealthAnswer,
     HealthCheck,
     HealthState,

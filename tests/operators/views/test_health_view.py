@@ -7,9 +7,8 @@ from msgspec.structs import replace
 from safetyd.bus.keyring import Role
 from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.disk_words import MAKE_ROOM
-from safetyd.monitoring.exporter_metrics import ExporterState
 from safetyd.operators.contract.notification_contract import ChannelState
-from safetyd.operators.contract.status_contract import HealthCheck
+from safetyd.operators.contract.status_contract import ExporterState, HealthCheck
 from safetyd.operators.views.health_view import (
     LOG,
     BusFacts,

@@ -65,7 +65,7 @@ def test_failures_of_anonymous_agents_put_only_the_anonymous_pool_in_safe_mode(
         left = daemon.safetyd(
             "safe-mode", "exit", "--agent", "*keyless", "--force", "--reason", "a drill"
         )
-        assert "all agents without a key" in left.stdout, left.stderr
+        assert "all anonymous agents" in left.stdout, left.stderr
         assert anybody.proposes("honest", type="edit_file")["decision"] == "allow"
 
 

@@ -15,7 +15,7 @@ from safetyd.console import stop_file
 from safetyd.console.doctor.file_checks import Finding, Level, note, ok, project_files, wrong
 from safetyd.console.locations import Location, endpoint, running
 from safetyd.console.render.layout import names
-from safetyd.console.render.request_tables import telling
+from safetyd.console.render.request_tables import notified_by
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import several
 from safetyd.daemon.config import ConfigError, load
@@ -43,7 +43,7 @@ def daemon(status: StatusAnswer) -> Iterator[Finding]:
     yield note(
         "requests",
         f"{several(waiting.pending, 'request')} open. "
-        f"{telling(waiting.channels, waiting.down, status.failing)}",
+        f"{notified_by(waiting.channels, waiting.down, status.failing)}",
     )
     if waiting.unnotified:
         untold = several(waiting.unnotified, "request")

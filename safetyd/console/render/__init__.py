@@ -1,4 +1,4 @@
-"""What commands print: pure functions from an answer to lines.
+"""Text for the terminal: pure functions that turn an answer into lines.
 
-Every command, the doctor, the demo and the review screen import these.
+All commands, doctor, the demo and the review screen use them.
 """

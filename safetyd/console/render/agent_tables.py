@@ -1,4 +1,4 @@
-"""Agents as people read them: a line each with what is left of every limit, or one in full."""
+"""Agents as text: a table with what is left of every limit, or everything about one agent."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -50,7 +50,7 @@ def _money(row: AgentRow, scope: str) -> str:
 _LIMITS: Final[Columns[AgentRow]] = {
     "agent": lambda row: row.agent,
     "state": lambda row: row.state.replace("_", " "),
-    "heard": lambda row: f"{duration(row.heard_s)} ago",
+    "last seen": lambda row: f"{duration(row.heard_s)} ago",
     "errors": _errors,
     "rate": lambda row: of(int(row.tokens), int(row.burst), near="tokens" in row.near),
     "iterations": lambda row: of(row.iterations, row.max_iterations, near="iterations" in row.near),
@@ -63,31 +63,31 @@ _AGENTS: Final[Columns[AgentSeen]] = {
     **_LIMITS,
     "key": lambda row: row.key,
     "allowed": lambda row: row.allowed,
-    "asked": lambda row: row.asked,
+    "approvals": lambda row: row.asked,
     "blocked": lambda row: row.blocked,
     "failed": lambda row: row.failed,
     "open": open_count,
 }
 _PENDING: Final[Columns[PendingRequest]] = {
     "id": lambda row: row.id,
-    "asked": lambda row: row.asked_at,
+    "requested": lambda row: row.asked_at,
     "type": lambda row: row.type,
-    "what": lambda row: plain(row.text, TEXT_CHARS),
+    "action": lambda row: plain(row.text, TEXT_CHARS),
 }
 
 
 def agents(rows: Sequence[AgentSeen]) -> str:
-    """Return every agent with its limits, what holds of it now, and what it did."""
-    return table(rows, _AGENTS) if rows else "No agent has been heard yet."
+    """Return a table of agents with their state, limits and numbers of decisions."""
+    return table(rows, _AGENTS) if rows else "No agent has connected yet."
 
 
 def brief(rows: Sequence[AgentRow]) -> str:
-    """Return the same without what they did."""
+    """Return a table of agents with their state and limits."""
     return table(rows, _LIMITS)
 
 
 def limits(row: AgentRow, *, reached: bool) -> Iterator[str]:
-    """Yield each limit that an agent has reached or is only near, in words and with its setting."""
+    """Yield each limit that an agent has reached, or is only near, with its setting."""
     agent = plain(row.agent)
     for name in row.near:
         if (name in row.reached) is reached:
@@ -98,28 +98,28 @@ def _limit(row: AgentRow, name: str) -> str:
     match name:
         case "errors":
             errors = several(row.consecutive_errors, "error")
-            return f"{errors} in a row; {row.max_consecutive_errors} lead to safe mode"
+            return f"{errors} in a row; {row.max_consecutive_errors} start safe mode"
         case "tokens":
-            return f"{int(row.tokens)} of the {int(row.burst)} actions at once are left"
+            return f"{int(row.tokens)} of {int(row.burst)} actions left in its rate limit"
         case "iterations":
-            return f"{row.iterations} of the {row.max_iterations} rounds of a session"
+            return f"{row.iterations} of {row.max_iterations} rounds of its session used"
     budget = next(budget for budget in row.budgets if budget.scope == name)
-    named = f"{budget.scope} {plain(budget.id) or 'without a name'} has"
-    return f"{'it has today' if name == 'agent' else named} used {spent(budget)}"
+    named = f" by {budget.scope} {plain(budget.id) or '(unnamed)'}"
+    return f"{spent(budget)} used{' today' if name == 'agent' else named}"
 
 
 def agent(view: AgentAnswer, timeline: Sequence[Row]) -> str:
-    """Return what holds an agent, what it may still do, what it does and did, and what is usual."""
+    """Return everything about one agent: holds, limits, requests, actions, sessions, anomalies."""
     row = view.agent
     parts = (
         "\n".join((_title(row), *_holds(view), *indented(_facts(row, view.budgets)))),
         "\n".join(_pending(view)),
-        _part("Under way:", map(_action, view.open_actions), "Nothing is under way."),
-        _part("Sessions:", map(_session, view.sessions), "No session is live."),
+        _part("In progress:", map(_action, view.open_actions), "Nothing in progress."),
+        _part("Sessions:", map(_session, view.sessions), "No active session."),
         findings(view.findings),
         measures(view.measures) if view.measures else "",
         _part("Timeline:", _latest(timeline), ""),
-        f"`safetyd decisions --agent {plain(row.agent)} --events` has all of it.",
+        f"For the full timeline: `safetyd decisions --agent {plain(row.agent)} --events`",
     )
     return "\n\n".join(filter(None, parts))
 
@@ -127,7 +127,7 @@ def agent(view: AgentAnswer, timeline: Sequence[Row]) -> str:
 def _title(row: AgentRow) -> str:
     key = "with a key" if row.key else "without a key"
     state = row.state.replace("_", " ")
-    return f"{plain(row.agent)}: {state}, {key}, heard {duration(row.heard_s)} ago"
+    return f"{plain(row.agent)}: {state}, {key}, last seen {duration(row.heard_s)} ago"
 
 
 def _holds(view: AgentAnswer) -> Iterator[str]:
@@ -137,28 +137,27 @@ def _holds(view: AgentAnswer) -> Iterator[str]:
         yield f"  {ending}"
     for pause in view.pauses:
         yield f"PAUSED: by {plain(pause.by)} since {when(pause.since)}{because(pause.reason)}"
-        yield f"  `safetyd unpause {name}` ends it"
+        yield f"  To end it: `safetyd unpause {name}`"
     if view.safe_mode.active:
-        yield "SAFE MODE: it may only read"
-        yield f"  `safetyd safe-mode status --agent {name}` says why and how it ends"
+        yield "SAFE MODE: it can only read"
+        yield f"  `safetyd safe-mode status --agent {name}` shows why and how to end it."
 
 
 def _facts(row: AgentRow, budgets: Sequence[Budget]) -> Iterator[tuple[str, str]]:
-    done = f"{row.allowed}, asked {row.asked}, blocked {row.blocked}"
-    yield "allowed", f"{done}, failed {row.failed}"
+    done = f"{row.allowed} allowed, {row.asked} needed approval, {row.blocked} blocked"
+    yield "decisions", f"{done}; {several(row.failed, 'action')} failed"
     yield "errors", f"{row.consecutive_errors} of {row.max_consecutive_errors} in a row"
     yield "rate", f"{int(row.tokens)} of {int(row.burst)} left"
     yield "rounds", f"{row.iterations} of {row.max_iterations}"
     for budget in budgets:
         named = budget.scope in {"chain", "session"}
-        which = f" in {plain(budget.id) or 'the one without a name'}" if named else ""
+        which = f" in {plain(budget.id) or '(unnamed)'}" if named else ""
         yield "today" if budget.scope == "agent" else budget.scope, f"{spent(budget)}{which}"
 
 
 def _pending(view: AgentAnswer) -> Iterator[str]:
     if view.pending_count:
-        wait = "request waits" if view.pending_count == 1 else "requests wait"
-        yield f"{view.pending_count} {wait} for a person; `safetyd show ID` has each:"
+        yield f"{several(view.pending_count, 'pending request')}; `safetyd show ID` shows one:"
         yield table(view.pending, _PENDING)
 
 
@@ -172,11 +171,11 @@ def _session(row: LiveSession) -> str:
         model = f", {plain(so_far.model)}" if so_far.model else ""
         decided = several(so_far.decisions, "decision")
         told += f", {decided} since {when(so_far.started_at)}{model}"
-    return f"  {plain(row.session) or 'without a name'}: {told}"
+    return f"  {plain(row.session) or '(unnamed)'}: {told}"
 
 
 def _latest(timeline: Sequence[Row]) -> Iterator[str]:
-    """Yield the newest lines; rows that say the same are one line with their number."""
+    """Yield the newest decisions and events; equal ones share a line with their count."""
     alike: dict[tuple[object, ...], list[Row]] = {}
     for row in timeline:
         alike.setdefault(tuple(getattr(row, name, None) for name in _SAME), []).append(row)

@@ -1,4 +1,4 @@
-"""Audit lines as people read them: one record, one line."""
+"""Audit records as text, one line each."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,7 +21,7 @@ class _Reported(msgspec.Struct):
 
 
 class _Told(msgspec.Struct):
-    """As much of a record as says what it is about."""
+    """The fields that say what a record is about."""
 
     event: str = ""
     agent: str | None = None
@@ -33,7 +33,7 @@ _read = msgspec.json.Decoder(_Told).decode
 
 
 def tells_something(line: bytes) -> bool:
-    """Say whether a record is more than routine."""
+    """Return True unless a record is routine bookkeeping."""
     told = _read(line)
     if told.event == "reported":
         return told.telemetry.type == "outcome"
@@ -41,7 +41,7 @@ def tells_something(line: bytes) -> bool:
 
 
 def agent_of(line: bytes) -> str | None:
-    """Return the agent that a record is about."""
+    """Return the agent of a record, or None."""
     told = _read(line)
     return told.agent or told.agent_id
 
@@ -56,7 +56,7 @@ def _says(line: bytes, view: View) -> str:
     try:
         event = decode(line)
     except msgspec.ValidationError:
-        return _rest(view)  # the beginning of a file, or an event of another version
+        return _rest(view)  # the first line of a file, or an event of another version
     kind = f"{plain(event.event_type)}: " if isinstance(event, SafetyEvent) else ""
     return f"{kind}{plain(sentence_of(event), 200)}"
 

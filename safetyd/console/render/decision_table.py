@@ -1,4 +1,4 @@
-"""Decisions and events as people read them. Words of agents go through `plain`."""
+"""Decisions and events as text. Agents' words go through `plain`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -10,19 +10,19 @@ from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity, seconds
 from safetyd.operators.contract.decision_contract import DecisionRow, EventRow, Row
 
-NONE: Final = "Nothing was decided that fits."
-WHY: Final = "`safetyd explain ID` says why, and what would have let it pass."
-LEAST_CHARS: Final = 24  # of what would be done, however narrow the terminal
+NONE: Final = "No matching decisions."
+WHY: Final = "`safetyd explain ID` shows why, and what would have been allowed."
+LEAST_CHARS: Final = 24  # of an action, however narrow the terminal
 
 _SAID: Final = {"allow": "allowed", "require_confirmation": "asked", "block": "blocked"}
-VERDICTS: Final = {said: verdict for verdict, said in _SAID.items()}  # as people say them
+VERDICTS: Final = {said: verdict for verdict, said in _SAID.items()}  # as options name them
 _HEADING: Final = ("time", "agent", "verdict", "action", "rule", "id")
 _AGENT: Final = 12
 _VERDICT: Final = 8
 
 
 def decision(answer: Decision, kind: str, *, dry_run: bool = False) -> str:
-    """Return the verdict in one line, then what it means, rules, retry time and id, indented."""
+    """Return the verdict in one line, then notes, rules, retry time and id, indented."""
     facts: list[tuple[str, str]] = []
     if answer.triggered_rules:
         label = "rule" if len(answer.triggered_rules) == 1 else "rules"
@@ -36,13 +36,13 @@ def decision(answer: Decision, kind: str, *, dry_run: bool = False) -> str:
 
 def _notes(answer: Decision, *, dry_run: bool) -> Iterator[str]:
     if dry_run:
-        yield "a dry run: nothing was consumed"
+        yield "dry run: no budget or limit was used"
     if answer.decision is not Severity.ASK:
         return
     if answer.request_id is None:
-        yield "a person would be asked"
+        yield "the action would need approval"
     else:
-        yield f"`safetyd show {plain(answer.request_id)}` has all of it, and how to answer"
+        yield f"to see it and answer: `safetyd show {plain(answer.request_id)}`"
 
 
 def _headline(answer: Decision, kind: str) -> str:
@@ -56,7 +56,7 @@ def _headline(answer: Decision, kind: str) -> str:
 
 
 def event(view: Mapping[str, Any]) -> str:
-    """Return one SafetyEvent as one line."""
+    """Return a SafetyEvent in one line."""
     kind, facts = view["event_type"], view.get("metadata") or {}
     said = sentence(
         kind, view.get("agent_id"), view.get("breaker_id"), view.get("reason", ""), facts
@@ -67,7 +67,7 @@ def event(view: Mapping[str, Any]) -> str:
 
 
 def decisions(rows: Sequence[Row], *, more: bool = False) -> str:
-    """Return a table, and below it how to see why."""
+    """Return a table of decisions and events, and how to see more."""
     if not rows:
         return NONE
     width = columns()
@@ -79,14 +79,14 @@ def decisions(rows: Sequence[Row], *, more: bool = False) -> str:
     ).splitlines()
     begin = heading.index(_HEADING[3].upper())
     for place, cell in enumerate(cells):
-        if not cell[5]:  # an event has no rule and no id, so its words have more room
+        if not cell[5]:  # an event has no rule and no id, so its text has more room
             lines[place] = _cut(f"{lines[place][:begin]}{cell[3]}", max(width, begin + chars))
-    notes = ("There are older ones: --limit shows more of them.", WHY) if more else (WHY,)
+    notes = ("There are older ones; --limit shows more.", WHY) if more else (WHY,)
     return "\n".join((heading, *lines, "", *notes))
 
 
 def decision_line(row: Row) -> str:
-    """Return the same as one line of many that are yet to come."""
+    """Return one decision or event in a line."""
     time, agent, verdict, action, rule, id_ = _cells(row)
     by = f" [{rule}]" if rule else ""
     named = f" {id_}" if id_ else ""

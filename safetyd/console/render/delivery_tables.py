@@ -1,4 +1,4 @@
-"""What is said about messages: pure functions from answers to text."""
+"""Notifications as text: results of tests, the outbox, channels and previews."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -22,30 +22,30 @@ from safetyd.operators.contract.notification_contract import (
 
 ARRIVED: Final = frozenset({"accepted", "delivered"})
 MEANS: Final = {
-    "accepted": "accepted: the provider took it, whether it arrives is not known",
-    "delivered": "delivered",
-    "open": "not yet, and it is tried again",
-    "parked": "NOT sent; it waits until the channel is mended",
+    "accepted": "accepted by the server{took}; delivery not confirmed",
+    "delivered": "delivered{took}",
+    "open": "not sent yet; it is retried",
+    "parked": "NOT sent; it waits until the channel is fixed",
     "undelivered": "NOT delivered",
-    "dead": "NOT sent, and given up",
+    "dead": "NOT sent; safetyd gave up",
 }
 _UNREADABLE: Final = (
-    "put the secret into that file, where the daemon's user can read it, or name another file in "
-    "the channel's table; then `safetyd reload`"
+    "store the secret in that file, readable by the daemon's user, or name another file in the "
+    "channel's section; then run `safetyd reload`"
 )
-# What an error says, and what to do about it; channels have hints of their own.
+# Parts of error messages, and what to do about each; channels add their own.
 HINTS: Final = (
     ("holds no secret", _UNREADABLE),
     ("cannot be read", _UNREADABLE),
-    ("timed out", "check host and port, and whether a firewall is between"),
-    ("name or service", "check the name of the host"),
-    ("name resolution", "check the name of the host"),
-    ("refused", "check host and port: nothing listens there"),
-    ("connect call failed", "check host and port: nothing listens there"),
+    ("timed out", "check host and port, and firewalls between"),
+    ("name or service", "check the host name"),
+    ("name resolution", "check the host name"),
+    ("refused", "check host and port: no server is listening there"),
+    ("connect call failed", "check host and port: no server is listening there"),
     ("401", "check the token or secret in the file"),
     ("403", "check the token or secret in the file"),
     ("404", "check the address"),
-    ("not permitted", "systemd's IPAddressDeny may be in the way: see `safetyd docs operations`"),
+    ("not permitted", "systemd's IPAddressDeny may block it: see `safetyd docs operations`"),
 )
 
 
@@ -58,7 +58,7 @@ def went_well(row: DeliveryRow, click_wanted: bool) -> bool:  # noqa: FBT001 - o
 
 
 def tested(rows: Sequence[DeliveryRow], *, waited_for_click: bool) -> str:
-    """Say of each test message what became of it, and what to do if it did not get through."""
+    """Return the result of each test message, and what to do about errors."""
     lines: list[str] = []
     for row in rows:
         lines.append(f"{_lane(row)}: {_became(row)}")
@@ -66,9 +66,9 @@ def tested(rows: Sequence[DeliveryRow], *, waited_for_click: bool) -> str:
             lines.append(f"  {plain(row.error)}")
             lines += [f"  {hint}" for hint in _hints(row)]
         if waited_for_click and arrived(row):
-            when_ = f"pressed at {when(row.opened_at)}" if row.opened_at else "not pressed"
-            lines.append(f"  the button on its page was {when_}")
-    return "\n".join(lines) or "No test message was made; see `safetyd notify channels`."
+            opened = f"confirmed at {when(row.opened_at)}" if row.opened_at else "not confirmed"
+            lines.append(f"  its link was {opened}")
+    return "\n".join(lines) or "No test message was sent; see `safetyd notify channels`."
 
 
 def _lane(row: LaneRow | DeliveryRow) -> str:
@@ -76,15 +76,9 @@ def _lane(row: LaneRow | DeliveryRow) -> str:
 
 
 def _became(row: DeliveryRow) -> str:
-    said = MEANS.get(row.state, plain(row.state))
-    if not arrived(row):
-        return said
-    provider = f", {plain(row.provider_id)}" if row.provider_id else ""
-    return f"{said}{_after(row)}{provider}"
-
-
-def _after(row: DeliveryRow) -> str:
-    return "" if row.took_s is None else f" after {row.took_s:.1f} s"
+    took = "" if row.took_s is None else f" in {row.took_s:.1f} s"
+    said = MEANS.get(row.state, plain(row.state)).format(took=took)
+    return f"{said} ({plain(row.provider_id)})" if arrived(row) and row.provider_id else said
 
 
 def _hints(row: DeliveryRow) -> Iterator[str]:
@@ -105,7 +99,7 @@ def _success(row: ChannelRow) -> str:
 
 def _state(row: ChannelRow) -> str:
     if not row.up:
-        return "DOWN, to be mended" if row.fuse == "parked" else "DOWN, tried now and then"
+        return "DOWN, needs fixing" if row.fuse == "parked" else "DOWN, retrying"
     return "failing" if row.failing else "up"
 
 
@@ -114,14 +108,14 @@ _MESSAGES: Final[Columns[DeliveryRow]] = {
     "state": lambda row: row.state,
     "channel": lambda row: row.channel,
     "to": lambda row: row.recipient,
-    "tells of": _items,
-    "when": lambda row: row.at,
-    "tries": lambda row: row.attempts,
+    "about": _items,
+    "time": lambda row: row.at,
+    "attempts": lambda row: row.attempts,
     "error": lambda row: plain(row.error, 160),
 }
 _LANES: Final[Columns[LaneWaiting]] = {
-    "waiting for": lambda row: row.recipient,
-    "on": lambda row: row.channel,
+    "recipient": lambda row: row.recipient,
+    "channel": lambda row: row.channel,
     "items": lambda row: row.items,
     "due": lambda row: row.due,
 }
@@ -136,20 +130,20 @@ _CHANNELS: Final[Columns[ChannelRow]] = {
 
 
 def outbox(view: OutboxAnswer) -> str:
-    """Return messages and what waits, or that there is nothing."""
+    """Return a table of messages and one of batches that are being collected."""
     parts = []
     if view.deliveries:
         parts.append(table(view.deliveries, _MESSAGES))
     if view.waiting:
         parts.append(table(view.waiting, _LANES))
     if view.unnotified:
-        parts.append(f"NOBODY WAS TOLD of {several(view.unnotified, 'request')} that should be.")
+        parts.append(f"NOT NOTIFIED: nobody was notified of {several(view.unnotified, 'request')}.")
     return "\n\n".join(parts) or "No messages."
 
 
 def channels(view: ChannelsAnswer) -> str:
     if not view.channels:
-        return "No channel is configured, so nobody is told: see `safetyd docs notifications`."
+        return "No channel is configured, so nobody is notified: see `safetyd docs notifications`."
     people = [line for person in view.recipients for line in _person(person)]
     return "\n".join((table(view.channels, _CHANNELS), "", *people))
 
@@ -167,7 +161,7 @@ def _person(person: RecipientRow) -> Iterator[str]:
 
 
 def previews(view: PreviewAnswer) -> str:
-    """Return what each channel would say, and when."""
+    """Return the message that each channel would send, and when."""
     if not view.previews:
         return "No channel is configured: see `safetyd docs notifications`."
     return "\n\n".join("\n".join(_preview(shown)) for shown in view.previews)

@@ -1,6 +1,6 @@
-"""The account of one proposal: what was answered, why, and what would have let it pass.
+"""Everything about one proposal as text: each decision, why, and what would have been allowed.
 
-Numbers of now, which may have been others then, follow the word `today`.
+What guards say about the present follows the word `now`; it may have been different then.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,33 +27,33 @@ from safetyd.operators.contract.decision_contract import (
 
 _SAID: Final = {
     "allow": "allowed",
-    "require_confirmation": "needs a person",
+    "require_confirmation": "needs approval",
     "block": "blocked",
 }
 _WITHHELD: Final = {
-    "stopped": "everything was stopped before it left",
-    "late": "writing it down took too long",
+    "stopped": "an emergency stop came before the answer was sent",
+    "late": "recording it took too long",
 }
-_THEN: Final = {"require_confirmation": "; and then by a person"}
-# Steps of a proposal's way, and the word before whom each names.
+_THEN: Final = {"require_confirmation": "; then it needs approval"}
+# What happened to a proposal, and the words before the names of a step.
 _STEPS: Final = {
-    "asked": "a person was asked",
-    "told": "a message went",
-    "not_told": "no message went",
-    "deferred": "put off",
+    "asked": "approval requested",
+    "told": "notification sent",
+    "not_told": "notification failed",
+    "deferred": "deferred",
     "lifted": "denial lifted",
     "answered": "answered",
     "held_back": "held back after the answer",
-    "cancelled": "withdrawn",
-    "expired": "nobody answered in time",
-    "superseded": "replaced by another",
-    "lapsed": "the approval was not used in time",
+    "cancelled": "cancelled",
+    "expired": "expired without an answer",
+    "superseded": "replaced by another request",
+    "lapsed": "approval expired unused",
     "claimed": "claimed",
-    "used": "the approval was used",
-    "granted": "a grant let it pass",
-    "committed_before": "committed before it began",
-    "committed": "committed",
-    "not_committed": "not committed",
+    "used": "approval used",
+    "granted": "allowed by a grant",
+    "committed_before": "files committed before the action",
+    "committed": "files committed",
+    "not_committed": "files not committed",
 }
 _BY: Final = {"told": "to", "not_told": "to"}
 _VIA: Final = {"committed_before": "in", "committed": "in", "not_committed": "in"}
@@ -77,15 +77,15 @@ def account(view: ExplainAnswer) -> str:
 
 
 def _way(steps: Sequence[Step]) -> Iterator[str]:
-    """Yield what happened between the decision and the outcome, if something did.
+    """Yield the steps between the decision and the outcome.
 
-    Decisions, outcomes and what was withheld are told at length, and are left out here.
+    Decisions, outcomes and withheld answers have their own parts.
     """
     told = [step for step in steps if step.what in _STEPS]
     if not told:
         return
     yield ""
-    yield f"From {when(steps[0].at)} on"
+    yield f"Steps since {when(steps[0].at)}"
     for step in told:
         passed_s = (step.at - steps[0].at).total_seconds()
         yield f"  +{duration(max(passed_s, 0.0)):<7}{_step(step)}"
@@ -102,21 +102,21 @@ def _step(step: Step) -> str:
 def _like(like: LikeDecisions) -> Iterator[str]:
     counts = ((_SAID[decision], count) for decision, count in like.counts.items() if count)
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts) or "none"
-    yield f"Others of the same kind since {when(like.since)}: {said}"
+    yield f"Similar proposals since {when(like.since)}: {said}"
     for other in like.last:
         verdict = _SAID[other.decision]
         yield f"  {when(other.at)} {verdict}  {plain(other.agent)}  {plain(other.id)}"
 
 
 def _outcome(outcome: OutcomeExplained) -> str:
-    went = "it was done" if outcome.ok else f"it failed{because(outcome.error, 2000)}"
+    went = "success" if outcome.ok else f"failure{because(outcome.error, 2000)}"
     who = plain(outcome.agent)
     return f"{when(outcome.at)} {who} reported (event {outcome.seq}): {went}"
 
 
 def _decided(decided: DecisionExplained) -> Iterator[str]:
     said = _SAID[decided.decision]
-    note = "" if decided.first else ", a dry run or a repeat, which takes nothing"
+    note = "" if decided.first else ", a dry run or a repeat: no budget used"
     yield f"{when(decided.at)} {said} (event {decided.seq}{note})"
     yield from _why(decided)
     yield from indented(
@@ -124,7 +124,7 @@ def _decided(decided: DecisionExplained) -> Iterator[str]:
             ("agent", plain(decided.agent)),
             ("type", plain(decided.type)),
             ("judged", _judged(decided)),
-            ("digest", plain(decided.digest)),
+            ("digest", plain(decided.digest.removeprefix("sha256:"))),
             *_place(decided.audit or None),
         )
     )
@@ -149,7 +149,7 @@ def _judged(decided: DecisionExplained) -> str:
 
 def _why(decided: DecisionExplained) -> Iterator[str]:
     if decided.decided_by is None:
-        yield "  no guard restricted it"
+        yield "  no guard objected"
         return
     yield f"  {plain(decided.decided_by)}: {plain(decided.reason, 2000)}"
     if decided.remedy:
@@ -157,7 +157,7 @@ def _why(decided: DecisionExplained) -> Iterator[str]:
 
 
 def way_out(decided: DecisionExplained) -> str:
-    """Return what would have let a proposal pass, in one line."""
+    """Return how the proposal would have been allowed, in one line."""
     then = _THEN.get(decided.then or "", "")
     return f"  To be allowed: {plain(decided.remedy, 4000)}{then}"
 
@@ -165,8 +165,8 @@ def way_out(decided: DecisionExplained) -> str:
 def _guard(guard: GuardExplained) -> Iterator[str]:
     name = plain(guard.guard)
     if not guard.restricted:
-        stands = f"today: {plain(guard.now)}" if guard.now else "did not restrict it"
-        yield f"    {name}: {stands}"
+        said = f"no objection; now: {plain(guard.now)}" if guard.now else "no objection"
+        yield f"    {name}: {said}"
         return
     said = _SAID[guard.decision or "allow"]
     rules = names((guard.rule or "", *(guard.also or ())))
@@ -178,7 +178,7 @@ def _guard(guard: GuardExplained) -> Iterator[str]:
 
 
 def _part(part: CommandPart) -> Iterator[str]:
-    """Yield what a part of a command does, where it stands, and what it is inside of."""
+    """Yield what a part of a command does, its position, and what encloses it."""
     yield f"      `{plain(part.shown)}`: {plain(part.why)}"
     way = " → ".join(map(plain, part.way))
     program = f", {plain(part.program)}" if part.program else ""

@@ -1,4 +1,4 @@
-"""Grants and suggestions for people: pure functions from answers to text."""
+"""Grants, offers of grants, and suggested rules as text."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from safetyd.operators.contract.grant_contract import (
 
 def grants(view: GrantsAnswer) -> str:
     if not view.grants:
-        return "No grant is in force."
+        return "No active grants."
     parts = ["\n".join(_grant(row)) for row in view.grants]
     return "\n\n".join((*parts, *left_out(view.left_out, "grant")))
 
@@ -31,26 +31,26 @@ def _facts(row: GrantRow) -> Iterator[tuple[str, str]]:
     if row.project:
         yield "project", plain(row.project)
     if row.rules:
-        yield "lifts", names(row.rules)
+        yield "overrides", names(row.rules)
     if row.wide:
-        yield "WIDE", "whatever the agent says passes: revoke it, or make one with --text"
+        yield "WIDE", "any text is allowed. Revoke it, or replace it by one with --text."
     if row.seen is not None:
         request = plain(row.request_id)
-        yield "exactly", f"what {request} asked: {plain(row.seen, 200) or '(no text)'}"
+        yield "only", f"the action of {request}: {plain(row.seen, 200) or '(no text)'}"
     if row.text is not None:
         yield "text", plain(row.text, 2000)
     if row.paths:
         yield "paths", names(row.paths)
     if row.max_usd is not None:
         yield "cost", f"{usd(row.spent_usd)} of {usd(row.max_usd)}"
-    yield "by", f"{plain(row.by)}, {when(row.at)}: {plain(row.reason, 2000)}"
+    yield "granted by", f"{plain(row.by)}, {when(row.at)}: {plain(row.reason, 2000)}"
 
 
 def suggestions(view: SuggestionsAnswer) -> str:
-    """Return each rule with what speaks for it, ready to be pasted."""
+    """Return each suggested rule with its reason, ready to paste."""
     if not view.suggestions:
-        return "Nothing to suggest: no kind was answered the same way five times."
-    parts = ["Nothing of this applies by itself. What you agree with, put into the configuration:"]
+        return "No suggestions: no kind of request was answered the same way five times."
+    parts = ["None of these applies until you add it to the configuration:"]
     parts += ["\n".join(_suggestion(row)) for row in view.suggestions]
     return "\n\n".join((*parts, *left_out(view.left_out, "suggestion")))
 
@@ -63,16 +63,16 @@ def _suggestion(row: SuggestionRow) -> Iterator[str]:
 
 
 def grant_offer(offer: GrantOffer) -> Iterator[str]:
-    """Yield what a grant from a request would cover, and what became of that in the last week."""
-    yield f"It covers: {plain(offer.shape)}"
+    """Yield what a grant for a request covers, and how such requests were answered lately."""
+    yield f"Covers: {plain(offer.shape)}"
     yield f"In the last week it would have covered {_answered(offer)}."
 
 
 def program_offer(offer: GrantOffer) -> Iterator[str]:
-    """Yield how an unknown program is granted, if that is what is asked about."""
+    """Yield how to grant an unknown program, if the request is about one."""
     if offer.program:
         program = plain(offer.program)
-        yield f"Nobody knows the program: --program covers all that {program} is given."
+        yield f"{program} is an unknown program; --program covers all its arguments."
 
 
 def _answered(offer: GrantOffer) -> str:
@@ -82,4 +82,4 @@ def _answered(offer: GrantOffer) -> str:
     if approved or denied:
         how = "approved" if approved else "denied"
         return f"{several(approved or denied, 'request')}, all {how}"
-    return "nothing"
+    return "no request"

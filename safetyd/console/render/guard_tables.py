@@ -1,4 +1,4 @@
-"""What the guards say to people: pure functions from answers to text."""
+"""What guards count and hold: safe mode, breakers, limits, anomalies and types, as text."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,57 +41,57 @@ from safetyd.operators.contract.hold_contract import (
 )
 
 TIERS: Final = (
-    "auto_allowed may run, requires_permission needs a person, prohibited is blocked;\n"
-    "[rules] and the other guards may restrict each of them further."
+    "auto_allowed runs without approval, requires_permission needs approval, prohibited is "
+    "blocked.\n[rules] and the other guards can restrict each type further."
 )
 
-ONE_WORD: Final = "These names also hold as one word: WebFetch is web_fetch."
+ONE_WORD: Final = "These names also match as one word: WebFetch is web_fetch."
 
-_SHARED: Final = {"global": "everybody", "keyless": "agents without a key"}  # buckets
-_ALIAS_COLUMNS: Final = 76  # of the names of one type, which may take several lines
+_SHARED: Final = {"global": "all agents", "keyless": "anonymous agents"}  # buckets
+_ALIAS_COLUMNS: Final = 76  # of the line with the other names of a type
 
 
 def unpaused(agent: str, reply: UnpauseDone) -> str:
     if not reply.cleared:
         return f"{plain(agent)} was not paused."
-    return f"{plain(agent)} may go on; it was paused by: {names(reply.cleared)}."
+    return f"{plain(agent)} can act again. It was paused by: {names(reply.cleared)}."
 
 
 def safe_mode(view: SafeModeShown | SafeModeAnswer) -> str:
-    """Say who is in safe mode, by whom, why and how each is left; or how far away it is."""
+    """Return who is in safe mode, why and how to end it, or how close safe mode is."""
     if not view.active:
         return _not_in_safe_mode(view)
     lines = [line for hold in view.holds for line in _hold(hold)]
     if more := len(view.agents) - len(view.holds):
-        all_of_them = "`safetyd safe-mode exit --all` ends it for all"
-        lines.append(f"  and {more} more: `safetyd safe-mode --json`; {all_of_them}")
+        lines.append(f"  and {more} more: `safetyd safe-mode --json`")
+        lines.append("  To end all: `safetyd safe-mode exit --all`")
     return "\n".join(lines)
 
 
 def _hold(hold: Hold) -> Iterator[str]:
     who, left_ms = kernel_name(hold.agent), hold.cooldown_remaining_ms
     by = f"by {plain(hold.by)} since {when(hold.since)}"
-    leave = f"in {duration(left_ms / 1000)}" if left_ms else "now"
-    early = ", before that with --force --reason" if left_ms else ""
-    yield f"SAFE MODE: {who} may only read, {by}{because(hold.reason)}"
-    yield f"  {leave} {_way_out(hold.agent)} ends it{early}"
+    wait = f" in {duration(left_ms / 1000)}" if left_ms else ""
+    early = " (now: add --force --reason WHY)" if left_ms else ""
+    yield f"SAFE MODE: {who} can only read, {by}{because(hold.reason)}"
+    yield f"  To end it{wait}: {_exit_command(hold.agent)}{early}"
 
 
-def _way_out(kernel: object) -> str:
+def _exit_command(kernel: object) -> str:
     named = f"'{kernel}'" if kernel in {EVERYBODY, ANONYMOUS} else plain(kernel)
     return f"`safetyd safe-mode exit --agent {named}`"
 
 
 def _not_in_safe_mode(view: SafeModeShown | SafeModeAnswer) -> str:
     errors = several(view.consecutive_errors, "error")
-    count = f"{errors} in a row, safe mode at {view.threshold}"
+    count = f"{errors} in a row; {view.threshold} start safe mode"
     if view.agent:
         return f"{plain(view.agent)} is not in safe mode ({plain(view.state)}; {count})."
-    return f"Nobody is in safe mode (at most {count})."
+    return f"No agent is in safe mode (at most {count})."
 
 
 def left(agent: str | None, reply: SafeModeLeft) -> str:
-    """Say who left safe mode, and what still holds those whom the command named."""
+    """Return who left safe mode, and which safe mode still applies to the named agent."""
     return "\n".join((_left(agent, reply), *_still(agent, reply)))
 
 
@@ -99,35 +99,35 @@ def _left(agent: str | None, reply: SafeModeLeft) -> str:
     if reply.left:
         return f"Out of safe mode: {some([kernel_name(name) for name in reply.left])}."
     if agent is None:
-        return "Nobody was in safe mode."
-    return f"There was no safe mode of {kernel_name(agent)} to leave."
+        return "No agent was in safe mode."
+    return f"No safe mode was set for {kernel_name(agent)}."
 
 
 def _still(agent: str | None, reply: SafeModeLeft) -> Iterator[str]:
     still = reply.still
     if reply.more:
         are = "is" if reply.more == 1 else "are"
-        yield f"{reply.more} more {are} still in it: say it again."
+        yield f"{reply.more} more {are} still in safe mode. Run the command again."
     elif EVERYBODY in still or (ANONYMOUS in still and agent not in {None, EVERYBODY}):
         holder = EVERYBODY if EVERYBODY in still else ANONYMOUS
-        held = f"{kernel_name(agent)} may still only read, as {kernel_name(holder)}"
-        yield f"{held}: {_way_out(holder)} ends that."
+        held = f"{kernel_name(agent)} can still only read, like {kernel_name(holder)}"
+        yield f"{held}. To end that: {_exit_command(holder)}"
     elif still:
-        yield f"Still in one of their own: {names(still)}; `safetyd safe-mode` says more."
+        yield f"Still in safe mode: {names(still)}. `safetyd safe-mode` shows details."
 
 
 def kernel_name(name: object) -> str:
-    """Return whose kernel it is, in words."""
+    """Return the name of the agent or agents that a safe mode applies to."""
     if name == ANONYMOUS:
-        return "all agents without a key"
-    return "everybody" if name == EVERYBODY else plain(name)
+        return "all anonymous agents"
+    return "all agents" if name == EVERYBODY else plain(name)
 
 
 def whom(row: Breaker) -> str:
-    """Say for whom a breaker is."""
+    """Return the agent or agents that a breaker applies to."""
     if row.agent:
         return plain(row.agent)
-    return "agents without a key" if row.keyless else "agents with keys"
+    return "anonymous agents" if row.keyless else "agents with keys"
 
 
 def _why_open(row: Breaker) -> str:
@@ -136,7 +136,7 @@ def _why_open(row: Breaker) -> str:
 
 
 def _if_closed(row: Breaker, count: int) -> int | None:
-    """Return a count of calls; of a breaker that is not closed only probes count."""
+    """Return a count of calls, None unless the breaker is closed: otherwise only probes count."""
     return count if row.state == "closed" else None
 
 
@@ -146,14 +146,14 @@ _BREAKERS: Final[Columns[Breaker]] = {
     "for": whom,
     "calls": lambda row: _if_closed(row, row.calls),
     "failed": lambda row: _if_closed(row, row.failures),
-    "why": _why_open,
+    "reason": _why_open,
 }
 _BUCKETS: Final[Columns[Bucket]] = {
-    "rate of": lambda row: _SHARED.get(row.kind, row.kind),
+    "limit": lambda row: _SHARED.get(row.kind, row.kind),
     "name": lambda row: row.id,
     "left": lambda row: f"{int(row.tokens)} of {int(row.burst)}",
-    "a minute": lambda row: f"{row.per_s * 60:g}",
-    "full": lambda row: f"in {duration(row.full_s)}" if row.full_s >= 1 else "now",
+    "per minute": lambda row: f"{row.per_s * 60:g}",
+    "full in": lambda row: duration(row.full_s) if row.full_s >= 1 else "now",
 }
 _ROUNDS: Final[Columns[RoundsReached]] = {
     "agent": lambda row: row.agent,
@@ -162,20 +162,20 @@ _ROUNDS: Final[Columns[RoundsReached]] = {
 }
 _COOLDOWNS: Final[Columns[CoolingDown]] = {
     "agent": lambda row: row.agent,
-    "dispatches to": lambda row: row.target,
-    "again in": lambda row: duration(row.left_s),
+    "target": lambda row: row.target,
+    "available in": lambda row: duration(row.left_s),
 }
 
 
 def breakers(answer: BreakersAnswer) -> str:
-    """Return a line for each breaker, those that are not closed first."""
+    """Return a table of breakers, those that are not closed first."""
     if not answer.breakers:
         return "No dependency has been called yet."
     return "\n\n".join((table(answer.breakers, _BREAKERS), *left_out(answer.left_out)))
 
 
 def limits(view: LimitsAnswer) -> str:
-    """Return a line for each bucket, then for what may begin no more rounds or waits."""
+    """Return tables of rate limits, of sessions without rounds left, and of cooldowns."""
     parts = [table(view.buckets, _BUCKETS)]
     if view.iterations:
         parts.append(table(view.iterations, _ROUNDS))
@@ -185,14 +185,14 @@ def limits(view: LimitsAnswer) -> str:
 
 
 def anomalies(view: AnomaliesAnswer) -> str:
-    """Return the findings, what holds now, and the numbers behind them."""
+    """Return recent anomalies, those that are active, and the numbers behind them."""
     parts = [findings(view.findings)]
     if view.holding:
-        parts.append("\n".join(("Holds now:", *_holding(view.holding))))
+        parts.append("\n".join(("Active now:", *_holding(view.holding))))
     if view.measures:
         parts.append(measures(view.measures))
     parts += left_out(view.left_out)
-    parts.append(f"A person was last seen {duration(view.since_human_s)} ago.")
+    parts.append(f"An operator was last active {duration(view.since_human_s)} ago.")
     return "\n\n".join(parts)
 
 
@@ -208,34 +208,34 @@ def _rounded(value: float | None) -> str | None:
 
 def _measured(row: Measure) -> str:
     model = f", {row.model}" if row.model else ""
-    return f"{row.agent or row.breaker or 'everybody'}{model}"
+    return f"{row.agent or row.breaker or 'all agents'}{model}"
 
 
 _FINDINGS: Final[Columns[Finding]] = {
     "severity": lambda row: row.severity,
     "time": lambda row: row.at,
-    "of": lambda row: row.agent or row.breaker or "everybody",
-    "what": lambda row: row.message if row.seen else f"new: {row.message}",
+    "subject": lambda row: row.agent or row.breaker or "all agents",
+    "finding": lambda row: row.message if row.seen else f"new: {row.message}",
     "rule": lambda row: row.rule,
 }
 _MEASURES: Final[Columns[Measure]] = {
     "detector": lambda row: row.detector,
-    "of": _measured,
+    "subject": _measured,
     "now": lambda row: _rounded(row.now),
     "usual": lambda row: _rounded(row.usual),
-    "at least": lambda row: _rounded(row.least),
-    "at most": lambda row: _rounded(row.most),
-    "counted in": lambda row: row.unit,
+    "min": lambda row: _rounded(row.least),
+    "max": lambda row: _rounded(row.most),
+    "unit": lambda row: row.unit,
 }
 
 
 def findings(rows: Sequence[Finding]) -> str:
-    """Return a line for each finding; what nobody has seen since is new."""
-    return table(rows, _FINDINGS) if rows else "Nothing unusual was found."
+    """Return a table of anomalies; those that no operator has seen are marked as new."""
+    return table(rows, _FINDINGS) if rows else "No anomalies."
 
 
 def measures(rows: Sequence[Measure]) -> str:
-    """Return a line for each number that a detector compares."""
+    """Return a table of the numbers that detectors compare."""
     return table(rows, _MEASURES)
 
 
@@ -244,12 +244,12 @@ _TYPES: Final[Columns[TypeKnown]] = {
     "tier": lambda row: row.tier,
     "risk": lambda row: row.risk,
     "reversibility": lambda row: row.reversibility,
-    "speaks to a person": lambda row: "yes" if row.human else None,
+    "talks to people": lambda row: "yes" if row.human else None,
 }
 
 
 def types(view: TypesAnswer) -> str:
-    """Return the table of known types, then what to write to make the others known."""
+    """Return a table of known types, then the settings that would define the unknown ones."""
     other = (*_aliases(view.types), *_same(view.same_as))
     return "\n".join((table(view.types, _TYPES), *other, "", TIERS, *_unknown(view.unknown)))
 
@@ -277,7 +277,7 @@ def _same(names: Mapping[str, str]) -> Iterator[str]:
 def _unknown(rows: Sequence[TypeUnknown]) -> Iterator[str]:
     if rows:
         yield ""
-        yield "Proposed, but not known. To make one known, put into the configuration:"
+        yield "Unknown types that were proposed. To define one, add it to the configuration:"
     for row in rows:
         yield ""
         yield f"# {plain(row.type)}: proposed {several(row.count, 'time')}"

@@ -1,4 +1,4 @@
-"""Tables, lists and times as a terminal shows them. Words of agents go through `plain`."""
+"""Tables, lists, amounts and times for a terminal. Agents' words go through `plain`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,17 +10,19 @@ from safetyd.core.text.time_words import to_the_second
 
 R = TypeVar("R")
 
-Columns = Mapping[str, Callable[[R], object]]  # the name of each column, and its cell in a row
+Columns = Mapping[
+    str, Callable[[R], object]
+]  # by heading, a function that returns the cell of a row
 
 
 def table(rows: Iterable[R], columns: Columns[R]) -> str:
-    """Return a line for each row, below the names of the columns."""
+    """Return rows as lines below the headings of their columns."""
     cells = ([_cell(cell(row)) for cell in columns.values()] for row in rows)
     return aligned([list(columns), *cells])
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Line up cells that are text already; the first row is the heading."""
+    """Align columns of text; the first row is the heading."""
     rows = [[cell.upper() for cell in rows[0]], *rows[1:]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lined = (
@@ -39,13 +41,13 @@ def _cell(value: object) -> str:
 
 
 def left_out(count: int, noun: str = "line") -> Iterator[str]:
-    """Say how many rows had no room in an answer, if any."""
+    """Yield how many rows an answer omits, if any."""
     if count:
-        yield f"{several(count, noun)} left out."
+        yield f"{several(count, noun)} omitted."
 
 
 def indented(facts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a line each, names lined up."""
+    """Return an indented line for each fact, with the values aligned."""
     facts = list(facts)
     width = max((len(name) for name, _ in facts), default=0)
     return [f"  {name:<{width}}  {value}" for name, value in facts]
@@ -56,13 +58,13 @@ def names(found: Iterable[str], nobody: str = "nobody") -> str:
 
 
 def some(found: Sequence[str], most: int = 10) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names and the number of the others."""
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return f"{', '.join(map(plain, found[:most]))}{more}"
 
 
 def because(reason: str, chars: int = 500) -> str:
-    """Return a reason as it ends a sentence, or nothing."""
+    """Return a reason as the end of a sentence: a colon and its text, or an empty string."""
     return f": {plain(reason, chars)}" if reason else ""
 
 
@@ -71,9 +73,9 @@ def usd(amount: float) -> str:
 
 
 def when(moment: object) -> str:
-    """Return a time of the wire in the zone of whoever reads it: of TZ, or of this machine.
+    """Return a time in the reader's time zone: that of TZ, or of this machine.
 
-    Each has the name of its zone, because two lines of a table may differ in it.
+    The zone is included, because two lines of a table may differ in it.
     """
     try:
         at = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
@@ -83,6 +85,6 @@ def when(moment: object) -> str:
 
 
 def day_end(moment: datetime) -> str:
-    """Return when the day of budgets ends, which is one of UTC, on the reader's clock."""
+    """Return the next midnight UTC, when daily budgets start again, in the reader's time zone."""
     tomorrow = moment.astimezone(UTC) + timedelta(days=1)
     return when(tomorrow.replace(hour=0, minute=0, second=0, microsecond=0))

@@ -1,4 +1,4 @@
-"""Money as people read it: today's spending, budgets, and what was raised."""
+"""Spending and budgets as text."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -54,8 +54,8 @@ _TODAY: Final[Columns[Budget]] = {
 
 
 def money(view: MoneyAnswer) -> str:
-    """Return what is spent today and by midnight, then by agent, model and session."""
-    parts = ["\n".join(("Money today, which is a day of UTC:", *indented(_today(view))))]
+    """Return today's spending, the projection until midnight UTC, and tables of who spent most."""
+    parts = ["\n".join(("Spending today (UTC):", *indented(_today(view))))]
     for name, rows in (("agent", view.agents), ("model", view.models)):
         if rows:
             parts.append(table(rows, {name: lambda row: row.id, **_TODAY}))
@@ -63,35 +63,35 @@ def money(view: MoneyAnswer) -> str:
         named: Columns[Budget] = {"agent": lambda row: row.agent, "session": lambda row: row.id}
         parts.append(table(view.sessions, {**named, **_TODAY}))
     if not (view.agents or view.models or view.sessions):
-        parts.append("Nothing was spent. Agents report what calls cost with their outcomes.")
+        parts.append("No spending yet. Agents report costs with their outcomes.")
     return "\n\n".join((*parts, *left_out(view.left_out)))
 
 
 def _today(view: MoneyAnswer) -> Iterator[tuple[str, str]]:
     today, projection = view.today, view.projection
     yield "spent", _of_limit(today)
-    yield "reserved", f"{usd(today.reserved)} for actions under way"
-    yield "pending", f"{usd(today.pending)} for actions that need approval; counts nowhere yet"
+    yield "reserved", f"{usd(today.reserved)} for actions in progress"
+    yield "pending", f"{usd(today.pending)} for actions that need approval; not counted yet"
     if bought := view.purchases.spent + view.purchases.reserved:
         yield "purchases", f"{usd(bought)}, apart from model spending"
-    lately = f"in the last {duration(projection.over_s)}"
-    yield "rate", f"{usd(projection.per_hour)} an hour, {lately}"
-    yield "by the end", f"{usd(projection.at_midnight)} at this rate, at {day_end(view.at)}"
+    lately = f"over the last {duration(projection.over_s)}"
+    yield "rate", f"{usd(projection.per_hour)} per hour {lately}"
+    yield "projected", f"{usd(projection.at_midnight)} by {day_end(view.at)}"
     if projection.used_up_at:
-        more = "`safetyd budgets raise day AMOUNT --reason WHY` adds to it"
-        yield "USED UP", f"{when(projection.used_up_at)} at this rate; {more}"
+        more = "To raise it: `safetyd budgets raise day AMOUNT --reason WHY`"
+        yield "USED UP", f"at {when(projection.used_up_at)} at this rate. {more}"
     if view.keyless:
-        yield "keyless", f"{_of_limit(view.keyless)}, by all agents without a key"
+        yield "anonymous", f"{_of_limit(view.keyless)} by all anonymous agents"
 
 
 def _of_limit(budget: Budget) -> str:
     if budget.limit is None:
-        return f"{usd(budget.spent)}, without a limit"
+        return f"{usd(budget.spent)} (no limit)"
     return f"{usd(budget.spent)} of {_limit(budget)}"
 
 
 def budgets(view: BudgetsAnswer) -> str:
-    """Return a line for each budget, then what was spent by agent, session and model."""
+    """Return a table of budgets, and one of spending by agent, session and model."""
     parts = [table(view.budgets, _BUDGETS)]
     if view.spending:
         parts.append(table(view.spending, _SPENDING))
@@ -99,19 +99,19 @@ def budgets(view: BudgetsAnswer) -> str:
 
 
 def raised(scope: str, reply: BudgetLifted) -> str:
-    may = f"{plain(scope)} may use {usd(reply.limit)} until {when(reply.until)}"
+    limit = f"The limit of {plain(scope)} is {usd(reply.limit)} until {when(reply.until)}"
     if reply.used >= reply.limit:
-        return f"{may}, and it is STILL USED UP: {usd(reply.used)} is spent or set aside."
-    return f"{may}; {usd(reply.used)} of it is spent or set aside."
+        return f"{limit}, but it is STILL USED UP: {usd(reply.used)} is spent or reserved."
+    return f"{limit}; {usd(reply.used)} of it is spent or reserved."
 
 
 def spent(budget: Budget, *, near: bool = False) -> str:
-    """Return how much of a budget is spent or reserved, and apart from it how much is pending."""
+    """Return how much of a budget is spent or reserved, and how much is pending besides."""
     used = dollars(nano(budget.spent) + nano(budget.reserved))
     said = used if budget.limit is None else of(used, usd(budget.limit), near=near)
     return f"{said}, {usd(budget.pending)} pending" if budget.pending else said
 
 
 def of(part: object, whole: object, *, near: bool) -> str:
-    """Return a share of a limit, with a mark if it is nearly used up."""
+    """Return a share of a limit, with an exclamation mark if it is nearly used up."""
     return f"{part} of {whole}{' !' if near else ''}"

@@ -1,4 +1,4 @@
-"""Requests as people read them in lists. Words of agents go through `plain`."""
+"""Tables of pending and answered requests. Agents' words go through `plain`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -8,39 +8,39 @@ from safetyd.console.render.layout import Columns, because, table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
 
-UNTOLD: Final = (
-    "Nobody is told of requests: no channel is configured (see `safetyd docs notifications`)."
-)
+NOBODY: Final = "Nobody is notified: no channel is configured (see `safetyd docs notifications`)."
 WHAT_CHARS: Final = 60
 
-Group = Sequence[RequestRow]  # of one agent and one type that nobody knows, or a single request
+Group = Sequence[RequestRow]  # one request, or those of one agent for one unknown type
 
 _URGENCIES: Final = ("high", "normal", "low")
 
 
-def telling(channels: Sequence[str], down: Sequence[str] = (), failing: Sequence[str] = ()) -> str:
-    """Say how people are told of what waits."""
+def notified_by(
+    channels: Sequence[str], down: Sequence[str] = (), failing: Sequence[str] = ()
+) -> str:
+    """Return how operators are notified of requests."""
     if not channels:
-        return UNTOLD
+        return NOBODY
     marks = dict.fromkeys(failing, " (failing)") | dict.fromkeys(down, " (DOWN)")
-    return f"People are told by {', '.join(plain(c) + marks.get(c, '') for c in channels)}."
+    return f"Operators are notified by {', '.join(plain(c) + marks.get(c, '') for c in channels)}."
 
 
 def queue(rows: Sequence[RequestRow], channels: Sequence[str], *, all_: bool = False) -> str:
-    """Return open requests, the most urgent first and of equals the oldest."""
+    """Return pending requests, the most urgent first, then the oldest."""
     if not rows:
-        return "Nothing waits for a person."
+        return "No pending requests."
     groups: list[Group] = [[row] for row in rows] if all_ else list(_groups(rows))
     groups.sort(key=_urgency)
-    notes = [f"{several(len(rows), 'request')}; `safetyd show ID` has one in full."]
-    notes.append(telling(channels))
+    notes = [f"{several(len(rows), 'request')}. `safetyd show ID` shows one in full."]
+    notes.append(notified_by(channels))
     if len(groups) < len(rows):
-        notes.append("Types that nobody knows stand together; --all has a line for each.")
+        notes.append("Requests of an unknown type are grouped by agent; --all lists each.")
     return "\n".join((table(groups, _QUEUE), "", *notes))
 
 
 def _groups(rows: Sequence[RequestRow]) -> Iterable[Group]:
-    """Put together what one agent asks of one type that is not known."""
+    """Group the requests of one agent for one unknown type."""
     groups: dict[tuple[str, ...], list[RequestRow]] = {}
     for row in rows:
         key = (row.agent, row.type) if row.unknown else (row.id,)
@@ -53,13 +53,13 @@ def _urgency(group: Group) -> int:
 
 
 def _left(group: Group) -> str:
-    """Return the time until the earliest end of a group."""
+    """Return the time until the earliest deadline of a group."""
     ends = [row.left_s for row in group if row.left_s is not None]
-    return duration(max(min(ends), 0.0)) if ends else "no end"
+    return duration(max(min(ends), 0.0)) if ends else "no deadline"
 
 
 def what(row: RequestRow | RequestEnded) -> str:
-    """Return the type of an action and, in the agent's words, where it is and what."""
+    """Return the type of an action, its path and the agent's words."""
     said = row.words if isinstance(row, RequestRow) else row.text
     where = f" {plain(row.place, WHAT_CHARS)}" if row.path else ""
     quoted = f' "{plain(said, WHAT_CHARS)}"' if said else ""
@@ -68,9 +68,9 @@ def what(row: RequestRow | RequestEnded) -> str:
 
 def _notes(row: RequestRow) -> str:
     notes = (
-        "type not known" if row.unknown else "",
+        "unknown type" if row.unknown else "",
         f"{several(row.repeats, 'repeat')}" if row.repeats else "",
-        f"put off until {when(row.until)}" if row.until else "",
+        f"deferred until {when(row.until)}" if row.until else "",
     )
     said = ", ".join(note for note in notes if note)
     return f" ({said})" if said else ""
@@ -81,20 +81,20 @@ _QUEUE: Final[Columns[Group]] = {
     "urgency": lambda group: _URGENCIES[_urgency(group)],
     "left": _left,
     "agent": lambda group: group[0].agent,
-    "what": lambda group: f"{what(group[0])}{_notes(group[0])}",
+    "action": lambda group: f"{what(group[0])}{_notes(group[0])}",
 }
 _ENDED: Final[Columns[RequestEnded]] = {
     "id": lambda row: row.request_id,
-    "ended": lambda row: row.decided_at,
-    "how": lambda row: row.decision,
+    "answered": lambda row: row.decided_at,
+    "result": lambda row: row.decision,
     "by": lambda row: row.decided_by,
     "via": lambda row: row.decided_via,
     "took": lambda row: duration(row.response_time_seconds or 0.0),
     "agent": lambda row: row.agent,
-    "what": lambda row: f"{what(row)}{because(row.words)}",
+    "action": lambda row: f"{what(row)}{because(row.words)}",
 }
 
 
 def history(rows: Sequence[RequestEnded]) -> str:
-    """Return how requests ended."""
-    return table(rows, _ENDED) if rows else "No request has ended yet."
+    """Return a table of answered, expired and cancelled requests."""
+    return table(rows, _ENDED) if rows else "No request has been answered yet."

@@ -1,7 +1,7 @@
-"""The card of a request at a terminal, in full or, on the review screen, a number of lines a field.
+"""A request card for the terminal; the review screen limits the lines of each field.
 
-What the agent wrote stands behind bars, so that it can pass neither for safetyd's words nor for the
-end of its own: a line that is too long goes on behind a plus.
+Every line of the agent's own words begins with a bar, or with a plus where a long line continues,
+so that the agent cannot imitate safetyd's text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,16 +19,16 @@ from safetyd.core.approvals.request import KeptChange
 from safetyd.core.text.visible_text import visible
 from safetyd.operators.contract.history_contract import SHORT, diff_command
 
-CHANGE_LINES: Final = 400  # that are shown of what an action changed
+CHANGE_LINES: Final = 400  # of the diff of an action
 FACT_CHARS: Final = 2000
 MIN_WIDTH: Final = 20
 OWN_WORDS: Final = (
-    "Lines behind bars are the agent's own words, with everything unseen made visible."
+    "Lines with a bar are the agent's own words; invisible characters are spelled out."
 )
 
 
 class CardMark(NamedTuple):
-    """A part of a row that stands out: a level, or a part of a command that needs approval."""
+    """A highlighted part of a row: a level, or a part of a command that needs approval."""
 
     start: int
     end: int
@@ -36,7 +36,7 @@ class CardMark(NamedTuple):
 
 
 class CardRow(NamedTuple):
-    """A row of a card, and what it is: a title, a heading, or a line of a diff by its kind."""
+    """A row of a card and its role: title, heading, or a kind of diff line."""
 
     text: str
     role: str = ""
@@ -44,7 +44,7 @@ class CardRow(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What an action changed: the diff of its commit, or why there is none."""
+    """The diff of an action's commit, or why it is missing."""
 
     kept: KeptChange
     diff: str | None = None
@@ -58,7 +58,7 @@ def card(
     change: Change | None = None,
     zone: tzinfo | None = None,
 ) -> str:
-    """Return one request, at most `width` columns wide, and how it is answered at a terminal."""
+    """Return a request, at most `width` columns wide, and the commands that answer it."""
     made = request_card(details, zone, now)
     shown = [row.text for row in card_rows(details, made, width, change=change)]
     return "\n".join((*shown, *_answers(made)))
@@ -71,9 +71,9 @@ def card_rows(
     most: int | None = None,
     change: Change | None = None,
 ) -> list[CardRow]:
-    """Return a request in rows of at most `width` columns; of each field all, or at `most` some.
+    """Return a request in rows of at most `width` columns, with at most `most` lines per field.
 
-    A screen that is drawn again and again cannot draw tens of thousands.
+    The review screen redraws often and cannot draw tens of thousands of rows.
     """
     columns = max(width, MIN_WIDTH)
     rows = [*_top(made), *map(CardRow, _end(details)), CardRow("")]
@@ -87,17 +87,17 @@ def card_rows(
 
 
 def is_cut(made: RequestCard, most: int) -> bool:
-    """Say whether a card of at most so many lines of a field leaves something out."""
+    """Return True if a card with at most `most` lines per field omits something."""
     return any(field.agent and len(field.lines) > most for field in made.fields)
 
 
 def change_rows(change: Change, columns: int, most: int = CHANGE_LINES) -> Iterator[CardRow]:
-    """Yield what the action changed."""
+    """Yield the diff of an action, at most `most` lines."""
     kept = change.kept
     title = f"what it changed, commit {kept.commit[:SHORT]} of {kept.project}"
     yield CardRow(f"  {visible(title)}", "heading")
     if change.diff is None:
-        yield CardRow(f"  (it cannot be shown: {plain(change.lack)})")
+        yield CardRow(f"  (cannot be shown: {plain(change.lack)})")
         return
     lines = tuple(change.diff.removesuffix("\n").split("\n"))
     field = CardField(name="change", title=title, lines=lines, agent=True, diff=True)
@@ -108,7 +108,7 @@ def change_rows(change: Change, columns: int, most: int = CHANGE_LINES) -> Itera
 
 
 def field_rows(field: CardField, columns: int, most: int | None = None) -> Iterator[CardRow]:
-    """Yield the lines of a field behind bars, with what is marked of them."""
+    """Yield the lines of a field with bars and their highlighted parts."""
     for line in list(field.coloured)[:most]:
         shown, parts = "", []
         for piece, marked in line.pieces:
@@ -122,7 +122,7 @@ def field_rows(field: CardField, columns: int, most: int | None = None) -> Itera
 
 
 def _on_row(parts: Sequence[tuple[int, int]], at: int, length: int) -> Iterator[CardMark]:
-    """Yield what of a line's parts is on the row that begins, with its bar, at `at` of it."""
+    """Yield the parts of a line that are on the row that begins at `at`, its bar included."""
     for start, end in parts:
         first, last = max(start - at, len(BEGINS)), min(end - at, length)
         if first < last:
@@ -140,22 +140,22 @@ def _top(made: RequestCard) -> Iterator[CardRow]:
 
 
 def _end(details: RequestDetails) -> Iterator[str]:
-    """Yield how a request was answered, or until when it was put off."""
+    """Yield how a request was answered, or until when it is deferred."""
     if details.until:
-        yield f"It was put off until {when(details.until)}."
+        yield f"Deferred until {when(details.until)}."
     answer = details.answer
     if details.state == "pending" or answer is None:
         return
     words = f": {plain(answer.words, FACT_CHARS)}" if answer.words else ""
     by = f"by {plain(answer.by)} via {plain(answer.via)}"
-    yield f"It was {details.state} {by} at {when(answer.at)}{words}."
+    yield f"{details.state.capitalize()} {by} at {when(answer.at)}{words}."
     if details.used:
         yield f"The approval was used by {plain(details.used)}."
     elif details.valid_until:
-        yield f"The approval may be used once, until {when(details.valid_until)}."
+        yield f"The approval can be used once, until {when(details.valid_until)}."
     elif details.denied_until:
-        yield f"The same is denied without asking until {when(details.denied_until)}."
-        yield f"`safetyd deny {plain(details.id)} --once` lets the agent ask again."
+        yield f"The same action is denied automatically until {when(details.denied_until)}."
+        yield f"To let the agent ask again: `safetyd deny {plain(details.id)} --once`"
 
 
 def _facts(fields: Sequence[CardField]) -> Iterator[CardRow]:
@@ -172,17 +172,17 @@ def _said(fields: Sequence[CardField], columns: int, most: int | None) -> Iterat
 
 
 def _answers(made: RequestCard) -> Iterator[str]:
-    """Yield what to type, if it waits."""
+    """Yield the commands that answer a pending request."""
     if not made.commands:
         return
     yield ""
     yield from (f"  {plain(command)}" for command in made.commands)
     if offer := made.grant:
-        yield f"  safetyd approve {plain(made.id)} --grant   permits the same for a while"
+        yield f"  safetyd approve {plain(made.id)} --grant   also permits the same for a while"
         yield from (f"    {line}" for line in (*grant_offer(offer), *program_offer(offer)))
 
 
 def _fitted(row: CardRow, columns: int) -> Iterator[CardRow]:
-    """Yield a row as several that fit; its marks are all at its beginning."""
+    """Yield a row as rows that fit; marks stay on the first."""
     for number, text in enumerate(folded(row.text, columns)):
         yield row._replace(text=text, marks=() if number else row.marks)

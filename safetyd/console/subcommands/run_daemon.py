@@ -15,7 +15,7 @@ from safetyd.console.help_page import command
 from safetyd.console.locations import make_private, own_command
 from safetyd.console.options import data_dir_option
 from safetyd.console.render.profiles import judged_by
-from safetyd.console.render.request_tables import telling
+from safetyd.console.render.request_tables import notified_by
 from safetyd.core.policy import Profile
 from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.file_ownership import Foreign, check_owners
@@ -99,7 +99,7 @@ def _welcome(
     endpoint: Endpoint, where: Path, file: Path | None, profile: Profile, channels: Sequence[str]
 ) -> str:
     command, there = own_command(), naming(where)
-    said = "\n".join(f"  {line}" for line in (*judged_by(profile), telling(channels)))
+    said = "\n".join(f"  {line}" for line in (*judged_by(profile), notified_by(channels)))
     config = file.absolute() if file else f"none; `{command} init{there}` writes one"
     return (
         f"safetyd {endpoint.version} is ready\n"

@@ -55,7 +55,7 @@ def test_what_waits_is_listed_with_urgency_time_left_agent_and_what(daemon):
 
     line = said.stdout.splitlines()[1].split(maxsplit=5)
     assert line == [request, "normal", "7", "d", "lister", 'push "git push origin list"']
-    assert "Nobody is told of requests: no channel is configured" in said.stdout
+    assert "no channel is configured" in said.stdout
 
 
 def test_requests_of_one_agent_and_one_unknown_type_are_one_group(daemon):
@@ -73,7 +73,7 @@ def test_requests_of_one_agent_and_one_unknown_type_are_one_group(daemon):
 
 
 def test_an_empty_queue_says_so(daemon):
-    assert told(daemon, "list", "--agent", "nobody").stdout == "Nothing waits for a person.\n"
+    assert told(daemon, "list", "--agent", "nobody").stdout == "No pending requests.\n"
 
 
 def test_all_of_one_agent_is_denied_after_showing_how_much(daemon):
@@ -130,7 +130,7 @@ def test_status_names_the_agent_that_asks_most(daemon):
 
     said = told(daemon, "status").stdout
 
-    assert re.search(r"20 of \d+ are of insistent: `safetyd deny --agent insistent`", said)
+    assert re.search(r"20 of \d+ .*`safetyd deny --agent insistent`", said)
 
 
 @pytest.mark.req("S3.51")
@@ -163,7 +163,7 @@ def test_a_grant_covers_the_shape_that_the_card_shows(daemon):
     said = told(daemon, "approve", request, "--grant", "--for", "2h")
     again = told(daemon, "check", "shaper", "run_shell", "--text", "touch src/b.py")
 
-    assert "It covers: touch <a path in the project>" in card
+    assert ": touch <a path in the project>" in card
     assert re.fullmatch(
         rf"{request}: approved, with grant grt_\w+; `safetyd grants` .*\n", said.stdout
     )
@@ -178,7 +178,7 @@ def test_an_unknown_program_may_be_granted_with_its_verb(daemon):
     said = told(daemon, "approve", request, "--grant", "--program")
     again = told(daemon, "check", "unknown", "run_shell", "--text", "acmectl lint --all b c")
 
-    assert "--program covers all that acmectl lint is given" in card
+    assert "acmectl lint is an unknown program; --program" in card
     assert (said.returncode, again.returncode) == (0, 0)
     asked(daemon, "acmectl burn b", "unknown", "run_shell")
 
@@ -260,7 +260,7 @@ def test_a_deferred_request_stays_open_and_its_deadline_moves_along(daemon):
     assert said.stdout.startswith(f"{request}: put off until 20")
     assert after["state"] == "pending"
     assert after["deadline"] > before["deadline"]
-    assert "put off until 20" in told(daemon, "list", "--agent", "later").stdout
+    assert "deferred until 20" in told(daemon, "list", "--agent", "later").stdout
 
 
 @pytest.mark.parametrize("until", ["yesterday", "25:00", "2020-01-01T00:00:00Z"])
@@ -274,7 +274,7 @@ def test_a_cancelled_request_no_longer_waits(daemon):
     said = told(daemon, "cancel", request)
 
     assert (said.returncode, said.stdout) == (0, f"{request}: cancelled\n")
-    assert told(daemon, "list", "--agent", "cancels").stdout == "Nothing waits for a person.\n"
+    assert told(daemon, "list", "--agent", "cancels").stdout == "No pending requests.\n"
 
 
 def test_what_is_approved_while_a_stop_holds_is_held_and_says_what_ends_it(start_daemon):
@@ -336,8 +336,8 @@ def test_status_says_how_many_wait_how_long_and_that_nobody_is_told(start_daemon
 
     said = words(told(daemon, "status"))
 
-    assert re.match(r"WAITING: 1 request waits for a person, the oldest for \d+ s ", said)
-    assert "Nobody is told of requests" in said
+    assert re.match(r"PENDING: 1 request .* \d+ s ", said)
+    assert "no channel is configured" in said
 
 
 def test_check_waits_for_the_answer_and_ends_as_it_does(daemon):
@@ -394,7 +394,7 @@ def test_an_export_that_cannot_be_written_fails(daemon, tmp_path):
 
 
 def test_the_doctor_says_that_nobody_is_told(daemon):
-    assert "Nobody is told of requests" in told(daemon, "doctor").stdout
+    assert "no channel is configured" in told(daemon, "doctor").stdout
 
 
 def test_a_waiting_proposal_whose_time_is_over_is_blocked(daemon):

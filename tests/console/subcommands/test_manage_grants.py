@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 
-from safetyd.console.render import grant_list
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import at_a_terminal, told
-from tests.filled import Reading
-
-render_grants = Reading(grant_list)
-
-HOSTILE = "\x1b]0;owned\x07\u202e"
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +132,7 @@ def test_a_name_that_nobody_has_is_doubted(daemon):
 
 
 def test_suggestions_say_when_there_are_none(daemon):
-    assert told(daemon, "suggestions").stdout.startswith("Nothing to suggest")
+    assert told(daemon, "suggestions").stdout.startswith("No suggestions")
     assert json.loads(told(daemon, "suggestions", "--json").stdout)["suggestions"] == []
 
 
@@ -166,76 +160,8 @@ def test_a_grant_by_which_any_words_pass_is_called_wide_wherever_one_looks(daemo
 
     assert row["wide"]
     assert "WIDE" in told(daemon, "grants").stdout.partition(row["id"])[2]
-    assert row["id"] in told(daemon, "status").stdout.partition("WIDE: by ")[2]
+    assert row["id"] in told(daemon, "status").stdout.partition("WIDE GRANT: ")[2]
     doctor = told(daemon, "doctor").stdout
-    assert row["id"] in doctor.partition("whatever an agent says passes by ")[2]
+    assert row["id"] in doctor.partition("grants ")[2]
     told(daemon, "grant", "revoke", row["id"])
     assert row["id"] not in told(daemon, "status").stdout
-
-
-def test_no_grants_are_said_to_be_none():
-    assert render_grants.grants({"grants": [], "left_out": 0}) == "No grant is in force."
-
-
-def test_words_of_others_cannot_harm_the_terminal():
-    row = {
-        "id": HOSTILE,
-        "agent": HOSTILE,
-        "type": HOSTILE,
-        "project": HOSTILE,
-        "rules": [HOSTILE],
-        "text": HOSTILE,
-        "seen": HOSTILE,
-        "wide": True,
-        "request_id": HOSTILE,
-        "paths": [HOSTILE],
-        "uses": 5,
-        "left": 2,
-        "max_usd": 2.0,
-        "spent_usd": 0.5,
-        "reason": HOSTILE,
-        "by": HOSTILE,
-    }
-    suggestion = {
-        "agent": HOSTILE,
-        "type": HOSTILE,
-        "project": HOSTILE,
-        "reason": HOSTILE,
-        "toml": f"a\n{HOSTILE}",
-    }
-
-    shown = render_grants.grants({"grants": [row], "left_out": 1})
-    shown += render_grants.suggestions({"suggestions": [suggestion], "left_out": 2})
-    assert render_grants.suggestions({"suggestions": [suggestion], "left_out": 0}) in shown
-
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
-    assert "$0.50 of $2.00" in shown
-    assert "1 grant left out." in shown
-    assert "2 suggestions left out." in shown
-
-
-def test_a_grant_for_all_says_so():
-    row: dict[str, Any] = {
-        "id": "grt_1",
-        "agent": "code",
-        "type": None,
-        "project": None,
-        "rules": [],
-    }
-    row |= {
-        "wide": True,
-        "seen": None,
-        "text": None,
-        "paths": [],
-        "uses": 1,
-        "left": 1,
-        "until": "2026-03-01T13:00:00Z",
-    }
-    row |= {"max_usd": None, "reason": "why", "by": "alice", "at": "2026-03-01T12:00:00Z"}
-
-    assert render_grants.grants({"grants": [row], "left_out": 0}).splitlines() == [
-        "grt_1 code: any type, 1 of 1 use left, until 2026-03-01 13:00:00Z",
-        "  WIDE  whatever the agent says passes: revoke it, or make one with --text",
-        "  by    alice, 2026-03-01 12:00:00Z: why",
-    ]

@@ -50,7 +50,7 @@ def test_agents_shows_what_each_was_told(daemon):
 
     counted = next(row for row in rows if row[0] == "counted")
     assert rows[0][:2] == ["AGENT", "STATE"]
-    assert rows[0][-6:] == ["KEY", "ALLOWED", "ASKED", "BLOCKED", "FAILED", "OPEN"]
+    assert rows[0][-6:] == ["KEY", "ALLOWED", "APPROVALS", "BLOCKED", "FAILED", "OPEN"]
     assert counted[-6:] == ["no", "1", "0", "1", "0", "0"]
 
 
@@ -61,7 +61,7 @@ def test_all_that_is_known_of_one_agent_is_shown_and_is_json_for_programs(daemon
     nobody = told(daemon, "agents", "knwon")
 
     assert said.stdout.startswith("known: ")
-    assert "\n  allowed  1, asked 0, blocked 0, failed 0\n" in said.stdout
+    assert " 1 allowed, " in said.stdout
     view = json.loads(told(daemon, "agents", "known", "--json").stdout)
     assert (view["agent"]["agent"], view["timeline"][-1]["type"]) == ("known", "read_file")
     assert (nobody.returncode, nobody.stdout) == (1, "")
@@ -70,7 +70,7 @@ def test_all_that_is_known_of_one_agent_is_shown_and_is_json_for_programs(daemon
 
 @pytest.mark.parametrize(
     ("command", "begins", "field"),
-    [("money", "Money today", "projection"), ("anomalies", "Nothing unusual", "findings")],
+    [("money", "Spending today", "projection"), ("anomalies", "No anomalies", "findings")],
 )
 def test_figures_of_the_pages_are_shown_and_are_json_for_programs(daemon, command, begins, field):
     assert told(daemon, command).stdout.startswith(begins)
@@ -161,7 +161,7 @@ def test_reload_names_every_mistake_and_keeps_the_last_good_file(start_daemon: S
     assert refused.returncode == 1
     assert "mode" in refused.stderr
     assert "profil" in refused.stderr
-    assert re.match(r"REFUSED: the newest configuration: .*mode is", status)
+    assert re.match(r"CONFIGURATION REFUSED: .*mode is", status)
     assert (taken.returncode, taken.stdout) == (0, "Reloaded.\n")
 
 

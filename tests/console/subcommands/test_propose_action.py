@@ -60,7 +60,7 @@ def test_check_says_waiting_when_a_person_is_needed(daemon):
 
     assert said.returncode == 3
     assert re.match(r"WAITING: needs a person \(req_[0-9a-f]{12}\): ", said.stdout)
-    assert re.match(r"  `safetyd show req_[0-9a-f]{12}` has ", said.stdout.splitlines()[1])
+    assert re.search(r"`safetyd show req_[0-9a-f]{12}`$", said.stdout.splitlines()[1])
 
 
 @pytest.mark.parametrize("arguments", [(), ("somebody",)])
@@ -104,7 +104,7 @@ def test_a_dry_run_leaves_no_trace_of_an_agent(daemon):
 
     agents = json.loads(told(daemon, "agents", "--json").stdout)["agents"]
     assert said.returncode == 0
-    assert said.stdout.splitlines()[1] == "  a dry run: nothing was consumed"
+    assert said.stdout.splitlines()[1].startswith("  dry run: ")
     assert "ghost" not in {row["agent"] for row in agents}
 
 

@@ -24,8 +24,7 @@ from safetyd.operators.contract.question import TAG_FIELD, answer_of, summary_of
 from safetyd.operators.replies import Refusal
 from safetyd.web.v1.agent_routes import CLAIM, HELD_S, OUTCOME, PROPOSE, WAIT, WaitQuestion
 from safetyd.web.v1.event_socket import SEQ_HEADER, FeedQuestion
-from safetyd.web.v1.openapi_file import CONTENT_TYPE
-from safetyd.web.v1.question_routes import ROUTES
+from safetyd.web.v1.question_routes import OPENAPI_TYPE, ROUTES
 
 EXAMPLES: Final = Path(__file__).parent / "http_examples.json"
 IN_DOCUMENT: Final = "#/components/schemas/{name}"
@@ -326,7 +325,7 @@ class Pages:
             "responses": {"101": followed}
             | {str(status): self._wrong(FEED, status) for status in wrong},
         }
-        yaml = {"description": "This document.", "content": {CONTENT_TYPE: {}}}
+        yaml = {"description": "This document.", "content": {OPENAPI_TYPE: {}}}
         document = {
             "operationId": "openapi",
             "summary": "Return this document.",

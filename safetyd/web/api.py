@@ -1,7 +1,7 @@
-"""What programs of the local operator reach over HTTP: safe mode, and the way out of it.
+"""The API under /api/ for programs of the local operator; here, safe mode and leaving it.
 
-Only who carries the operator's bearer is heard, whatever is asked; a web page has none. Every
-answer is JSON, an error as `{"error": …}`.
+Every request needs the operator's bearer token, which web pages do not have. Every answer is JSON,
+an error as `{"error": …}`.
 """
 
 import hmac
@@ -47,7 +47,7 @@ class Api:
         gateway: EngineGateway,
         further: Sequence[Routes] = (),
     ) -> None:
-        self._bearer = bearer  # asked each time, for it can be rotated
+        self._bearer = bearer  # read each time: it can be rotated
         self._gateway = gateway
         self._further = further
 
@@ -64,10 +64,10 @@ class Api:
         try:
             bearer = self._bearer()
         except (OSError, KeyUnusable) as exc:
-            log.error("nobody is heard under /api/: %s", exc)  # noqa: TRY400 - it says it all
-            return _told({"error": "the operator's token cannot be read; the log says why"}, 503)
+            log.error("/api/ refuses all requests: %s", exc)  # noqa: TRY400 - it says it all
+            return _told({"error": "the operator's token cannot be read; see the log"}, 503)
         if not _carries(bearer, request.headers.get("Authorization", "")):
-            return _told({"error": "an operator's bearer is needed"}, 401, CHALLENGE)
+            return _told({"error": "the operator's bearer token is required"}, 401, CHALLENGE)
         return await handler(request)
 
     async def _get_safe_mode(self, request: web.Request) -> web.Response:
@@ -109,7 +109,7 @@ async def _command(request: web.Request) -> ExitCommand:
     except TimeoutError:
         raise web.HTTPRequestTimeout from None
     except ConnectionError:
-        raise web.HTTPBadRequest from None  # to nobody
+        raise web.HTTPBadRequest from None  # the client is gone
     try:
         read_object(body)
     except Malformed as exc:
@@ -118,7 +118,7 @@ async def _command(request: web.Request) -> ExitCommand:
 
 
 def _agent(request: web.Request, also: str | None = None) -> str | None:
-    """Return the agent that the address names, and `also` the body: it must be the same."""
+    """Return the agent in the address; refuse another one in the body (`also`)."""
     names = {*request.query.getall("agent", []), also} - {None}
     if len(names) > 1:
         raise CommandRefused(
@@ -128,7 +128,7 @@ def _agent(request: web.Request, also: str | None = None) -> str | None:
 
 
 def _status_of(agent: str | None) -> Ask:
-    """Return who tells how safe mode is, None for an agent that nobody has heard of."""
+    """Return a question for the state of safe mode; its answer is None for unknown agents."""
 
     def ask(engine: EngineState, moment: Moment) -> SafeModeStatus | None:
         known = agent is None or agent in {EVERYBODY, ANONYMOUS} or _heard_of(engine, agent)
@@ -143,7 +143,7 @@ def _heard_of(engine: EngineState, agent: str) -> bool:
 
 def _shown(agent: str | None, found: object) -> web.Response:
     if not isinstance(found, SafeModeStatus):
-        raise CommandRefused("unknown_agent", f"nobody has heard of an agent {agent!r}")
+        raise CommandRefused("unknown_agent", f"unknown agent {agent!r}")
     fields = msgspec.structs.asdict(found)
     if agent is not None:
         del fields["agents"]
@@ -151,7 +151,7 @@ def _shown(agent: str | None, found: object) -> web.Response:
 
 
 def _not_left(refusal: Refusal) -> web.Response:
-    """Say why safe mode was not left: a word for machines, and what goes with it."""
+    """Return why safe mode was not left: an error code and its details."""
     said = msgspec.to_builtins(refusal)
     known = {key: said[key] for key in said if key not in {"ok", "code", "error"}}
     return _told({"error": refusal.code, **known}, 409)

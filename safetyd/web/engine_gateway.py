@@ -1,4 +1,4 @@
-"""The way of an HTTP request to the engine and back: as envelopes, and never for long."""
+"""Puts questions and commands of HTTP requests to the engine and waits for the answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, TypeVar
@@ -17,19 +17,19 @@ from safetyd.journal.mailbox import (
 )
 from safetyd.operators.commands import INTERNAL_ERROR
 
-PATIENCE_S: Final = 1.25  # after a second the daemon knows that its journal is stuck
+PATIENCE_S: Final = 1.25  # the daemon notices a stuck journal after a second
 
 Ask = Callable[[EngineState, Moment], object]
-Answer = Mapping[str, object]  # to what came from a page or by SMS
+Answer = Mapping[str, object]  # to an answer from a page or by SMS
 Told = TypeVar("Told")
 
 
 class NotBegun(Unanswered):
-    """Nothing was put to the engine, so nothing will be done later either."""
+    """The engine did not get the command, so nothing will happen later."""
 
 
 class GatewayReply:
-    """What the engine says, to somebody who may have given up waiting for it."""
+    """The engine's answer to a caller that may have stopped waiting."""
 
     def __init__(self) -> None:
         self._arrived = anyio.Event()
@@ -52,11 +52,11 @@ class GatewayReply:
                 raise Unanswered(INTERNAL_ERROR.error)
             return self._answer
         self.given_up = True
-        raise Unanswered(f"no answer came within {patience_s:g} s")
+        raise Unanswered(f"no answer within {patience_s:g} s")
 
 
 class EngineGateway:
-    """Open while `closed` says nothing; while `muted`, no answer leaves either."""
+    """`closed` says why it takes nothing; while `muted`, it gives no answers either."""
 
     def __init__(
         self, mailbox: Mailbox, closed: Callable[[], str], muted: Callable[[], bool]
@@ -66,7 +66,7 @@ class EngineGateway:
         self._muted = muted
 
     async def ask(self, ask: Ask) -> object:
-        """Return the answer once all that it speaks of is durable."""
+        """Return the answer once everything in it is durable."""
         self._check_open()
         reply = GatewayReply()
         self.mailbox.put(QuestionEnvelope(ask, reply.told, reply.failed))
@@ -75,7 +75,7 @@ class EngineGateway:
     async def hear(
         self, put: Callable[[Callable[[object], None]], None], patience_s: float
     ) -> object:
-        """Return what is told to whom `put` is given; that may need no engine, or several turns."""
+        """Return the value passed to the callback that `put` gets."""
         if self._muted():
             self._check_open()
         reply = GatewayReply()
@@ -83,9 +83,9 @@ class EngineGateway:
         return await self._heard(reply, patience_s)
 
     async def carry_out(self, plan: Plan[Told], then: Ask) -> tuple[Told, object]:
-        """Return the command's answer, and that to a question which follows right behind it.
+        """Carry out a command; return its answer and that of a question right after it.
 
-        A command that was given up before its turn came is not carried out.
+        If the caller stops waiting before the command's turn, it is not carried out.
         """
         self._check_open()
         reply = GatewayReply()
@@ -103,20 +103,20 @@ class EngineGateway:
             raise NotBegun(problem)
 
     def _problem(self) -> str:
-        return "another daemon may write the journal by now" if self._muted() else self._closed()
+        return "another daemon may be writing the journal" if self._muted() else self._closed()
 
     async def _heard(self, reply: GatewayReply, patience_s: float) -> object:
         try:
             answer = await reply.wait(patience_s)
         except Unanswered as exc:
-            raise Unanswered(self._problem() or str(exc)) from None  # which says better why
+            raise Unanswered(self._problem() or str(exc)) from None  # the better reason
         if self._muted():
             raise Unanswered(self._problem())
         return answer
 
 
 class GatewayTurn(Generic[Told]):
-    """A command whose turn comes or, if nobody waits for it any more, does not."""
+    """A command that is skipped if its caller has stopped waiting."""
 
     def __init__(self, plan: Plan[Told], reply: GatewayReply) -> None:
         self._plan = plan
@@ -138,4 +138,4 @@ class GatewayTurn(Generic[Told]):
     @property
     def outlook(self) -> str:
         came = self._carried is not None
-        return "look before you try again: it is under way" if came else "nothing was done"
+        return "check before you try again: it may still happen" if came else "nothing was done"

@@ -1,4 +1,4 @@
-"""What forms send: read within bounds, and only if our own page sent it."""
+"""Reads forms, within bounds, and checks that our own page sent them."""
 
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -17,7 +17,7 @@ from safetyd.web.pages.result_pages import ResultPage
 COOKIE: Final = "__Host-safetyd-device"
 MAX_BODY: Final = 4096
 MAX_FIELDS: Final = 16
-LONG_BODY: Final = 48 * 1024  # of who is signed in: many requests at once
+LONG_BODY: Final = 48 * 1024  # of signed-in operators, who answer many requests at once
 MANY_FIELDS: Final = 600
 BODY_S: Final = 15.0
 WORDS_CHARS: Final = 500
@@ -27,7 +27,7 @@ _SAID: Final[dict[str, Said]] = {"approve": "approved", "deny": "denied", "test"
 
 
 class FormRefused(Exception):
-    """Nothing more is done for a request; it is answered with this page."""
+    """A form is refused with this page."""
 
     def __init__(self, told: ResultPage) -> None:
         super().__init__(told.status)
@@ -35,13 +35,13 @@ class FormRefused(Exception):
 
 
 def is_foreign(request: web.Request, public_origin: str) -> bool:
-    """Say whether a form was sent by a page that is not ours, as far as the browser tells."""
+    """Return whether a page of another site sent a form, as far as the browser says."""
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None and site != "same-origin":
         return True
     origin = request.headers.get("Origin", "").lower()
     if origin == "null":
-        # Browsers hide where a page with no-referrer is, also from itself.
+        # Browsers hide the origin of pages with no-referrer, even for our own.
         return site is None
     ours = {"", public_origin, f"{request.scheme}://{request.host}".lower()}
     return origin not in ours
@@ -75,21 +75,21 @@ async def _body(request: web.Request, max_body: int) -> bytes:
                     raise FormRefused(result_pages.malformed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
     except TimeoutError:
         raise FormRefused(result_pages.malformed(HTTPStatus.REQUEST_TIMEOUT)) from None
-    except (ConnectionError, web.RequestPayloadError):  # nobody is there, or it is not packed so
+    except (ConnectionError, web.RequestPayloadError):  # the client is gone, or bad encoding
         raise FormRefused(result_pages.malformed(HTTPStatus.BAD_REQUEST)) from None
     return body
 
 
 def caller(request: web.Request, *, proxied: bool) -> str:
-    """Return the address that asks; of a proxy on this machine, the last that it names."""
+    """Return the client's address; behind a proxy on this machine, the last one it names."""
     remote = request.remote or ""
     if not proxied or not is_this_machine(remote):
         return remote
-    # Some proxies add a line of their own below what they were sent.
+    # Some proxies add a second header line instead of extending the first.
     named = ",".join(request.headers.getall("X-Forwarded-For", ())).rpartition(",")[2]
     try:
         return str(ip_address(named.partition("%")[0].strip()))
-    except ValueError:  # words of anybody, who would be quoted in messages
+    except ValueError:  # not an address; it would be quoted in notifications
         return remote
 
 
@@ -108,6 +108,6 @@ def answer_form(request: web.Request, fields: dict[str, str], address: str) -> F
 
 
 def _peer(request: web.Request, address: str) -> str:
-    """Return the address and the browser in one line, of which every letter can be seen."""
+    """Return the address and browser in one line, with invisible characters marked."""
     said = f"{address} {request.headers.get('User-Agent', '')}"
     return marked(said, "?")[:PEER_CHARS].strip()

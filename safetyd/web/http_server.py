@@ -1,4 +1,4 @@
-"""HTTP listeners, what every scraper asks (metrics and health), and the page at `/`."""
+"""HTTP listeners, metrics and health, and the page at `/`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -21,25 +21,25 @@ from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.scrape import Scrape, StateGauges
 from safetyd.web.throttle import RequestTurns
 
-MAX_CONNECTIONS: Final = 256  # more than come before who is signed in was recognised
+MAX_CONNECTIONS: Final = 256  # more than arrive before a session is recognised
 MAX_GUESTS: Final = 200
 KEPT_S: Final = 15.0
 LATER: Final = {"Retry-After": "1"}
-FORMER: Final = "this name was good until the daemon ended: run `safetyd open`\n"
+FORMER: Final = "this address belonged to an earlier start of the daemon: run `safetyd open`\n"
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-Health = Callable[[], str]  # what is wrong, or nothing
-Guest = Callable[[web.Request], str]  # the session of a request of our pages, or nothing
+Health = Callable[[], str]  # the problem, or an empty string
+Guest = Callable[[web.Request], str]  # the session of a request, or an empty string
 Routes = Callable[[web.Application], None]  # adds paths
-Serves = Callable[[str], bool]  # whether a name is one of ours
+Serves = Callable[[str], bool]  # whether a host name is one of ours
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Listener:
-    """Serves some paths until it is stopped, under its own names only.
+    """Serves some paths under its own host names.
 
-    With `both` it takes its port on both loopback addresses, or does not start. Whom `guest`
-    recognises does not wait for, nor give way to, all others.
+    With `both` it takes its port on both loopback addresses, or does not start. Requests with a
+    session (`guest`) have their own rate limit, and their connections are not dropped for others.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Listener:
         self._servers: list[asyncio.Server] = []
 
     async def start(self, port: int | None = None) -> str:
-        """Listen on the port given or configured, any if it is 0, and return the address."""
+        """Listen on the given or configured port (0: any free one) and return the address."""
         app = web.Application(
             middlewares=[self._in_turn, self._our_host_only], client_max_size=64 * 1024
         )
@@ -96,7 +96,7 @@ class Listener:
 
     @web.middleware
     async def _in_turn(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let nobody who asks without end, and any web page can, take the time of agents."""
+        """Limit the rate of requests, so that no web page can take the time of agents."""
         guest = "" if of_another_page(request) else self._guest(request)
         wait = (self._turns_for(guest) if guest else self._turns).take()
         if wait is None:
@@ -107,7 +107,7 @@ class Listener:
             return await handler(request)
 
     def _turns_for(self, guest: str) -> RequestTurns:
-        """Return the turns of one guest; who asked longest ago is forgotten."""
+        """Return the rate limit of one session; drop the least recently used one."""
         turns = self._turns_of[guest] = self._turns_of.pop(guest, RequestTurns(uptime))
         if len(self._turns_of) > MAX_GUESTS:
             del self._turns_of[next(iter(self._turns_of))]
@@ -115,7 +115,7 @@ class Listener:
 
     @contextmanager
     def _kept(self, request: web.Request) -> Iterator[None]:
-        """Let the connection of a guest not give way until the answer is there."""
+        """Protect the connection of a session until it has its answer."""
         connection = request.protocol
         if not isinstance(connection, HttpConnection) or self._served >= MAX_CONNECTIONS:
             yield
@@ -130,7 +130,7 @@ class Listener:
 
     @web.middleware
     async def _our_host_only(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse other names, so that no web page can reach us by rebinding its own."""
+        """Refuse other host names, against DNS rebinding."""
         name = _name(request.host)
         if name and (name == self._host or is_this_machine(name) or self._serves(name)):
             return await handler(request)
@@ -138,7 +138,7 @@ class Listener:
 
 
 class Vitals:
-    """What scrapers and supervisors ask. GET never changes anything."""
+    """Metrics and health. GET changes nothing."""
 
     def __init__(self, metrics: Metrics, mailbox: Mailbox, alive: Health, ready: Health) -> None:
         self._scrape = Scrape(metrics.slices, StateGauges(mailbox, metrics.gauges).text)
@@ -164,7 +164,7 @@ class Vitals:
 
 
 class FrontPage:
-    """What stands at `/`: a page for browsers, plain text for all others."""
+    """The page at `/`: HTML for browsers, plain text for other clients."""
 
     def __init__(self, html: str, text: str, status: HTTPStatus = HTTPStatus.OK) -> None:
         self._html = html
@@ -185,9 +185,9 @@ class FrontPage:
 
 
 class HttpConnection(web.RequestHandler):
-    """Repeats nothing of what is not HTTP, in the log or to the peer: a token may be in it.
+    """Does not repeat malformed requests in logs or errors: they may contain a token.
 
-    One that is `kept` belongs to somebody who is signed in, and does not give way to others.
+    A `kept` connection belongs to a session and is not dropped for others.
     """
 
     __slots__ = ("kept",)
@@ -205,13 +205,13 @@ class HttpConnection(web.RequestHandler):
         if isinstance(exc, HttpProcessingError):
             exc, message = None, "this is not HTTP\n"
         response = super().handle_error(request, status, exc, message)
-        if crammed:  # by a page on another port, whose cookies a browser sends here too
+        if crammed:  # by cookies of a page on another port, which browsers send here too
             response.headers["Clear-Site-Data"] = '"cookies"'
         return response
 
 
 def _accept(server: web.Server) -> HttpConnection:
-    """Take a connection; of too many the oldest, which may never have asked, gives way."""
+    """Accept a connection; if there are too many, drop the oldest unprotected ones."""
     giving_way = [one for one in server.connections if not getattr(one, "kept", False)]
     for oldest in giving_way[: 1 - MAX_CONNECTIONS]:
         oldest.force_close()
@@ -227,26 +227,26 @@ def _accept(server: web.Server) -> HttpConnection:
 
 
 def keep_open(request: web.Request) -> None:
-    """Let a connection not give way to others: who is signed in looks at a page through it."""
+    """Protect the connection of an open page from being dropped."""
     if isinstance(request.protocol, HttpConnection):
         request.protocol.kept = True
 
 
 def of_another_page(request: web.Request) -> bool:
-    """Say whether a browser asks for a page that is not ours; no other program says so."""
+    """Return whether a browser sent a request for a page of another site."""
     site = request.headers.get("Sec-Fetch-Site", "none")
     ours = f"http://{request.host}", f"https://{request.host}"
     return site not in {"none", "same-origin"} or request.headers.get("Origin", ours[0]) not in ours
 
 
 def name_of(request: web.Request) -> str:
-    """Return the name of a start under which a page is asked for; nothing if by an address."""
+    """Return the host name of a start in a request; empty for an address."""
     name = _name(request.host)
     return name if name.endswith(BELOW) else ""
 
 
 def _name(host: str) -> str:
-    """Return the name in a Host header, nothing if there is none to be found."""
+    """Return the name in a Host header, or an empty string."""
     try:
         return "" if "@" in host else urlsplit(f"//{host}").hostname or ""
     except ValueError:

@@ -1,7 +1,7 @@
-"""Answers through links: the part of `/d/` that speaks with the engine.
+"""Answers through decision links: the part of `/d/` that talks to the engine.
 
-A denial takes a button. An approval takes the code of the message or a paired browser besides,
-because programs that read mail for people follow links and press buttons.
+A denial needs only the button. An approval also needs the code from the notification or a paired
+browser, because mail scanners follow links and press buttons.
 """
 
 import secrets
@@ -23,7 +23,7 @@ from safetyd.web.engine_gateway import Answer, Ask
 from safetyd.web.link_view import LinkView, look
 
 MAX_WRONG: Final = 5  # codes of one recipient for one request
-MAX_GUESSED: Final = 10_000  # requests whose wrong codes are counted, for each recipient
+MAX_GUESSED: Final = 10_000  # requests and recipients whose wrong codes are counted
 
 Outcome = Literal[
     "recorded", "over", "stale", "terminal", "no_code", "wrong_code", "unknown", "unfit", "tested"
@@ -32,7 +32,7 @@ Said = Literal["approved", "denied", "tested"]
 
 
 class Form(NamedTuple):
-    """What somebody sent, and from where."""
+    """The fields of a form, and where it came from."""
 
     said: Said
     nonce: str
@@ -47,7 +47,7 @@ class Form(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """Somebody's answer to a request that is known, through a link that is known."""
+    """An answer to a known request, through a known link."""
 
     token_id: bytes
     link: SentLink
@@ -57,9 +57,9 @@ class Attempt(NamedTuple):
 
 
 class LinkAnswers:
-    """`waits` says whether an agent waits for the answer to a request.
+    """`waits` returns whether an agent waits for the answer to a request.
 
-    `used` hears of the link of a test that somebody used, by its message.
+    `used` is called when the link of a test notification is used.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class LinkAnswers:
         self._wrong: dict[tuple[str, str], int] = {}  # codes tried, by request and recipient
 
     def look(self, token_id: bytes, cookie: str) -> Ask:
-        """Return who tells what a token shows to a browser, None if it shows nothing."""
+        """Return a question for what a link shows; its answer is None for invalid links."""
 
         def ask(engine: EngineState, moment: Moment) -> LinkView | None:
             link = self._sent_links.find(engine.outbox, token_id)
@@ -85,7 +85,7 @@ class LinkAnswers:
         return ask
 
     def answer(self, token_id: bytes, form: Form) -> Plan[Answer]:
-        """Return how an answer is taken: the first one counts. Its `outcome` is what is told."""
+        """Return the plan that takes an answer: the first one counts."""
 
         def plan(engine: EngineState, moment: Moment) -> Carried[Answer]:
             link = self._sent_links.find(engine.outbox, token_id)
@@ -113,7 +113,7 @@ class LinkAnswers:
         return _told("tested")
 
     def _refusal(self, attempt: Attempt) -> Outcome | None:
-        """Return why a form does not count, whoever sent it."""
+        """Return why a form is refused, if it is."""
         if not self._signer.nonce_ok(attempt.token_id, attempt.form.nonce, attempt.at.at):
             return "stale"
         return None if attempt.at.at < attempt.link.expires else "over"
@@ -128,11 +128,11 @@ class LinkAnswers:
             return Carried((*_seen(answered), answered), {"outcome": "recorded"})
         if is_code(attempt.form.code):
             return self._guessed(attempt)
-        # Nobody guesses like this: a program pressed the button, or a person forgot.
+        # Not a guess: a program pressed the button, or the reader forgot the code.
         return _told("no_code")
 
     def _assurance(self, attempt: Attempt) -> str:
-        """Return what is sure enough for this answer, nothing if an approval lacks it."""
+        """Return the assurance of an answer, empty if an approval lacks it."""
         form, recipient = attempt.form, attempt.link.recipient
         if self._signer.device_of(form.cookie, attempt.at.at) == recipient:
             return "device"
@@ -141,7 +141,7 @@ class LinkAnswers:
         return "" if form.approves else "button"
 
     def _guessed(self, attempt: Attempt) -> Carried[Answer]:
-        # Of one request together, since every message about it has a link of its own.
+        # Counted per request: every notification about it has its own link.
         key = attempt.request.id, attempt.link.recipient
         wrong = self._wrong.pop(key, 0) + 1
         self._wrong[key] = wrong
@@ -162,7 +162,7 @@ def _given(attempt: Attempt, assurance: str) -> Given:
         answer="approved" if form.approves else "denied",
         by=link.recipient,
         via=link.via,
-        # Who shows a button only may be a program, and must not speak to the agent.
+        # Whoever only pressed the button may be a program, and must not talk to the agent.
         words=form.words if assurance != "button" else "",
         assurance=assurance,
         delivery=link.delivery,
@@ -171,7 +171,7 @@ def _given(attempt: Attempt, assurance: str) -> Given:
 
 
 def _seen(answered: Answered) -> Iterator[Event]:
-    """Yield that a person is there, if more than a button says so."""
+    """Yield that an operator is present, unless only the button was pressed."""
     if answered.assurance != "button":
         yield PersonSeen(at=answered.at, t=answered.t, by=answered.by, how=answered.via)
 
@@ -189,7 +189,7 @@ def _revoked(attempt: Attempt) -> LinkRevoked:
 
 
 def _warned(attempt: Attempt) -> Announced:
-    """Let the recipient know that somebody has their link, and not their code."""
+    """Return the alert that somebody has the recipient's link, but not the code."""
     link, moment = attempt.link, attempt.at
     note = Note(
         id=f"revoked_{link.delivery}_{link.request_id}",
@@ -197,8 +197,8 @@ def _warned(attempt: Attempt) -> Announced:
         urgency="high",
         title=f"Wrong codes for {link.request_id}",
         text=(
-            f"Somebody tried {MAX_WRONG} wrong codes or more on links that you were sent. The link "
-            f"of one message is dead now. The request still waits: safetyd show {link.request_id}"
+            f"Somebody tried {MAX_WRONG} or more wrong codes on links sent to you. The link of one "
+            f"notification is now revoked. The request is pending: safetyd show {link.request_id}"
         ),
         at=moment.at,
     )
@@ -206,7 +206,7 @@ def _warned(attempt: Attempt) -> Announced:
 
 
 def paired(recipient: str, address: str) -> Plan[Answer]:
-    """Return how somebody is told that a browser may answer for them from now on."""
+    """Return the plan that notifies a recipient of a newly paired browser."""
 
     def plan(_engine: EngineState, moment: Moment) -> Carried[Answer]:
         note = Note(
@@ -215,7 +215,7 @@ def paired(recipient: str, address: str) -> Plan[Answer]:
             urgency="normal",
             title=f"A browser was paired for {recipient}",
             text=(
-                f"It was opened at {address or 'an address that is not known'} and may approve "
+                f"It was opened at {address or 'an unknown address'} and can approve "
                 "without codes for 90 days. If it was not you: safetyd keys rotate --revoke-now"
             ),
             at=moment.at,

@@ -1,7 +1,7 @@
 """The pages of decision links: `/d/TOKEN`.
 
-GET and HEAD change nothing, whoever follows a link. Only a POST answers, and only one that comes
-from our own page. A token is neither logged nor repeated anywhere.
+GET and HEAD change nothing. Only a POST from our own page answers. Tokens are never logged or
+repeated.
 """
 
 import hashlib
@@ -38,25 +38,25 @@ from safetyd.web.pages.result_pages import ResultPage, pairing_page, told_page
 from safetyd.web.throttle import Throttle
 
 PATH: Final = "/d/{token}"
-MAX_PAIRED: Final = 1000  # pairing links that are remembered; they live for ten minutes
+MAX_PAIRED: Final = 1000  # used pairing links to remember; they last ten minutes
 
 log = logging.getLogger("safetyd.web")
 
 
 def _nobody_asks(_delivery: str, _at: datetime) -> None:
-    """Let a test be used without anybody waiting for that."""
+    """Ignore that a test link was used."""
 
 
 async def no_history(_by: str, _question: CommitQuestion) -> NoReturn:
-    """Answer where nothing is committed."""
-    raise CommandRefused("not_found", "no project has a history")
+    """Refuse questions about commits."""
+    raise CommandRefused("not_found", "no project has a file history")
 
 
 class LinkHandler:
-    """`public_url` is where links lead, if that is not where they are served.
+    """`public_url` is where links lead, if not to the listener itself.
 
-    `used` hears of each test whose link somebody used: the message, and when. `ask` returns
-    a commit, on the account of a name.
+    `used` is called when a test link is used, with the delivery and the time. `ask` returns a
+    commit, within the rate limit of a name.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -84,8 +84,8 @@ class LinkHandler:
         self._headers = dict(HEADERS)
         if public.scheme == "https":
             self._headers["Strict-Transport-Security"] = "max-age=31536000"
-        self._paired: dict[str, None] = {}  # pairing links that were used
-        self.counts: Counter[str] = Counter()  # what became of requests, by method and status
+        self._paired: dict[str, None] = {}  # used pairing links
+        self.counts: Counter[str] = Counter()  # responses, by method and status
 
     def routes(self, app: web.Application) -> None:
         app.router.add_get(PATH, self._get)
@@ -109,7 +109,7 @@ class LinkHandler:
         return response
 
     def _wait_s(self, request: web.Request) -> float:
-        """Count a request: for a token of ours on that, for any other on the address."""
+        """Count a request, by its token if that is valid, else by the client's address."""
         token = request.match_info["token"]
         token_id = self._signer.check(token)
         if token_id is None and self._recipient_of(token) is None:
@@ -133,7 +133,7 @@ class LinkHandler:
         return self._page(result_pages.looked(view, nonce, request.query.get("i", "")))
 
     async def _with_change(self, view: LinkView) -> LinkView:
-        """Return what a link shows with what the action changed, while the link is not too old."""
+        """Add the changes of the action to a view, until the link expires."""
         kept = view.known.change if view.known else None
         if not kept or view.at >= view.link.expires:
             return view
@@ -174,7 +174,7 @@ class LinkHandler:
             return result_pages.recorded(view)
         if answer["outcome"] == "tested":
             return result_pages.tested()
-        log.info("an answer by link %s was not taken: %s", _short(token_id), answer["outcome"])
+        log.info("refused an answer by link %s: %s", _short(token_id), answer["outcome"])
         if answer["outcome"] == "unknown" or not isinstance(view, LinkView):
             raise self._stranger()
         return self._refused(answer, await self._with_change(view), form, token_id)
@@ -189,13 +189,13 @@ class LinkHandler:
             return result_pages.over(view, form.said)
         match answer["outcome"]:
             case "stale":
-                why = "This page was open for too long. Look again, and answer once more."
+                why = "This page was open for too long. Check the request and answer again."
             case "wrong_code":
-                why = f"The code is wrong. After {answer['left']} more the link is dead."
+                why = f"Wrong code. After {answer['left']} more the link stops working."
             case "no_code":
-                why = "To approve, type the code that the message shows."
+                why = "To approve, enter the code from the notification."
             case _:
-                why = "A link cannot approve this."
+                why = "This request cannot be approved here."
         return result_pages.again(view, nonce, why, form.words)
 
     def _look_at_pairing(self, token: str) -> web.Response:
@@ -206,7 +206,7 @@ class LinkHandler:
         return self._page(ResultPage(HTTPStatus.OK, pairing_page(recipient, nonce)))
 
     async def _pair(self, token: str, fields: dict[str, str], address: str) -> web.Response:
-        """Let a browser answer for somebody from now on, who is told of it; a link pairs one."""
+        """Pair a browser with a recipient, who is notified; a link pairs one browser."""
         now, recipient = self._clock.now().at, self._recipient_of(token)
         if recipient is None:
             raise self._stranger()
@@ -218,7 +218,7 @@ class LinkHandler:
         except Unanswered:
             self._paired.pop(token, None)
             raise FormRefused(result_pages.unavailable(under_way=False)) from None
-        page = told_page("Paired", f"This browser may answer for {recipient} now.", tone="good")
+        page = told_page("Paired", f"This browser can now answer for {recipient}.", tone="good")
         response = self._page(ResultPage(HTTPStatus.OK, page))
         response.set_cookie(
             COOKIE,
@@ -232,13 +232,13 @@ class LinkHandler:
         return response
 
     def _use_up(self, token: str) -> None:
-        """Let a link pair nothing more, also while the journal is still being written."""
+        """Mark a pairing link as used, before the journal is written."""
         self._paired[token] = None
         if len(self._paired) > MAX_PAIRED:
             del self._paired[next(iter(self._paired))]
 
     def _recipient_of(self, token: str) -> str | None:
-        """Return whom a link pairs a browser for, None if it is not ours, too old or used."""
+        """Return the recipient of a pairing link, None if it is invalid, expired or used."""
         if token in self._paired:
             return None
         return self._signer.pairing_of(token, self._clock.now().at)
@@ -263,5 +263,5 @@ def _allowed(wait_s: float) -> None:
 
 
 def _short(token_id: bytes) -> str:
-    """Return a name for a token that opens nothing."""
+    """Return a name for a token that does not reveal it."""
     return hashlib.sha256(token_id).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""What a link shows: one request, or the list of a message. Looking changes nothing."""
+"""What a decision link shows: one request, or the list of a notification."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
@@ -22,8 +22,8 @@ from safetyd.web.pages.change_view import ChangeView
 MAX_LISTED: Final = 100
 LISTED_CHARS: Final = 200
 
-# What became of a request; "old": it waits, and the link is dead; "forgotten": it is long over;
-# "test": it is none.
+# The state of a request; "old": pending, but the link has expired; "forgotten": ended long ago;
+# "test": the link of a test notification.
 Standing = Literal[
     "pending",
     "approved",
@@ -38,41 +38,41 @@ Standing = Literal[
 
 
 class LinkRow(NamedTuple):
-    """One request of a list."""
+    """A request in a list."""
 
     token: str
     card: RequestCard
 
 
 class NextRequest(NamedTuple):
-    """Another request of the same message that waits for the same person."""
+    """Another pending request of the same notification."""
 
     token: str
     agent: str
     type: str
-    more: int  # that wait besides
+    more: int  # other pending requests
 
 
 class LinkView(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be seen through a link now."""
+    """The current content of a link."""
 
     at: datetime
     zone: tzinfo
     link: SentLink
     standing: Standing
     known: RequestDetails | None = None
-    change: ChangeView | None = None  # what the action changed, once it has happened
-    by_link: bool = True  # it may be approved here
-    held: str = ""  # why what was approved may not be done yet
-    holds: str = ""  # why it could not be done yet if it were approved now
-    paired: bool = False  # the browser may answer for the recipient
+    change: ChangeView | None = None  # what the action changed, after it ran
+    by_link: bool = True  # a link may approve it
+    held: str = ""  # why the approved action may not run yet
+    holds: str = ""  # why the action could not run yet after an approval
+    paired: bool = False  # the browser is paired with the recipient
     next: NextRequest | None = None
-    rows: tuple[LinkRow, ...] = ()  # of a list: what still waits
+    rows: tuple[LinkRow, ...] = ()  # pending requests of a list
     more: int = 0
 
     @property
     def request(self) -> RequestDetails:
-        """The request that the link leads to; a list has none."""
+        """The request of the link; a list has none."""
         if self.known is None:
             raise LookupError(self.link.request_id)
         return self.known
@@ -81,7 +81,7 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
 def look(
     engine: EngineState, moment: Moment, link: SentLink, signer: Signer, cookie: str = ""
 ) -> LinkView:
-    """Return what a link shows to a browser; `cookie` is what it was given when it was paired."""
+    """Return what a link shows to a browser; `cookie` is its pairing."""
     zone = _zone(engine, link.recipient)
     if link.test:
         return LinkView(at=moment.at, zone=zone, link=link, standing="test")
@@ -105,7 +105,7 @@ def look(
 
 
 def standing(request: Request, link: SentLink, moment: Moment) -> Standing:
-    """Return whether a link can still answer a request and, if not, why."""
+    """Return "pending" if the link can answer the request, else why not."""
     if not request.pending:
         return request.state
     if ended(request, moment):
@@ -127,7 +127,7 @@ def _list(
 def _next(
     engine: EngineState, moment: Moment, link: SentLink, signer: Signer
 ) -> NextRequest | None:
-    """Return which request of a message comes after this one; after the last, the first."""
+    """Return the next pending request of the notification; after the last, the first."""
     at = link.listed.index(link.request_id) if link.request_id in link.listed else 0
     others = (*link.listed[at + 1 :], *link.listed[:at])
     waiting = _waiting(engine, moment, others) if moment.at < link.expires else []
@@ -153,23 +153,23 @@ def _row(
 
 
 def _held(engine: EngineState, request: Request) -> str:
-    """Return what keeps an approved action from being done, as the agent was told."""
+    """Return why an approved action may not run yet, as in the agent's decision."""
     decision = engine.recall.last(request.agent, request.asked.id) if request.unused else None
     return decision.reason if decision is not None and decision.decision is not ALLOW else ""
 
 
 def _holds(engine: EngineState, moment: Moment, request: Request) -> str:
-    """Return what would keep an action from being done although a person approves it."""
+    """Return what would hold an action back after its approval."""
     if not request.pending or request.own:
         return ""
     verdict = engine.holds_back(request.asked, moment)
-    # The approval of what a budget paused ends that very pause.
+    # Approving the request of a budget pause ends that pause.
     ended = {verdict.rule, *verdict.also} == {f"pause.{request.pauses}"}
     return "" if verdict.decision is ALLOW or ended else verdict.reason
 
 
 def _zone(engine: EngineState, recipient: str) -> tzinfo:
-    """Return the zone that somebody's quiet hours are in."""
+    """Return the time zone of a recipient's quiet hours."""
     for known in engine.policy.telling.recipients:
         if known.name == recipient:
             return ZoneInfo(known.quiet.timezone)

@@ -1,7 +1,7 @@
-"""Names that browsers look for on this machine only, and both addresses where they look.
+"""Host names below localhost, and sockets on both loopback addresses.
 
-Whoever had a port before us may have left a script in a browser that sees all that is asked of that
-address, for ever. A name that was made at this start belongs to nobody before.
+A program that had our port before may have left a service worker in a browser, which sees all
+requests to that address. A name made at this start cannot have one.
 """
 
 import errno
@@ -19,14 +19,14 @@ _ABSENT: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 def fresh_name() -> str:
-    """Return a name that nobody can have guessed."""
+    """Return a name that nobody can guess."""
     return f"{secrets.token_hex(10)}{BELOW}"
 
 
 def listen_on_both(host: str, port: int) -> list[socket.socket]:
-    """Listen on one port of both loopback addresses, any if it is 0; that of `host` comes first.
+    """Listen on one port of both loopback addresses (0: any free one), that of `host` first.
 
-    A browser tries either. Of one that this machine does not have, nobody else can take it.
+    A browser may try either. An address that this machine lacks is left out.
     """
     first, second = sorted(ADDRESSES, key=lambda address: address != host)
     for left in reversed(range(TRIES)):
@@ -43,7 +43,7 @@ def listen_on_both(host: str, port: int) -> list[socket.socket]:
 
 
 def _listen(address: str, port: int) -> socket.socket:
-    """Listen; what is in the way is told with the address, as of a file that cannot be opened."""
+    """Listen; an error names the address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         return socket.create_server((address, port), family=family)

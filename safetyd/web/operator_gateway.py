@@ -1,4 +1,4 @@
-"""The way of an operator's web request to the commands and questions of everybody, and back."""
+"""Runs declared questions and commands for operators of the control room."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -15,15 +15,15 @@ from safetyd.operators.handlers import Asker
 from safetyd.operators.replies import CommandRefused, Done, Refusal, too_many
 from safetyd.web.engine_gateway import EngineGateway, NotBegun
 
-ANSWERED_S: Final = 2.5  # by then the daemon knows that its journal is stuck
+ANSWERED_S: Final = 2.5  # the daemon has noticed a stuck journal by then
 
 Answer = TypeVar("Answer", bound=Done)
 
 
 class OperatorGateway:
-    """Asks and commands in the name of somebody who is signed in.
+    """Asks and commands on behalf of a signed-in operator.
 
-    What is refused is raised as `CommandRefused`, what nobody answers as `Unanswered`.
+    Raises `CommandRefused` for refusals and `Unanswered` if no answer comes.
     """
 
     def __init__(
@@ -39,21 +39,21 @@ class OperatorGateway:
         self._gateway = gateway
 
     async def ask(self, by: str, call: Call[Answer]) -> Answer:
-        """Return the answer to a question or a command; a question waits for its share of time."""
+        """Return the answer to a question or command; questions wait for the rate limit."""
         if isinstance(call, Question):
             await self._admitted(by, call)
             return await self._heard(by, call)
         if needed_role(type(call)) == "operator" and self._role_of(by) != "operator":
-            raise CommandRefused("observer", "an observer may look and not act")
+            raise CommandRefused("observer", "observers cannot act")
         try:
             return await self._heard(by, call)
         except NotBegun:
             raise
         except Unanswered as exc:
-            raise Unanswered(f"{exc}; look before you try again: it may be under way") from None
+            raise Unanswered(f"{exc}; check before you try again: it may still happen") from None
 
     async def _admitted(self, by: str, question: Question[Done]) -> None:
-        """Return once the share of who asks has room for a question."""
+        """Wait until the operator's rate limit admits a question."""
         waited = 0.0
         while (wait := self._limits.admit(by, 0, lambda: question.protecting)) > 0:
             waited += wait

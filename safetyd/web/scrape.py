@@ -1,4 +1,4 @@
-"""The metrics as text: made at most once a second and a piece at a time, however many ask."""
+"""The text of /metrics, made at most once a second and in slices."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
@@ -11,12 +11,12 @@ from safetyd.journal.mailbox import Ask, InquiryEnvelope, Mailbox
 from safetyd.monitoring.metrics import GaugeText
 
 FRESH_S: Final = 1.0
-RESTS: Final = 3.0  # times as long as a piece took
-PATIENCE_S: Final = 1.0  # with a journal that is stuck
+RESTS: Final = 3.0  # pause: so many times as long as a slice took
+PATIENCE_S: Final = 1.0  # while the journal is stuck
 
 
 class StateGauges:
-    """The gauges of the engine's state, as they were when the journal last answered."""
+    """The gauges of the engine's state, as of the last durable answer."""
 
     def __init__(self, mailbox: Mailbox, ask: Ask) -> None:
         self._mailbox = mailbox
@@ -50,7 +50,7 @@ def _packed(found: msgspec.Struct) -> bytes:
 
 
 class Scrape:
-    """What was made last is handed out until it is a second old."""
+    """Serves the last text until it is a second old."""
 
     def __init__(
         self,

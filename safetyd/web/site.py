@@ -1,4 +1,4 @@
-"""The daemon's HTTP side, put together: one listener, or with `public_url` one more for links."""
+"""Joins the daemon's HTTP listeners: one, and with `public_url` another for links."""
 
 import errno
 import logging
@@ -34,9 +34,9 @@ log = logging.getLogger("safetyd.web")
 
 
 class Site:
-    """`web` and `links` are the addresses, once it has started; `room` is the control room.
+    """`web` and `links` are its addresses after the start; `room` is the control room.
 
-    `directory` keeps the port that was found instead of one that is taken.
+    `directory` stores the port that was found if the default one was taken.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -93,7 +93,7 @@ class Site:
 
     @property
     def base_url(self) -> str:
-        """Return where decision links lead: the public address, or this machine's own."""
+        """Return the address of decision links: the public one, or the listener's."""
         return self._public or self.web
 
     async def start(self) -> None:
@@ -107,9 +107,9 @@ class Site:
             await self._linked.stop()
 
     async def _listen(self) -> str:
-        """Return the address; a port that nobody chose gives way if it is taken.
+        """Listen and return the address; if the default port is taken, find another.
 
-        The one that is found instead is tried first from then on: open pages and links lead there.
+        That one is tried first from then on, because open pages and links lead there.
         """
         config, ports = self._config, self._ports()
         for port in ports:
@@ -118,7 +118,7 @@ class Site:
             except OSError as exc:
                 if exc.errno != errno.EADDRINUSE or port == ports[-1]:
                     raise _taken(config.host, port, "port", exc) from exc
-                log.warning("port %d is taken; another one is used for the web", port)
+                log.warning("port %d is taken; the web server uses another", port)
             else:
                 break
         if not port and config.port is None:
@@ -127,7 +127,7 @@ class Site:
         return web
 
     def _ports(self) -> tuple[int, ...]:
-        """Return which ports are tried; the last one, if nobody chose it, is any that is free."""
+        """Return the ports to try; without a configured port, the last is any free one."""
         config = self._config
         if config.port is not None:
             return (config.port,)

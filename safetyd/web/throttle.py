@@ -1,4 +1,4 @@
-"""How often a link may be tried: by one address, on one token, and with tokens of nobody."""
+"""Rate limits of links and listeners: by address, by token, and for unknown tokens."""
 
 import math
 from collections.abc import Callable, Hashable
@@ -8,25 +8,25 @@ from typing import Final
 from safetyd.core.token_bucket import Refill, TokenBucket
 
 TURNS_PER_S: Final = 100.0  # at about a third of a millisecond each
-TURNS_SAVED: Final = 20.0  # what may come at once
+TURNS_SAVED: Final = 20.0  # burst
 LONGEST_S: Final = 1.0
 MINUTE_S: Final = 60.0
-MAX_KNOWN: Final = 10_000  # whose tries are counted; who was not seen for longest is forgotten
+MAX_KNOWN: Final = 10_000  # clients that are counted; the least recent one is dropped
 REQUESTS: Final = 30  # of one address a minute
 LOOKS: Final = 60  # at one token a minute
 ANSWERS: Final = 10  # on one token a minute
-STRANGERS: Final = 60  # tokens of nobody a minute, by everybody
+STRANGERS: Final = 60  # unknown tokens a minute, from all clients
 
 
 class RequestTurns:
-    """So many requests a second whoever asks, each in its turn."""
+    """A rate of requests for all clients together, each in its turn."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._next = -math.inf
 
     def take(self) -> float | None:
-        """Return in how many seconds a request has its turn, None if that is too long."""
+        """Return the seconds until a request's turn, None if that is too long."""
         now, every = self._now(), 1.0 / TURNS_PER_S
         turn = max(self._next, now - TURNS_SAVED * every)
         if turn - now > LONGEST_S:
@@ -36,7 +36,7 @@ class RequestTurns:
 
 
 class Allowance:
-    """So many a minute for each, all at once if need be."""
+    """A number of attempts a minute for each client, all at once if need be."""
 
     def __init__(self, most: int, now: Callable[[], float]) -> None:
         self._refill = Refill(most / MINUTE_S, most)
@@ -44,7 +44,7 @@ class Allowance:
         self._left: dict[Hashable, TokenBucket] = {}
 
     def take(self, who: Hashable = None) -> float:
-        """Use one up and return 0.0, or return in how many seconds there will be one."""
+        """Take one and return 0.0, or return the seconds until there is one."""
         bucket = self._left[who] = self._left.pop(who, TokenBucket())
         if len(self._left) > MAX_KNOWN:
             del self._left[next(iter(self._left))]
@@ -56,7 +56,7 @@ class Allowance:
 
 
 class Throttle:
-    """What each of them may still do; every method takes one and returns how long to wait."""
+    """The limits of decision links; every method counts one attempt and returns the wait."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._requests = Allowance(REQUESTS, now)
@@ -65,11 +65,11 @@ class Throttle:
         self._strangers = Allowance(STRANGERS, now)
 
     def request(self, address: str) -> float:
-        """Count a request of one address; of IPv6, where anybody has many, of one network."""
+        """Count a request by address; for IPv6 by network, because clients have many."""
         return self._requests.take(_network(address))
 
     def look(self, token_id: bytes) -> float:
-        """Count a request for one token, whoever asks: nobody can use up what others may do."""
+        """Count a request for one token, from any client."""
         return self._looks.take(token_id)
 
     def answer(self, token_id: bytes) -> float:
@@ -77,7 +77,7 @@ class Throttle:
         return self._answers.take(token_id)
 
     def stranger(self) -> float:
-        """Count a token that is nobody's."""
+        """Count an unknown token."""
         return self._strangers.take()
 
 

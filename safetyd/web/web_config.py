@@ -1,4 +1,4 @@
-"""Where the web listens and where links lead, as the configuration says it."""
+"""The section [web]: where the web server listens and where links lead."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network, ip_address
@@ -11,7 +11,7 @@ from msgspec import Meta
 from safetyd.host import THIS_MACHINE, is_this_machine
 
 DEFAULT_PORT: Final = 8787
-SHARED: Final = IPv4Network("100.64.0.0/10")  # what private networks of VPNs use
+SHARED: Final = IPv4Network("100.64.0.0/10")  # used by VPNs
 
 
 class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,12 +30,12 @@ class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def has_names(self) -> bool:
-        """Say whether browsers here find the listener under every name below localhost."""
+        """Return whether browsers reach the listener under names below localhost."""
         return self.host in THIS_MACHINE
 
 
 def web_problems(config: WebConfig) -> Iterator[str]:
-    """Yield what is wrong with where links lead."""
+    """Yield errors of `public_url`."""
     if not config.public_url:
         return
     parts = urlsplit(config.public_url)
@@ -47,7 +47,7 @@ def web_problems(config: WebConfig) -> Iterator[str]:
 
 
 def _near(host: str, *, private: bool) -> bool:
-    """Say whether a host is this machine or, if that is enough, in a private network."""
+    """Return whether a host is this machine or, if `private`, in a private network."""
     return is_this_machine(host) or (private and _is_private(host))
 
 

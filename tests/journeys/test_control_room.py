@@ -178,7 +178,7 @@ async def test_stopped_page_says_who_obeys_and_resume_wants_a_reason(
             assert stops(daemon)
             await page.fill("form[action^='/resume'] input[name=reason]", "it was a drill")
             await page.click("form[action^='/resume'] button")
-            await expect(page.locator("#note")).to_have_text("Work goes on.")
+            await expect(page.locator("#note")).to_have_text("Resumed.")
             await expect(page.locator("#bar .state strong")).to_have_text("NORMAL")
 
     assert stops(daemon) == []

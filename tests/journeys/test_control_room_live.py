@@ -21,7 +21,7 @@ from tests.web.browser import WAIT_MS
 pytestmark = pytest.mark.journey
 
 PANEL: Final = "#safe-mode-panel"
-NOT_STOPPED: Final = "NOT STOPPED: {}. Type safetyd stop at a terminal."
+NOT_STOPPED: Final = "NOT STOPPED: {}. Run safetyd stop in a terminal."
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def fails(safety: SyncSafety) -> None:
 
 
 async def leave(page: Page, agent: str) -> None:
-    """Let an agent out of safe mode by the page."""
+    """Let an agent left safe mode by the page."""
     await page.press(f"#exit-{agent} > summary", "Enter")  # wherever it moves to
     await page.fill(f"#exit-{agent} input[name=reason]", "fixed")
     await page.check(f"#exit-{agent} input[name=sure]")
@@ -92,7 +92,7 @@ async def test_safe_mode_panel_shows_every_error_and_the_change(room: Room, agen
         assert await page.evaluate("window.loaded") == 1
         await expect(panel).to_contain_text("Cooldownover")
         await leave(page, "weak")
-        await expect(page.locator("#note")).to_have_text("weak: out of safe mode.")
+        await expect(page.locator("#note")).to_have_text("weak: left safe mode.")
 
 
 @pytest.mark.req("S0.18")
@@ -112,7 +112,7 @@ async def test_safe_mode_panel_asks_every_3_seconds_where_the_stream_is_not_to_b
         await expect(page.locator("body.stale")).to_have_count(0)
         await expect(page.locator(PANEL)).to_contain_text("Cooldownover")
         await leave(page, "slow")
-        await expect(page.locator("#note")).to_have_text("slow: out of safe mode.")
+        await expect(page.locator("#note")).to_have_text("slow: left safe mode.")
 
 
 @pytest.mark.req("S0.19")
@@ -130,7 +130,7 @@ async def test_leaving_safe_mode_asks_first(daemon: RunningDaemon, room: Room) -
         assert query(daemon, "safe_mode")["agents"] == ["held"]
         await page.fill("#exit-held input[name=reason]", "fixed")
         await page.click("#exit-held button")
-        await expect(page.locator("#note")).to_have_text("held: out of safe mode.")
+        await expect(page.locator("#note")).to_have_text("held: left safe mode.")
 
     assert query(daemon, "safe_mode")["agents"] == []
 
@@ -152,7 +152,7 @@ async def test_killed_daemon_turns_the_page_grey_and_it_comes_back_with_what_was
         await expect(page.locator("#beat")).not_to_be_empty()
         daemon.kill()
         await page.wait_for_selector("body.stale", state="attached")
-        await expect(page.locator("#stale")).to_contain_text("Not live since")
+        await expect(page.locator("#stale")).to_contain_text("No connection since")
         daemon.start()
         with Asker(daemon, "patient") as agent:
             asked = agent.propose("missed-1")
@@ -212,7 +212,7 @@ async def test_stop_that_is_answered_by_anything_else_than_stopped_says_so(
         await page.click(STOP, delay=50)
         await page.click("details.stop form button")
 
-        why = f"the answer makes no sense (HTTP {status})"
+        why = f"unexpected answer (HTTP {status})"
         await expect(page.locator("#note")).to_have_text(NOT_STOPPED.format(why))
         await expect(page.locator("h1")).to_have_text("Spending today (UTC)")
 
@@ -223,7 +223,7 @@ async def test_stop_that_gets_no_answer_says_so(room: Room) -> None:
         await page.click(STOP, delay=50)
         await page.click("details.stop form button")
 
-        why = NOT_STOPPED.format("no answer came within 5 s")
+        why = NOT_STOPPED.format("no answer within 5 s")
         await expect(page.locator("#note")).to_have_text(why)
 
 
@@ -232,7 +232,7 @@ async def test_button_that_nobody_hears_says_so(room: Room) -> None:
         await page.route(re.compile("/safe-mode[?]from"), lambda route: route.abort())
         await page.click("button[value=safe_mode_enter]")
 
-        await expect(page.locator("#note")).to_have_text("Not done: nobody answered.")
+        await expect(page.locator("#note")).to_have_text("Not done: no answer from safetyd.")
 
 
 async def test_click_while_the_daemon_dies_answers_nothing_twice(

@@ -67,7 +67,7 @@ async def test_decision_page_says_what_each_guard_thought_and_where_it_is_writte
     guards = await page.locator("section[aria-label=Guards] tbody th").all_inner_texts()
     assert guards == list(Chain._fields)
     await expect(page.locator("#guard-gate")).to_contain_text("gate.blocklist:rm_rf")
-    await expect(page.locator("#guard-gate")).to_contain_text("deletes /, which is the system")
+    await expect(page.locator("#guard-gate")).to_contain_text("rm -rf /")
     await expect(page.locator("#guard-budget")).to_contain_text("day $5.25 of $20.00")
     await expect(page.locator("main")).not_to_contain_text("safetyd grant add")
     await expect(page.locator(".steps li").first).to_contain_text("proposed by builder")

@@ -71,7 +71,7 @@ async def test_stop_on_an_ended_session_says_that_nothing_was_stopped(
 
         note = page.locator("#note p")
         await expect(note).to_have_text(
-            "NOT STOPPED: you are signed out. Type safetyd stop at a terminal."
+            "NOT STOPPED: you are signed out. Run safetyd stop in a terminal."
         )
         await expect(note.locator("code")).to_have_text("safetyd stop")
         await assert_red(note, page)

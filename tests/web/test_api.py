@@ -254,7 +254,7 @@ async def test_exit_of_what_is_not_in_safe_mode_changes_nothing(site: Site) -> N
         ({}, "?agent=a.b", "'a.b' is not a valid agent name"),
         ({"agent": "ops"}, "?agent=code", "'code' and 'ops' are different agents"),
         ({}, "?agent=code&agent=ops", "'code' and 'ops' are different agents"),
-        ({"agent": "nobody"}, "", "nobody has heard of an agent 'nobody'"),
+        ({"agent": "nobody"}, "", "unknown agent 'nobody'"),
     ],
 )
 async def test_wrong_exit_is_refused_with_what_is_wrong(
@@ -471,7 +471,7 @@ async def test_daemon_that_cannot_answer_says_why_and_does_nothing(
     )
     assert (displaced.status, displaced.content) == (
         503,
-        {"error": "another daemon may write the journal by now"},
+        {"error": "another daemon may be writing the journal"},
     )
     assert len(stuck.mailbox) == 0
 
@@ -483,7 +483,7 @@ async def test_question_that_is_not_answered_soon_is_given_up(
 
     heard = await stuck.get()
 
-    assert (heard.status, heard.content) == (503, {"error": "no answer came within 0.01 s"})
+    assert (heard.status, heard.content) == (503, {"error": "no answer within 0.01 s"})
     stuck.write()
 
 
@@ -520,7 +520,7 @@ async def test_exit_that_cannot_be_written_says_that_it_is_under_way(
         stuck.problem = "the disk is full"
 
     assert heard[0].status == 503
-    told = "the disk is full; look before you try again: it is under way"
+    told = "the disk is full; check before you try again: it may still happen"
     assert heard[0].content == {"error": told}
 
 

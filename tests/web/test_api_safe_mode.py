@@ -139,5 +139,5 @@ def test_daemon_whose_journal_is_stuck_says_so_while_it_is(
     assert left[0] == looked[0] == 503
     assert PATIENCE_S < 2.0  # so long it waits for the journal
     assert "the journal" in left[1]["error"]
-    assert left[1]["error"].endswith("; look before you try again: it is under way")
+    assert left[1]["error"].endswith("; check before you try again: it may still happen")
     assert looked[1]["error"]

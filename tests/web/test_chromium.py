@@ -120,7 +120,7 @@ async def test_button_alone_approves_nothing_and_the_page_asks_for_the_code(
     await page.fill("#c", site.code(request_id))
     await press(page, "approve")
 
-    assert said == "Not recorded. To approve, type the code that the message shows."
+    assert said == "Not recorded. To approve, enter the code from the notification."
     assert [answer.answer for answer in site.answers()] == ["approved"]
 
 

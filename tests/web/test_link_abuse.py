@@ -79,7 +79,7 @@ async def test_form_of_another_page_is_refused(headers: dict[str, str]) -> None:
         heard = await site.hears("POST", token, data=data, headers=headers)
 
     assert heard.status == 403
-    assert "must come from the page that the link opens" in heard.text
+    assert "Not recorded" in heard.text
     assert site.answers() == []
 
 
@@ -250,7 +250,7 @@ async def test_tokens_are_neither_logged_nor_repeated(
     said = caplog.text + "".join(json.dumps(each) for each in heard)
     assert token not in said
     assert token[2:24] not in said
-    assert "was not taken: wrong_code" in caplog.text
+    assert ": wrong_code" in caplog.text
 
 
 @pytest.mark.req("S3.54")

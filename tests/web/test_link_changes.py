@@ -89,7 +89,7 @@ async def test_where_the_history_is_gone_the_page_says_so(site: ChangedSite) -> 
     page = await site.get(token)
 
     assert page.status == 200
-    assert "It cannot be shown now: " in page.text
+    assert "The changes cannot be shown: " in page.text
     assert "is no commit of this history" in page.text
     assert "safetyd history diff" in page.text
 

@@ -75,7 +75,7 @@ async def test_pairing_asks_first_and_its_link_lives_for_ten_minutes(site: LinkS
     site.clock.t += 600
     late = await site.hears("POST", token, data={"v": "pair", "n": asked.nonce})
 
-    assert "Let this browser answer for alice?" in asked.text
+    assert "Pair this browser for alice?" in asked.text
     assert "Set-Cookie" not in asked.headers
     assert (bare.status, late.status) == (403, 404)
     assert "Set-Cookie" not in bare.headers

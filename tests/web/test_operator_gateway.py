@@ -90,7 +90,7 @@ async def test_too_many_questions_do_not_wait_together(
             for _ in range(MAX_WAITING + 1):
                 tasks.start_soon(ask)
 
-    late = [said for said in refused if said.startswith("no answer came within")]
+    late = [said for said in refused if said.startswith("no answer within")]
     assert (len(refused), len(late)) == (MAX_WAITING + 1, MAX_WAITING)
 
 
@@ -98,7 +98,7 @@ async def test_while_muted_nothing_is_asked_or_done(tmp_path: Path) -> None:
     async with room_site(tmp_path) as site:
         site.displaced = True
         for call in (TopBarQuestion(), StopCommand(), DenyCommand(ids=("req_0",))):
-            with pytest.raises(Unanswered, match="another daemon may write the journal"):
+            with pytest.raises(Unanswered, match="another daemon"):
                 await site.gateway.ask("alice", call)
 
     assert not site.stop.stop_flag.stops

@@ -3,8 +3,8 @@
   document.documentElement.classList.add("scripted");
   const FRESH_MS = 2500;
   const POLL_MS = 3000;
-  const TYPE = "At a terminal, `safetyd status` says why and `safetyd stop` stops everything.";
-  const SIGNED_OUT = "You are signed out: STOP on this page stops nothing. At a terminal, `safetyd stop` stops " +
+  const TYPE = "In a terminal, `safetyd status` shows why and `safetyd stop` stops everything.";
+  const SIGNED_OUT = "You are signed out: STOP does not work on this page. In a terminal, `safetyd stop` stops " +
     "everything and `safetyd open` signs you in.";
   let heard = Date.now();
   let lasts = FRESH_MS;
@@ -39,7 +39,7 @@
     const stale = Date.now() - heard > lasts;
     document.body.classList.toggle("stale", stale);
     const line = document.getElementById("stale");
-    const old = `Not live since ${since.format(heard)}: what you see may be old. ${TYPE}`;
+    const old = `No connection since ${since.format(heard)}: this page may be out of date. ${TYPE}`;
     const words = stale ? signedOut ? SIGNED_OUT : old : "";
     if (!line || (line.dataset.words ?? "") === words) return;
     line.hidden = !stale;

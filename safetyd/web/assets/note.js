@@ -1,6 +1,6 @@
 // The lines at the top: what a key could not do, what failed, and why the page is grey.
 (() => {
-  const UNHEARD = "Not done: nobody answered.";
+  const UNHEARD = "Not done: no answer from safetyd.";
   const TURNED_AWAY = 429;
   const pieces = (words) => words.split("`").map((part, n) => {
     const piece = document.createElement(n % 2 ? "code" : "span");

@@ -5,7 +5,7 @@
     if (!pressed) return;
     const now = pressed.getAttribute("aria-pressed") !== "true";
     pressed.setAttribute("aria-pressed", String(now));
-    pressed.textContent = now ? "Go on" : "Pause";
+    pressed.textContent = now ? "Continue" : "Pause";
     if (!now) htmx.ajax("GET", location.href, { target: "body", swap: "innerHTML" });
   });
 })();

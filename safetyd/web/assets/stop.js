@@ -11,7 +11,7 @@
   const say = (words, kind) =>
     document.dispatchEvent(new CustomEvent("safetyd:say", { detail: { words, kind } }));
   const problem = (answer, said) =>
-    answer.status === 401 ? "you are signed out" : said?.why || `the answer makes no sense (HTTP ${answer.status})`;
+    answer.status === 401 ? "you are signed out" : said?.why || `unexpected answer (HTTP ${answer.status})`;
   const post = async (form) => {
     const body = new URLSearchParams(new FormData(form));
     const signal = AbortSignal.timeout?.(ANSWERED_MS);
@@ -21,7 +21,7 @@
       answer = await fetch("/stop", { method: "POST", body, headers, signal, keepalive: true });
       said = await answer.json().catch((error) => { if (signal?.aborted) throw error; });
     } catch {
-      return signal?.aborted ? `no answer came within ${ANSWERED_MS / 1000} s` : "safetyd cannot be reached";
+      return signal?.aborted ? `no answer within ${ANSWERED_MS / 1000} s` : "safetyd cannot be reached";
     }
     if (!answer.ok || !said?.done) return problem(answer, said);
     say(said.said, "done");
@@ -32,7 +32,7 @@
     form.parentElement?.removeAttribute("open"); // it would cover the note
     say("Stopping…", "");
     const failure = await post(form).catch(String);
-    if (failure) say(`NOT STOPPED: ${failure}. Type \`safetyd stop\` at a terminal.`, "failed");
+    if (failure) say(`NOT STOPPED: ${failure}. Run \`safetyd stop\` in a terminal.`, "failed");
   };
   const summary = (event) => event.target.closest?.("details.stop > summary");
   const formOf = (element) => element.parentElement.querySelector("form");

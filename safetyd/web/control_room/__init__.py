@@ -1,4 +1,4 @@
-"""The control room: pages for operators that show everything, answer requests and stop everything.
+"""The control room: pages on which operators watch agents, answer requests and stop everything.
 
-The site mounts it. Pages are made of views by templates in `web/templates/room`.
+Templates in `web/templates/room` render the answers to declared questions.
 """

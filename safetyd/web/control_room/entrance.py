@@ -1,4 +1,4 @@
-"""Who comes in and who is sent out: what operators reach of the control room over the bus."""
+"""Sign-in links and sessions of the control room, as questions and commands on the bus."""
 
 import logging
 from collections.abc import Callable
@@ -23,7 +23,7 @@ log = logging.getLogger("safetyd.web")
 
 
 class Entrance:
-    """`address` is where the control room listens."""
+    """`address` returns where the control room listens."""
 
     def __init__(
         self, sessions: WebSessions, links: SignInLinks, address: Callable[[], str], clock: Clock
@@ -42,7 +42,7 @@ class Entrance:
         )
 
     def sign_in(self, by: str, question: SignInQuestion) -> SignInAnswer:
-        """Return a link that signs in whoever asks, under the name of this start if it has one."""
+        """Return a link that signs the operator in, under the name of this start if it has one."""
         name = "" if question.numeric else self._sessions.name
         url = f"{_under(name, self._address())}/signin/{self._links.make(by, name)}"
         return SignInAnswer(ok=True, operator=by, url=url, expires_s=LIFE_S)
@@ -53,7 +53,7 @@ class Entrance:
 
     def end(self, by: str, command: SessionEndCommand) -> SessionsEnded:
         if not (command.id or command.operator or command.all):
-            raise CommandRefused("invalid", "name a session, an operator, or all")
+            raise CommandRefused("invalid", "name a session or an operator, or end all")
 
         def meant(session: Session) -> bool:
             named = command.id in ("", session.id) and command.operator in ("", session.operator)
@@ -61,8 +61,8 @@ class Entrance:
 
         ended = self._sessions.end(meant, self._clock.now().at)
         if not ended and command.id:
-            raise CommandRefused("not_found", f"no session is called {command.id!r}")
-        log.info("%s ended %d sessions of the control room", by, len(ended))
+            raise CommandRefused("not_found", f"no session {command.id!r}")
+        log.info("%s ended %d control-room sessions", by, len(ended))
         return SessionsEnded(ok=True, ended=ended)
 
 

@@ -1,11 +1,10 @@
-"""Pages that change while somebody looks: made once for all who look at the same, and pushed.
+"""Pages that update while they are open: rendered once for all readers, and pushed.
 
-A page that is a long list is pushed once, and then the rows that are new: whoever misses some is
-pushed the page again.
+The feed is pushed once, then only its new rows; a reader who misses rows gets the whole page again.
 
-Whatever is written down makes all open pages due. They are made anew one after the other, never
-more often than their making permits, so that agents keep most of the time however many look.
-Only work counts: while an answer is awaited, agents have the time.
+Every committed event makes all open pages due. They are rendered one after the other, with pauses
+in proportion to the work, so that agents get most of the time however many readers there are.
+Waiting for an answer is not counted as work.
 """
 
 import logging
@@ -23,29 +22,29 @@ from safetyd.web.control_room.room_pages import Context, News, Shown
 from safetyd.web.control_room.room_rendering import Parts
 
 SOONEST_S: Final = 0.1
-RESTS: Final = 20.0  # times as long as making pages took
-LATEST_S: Final = 1.0  # what changes with time alone, such as what a rate has left
-CROWDED_S: Final = 0.25  # until the next rows, while there are more than anybody can read
-ROWS: Final = Refill(per_s=400.0, burst=100.0)  # that a reader can take in
-WHOLE: Final = ("bar", "main", "title")  # that are sent as they are, whatever was sent before
+RESTS: Final = 20.0  # pause: so many times as long as rendering took
+LATEST_S: Final = 1.0  # for values that change with time alone, such as rate limits
+CROWDED_S: Final = 0.25  # until the next rows, while there are too many to read
+ROWS: Final = Refill(per_s=400.0, burst=100.0)  # rows that a reader can follow
+WHOLE: Final = ("bar", "main", "title")  # parts that are always sent whole
 MAX_OPEN: Final = 256
-MAX_OF_ONE: Final = 12  # of one browser: many different pages would make those of all others late
+MAX_OF_ONE: Final = 12  # pages of one browser: more would delay those of others
 
 log = logging.getLogger("safetyd.web")
 
 
 class View(NamedTuple):
-    """What several browsers look at: an address, with or without buttons."""
+    """An address, with or without buttons; several browsers share it."""
 
     address: str
     may_act: bool
 
 
 class LivePage:
-    """The newest parts of a view as they are sent, and who waits for newer ones.
+    """The newest parts of a view, encoded, for readers that wait for changes.
 
-    `content` is what it shows, if only what is new is asked for. The whole content is made when it
-    is `wanted`: by who joins, or misses rows.
+    `content` is kept if only new rows are loaded. The whole page is rendered when it is `wanted`:
+    by a reader that joins or missed rows.
     """
 
     def __init__(self, shown: Shown) -> None:
@@ -53,7 +52,7 @@ class LivePage:
         self.content: Context | None = None
         self.wanted = False
         self.edition = 0  # of the content
-        self.rows = b""  # that make this edition of the one before it, if any do
+        self.rows = b""  # that turn the previous edition into this one, if any
         self.messages: dict[str, bytes] = {}
         self.version = 0
         self.readers = 0
@@ -63,19 +62,19 @@ class LivePage:
         self._changed = anyio.Event()
 
     def take(self, news: News) -> None:
-        """Take note of what it shows with its news."""
+        """Store the new content and count its rows."""
         self.content = news.content
         self._rows.tokens -= len(news.rows)
         self._rests_until = uptime() + CROWDED_S if news.crowded else 0.0
 
     @property
     def room(self) -> int:
-        """How many rows can be taken in by now."""
+        """How many rows a reader can follow now."""
         return int(ROWS.fill(self._rows, uptime()))
 
     @property
     def rest_s(self) -> float:
-        """Seconds until rows can be taken in again."""
+        """Seconds until the next rows."""
         return max(0.0, self._rests_until - uptime())
 
     def put(self, parts: Parts) -> None:
@@ -96,7 +95,7 @@ class LivePage:
         self._changed = anyio.Event()
 
     async def newer(self, version: int, within_s: float) -> bool:
-        """Return whether there is something newer, after waiting for it."""
+        """Wait for a newer version; return whether there is one."""
         if self.version == version:
             with anyio.move_on_after(within_s):
                 await self._changed.wait()
@@ -104,7 +103,7 @@ class LivePage:
 
 
 class PageReader:
-    """What one who looks at a page has of it."""
+    """The parts of a page that one reader has received."""
 
     def __init__(self, page: LivePage) -> None:
         self._page = page
@@ -113,7 +112,7 @@ class PageReader:
         self._sent: dict[str, bytes] = {}
 
     async def news(self, within_s: float) -> tuple[bytes, ...]:
-        """Return what this reader has not, after waiting for it."""
+        """Wait for changes and return the messages that this reader lacks."""
         if not await self._page.newer(self._version, within_s):
             return ()
         self._version = self._page.version
@@ -144,7 +143,7 @@ Make = Callable[[LivePage, bool], Awaitable[Callable[[], Parts]]]
 
 
 class LivePages:
-    """`make` asks what a page shows, and returns what makes its parts."""
+    """`make` loads the content of a page and returns a function that renders it."""
 
     def __init__(self, make: Make) -> None:
         self._make = make
@@ -157,12 +156,12 @@ class LivePages:
         return self._of[browser] >= MAX_OF_ONE or self._of.total() >= MAX_OPEN
 
     def observe(self, _events: Sequence[Event]) -> None:
-        """Hear that something was written down."""
+        """Make open pages due after a commit."""
         if self._open:
             self._due.set()
 
     def join(self, view: View, shown: Shown, browser: str) -> LivePage:
-        """Return a page that is kept up to date until it is left."""
+        """Return a page that is kept up to date until the reader leaves."""
         self._of[browser] += 1
         page = self._open.setdefault(view, LivePage(shown))
         page.readers += 1
@@ -180,7 +179,7 @@ class LivePages:
             del self._open[view]
 
     async def run(self) -> None:
-        """Make pages anew for ever."""
+        """Render due pages forever."""
         while True:
             with anyio.move_on_after(self._latest_s()):
                 await self._due.wait()
@@ -191,7 +190,7 @@ class LivePages:
             await anyio.sleep(max(SOONEST_S, RESTS * self._worked_s))
 
     def _latest_s(self) -> float | None:
-        """Return how long nothing is made while nothing happens; for ever if nobody looks."""
+        """Return the longest time between renderings; None if no page is open."""
         rests = [page.rest_s or LATEST_S for page in self._open.values()]
         return min(rests, default=None)
 
@@ -201,11 +200,11 @@ class LivePages:
             begun = worked()
             page.put(make())
             self._worked_s += worked() - begun
-        except Exception:  # a page that cannot be made must not end the daemon
+        except Exception:  # a page that cannot be rendered must not end the daemon
             page.content = None
             log.exception("%s cannot be shown", page.shown.page.path)
 
 
 def message(name: str, content: str) -> bytes:
-    """Return a part of a page as it is sent: its name in the first line, then its content."""
+    """Return a part as it is sent: its name in the first line, then its content."""
     return f"{name}\n{content}".encode()

@@ -1,7 +1,7 @@
 """The WebSocket that keeps a page live.
 
-Browsers open only six HTTP/1.1 connections to a host, for all tabs together. Event streams of six
-tabs would take them all, and STOP would wait in the browser. WebSockets are not counted.
+A browser opens only six HTTP/1.1 connections to a host, for all tabs together. The event streams of
+six tabs would use them all and delay STOP. WebSockets are not counted.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from safetyd.web.control_room.room_rendering import personal_bytes
 
 BEAT_S: Final = 1.0
 HEARTBEAT_S: Final = 20.0
-CLOSE_S: Final = 0.1  # to send that it ends; a listener that stops does not read the reply
+CLOSE_S: Final = 0.1  # to send the close frame; nobody waits for the reply
 MAX_HEARD_BYTES: Final = 1024
 
 
 class LiveSocket:
-    """Sends a reader of a page what is new, and a beat each second, while `may` returns True."""
+    """Sends changes of a page, and a beat each second, while `may` returns True."""
 
     def __init__(self, may: Callable[[], bool], now: Callable[[], str], token: str) -> None:
         self._may = may
@@ -36,7 +36,7 @@ class LiveSocket:
         return bool(self._socket.can_prepare(request))
 
     async def run(self, request: web.Request, reader: PageReader) -> web.WebSocketResponse:
-        """Serve one page until the browser leaves, its session ends or `end` is called."""
+        """Send changes until the browser leaves, its session ends or `end` is called."""
         await self._socket.prepare(request)
         with self._scope:
             async with anyio.create_task_group() as tasks:
@@ -53,7 +53,7 @@ class LiveSocket:
         self._scope.cancel()
 
     async def _listen(self) -> None:
-        """Return when the browser closes the socket; it has nothing to say."""
+        """Return when the browser closes the socket, or sends anything."""
         await self._socket.receive()
         self._scope.cancel()
 

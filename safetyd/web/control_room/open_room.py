@@ -1,4 +1,4 @@
-"""The control room, put together: what it serves, and what keeps its pages live."""
+"""Joins the parts of the control room."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import NamedTuple
@@ -18,10 +18,7 @@ from safetyd.web.operator_gateway import OperatorGateway
 
 
 class OpenRoom(NamedTuple):
-    """`observe` hears what was written down, `run` renews pages for ever.
-
-    `guest` recognises who is signed in.
-    """
+    """`observe` gets committed events, `run` updates open pages, `guest` recognises sessions."""
 
     routes: Sequence[Routes]
     observe: Callable[[Sequence[Event]], None]

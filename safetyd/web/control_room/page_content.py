@@ -1,4 +1,4 @@
-"""What each page of the control room asks: a function for each, from an address to its content."""
+"""The content of each page of the control room: a function that asks declared questions."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -46,13 +46,13 @@ from safetyd.web.pages.change_view import ChangeView, change_view
 ROWS: Final = 50  # of a list on one page
 LATEST: Final = 8  # events on the overview
 FED: Final = 100  # rows of the feed
-CROWDED: Final = 30  # of them that are new, while there are more than anybody can read
+CROWDED: Final = 30  # new rows at a time, while there are too many to read
 Asked = TypeVar("Asked", bound=Question[Done])
-MOST_AT_ONCE: Final = 200  # requests that are answered together
+MOST_AT_ONCE: Final = 200  # requests in one answer
 
 
 async def overview(ask: Ask, _params: Params) -> Context:
-    """Return how everything is, and what happened last."""
+    """Return the state of the daemon and the latest events."""
     latest = await ask(DecisionsQuestion(what="events", limit=LATEST))
     return {
         "status": await ask(StatusQuestion()),
@@ -63,7 +63,7 @@ async def overview(ask: Ask, _params: Params) -> Context:
 
 
 async def requests(ask: Ask, params: Params) -> Context:
-    """Return a part of the queue, and the card of the request that the address names."""
+    """Return a page of the queue, and the card of the request in the address."""
     filters = {name: params[name] for name in ("agent", "type") if params.get(name)}
     request = await _request(ask, params["id"]) if "id" in params else None
     waiting = await ask(
@@ -86,7 +86,7 @@ async def requests(ask: Ask, params: Params) -> Context:
 
 
 def _next(waiting: PendingAnswer, request_id: str) -> str:
-    """Return the request that follows another in the queue; after the last one, the first."""
+    """Return the request after another in the queue; after the last, the first."""
     ids = [row.id for row in waiting.requests]
     if request_id in ids:
         following = [*ids[ids.index(request_id) + 1 :], waiting.next]
@@ -97,10 +97,10 @@ def _next(waiting: PendingAnswer, request_id: str) -> str:
 
 
 async def several(ask: Ask, params: Params) -> Context:
-    """Return exactly the requests that were chosen, and the digest of this set."""
+    """Return the selected requests and the digest of this set."""
     ids = list(dict.fromkeys(params.get("id", "").split()))[:MOST_AT_ONCE]
     if not ids:
-        raise CommandRefused("not_found", "no request was chosen: go back and select some")
+        raise CommandRefused("not_found", "no request selected: go back and select some")
     chosen = [await _request(ask, id_) for id_ in ids]
     waiting = [request for request in chosen if request.state == "pending"]
     over = [request for request in chosen if request.state != "pending"]
@@ -115,12 +115,12 @@ async def _request(ask: Ask, id_: str) -> RequestDetails:
 
 
 def _card(request: RequestDetails) -> RequestCard:
-    """Return a card that changes with the request alone; scripts count its time down."""
+    """Return a card that changes only with the request; a script counts the deadline down."""
     return request_card(request, UTC, request.asked_at)
 
 
 def set_digest(requests: Sequence[RequestDetails]) -> str:
-    """Return what names a set of requests, with what each of them is about."""
+    """Return a digest of the ids and contents of requests."""
     said = "\n".join(sorted(f"{request.id} {request.digest}" for request in requests))
     return hashlib.sha256(said.encode()).hexdigest()
 
@@ -145,7 +145,7 @@ async def agent(ask: Ask, params: Params) -> Context:
 
 
 async def stopped(ask: Ask, _params: Params) -> Context:
-    """Return how a stop is obeyed; the top bar has the rest."""
+    """Return the agents; the top bar has the stops."""
     return {"agents": (await ask(AgentsQuestion(limit=ROWS))).agents}
 
 
@@ -154,7 +154,7 @@ async def safe_mode(ask: Ask, params: Params) -> Context:
 
 
 async def feed(ask: Ask, params: Params) -> Context:
-    """Return what was decided and what happened, newest first, as the address filters it."""
+    """Return decisions and events, newest first, as the address filters them."""
     wanted = {**_fed(params), "limit": FED}
     if before := _number(params, "before"):
         wanted["before"] = before
@@ -163,15 +163,15 @@ async def feed(ask: Ask, params: Params) -> Context:
 
 
 async def feed_news(ask: Ask, params: Params, content: Context, room: int) -> News | None:
-    """Return the rows since then; if there is no room for all, the newest and how many more."""
+    """Return the new rows; if there are too many, the newest and a count of the rest."""
     if _number(params, "before"):
-        return News((), content)  # what was before something stays
+        return News((), content)  # older rows do not change
     wanted = {**_fed(params), "after": content["newest"], "limit": FED, "count": True}
     answer = await ask(_read(DecisionsQuestion, wanted))
     rows: Sequence[Row | FeedGap] = answer.rows
     left_out = answer.left_out or 0
     if (rows and not content["rows"]) or (answer.more and not left_out):
-        return None  # there is no list yet, or nobody knows how many there were
+        return None  # there is no list yet, or the number of rows is unknown
     crowded = len(rows) + left_out > min(max(room, CROWDED), FED)
     if crowded:
         left_out += len(rows[CROWDED:])
@@ -182,7 +182,7 @@ async def feed_news(ask: Ask, params: Params, content: Context, room: int) -> Ne
 
 
 def _on_top(rows: Sequence[Row | FeedGap], content: Context) -> Context:
-    """Return as many rows as the feed shows. What would be a gap at their end is older."""
+    """Return the rows of the feed with new ones on top; a gap at the end becomes "Older"."""
     kept: list[Row | FeedGap] = [*rows, *content["rows"]]
     if len(kept) <= FED:
         return {"rows": kept}
@@ -201,7 +201,7 @@ def _fed(params: Params) -> dict[str, object]:
 
 
 async def decision(ask: Ask, params: Params) -> Context:
-    """Return what was decided, and the newest change that came of it."""
+    """Return a decision and the last commit of its action."""
     told = await ask(ExplainQuestion(id=params["id"]))
     made = [step for step in told.steps if step.what == "committed"]
     kept = KeptChange(project=made[-1].via, commit=made[-1].ref) if made else None
@@ -214,7 +214,7 @@ async def _changed(ask: Ask, kept: KeptChange | None) -> ChangeView | None:
 
 
 async def history(ask: Ask, params: Params) -> Context:
-    """Return what was committed, as the address filters it."""
+    """Return commits as the address filters them."""
     wanted = CommitsQuestion(
         project=params.get("project", ""),
         agent=params.get("agent", ""),
@@ -225,7 +225,7 @@ async def history(ask: Ask, params: Params) -> Context:
 
 
 async def commit(ask: Ask, params: Params) -> Context:
-    """Return one commit, and what it changed."""
+    """Return one commit and its diff."""
     name = params["commit"]
     found = await ask(CommitQuestion(commit=name, project=params.get("project", "")))
     return {"change": found, "lines": coloured_diff(found.diff), "title": f"Commit {name[:12]}"}
@@ -253,32 +253,32 @@ async def anomalies(ask: Ask, params: Params) -> Context:
 
 
 class Advice(NamedTuple):
-    """Where the control room shows more about a rule of the report, and what to do there."""
+    """The page about a rule of the report, and what to do there."""
 
     page: str
     words: str
 
 
 ADVICE: Final = {
-    "emergency_stop": Advice("/stopped", "See what is stopped, and resume when it is safe"),
-    "critical_anomaly": Advice("/anomalies", "Read what was found before you resume"),
-    "rollback": Advice("/history", "See what was restored, and the commit of what was there"),
-    "budget_gone": Advice("/money", "See who spent it, or raise the budget"),
-    "nobody_told": Advice("/messages", "See which channel failed, fix it and retry"),
+    "emergency_stop": Advice("/stopped", "Resume when it is safe"),
+    "critical_anomaly": Advice("/anomalies", "Read the anomaly before you resume"),
+    "rollback": Advice("/history", "Check the restored files"),
+    "budget_gone": Advice("/money", "See what it was spent on, or raise the budget"),
+    "nobody_told": Advice("/messages", "Fix the channel that failed, then retry"),
     "audit_broken": Advice("/health", "Compare the audit files with your copy; keep both"),
-    "high_anomaly": Advice("/requests", "Answer the agents that are paused"),
-    "safe_mode": Advice("/safe-mode", "See who is in safe mode"),
+    "high_anomaly": Advice("/requests", "Answer the requests of paused agents"),
+    "safe_mode": Advice("/safe-mode", "See which agents are in safe mode"),
     "error_rate": Advice("/breakers", "See what failed"),
-    "budget_near": Advice("/money", "See who spends it"),
+    "budget_near": Advice("/money", "See what it is spent on"),
     "old_requests": Advice("/requests", "Answer the oldest requests"),
-    "no_person": Advice("/feed", "See what was decided meanwhile"),
-    "snapshot_missing": Advice("/health", "See whether the disk has room"),
-    "no_record": Advice("/health", "Find out whether safetyd did not run"),
+    "no_person": Advice("/feed", "Check the decisions since then"),
+    "snapshot_missing": Advice("/health", "Check the disk space"),
+    "no_record": Advice("/health", "Check whether safetyd was running"),
 }
 
 
 async def report(ask: Ask, params: Params) -> Context:
-    """Return a day's report; one that takes long to read is shown once it is there."""
+    """Return a day's report, or None while it is being made."""
     wanted = ReportQuestion(date=params.get("date", ""), since=params.get("since", ""))
     try:
         made = (await ask(wanted)).report
@@ -309,7 +309,7 @@ def _given(params: Params, *names: str) -> dict[str, object]:
 
 
 def _read(kind: type[Asked], wanted: Mapping[str, object]) -> Asked:
-    """Return a question of what an address says, or refuse it."""
+    """Return a question with the parameters of an address, or refuse them."""
     try:
         return msgspec.convert(wanted, kind)
     except msgspec.ValidationError as exc:
@@ -322,7 +322,7 @@ def _number(params: Params, name: str) -> int:
 
 
 def _address(path: str, params: Params) -> str:
-    """Return the address of a list without its place in it, to be gone on with."""
+    """Return the address of a list without its offset."""
     kept = {name: said for name, said in params.items() if name not in {"offset", "before"}}
     return f"{path}?{urlencode(kept)}"
 

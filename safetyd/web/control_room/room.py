@@ -1,7 +1,6 @@
-"""The control room over HTTP: who may come in, what they are shown, and what keeps it live.
+"""The control room over HTTP: its pages and the WebSocket that keeps them live.
 
-GET changes nothing. A page is shown to who is signed in, by a cookie. Commands are in
-`room_actions`.
+GET changes nothing and needs the session cookie. Commands are in `room_actions`.
 """
 
 import logging
@@ -34,15 +33,15 @@ from safetyd.web.control_room.visitors import Visitor, Visitors
 from safetyd.web.http_server import Handler, of_another_page
 from safetyd.web.operator_gateway import OperatorGateway
 
-LIVE: Final = "control room"  # on whose account open pages are renewed: no operator's name
+LIVE: Final = "control room"  # pays for updates of open pages; no operator has this name
 
 log = logging.getLogger("safetyd.web")
 
 
 class ControlRoom:
-    """`stops` are those in force, also while the engine answers nobody; `closed` says why not.
+    """`stops` returns the active stops, also while the engine does not answer.
 
-    Nothing is allowed while it is closed; a question may be late for other reasons, too.
+    `closed` says why everything is blocked; a question may be late for other reasons, too.
     """
 
     def __init__(
@@ -129,7 +128,7 @@ class ControlRoom:
             socket.end()
 
     def _lasts(self, request: web.Request, visitor: Visitor) -> bool:
-        """Return whether a visitor is still signed in, and may do the same as before."""
+        """Return whether a visitor is still signed in with the same role."""
         now = self._visitors.find(request)
         return now is not None and now.may_act == visitor.may_act
 
@@ -141,7 +140,7 @@ class ControlRoom:
         live: LivePage,
         may_act: bool,  # noqa: FBT001 - of a view
     ) -> Callable[[], Parts]:
-        """Return what makes the newest parts; what cannot be made now keeps its last content."""
+        """Load a page and return a function that renders it; on a refusal, only the bar."""
         ask, shown = self._asking(LIVE), live.shown
         bar = await self._bar(ask)
         try:
@@ -156,7 +155,7 @@ class ControlRoom:
         return partial(self._rendering.parts, shown, bar, content, may_act=may_act)
 
     async def _news(self, live: LivePage, bar: Context, ask: Ask) -> News | None:
-        """Return what a page that has its content shows besides; None if it has to be loaded."""
+        """Return the new rows of a page; None if the whole page has to be loaded."""
         load = live.shown.page.news
         if load is None or live.content is None or bar["problem"]:
             return None
@@ -171,7 +170,7 @@ class ControlRoom:
         return news
 
     async def _content(self, shown: Shown, bar: Context, ask: Ask) -> tuple[Shown, Context]:
-        """Return what a page shows, or another page that says why it cannot be shown."""
+        """Return a page with its content, or one that says why it cannot be shown."""
         problem: str = bar["problem"]
         if not problem:
             try:
@@ -181,7 +180,7 @@ class ControlRoom:
         return _instead(shown, "closed.html"), {"problem": problem}
 
     async def _bar(self, ask: Ask) -> Context:
-        """Return the top bar; while the engine answers nobody, what the stop flag says."""
+        """Return the top bar; while the engine does not answer, only the active stops."""
         problem = closed = self._closed()
         if not closed:
             try:
@@ -196,5 +195,5 @@ class ControlRoom:
 
 
 def _instead(shown: Shown, template: str) -> Shown:
-    """Return another page at the same address, with the bar, the menu and STOP."""
+    """Return the same address with another template."""
     return shown._replace(page=shown.page._replace(template=template, news=None))

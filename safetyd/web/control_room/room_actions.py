@@ -1,8 +1,8 @@
-"""What the buttons of the control room do: each is a command that the operator's key may give.
+"""The buttons of the control room: each sends a declared command as the operator.
 
-What only restricts (stop, pause, deny, entering safe mode) needs the cookie and the token of our
-own page, so that it works without scripts. What permits needs a proof besides, which the page keeps
-for its own origin: another program on this machine can be sent the cookie, and never has that.
+Commands that restrict (stop, pause, deny, enter safe mode) need the cookie and the form token, so
+they work without scripts. Commands that permit also need a proof, which the browser stores for our
+origin only: another program on this machine may receive the cookie, but never the proof.
 """
 
 import re
@@ -42,6 +42,7 @@ from safetyd.operators.replies import CommandRefused
 from safetyd.operators.replies import Done as Reply
 from safetyd.web.control_room.page_content import set_digest
 from safetyd.web.control_room.room_rendering import HEADERS
+from safetyd.web.control_room.template_filters import whom
 from safetyd.web.control_room.visitors import FIELD, NOT_STOPPED, UNDONE, Visitor, Visitors
 from safetyd.web.control_room.web_sessions import Note
 from safetyd.web.engine_gateway import NotBegun
@@ -57,7 +58,7 @@ Form = Mapping[str, tuple[str, ...]]
 
 
 class Done(NamedTuple):
-    """What is said afterwards, and the page that says it."""
+    """The message after a command, and the page that shows it."""
 
     said: str
     page: str
@@ -66,7 +67,7 @@ class Done(NamedTuple):
 
 Act = Callable[["RoomActions", Visitor, str, Form], Awaitable[Done]]
 
-# What a form offers, and whether that permits something: by what was chosen, or whatever it is.
+# Whether a command of a form permits something: by its name, or for all of them.
 Choices = Mapping[str, bool] | bool
 NEVER: Final = False
 ALWAYS: Final = True
@@ -82,7 +83,7 @@ class RoomActions:
         self._clock = clock
 
     def routes(self, app: web.Application) -> None:
-        for path in ("/stop", "/resume"):  # typed by hand; the others have pages
+        for path in ("/stop", "/resume"):  # opened by hand; the others have pages
             app.router.add_get(path, _to_stopped)
         app.router.add_post("/stop", self._handler(RoomActions.stop, NEVER, NOT_STOPPED))
         app.router.add_post("/resume", self._handler(RoomActions.resume, ALWAYS))
@@ -92,7 +93,7 @@ class RoomActions:
         app.router.add_post("/safe-mode", self._handler(RoomActions.safe_mode, ON_SAFE_MODE))
 
     async def roll_back(self, visitor: Visitor, commit: str, form: Form) -> Done:
-        """Put files of a project back as they were."""
+        """Restore files of a project."""
         kind = _one(form, "kind")
         if kind not in {"soft", "revert"}:
             raise CommandRefused("invalid", f"{kind!r} is not one of soft, revert")
@@ -105,12 +106,12 @@ class RoomActions:
         )
         told = await self._gateway.ask(visitor.name, command)
         if not told.made:
-            return Done(f"There was nothing to change in {told.project}.", f"/history/{commit}")
+            return Done(f"Nothing to change in {told.project}.", f"/history/{commit}")
         counts = {"restored": told.restored, "created": told.created, "deleted": told.deleted}
         effects = (f"{count} {effect}" for effect, count in counts.items() if count)
-        left = f" Left as they are: {told.left_count}." if told.left_count else ""
-        said = f"{', '.join(effects) or 'none changed'}.{left} What was there is kept as"
-        words = f"{told.project} is rolled back. Files: {said} {told.kept[:12]}."
+        left = f" Not restored: {told.left_count}." if told.left_count else ""
+        said = f"{', '.join(effects) or 'none changed'}.{left} The state before is commit"
+        words = f"{told.project} was rolled back. Files: {said} {told.kept[:12]}."
         return Done(words, f"/history/{told.made}")
 
     async def stop(self, visitor: Visitor, _name: str, form: Form) -> Done:
@@ -118,11 +119,11 @@ class RoomActions:
         agent = _one(form, "agent") or None
         command = StopCommand(agent=agent, reason=_one(form, "reason"), via=VIA)
         told = await self._gateway.ask(visitor.name, command)
-        kept = "" if told.journalled else " A restart now would forget it."
+        kept = "" if told.journalled else " It is not stored: a restart would lose it."
         return Done(f"{agent or 'Everything'} is stopped.{kept}", "/stopped")
 
     async def resume(self, visitor: Visitor, _name: str, form: Form) -> Done:
-        """End the stop of everything, or of one agent, and say what is still stopped."""
+        """End the stop of everything or of one agent; the message says what is still stopped."""
         reason, agent = _reason(form), _one(form, "agent") or None
         command = ResumeCommand(agent=agent, reason=reason, via=VIA)
         told = await self._gateway.ask(visitor.name, command)
@@ -131,12 +132,12 @@ class RoomActions:
         besides = await self._other_stops(visitor)
         page = "/stopped" if besides else "/"
         if not told.cleared:
-            said = f"{agent} was not stopped" if agent else "there was no stop of everything"
+            said = f"{agent} was not stopped" if agent else "not everything was stopped"
             return Done(f"Nothing changed: {said}.{besides}", page, failed=True)
-        return Done(f"{f'{agent} may act again' if agent else 'Work goes on'}.{besides}", page)
+        return Done(f"{f'{agent} may act again' if agent else 'Resumed'}.{besides}", page)
 
     async def _other_stops(self, visitor: Visitor) -> str:
-        """Say what is still stopped, if anything is."""
+        """Return a sentence about the other active stops, if any."""
         try:
             bar = await self._gateway.ask(visitor.name, TopBarQuestion())
         except Unanswered:
@@ -146,14 +147,14 @@ class RoomActions:
         return f" Still stopped: {still}." if still else ""
 
     async def answer(self, visitor: Visitor, _name: str, form: Form) -> Done:
-        """Approve or deny what was shown: one request, or exactly the set of a table."""
+        """Approve or deny one request, or exactly the set that was shown."""
         ids, said = form.get("id", ()), _one(form, "do")
         if not ids:
-            raise CommandRefused("invalid", "no request was chosen")
+            raise CommandRefused("invalid", "no request selected")
         if len(ids) > 1 or "set" in form:
             await self._check_set(visitor, ids, _one(form, "set"))
         elif said != "deny" and not _one(form, "digest"):
-            raise CommandRefused("invalid", "nothing says what was shown: look again")
+            raise CommandRefused("invalid", "the form does not say what was shown: reload the page")
         command: Review[ReviewDone] = DenyCommand(ids=ids, reason=_one(form, "words"), via=VIA)
         if said != "deny":
             command = ApproveCommand(
@@ -169,18 +170,18 @@ class RoomActions:
         return Done(_results(told.results), page, failed=failed)
 
     async def _check_set(self, visitor: Visitor, ids: tuple[str, ...], digest: str) -> None:
-        """Refuse a set that is not the one that the table showed, or of which some is over."""
+        """Refuse a set other than the one shown, or with requests that have ended."""
         rows = [
             (await self._gateway.ask(visitor.name, RequestQuestion(id=id_))).request for id_ in ids
         ]
         waiting = [row for row in rows if row.state == "pending"]
         if set_digest(waiting) != digest:
             raise CommandRefused(
-                "digest_mismatch", "this is not the set that was shown: look again"
+                "digest_mismatch", "the requests changed after the page was shown: check them again"
             )
 
     async def hold(self, visitor: Visitor, name: str, form: Form) -> Done:
-        """Pause an agent, put it in safe mode, reset it, or let it go."""
+        """Pause, unpause or reset an agent, or change its safe mode."""
         chosen, reason = _one(form, "do"), _one(form, "reason")
         if chosen == "safe_mode_exit":
             return await self._leave_safe_mode(visitor, name, form, f"/agents/{name}")
@@ -200,15 +201,15 @@ class RoomActions:
             return await self._leave_safe_mode(visitor, agent, form, "/safe-mode")
         command = EnterCommand(agent=agent, reason=_one(form, "reason"), via=VIA)
         await self._gateway.ask(visitor.name, command)
-        return Done(f"{agent or 'Everybody'}: {HOLDS['safe_mode_enter']}.", "/safe-mode")
+        return Done(f"{agent or 'All agents'}: {HOLDS['safe_mode_enter']}.", "/safe-mode")
 
     async def _leave_safe_mode(
         self, visitor: Visitor, agent: str | None, form: Form, page: str
     ) -> Done:
-        """Let an agent or, if None, everybody out of safe mode; say who still holds them."""
+        """End the safe mode of an agent or, if None, of all; the message says what remains."""
         reason = _reason(form)
         if _one(form, "sure") != "yes":
-            raise CommandRefused("invalid", "say that you are sure")
+            raise CommandRefused("invalid", "tick the confirmation")
         command = ExitCommand(
             agent=agent,
             reason=reason,
@@ -217,22 +218,26 @@ class RoomActions:
             via=VIA,
         )
         told = await self._gateway.ask(visitor.name, command)
-        whom = "Everybody" if agent in {None, EVERYBODY} else agent
+        named = "All agents" if agent in {None, EVERYBODY} else agent
         if told.more:
-            return Done(f"{told.more} are still in safe mode: send it again.", page, failed=True)
+            return Done(
+                f"{told.more} agents are still in safe mode. Send the form again.",
+                page,
+                failed=True,
+            )
         if not told.still:
-            return Done(f"{whom}: {HOLDS['safe_mode_exit']}.", page)
-        still = ", ".join("everybody" if name == EVERYBODY else name for name in told.still)
+            return Done(f"{named}: {HOLDS['safe_mode_exit']}.", page)
+        still = ", ".join(map(whom, told.still))
         if not told.left:
             return Done(f"Nothing changed. Still in safe mode: {still}.", page, failed=True)
-        return Done(f"{whom}: {HOLDS['safe_mode_exit']}. Still in safe mode: {still}.", page)
+        return Done(f"{named}: {HOLDS['safe_mode_exit']}. Still in safe mode: {still}.", page)
 
     def _handler(
         self, act: Act, choices: Choices, undone: str = UNDONE
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """Return what takes a form: who sent it is known before anything is done.
+        """Return the handler of a form, which first checks who sent it.
 
-        A script that asks for JSON gets the result itself, others the page that says it.
+        A script that accepts JSON gets the result; others are redirected to a page that shows it.
         """
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -267,36 +272,36 @@ class RoomActions:
 
 
 def _result_json(done: Done, why: str) -> web.Response:
-    """Return what came of a form, to a script."""
+    """Return the result of a command as JSON."""
     status = HTTPStatus.CONFLICT if done.failed else HTTPStatus.OK
     told = {"done": not done.failed, "said": done.said, "why": why}
     return web.json_response(told, status=status, headers=HEADERS)
 
 
 async def _to_stopped(_request: web.Request) -> web.StreamResponse:
-    """Lead to the page that says what is stopped, and do nothing."""
+    """Redirect to the page of active stops."""
     return web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": "/stopped"})
 
 
 HOLDS: Final = {
     "pause": "paused",
-    "unpause": "not paused any more",
+    "unpause": "no longer paused",
     "safe_mode_enter": "in safe mode",
-    "safe_mode_exit": "out of safe mode",
-    "reset": "loop visits, rounds and cooldowns are forgotten",
+    "safe_mode_exit": "left safe mode",
+    "reset": "loop counters, rounds and cooldowns are cleared",
 }
 
 
 def _still_stopped(source: str) -> str:
-    """Say what else stops, and how that ends."""
+    """Return a sentence about another source of a stop."""
     kind, _, path = source.partition(":")
     if kind == "file":
-        return f"Still stopped by the file {path}. Type `safetyd resume` at a terminal."
-    return f"Still stopped by {source}: end that first."
+        return f"Still stopped by the file {path}. Run `safetyd resume` in a terminal."
+    return f"Still stopped by {source}. End that stop first."
 
 
 def _permits(choices: Choices, chosen: str) -> bool:
-    """Say whether what was chosen permits something; what a form does not offer is refused."""
+    """Return whether a command permits something; refuse unknown ones."""
     if isinstance(choices, bool):
         return choices
     if chosen not in choices:
@@ -309,7 +314,7 @@ def _one(form: Form, name: str) -> str:
 
 
 def _reason(form: Form) -> str:
-    """Return why something is permitted; that needs a reason."""
+    """Return the reason, which is required."""
     reason = _one(form, "reason").strip()
     if not reason:
         raise CommandRefused("invalid", "give a reason")
@@ -317,19 +322,19 @@ def _reason(form: Form) -> str:
 
 
 def _one_of(address: str, otherwise: str) -> str:
-    """Return an address of ours to go back to: what a browser cannot read as a host."""
+    """Return the address if it is a path of ours, which no browser reads as a host."""
     return address if _is_ours(address) else otherwise
 
 
 def _next_page(form: Form) -> str:
-    """Return the page of the next request in the list that was shown, or of the list."""
+    """Return the page of the next request in the list, or of the list."""
     filters = {name: said for name in ("agent", "type") if (said := _one(form, name))}
     page = _one_of(f"/requests/{_one(form, 'next')}", "/requests")
     return f"{page}?{urlencode(filters)}" if filters else page
 
 
 def _grant(form: Form, now: datetime) -> RequestGrantTerms | None:
-    """Return the terms of a grant, if one goes with the approval."""
+    """Return the terms of the grant that comes with an approval, if any."""
     if _one(form, "do") != "grant":
         return None
     try:
@@ -344,7 +349,7 @@ def _grant(form: Form, now: datetime) -> RequestGrantTerms | None:
 
 
 def _results(results: Sequence[ReviewResult]) -> str:
-    """Say what came of each answer, in few words."""
+    """Return a short message about the results of answers."""
     if len(results) == 1:
         return _result(results[0])
     done = sum(result.ok for result in results)

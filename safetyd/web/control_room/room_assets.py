@@ -1,4 +1,4 @@
-"""Scripts and styles of the control room, under names that change with their content."""
+"""Scripts and style sheets of the control room, served under names with a content hash."""
 
 import gzip
 import hashlib
@@ -35,7 +35,7 @@ class Asset(NamedTuple):
 
 
 class RoomAssets:
-    """Everything that a page loads, read once."""
+    """All files that a page loads, read once."""
 
     def __init__(self) -> None:
         self._assets = {_path(name): _read(name) for name in (*STYLES, *SCRIPTS, SIGN_IN, ICON)}
@@ -50,7 +50,7 @@ class RoomAssets:
     async def _get(self, request: web.Request) -> web.Response:
         asset = self._assets.get(request.match_info["path"])
         if asset is None:
-            return web.Response(status=404, text="there is no such file\n")
+            return web.Response(status=404, text="no such file\n")
         packed = "gzip" in request.headers.get("Accept-Encoding", "")
         headers = {
             "Cache-Control": FOREVER,

@@ -1,4 +1,4 @@
-"""Numbers for charts: what a script draws of answers, and what is said in words beside it."""
+"""Charts: the series that charts.js draws, and a caption with the same facts in words."""
 
 from collections.abc import Sequence
 from datetime import UTC
@@ -10,12 +10,11 @@ from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.core.text.time_words import complete
 from safetyd.operators.contract.guard_contract import Breaker, MoneyAnswer
 
-# The horizontal axis: times of day, seconds before now, one after the other, hours of a day,
-# percent; and calls, which are drawn as bars.
+# The horizontal axis: time of day, seconds ago, order, hour of the day, percent, or calls (bars).
 Axis = Literal["time", "ago", "order", "hour", "percent", "calls"]
 
 DAY_S: Final = 24 * 3600
-LOW: Final = 0.3  # how high a call is drawn that went well, where a failure is 1
+LOW: Final = 0.3  # height of a successful call; a failure has height 1
 
 
 class Line(TypedDict):
@@ -33,7 +32,7 @@ class Series(TypedDict):
 
 
 class Chart(NamedTuple):
-    """`series` is what is drawn, in `unit`; `says` is the same in words."""
+    """`series` is drawn in `unit`; `says` is the caption."""
 
     title: str
     says: str
@@ -43,7 +42,7 @@ class Chart(NamedTuple):
 
 
 def money_chart(money: MoneyAnswer) -> Chart:
-    """Return how the day's spending grew, whether it lasts to midnight, and the limit."""
+    """Return today's spending, its projection to midnight, and the limit."""
     now = money.at
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
     spent = money.series
@@ -71,12 +70,12 @@ def money_chart(money: MoneyAnswer) -> Chart:
 
 
 def report_charts(report: DailyReport) -> list[Chart]:
-    """Return what was decided and spent by the hour, and what became of stated confidence."""
+    """Return decisions and cost by hour, and stated confidence against results."""
     hours = report.hours
     x = list(range(len(hours)))
     counts = {
         "allowed": ([hour.allowed for hour in hours], "--yes"),
-        "asked": ([hour.asked for hour in hours], "--warn"),
+        "needed approval": ([hour.asked for hour in hours], "--warn"),
         "blocked": ([hour.blocked for hour in hours], "--no"),
     }
     decided: list[Line] = [
@@ -85,10 +84,10 @@ def report_charts(report: DailyReport) -> list[Chart]:
     totals = ", ".join(f"{sum(y)} {name}" for name, (y, _) in counts.items())
     spent = [hour.cost_usd for hour in hours]
     charts = [
-        Chart("Decisions by the hour", totals, {"x": x, "lines": decided}, "hour", "decisions"),
+        Chart("Decisions by hour", totals, {"x": x, "lines": decided}, "hour", "decisions"),
         Chart(
-            "Cost by the hour",
-            f"${sum(spent):.2f} in all",
+            "Cost by hour",
+            f"${sum(spent):.2f} in total",
             {"x": x, "lines": [{"name": "spent", "y": spent}]},
             "hour",
             "usd",
@@ -98,36 +97,36 @@ def report_charts(report: DailyReport) -> list[Chart]:
 
 
 def calibration_chart(agent: AgentCalibration) -> Chart:
-    """Return which part came true of what was stated, and where it would be the same."""
+    """Return the share of good outcomes for each stated confidence."""
     bins = [each for each in agent.bins if each.good_percent is not None]
     x = [each.stated_percent for each in bins]
     lines: list[Line] = [
-        {"name": "came true", "y": [each.good_percent for each in bins]},
+        {"name": "succeeded", "y": [each.good_percent for each in bins]},
         {"name": "as stated", "y": x, "colour": "--soft", "dashed": True},
     ]
-    says = f"{agent.stated_percent:.0f}% stated, {agent.good_percent:.0f}% came true"
-    title = f"Stated confidence and results of {agent.agent}"
+    says = f"{agent.stated_percent:.0f}% stated, {agent.good_percent:.0f}% succeeded"
+    title = f"Confidence and results of {agent.agent}"
     return Chart(title, says, {"x": x, "lines": lines}, "percent", "percent")
 
 
 def breaker_chart(breaker: Breaker) -> Chart | None:
-    """Return the recent calls of a breaker, one beside the other: a failure stands out."""
+    """Return the recent calls of a breaker as bars, failures higher."""
     window = breaker.window
     if not window or not window.ok:
         return None
     calls = window.ok
     lines: list[Line] = [
         {"name": "failed", "y": [None if ok else 1.0 for ok in calls], "colour": "--bad"},
-        {"name": "went well", "y": [LOW if ok else None for ok in calls], "colour": "--good"},
+        {"name": "succeeded", "y": [LOW if ok else None for ok in calls], "colour": "--good"},
     ]
     failed = f"{calls.count(False)} of the last {len(calls)} calls failed"
-    says = f"{failed}, the newest {complete(window.ages_s[-1])} ago"
+    says = f"{failed}, the last call {complete(window.ages_s[-1])} ago"
     series: Series = {"x": list(range(len(calls))), "lines": lines}
     return Chart("Calls", says, series, "calls", "")
 
 
 def measure_chart(measure: Measure) -> Chart:
-    """Return what a detector saw, what is usual, and how far it may go; drawn if it has a past."""
+    """Return the values of a detector, the usual value and the bounds."""
     seen, x, kind = _seen(measure)
     lines: list[Line] = [{"name": "seen", "y": seen}]
     for name, level, colour in (
@@ -139,7 +138,7 @@ def measure_chart(measure: Measure) -> Chart:
             y = [level] * len(seen)
             lines.append({"name": name, "y": y, "colour": colour, "dashed": True})
     model = f"{measure.model} of " if measure.model else ""
-    about = measure.agent or measure.breaker or "everybody"
+    about = measure.agent or measure.breaker or "all agents"
     title = f"{measure.detector.replace('_', ' ').capitalize()}, {model}{about}"
     unit = measure.unit
     bounds = (("usual", measure.usual), ("at most", measure.most))
@@ -151,10 +150,10 @@ def measure_chart(measure: Measure) -> Chart:
 
 
 def _seen(measure: Measure) -> tuple[list[float], list[float], Axis]:
-    """Return a series as its bounds are meant, and where each of its values stands.
+    """Return the values that are compared with the bounds, and their places on the axis.
 
-    What comes with times are amounts of which the sum is compared, and a failure is a 1 of which
-    the share is; any other series is what is compared, and ends with what is so now.
+    Values with times are summed up. Ratios are the share of failures so far. Any other series is
+    compared as it is.
     """
     values, ages = measure.values, measure.ages_s
     if len(ages) == len(values) > 0:
@@ -167,7 +166,7 @@ def _seen(measure: Measure) -> tuple[list[float], list[float], Axis]:
 
 
 def _amount(value: float, unit: str) -> str:
-    """Return a number with its unit, as people write it."""
+    """Return a number with its unit."""
     match unit:
         case "usd":
             return f"${value:,.2f}"

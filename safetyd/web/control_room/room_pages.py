@@ -1,4 +1,4 @@
-"""The pages of the control room: for each address, what is asked and the template that shows it."""
+"""The pages of the control room: from an address to a page and its parameters."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ Answer = TypeVar("Answer", bound=Done)
 
 
 class Ask(Protocol):
-    """Asks a question in somebody's name."""
+    """Asks a question on behalf of an operator."""
 
     async def __call__(self, question: Question[Answer], /) -> Answer: ...
 
 
 Load = Callable[[Ask, Params], Awaitable[Context]]
-# Asks what came after a content, so many rows can be taken in; None if all must be asked anew.
+# Loads what is newer than a content, at most so many rows; None: load everything again.
 LoadNews = Callable[[Ask, Params, Context, int], Awaitable["News | None"]]
 
 MAX_ADDRESS: Final = 8000
@@ -31,16 +31,16 @@ MAX_FIELDS: Final = 300
 
 
 class FeedGap(msgspec.Struct, frozen=True):
-    """So many rows of the feed that are left out before an event."""
+    """The number of rows that the feed leaves out before an event."""
 
     count: int
     before: int
 
 
 class News(NamedTuple):
-    """Rows that come on top of those that a page has, and what it shows with them.
+    """New rows of a page, and its content with them.
 
-    `crowded`: there were more than can be taken in.
+    `crowded`: there were more rows than anyone can read.
     """
 
     rows: Sequence[Row | FeedGap]
@@ -49,7 +49,7 @@ class News(NamedTuple):
 
 
 class Page(NamedTuple):
-    """`heading` is its place in the menu, if it has one; with `news` it is renewed by rows."""
+    """`heading` is its name in the menu, if it is there; `news` loads only new rows."""
 
     path: str
     template: str
@@ -60,7 +60,7 @@ class Page(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A page, and what its address says."""
+    """A page with the parameters of its address."""
 
     page: Page
     address: str
@@ -80,7 +80,7 @@ class RoomPages:
         self._patterns = [(_pattern(page.path), page) for page in self.all]
 
     def find(self, address: str) -> Shown:
-        """Return the page at an address, or the one that says that there is none."""
+        """Return the page at an address, or `NOWHERE`."""
         if len(address) > MAX_ADDRESS:
             return NOWHERE
         try:
@@ -96,7 +96,7 @@ class RoomPages:
 
 
 def _joined(query: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the values of each name, of several with spaces between them."""
+    """Return the values of each parameter, joined by spaces."""
     found: dict[str, list[str]] = {}
     for name, value in query:
         found.setdefault(name, []).append(value)

@@ -1,7 +1,7 @@
-"""From what was answered to HTML: whole pages, and the two parts of them that change by themselves.
+"""Renders answers to HTML: whole pages, and the parts of them that are pushed.
 
-Parts are the same for everybody who may do the same, so that one rendering serves many browsers.
-What differs, the token that forms carry, is put in last.
+Parts are the same for everyone with the same role, so one rendering serves many browsers. Only the
+form token differs; it is inserted last.
 """
 
 import secrets
@@ -21,12 +21,12 @@ from safetyd.web.control_room.web_sessions import Note
 
 Context = Mapping[str, Any]
 
-MAX_FEED_ROWS: Final = 2000  # that are kept as HTML
+MAX_FEED_ROWS: Final = 2000  # cached as HTML
 
-# Nobody can write it: it stands for the token of whoever looks.
+# A placeholder for the visitor's form token that nobody can guess.
 TOKEN: Final = f"token-{secrets.token_hex(16)}"
 
-# Only our own files are loaded, nothing inline runs, nobody may frame it, forms go nowhere else.
+# The page loads only our files, runs nothing inline, cannot be framed, and posts only to us.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -44,16 +44,16 @@ HEADERS: Final = {
 
 
 class Reader(NamedTuple):
-    """Who looks: an operator, or an observer, who may not act."""
+    """The visitor: an operator, or an observer, who cannot act."""
 
     name: str
     may_act: bool
 
 
 class Parts(NamedTuple):
-    """The parts of a page that change by themselves; what is empty stays as it is.
+    """The parts of a page that are pushed; an empty part does not change.
 
-    With `rows`, `main` shows what readers have who put them on top; without, something else.
+    `rows` are put on top of the rows that a reader has; `main` then already includes them.
     """
 
     bar: Markup
@@ -63,7 +63,7 @@ class Parts(NamedTuple):
 
 
 class RoomRendering:
-    """`menu` are the pages that every page leads to."""
+    """`menu` lists the pages in the menu."""
 
     def __init__(self, assets: RoomAssets, menu: tuple[Page, ...]) -> None:
         self._assets = assets
@@ -72,7 +72,7 @@ class RoomRendering:
         self._feed_rows: dict[int, Markup] = {}  # by the numbers of their events
 
     def parts(self, shown: Shown, bar: Context, content: Context, *, may_act: bool) -> Parts:
-        """Return what changes of a page, for all who may act, or for all who may not."""
+        """Render the changing parts of a page, for operators or for observers."""
         known = self._known(shown, bar, may_act=may_act)
         return Parts(
             bar=self._render("room/bar.html", **known),
@@ -81,12 +81,12 @@ class RoomRendering:
         )
 
     def bar_alone(self, shown: Shown, bar: Context, *, may_act: bool) -> Parts:
-        """Return the top bar of a page whose content cannot be made now."""
+        """Render only the top bar."""
         known = self._known(shown, bar, may_act=may_act)
         return Parts(self._render("room/bar.html", **known), Markup(""), Markup(""))
 
     def news(self, shown: Shown, bar: Context, news: News, *, may_act: bool, whole: bool) -> Parts:
-        """Return rows that are new; with the `whole` content for who has none, or an older one."""
+        """Render new rows; with `whole`, also the page for readers that lack older rows."""
         here = news.content["here"]
         rows = Markup("").join(self._feed_row(row, here) for row in news.rows)
         if whole:
@@ -100,7 +100,7 @@ class RoomRendering:
         return {**known, "feed_row": self._feed_row}
 
     def whole(self, shown: Shown, parts: Parts, reader: Reader, token: str, note: Note) -> str:
-        """Return a page with its parts in it."""
+        """Render a whole page."""
         html = self._render(
             "room/frame.html",
             assets=self._assets,
@@ -114,13 +114,13 @@ class RoomRendering:
         return personal(html, token)
 
     def plain(self, title: str, body: str, **values: object) -> str:
-        """Return a page for somebody who is not signed in, or cannot be shown one."""
+        """Render a page for a visitor who is not signed in."""
         return self._render(
             "room/plain.html", assets=self._assets, title=title, body=body, **values
         )
 
     def _feed_row(self, row: Row | FeedGap, here: str = "") -> Markup:
-        """Return a row of the feed: it is made once, for what was written down never changes."""
+        """Return a row of the feed, rendered once: committed events never change."""
         if isinstance(row, FeedGap):
             return self._render("room/feed_gap.html", gap=row, here=here)
         seq = row.seq
@@ -131,21 +131,21 @@ class RoomRendering:
         return self._feed_rows[seq]
 
     def _render(self, template: str, **values: object) -> Markup:
-        """Return HTML that is not escaped again where it is put into a page."""
+        """Render a template to HTML that is not escaped again."""
         html = self._environment.get_template(template).render(values)
         return Markup(html)  # noqa: S704 - a template made it
 
 
 @cache
 def _environment() -> Environment:
-    """Return the templates, which take a second to compile, once for all that render them."""
+    """Return the templates, compiled once: that takes a second."""
     made = environment("safetyd.web", begin="room/", **FILTERS)
     made.globals["token"] = TOKEN
     return made
 
 
 def personal(html: str, token: str) -> str:
-    """Return HTML with the token of whoever looks at it in its forms."""
+    """Insert the visitor's token into forms."""
     return html.replace(TOKEN, token)
 
 

@@ -1,6 +1,6 @@
-"""Links that sign somebody in: for one browser, once, not for long, and under one name.
+"""Sign-in links: each works once, for five minutes, under one host name.
 
-Like a session, a link dies with any key that its operator had when it was made.
+Like a session, a link ends with any key that its operator had when it was made.
 """
 
 import secrets
@@ -12,11 +12,11 @@ from safetyd.clock import uptime
 from safetyd.web.control_room.web_sessions import KeysOf, are_good
 
 LIFE_S: Final = 300.0
-MAX_LINKS: Final = 20  # of one operator; the oldest makes room
+MAX_LINKS: Final = 20  # of one operator; a new one replaces the oldest
 
 
 class SignInLink(NamedTuple):
-    """`name` is where it leads; empty: to the address of the listener."""
+    """`name` is its host name; empty: the address of the listener."""
 
     operator: str
     name: str
@@ -31,7 +31,7 @@ class SignInLinks:
         self._links: dict[str, SignInLink] = {}
 
     def make(self, operator: str, name: str) -> str:
-        """Return the token of a link that signs an operator in."""
+        """Return the token of a new link for an operator."""
         token = secrets.token_urlsafe(24)
         self._links[token] = SignInLink(
             operator, name, self._now() + LIFE_S, frozenset(self._keys_of(operator))
@@ -44,14 +44,14 @@ class SignInLinks:
         return token
 
     def find(self, token: str, name: str) -> str | None:
-        """Return whom a link would sign in, None if it is not good any more, or not here."""
+        """Return the operator of a link, None if it has ended or is for another name."""
         link = self._links.get(token)
         if link is None or link.name != name or self._now() >= link.until:
             return None
         return link.operator if are_good(link.keys, self._keys_of(link.operator)) else None
 
     def use(self, token: str, name: str) -> str | None:
-        """Return whom a link signs in, and let it be the last time, wherever it was shown."""
+        """Return the operator of a link and use the link up, also under a wrong name."""
         operator = self.find(token, name)
         self._links.pop(token, None)
         return operator

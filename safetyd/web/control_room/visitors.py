@@ -1,4 +1,4 @@
-"""Who is at the door of the control room: the cookie, what forms must carry, signing in and out."""
+"""Visitors of the control room: session cookie, form checks, signing in and out."""
 
 import hashlib
 import hmac
@@ -27,13 +27,13 @@ COOKIE: Final = "safetyd-session"
 PROOF: Final = "X-Safetyd-Proof"
 FIELD: Final = "token"
 UNDONE: Final = "Not done: {}."
-NOT_STOPPED: Final = "NOT STOPPED: {}. Type `safetyd stop` at a terminal."
+NOT_STOPPED: Final = "NOT STOPPED: {}. Run `safetyd stop` in a terminal."
 
 log = logging.getLogger("safetyd.web")
 
 
 class Visitor(NamedTuple):
-    """Somebody who is signed in. `token` is what the forms of their pages carry."""
+    """A signed-in operator. `token` is in the forms of their pages."""
 
     session: Session
     role: Role
@@ -50,7 +50,7 @@ class Visitor(NamedTuple):
 
 
 class Visitors:
-    """`role_of` says what somebody's key permits now, None if there is none."""
+    """`role_of` returns an operator's current role, None without a valid key."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Visitors:
         return Visitor(session, role, token, lambda: self.sessions.take_note(session))
 
     def guest(self, request: web.Request) -> str:
-        """Return the session of a request, or the link that would open one; nothing of others."""
+        """Return the session of a request or its valid sign-in link, else an empty string."""
         if (visitor := self.find(request)) is not None:
             return visitor.session.id
         kind, _, link = request.path.lstrip("/").partition("/")
@@ -93,18 +93,16 @@ class Visitors:
         return link if known else ""
 
     def check(self, request: web.Request, visitor: Visitor, given: str, *, proof: bool) -> None:
-        """Refuse what our own page did not send; with `proof`, what a cookie alone could send."""
+        """Refuse forms from other pages; with `proof`, also those that only have the cookie."""
         if not _is_ours(request, visitor, given):
-            raise CommandRefused("foreign", "this did not come from a page of the control room")
+            raise CommandRefused("foreign", "the form did not come from the control room")
         if not visitor.may_act:
-            raise CommandRefused("observer", "an observer may look and not act")
+            raise CommandRefused("observer", "observers cannot act")
         if proof and not proves(visitor.session, request.headers.get(PROOF, "")):
-            raise CommandRefused(
-                "unproven", "this browser must show that it signed in: run `safetyd open` again"
-            )
+            raise CommandRefused("unproven", "sign in again: run `safetyd open`")
 
     async def signed_out(self, request: web.Request, undone: str = "") -> web.Response:
-        """Say how one signs in and, of a form, that it did nothing."""
+        """Return the page that explains signing in and, for a form, says that it did nothing."""
         if request.path == "/":
             return await self._front.get(request)
         failure = undone.format("you are signed out")
@@ -127,7 +125,7 @@ class Visitors:
         if operator is None or self._role_of(operator) is None:
             return self._stale()
         if (before := self.find(request)) is not None:
-            # Its cookie is replaced. Other tabs get the token of the new session by their streams.
+            # Its cookie is replaced. Other tabs get the new token over their WebSockets.
             self._end(before.session)
         browser = marked(request.headers.get("User-Agent", ""), "?")
         opened = self.sessions.open(operator, browser, self._clock.now().at, name)
@@ -170,11 +168,11 @@ class Visitors:
 
 
 def _is_ours(request: web.Request, visitor: Visitor, given: str) -> bool:
-    """Say whether a page of ours that this visitor was shown has sent a form."""
+    """Return whether a form was sent by a page shown to this visitor."""
     same = hmac.compare_digest(visitor.token.encode(), given.encode())
     return same and not of_another_page(request)
 
 
 def _form_token(cookie: str) -> str:
-    """Return what forms of a session carry; who sees it learns nothing of the cookie."""
+    """Return the form token of a session; it does not reveal the cookie."""
     return hashlib.sha256(f"form {cookie}".encode()).hexdigest()[:32]

@@ -1,10 +1,9 @@
-"""Who is signed in: browsers that an operator opened, kept in a file over a restart.
+"""Sessions of the control room, stored in a file across restarts.
 
-The file holds hashes only. A session lasts no longer than each key that its operator had when it
-was opened: one that is revoked, or replaced and over, takes the session along. What shows that a
-page is ours is good for as long as this daemon holds its port: while it does not, anybody may
-listen there, and an open page would tell them. So each start has a name of its own; that of an
-earlier one is served for as long as somebody is signed in under it.
+The file holds only hashes. A session ends with any key that its operator had when it was opened.
+While the daemon does not run, another program could listen on its port and get what open pages
+send. So each start has its own host name and proofs end with the daemon; the name of an earlier
+start is served while somebody is signed in under it.
 """
 
 import hashlib
@@ -25,24 +24,22 @@ from safetyd.host import write_whole
 
 LONGEST: Final = timedelta(days=7)
 IDLE: Final = timedelta(hours=12)
-NOTED: Final = timedelta(minutes=1)  # how exactly it is known when a session was last used
-MAX_SESSIONS: Final = 100  # of one operator; the one that was used least lately makes room
+NOTED: Final = timedelta(minutes=1)  # precision of the last use
+MAX_SESSIONS: Final = 100  # of one operator; the least recently used one is dropped
 FILE: Final = "web-sessions.json"
 BROWSER_CHARS: Final = 120
 MAX_NOTES: Final = 100
 
-KeysOf = Callable[
-    [str], AbstractSet[str]
-]  # by which somebody is let in now, none if there are none
+KeysOf = Callable[[str], AbstractSet[str]]  # the valid keys of an operator
 
 log = logging.getLogger("safetyd.web")
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """One browser of one operator. `token` and `proof` are hashes of what the browser has.
+    """One browser of one operator. `token` and `proof` are hashes.
 
-    `proof` is empty after a restart: such a browser looks and restricts until it signs in again.
-    It is good under the `name` at which it was opened; empty: at the address of the listener.
+    `proof` is empty after a restart: the browser can then look and restrict, but not permit, until
+    it signs in again. A session is valid under one host `name`; empty: the listener's address.
     """
 
     id: str
@@ -61,7 +58,7 @@ class Session(msgspec.Struct, kw_only=True):
 
 
 class Opened(NamedTuple):
-    """A new session, and what only its browser gets: the cookie, and what its page keeps."""
+    """A new session with the cookie and the proof that only its browser gets."""
 
     session: Session
     token: str
@@ -69,14 +66,14 @@ class Opened(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A message that a browser shows once, with its next page."""
+    """A message that the next page of a browser shows once."""
 
     said: str = ""
     failed: bool = False
 
 
 class WebSessions:
-    """`name` is that of this start, or empty."""
+    """`name` is the host name of this start, or empty."""
 
     def __init__(self, directory: Path, keys_of: KeysOf, name: str = "") -> None:
         self.name = name
@@ -104,7 +101,7 @@ class WebSessions:
         return Opened(session, token, proof)
 
     def find(self, token: str, now: datetime) -> Session | None:
-        """Return whose browser shows this cookie, None if it is nobody's any more."""
+        """Return the session of a cookie, None if it has ended."""
         session = self._sessions.get(_hash(token)) if token else None
         if session is None or not self._lasts(session, now):
             return None
@@ -114,16 +111,16 @@ class WebSessions:
         return session
 
     def serves(self, name: str) -> bool:
-        """Say whether a name is that of this start, or somebody is signed in under it."""
+        """Return whether a name is that of this start or of a session."""
         return name == self.name or any(known.name == name for known in self._sessions.values())
 
     def all(self, now: datetime) -> list[Session]:
-        """Return those that last, the newest first."""
+        """Return the valid sessions, the newest first."""
         lasting = (session for session in self._sessions.values() if self._lasts(session, now))
         return sorted(lasting, key=lambda session: session.opened_at, reverse=True)
 
     def end(self, ids: Callable[[Session], bool], now: datetime) -> tuple[str, ...]:
-        """End the sessions that are meant; return their ids."""
+        """End the matching sessions and return their ids."""
         ended = [session for session in self.all(now) if ids(session)]
         for session in ended:
             del self._sessions[session.token]
@@ -132,7 +129,7 @@ class WebSessions:
         return tuple(session.id for session in ended)
 
     def prune(self, now: datetime) -> None:
-        """Forget the sessions of people whose key is good no more."""
+        """Drop the sessions of operators whose key has ended."""
         if self._drop(now):
             self._write()
 
@@ -148,10 +145,10 @@ class WebSessions:
         return now < session.ends_at and are_good(session.keys, self._keys_of(session.operator))
 
     def _drop(self, now: datetime) -> bool:
-        """Forget what does not last, or is one too many; say whether there was any."""
+        """Drop ended and surplus sessions; return whether there were any."""
         before, counts = len(self._sessions), Counter[str]()
         kept: dict[str, Session] = {}
-        # Of those that were used at the same time the newest comes first.
+        # Among sessions used at the same time, the newest comes first.
         for session in sorted(self._sessions.values(), key=_used)[::-1]:
             counts[session.operator] += 1
             if self._lasts(session, now) and counts[session.operator] <= MAX_SESSIONS:
@@ -160,16 +157,16 @@ class WebSessions:
         return len(kept) < before
 
     def _write(self) -> None:
-        """Keep the sessions over a restart; on a full disk they last until then."""
+        """Store the sessions; on a full disk they last until the restart."""
         kept = [msgspec.structs.replace(session, proof="") for session in self._sessions.values()]
         try:
             write_whole(self._file, msgspec.json.encode(kept))
         except OSError as exc:
-            log.warning("who is signed in cannot be written down: %s", exc.strerror)
+            log.warning("cannot store web sessions: %s", exc.strerror)
 
 
 def are_good(keys: AbstractSet[str], known: AbstractSet[str]) -> bool:
-    """Say whether none of the keys has ended that somebody had."""
+    """Return whether there were keys and all are still valid."""
     return bool(keys) and keys <= known
 
 
@@ -178,17 +175,17 @@ def _used(session: Session) -> datetime:
 
 
 def proves(session: Session, proof: str) -> bool:
-    """Say whether a page of this session, and not only its cookie, is shown."""
+    """Return whether a proof belongs to a session."""
     return hmac.compare_digest(session.proof, _hash(proof))
 
 
 def _hash(secret: str) -> str:
-    # A header may hold what is no UTF-8.
+    # A header may not be UTF-8.
     return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 
 def _read(file: Path) -> Iterator[Session]:
-    """Yield what was kept; of a file that cannot be read nobody is signed in."""
+    """Yield the stored sessions; none if the file cannot be read."""
     try:
         for session in msgspec.json.decode(file.read_bytes(), type=list[Session]):
             yield msgspec.structs.replace(session, proof="")

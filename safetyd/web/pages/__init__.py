@@ -1,4 +1,4 @@
-"""Pages as functions of what they show, laid out by `templates/`: no script, a telephone first.
+"""The pages behind decision links. They use no script and are made for phones first.
 
-The handlers of the web import these. `request_card_view` is for every page that shows a request.
+`link_handler` serves them; `change_view` is also used by the control room.
 """

@@ -1,4 +1,4 @@
-"""What an action changed, as its request and its decision show it afterwards."""
+"""The changes of an action, shown on the pages of its request and decision."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -20,20 +20,20 @@ Ask = Callable[[CommitQuestion], Awaitable[CommitAnswer]]
 
 
 class ChangeView(NamedTuple):
-    """What `card/change.html` shows. `lack` says why there is no diff, if there is none."""
+    """The content of `card/change.html`. `lack` says why there is no diff."""
 
     project: str
     commit: str
     short: str
     lines: tuple[ColouredLine, ...]
     left_out: int  # lines
-    command: str  # that shows all of it
-    address: str  # of the page of its commit, where there is one
+    command: str  # shows the whole diff
+    address: str  # of the commit's page, if there is one
     lack: str = ""
 
 
 async def change_view(ask: Ask, project: str, commit: str, *, linked: bool) -> ChangeView:
-    """Ask what a commit changed; `linked` where the pages of the control room can be reached."""
+    """Return what a commit changed; `linked` if the reader can open the control room."""
     address = f"/history/{quote(commit, safe='')}?{urlencode({'project': project})}"
     view = ChangeView(
         project=project,
@@ -47,7 +47,7 @@ async def change_view(ask: Ask, project: str, commit: str, *, linked: bool) -> C
     try:
         found = await ask(CommitQuestion(commit=commit, project=project))
     except (CommandRefused, Unanswered) as exc:
-        return view._replace(lack=f"It cannot be shown now: {exc}.")
+        return view._replace(lack=f"The changes cannot be shown: {exc}.")
     lines = found.diff.removesuffix("\n").split("\n")
     shown = "\n".join(lines[:MAX_LINES])
     return view._replace(lines=coloured_diff(shown), left_out=max(0, len(lines) - MAX_LINES))

@@ -1,32 +1,29 @@
-"""What stands at `/`: what this is and where to look, as a page and as plain text.
+"""The page at `/` for visitors who are not signed in, as HTML and plain text.
 
-It is the same for everybody and tells nothing of agents, people or the state of the daemon.
+It is the same for everyone and reveals nothing about agents, operators or the daemon's state.
 """
 
 from typing import Final
 
 from safetyd.web.pages.page_frame import page
 
-TITLE: Final = "A safetyd runs here"
-ABOUT: Final = (
-    "It decides which of an agent's proposed actions may run. This page is the same for everybody "
-    "and shows none of them."
-)
-NOTHING: Final = "Nothing is here"
-LINKS: Final = "If you were sent a message, open the link in it."
+TITLE: Final = "safetyd is running"
+ABOUT: Final = "It decides which actions of AI agents may run. This page shows none of them."
+NOTHING: Final = "Nothing here"
+LINKS: Final = "If you received a notification, open the link in it."
 COMMANDS: Final = {
-    "safetyd open": "the control room: see everything, answer, stop everything",
-    "safetyd status": "how it is, what is stopped, and what needs you",
-    "safetyd review": "read what waits for a person, and answer",
+    "safetyd open": "open the control room",
+    "safetyd status": "show the state and what needs attention",
+    "safetyd review": "review pending requests",
     "safetyd stop": "stop everything now",
-    "safetyd doctor": "look for what is wrong, and say what to do",
-    "safetyd docs": "all documents, and ready configurations",
+    "safetyd doctor": "find problems and how to fix them",
+    "safetyd docs": "read the documentation",
 }
 PATHS: Final = {
-    "/metrics": "for Prometheus",
-    "/healthz": "whether a restart would help",
-    "/readyz": "whether a proposal would be answered now",
-    "/api/agent/safe-mode": "safe mode; it wants the operator's token",
+    "/metrics": "Prometheus metrics",
+    "/healthz": "liveness",
+    "/readyz": "readiness",
+    "/api/agent/safe-mode": "safe mode (needs the operator's token)",
 }
 
 
@@ -42,7 +39,7 @@ def front_page() -> str:
 
 
 def front_text() -> str:
-    """Return the same for who does not ask for HTML, such as curl."""
+    """Return the page as plain text, for clients such as curl."""
     width = max(map(len, (*COMMANDS, *PATHS)))
     commands = (f"  {name:<{width}}  {says}" for name, says in COMMANDS.items())
     paths = (f"  {path:<{width}}  {says}" for path, says in PATHS.items())
@@ -56,7 +53,7 @@ def front_text() -> str:
 
 
 def links_page() -> str:
-    """Return what stands at `/` where only links are served, for anybody on the internet."""
+    """Return the page at `/` of the listener that serves only links."""
     return page(
         "link_front.html", NOTHING, heading=NOTHING, paragraphs=(LINKS,), commands={}, paths={}
     )

@@ -1,7 +1,7 @@
-"""What every page behind a link is made with: its templates, its looks, and what it forbids.
+"""The frame of every page behind a link: templates, style sheet and security headers.
 
-For a telephone first, light or dark as its owner likes it, without a script. A page is one answer:
-its style is in it, and nothing else is fetched.
+Pages are made for phones first, follow the light or dark scheme, use no script, and load nothing:
+the style sheet is inline.
 """
 
 import base64
@@ -16,7 +16,7 @@ STYLE: Final = "".join((_ASSETS / name).read_text() for name in ("card.css", "li
 
 _HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 
-# Nothing is loaded, nothing runs, nobody may frame it, and forms go nowhere else.
+# The page loads nothing, runs nothing, cannot be framed, and posts forms only to us.
 POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
@@ -36,6 +36,6 @@ _TEMPLATES: Final = environment("safetyd.web", begin="link")
 
 
 def page(template: str, title: str, recipient: str = "", **values: object) -> str:
-    """Return a whole page of a template that extends `link_frame.html`."""
+    """Render a template that extends `link_frame.html`."""
     made = _TEMPLATES.get_template(template)
     return made.render(title=title, recipient=recipient, style=STYLE, **values)

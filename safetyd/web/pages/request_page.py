@@ -12,16 +12,16 @@ TYPED_CHARS: Final = 400  # of a comment: in any script they fit into what a for
 
 
 class FormDraft(NamedTuple):
-    """How a form begins: what went wrong with it before, and what was typed into it."""
+    """The initial state of the form: the last problem, and the comment already typed."""
 
     nonce: str
     problem: str = ""
     words: str = ""
-    focus: str = ""  # where a reader begins: "a" at the code, "d" at Deny
+    focus: str = ""  # "a": the code, "d": Deny
 
 
 class NextLink(NamedTuple):
-    """The way to another request of the same message."""
+    """A link to another request of the same notification."""
 
     token: str
     words: str
@@ -32,7 +32,7 @@ def request_page(view: LinkView, draft: FormDraft) -> str:
     card = request_card(view.request, view.zone, view.at)
     return page(
         "link_request.html",
-        "A request waits for you",
+        "Pending request",
         view.link.recipient,
         card=card,
         form=draft,
@@ -45,7 +45,7 @@ def request_page(view: LinkView, draft: FormDraft) -> str:
 
 
 def about(request: RequestDetails) -> str:
-    """Return in short what a request is about, so that its reader knows it again."""
+    """Return a short text by which the reader recognises a request."""
     said = request.proposal.text or request.proposal.description
     more = "" if len(said) <= ABOUT_CHARS else f" … ({len(said):,} characters)"
     return f"{request.agent}: {request.type}\n{said[:ABOUT_CHARS]}{more}".rstrip()
@@ -59,5 +59,5 @@ def next_link(found: NextRequest | None) -> NextLink | None:
 
 
 def _holding(why: str) -> str:
-    """Say before anybody answers that an approval would not be the end of it."""
-    return f"An approval is recorded and held until this ends: {why.rstrip('.')}." if why else ""
+    """Return the warning that an approval would not take effect yet."""
+    return f"An approval takes effect only after this ends: {why.rstrip('.')}." if why else ""

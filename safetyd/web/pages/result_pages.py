@@ -1,29 +1,30 @@
-"""The pages behind links, but for the request itself: how it stands, what became of an answer."""
+"""The pages behind links, except the request itself: lists, results of answers, errors."""
 
+from datetime import datetime, tzinfo
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from safetyd.cards.request_card import commands
+from safetyd.core.text.time_words import complete, near
 from safetyd.web.link_view import LinkView
 from safetyd.web.pages.change_view import ChangeView
 from safetyd.web.pages.page_frame import page
 from safetyd.web.pages.request_page import FormDraft, NextLink, about, next_link, request_page
-from safetyd.web.pages.shown_time import ago, moment
 
-NOBODY: Final = "This link opens nothing"
-NEEDLESS: Final = "It needs no answer any more."
-_ASKED: Final = {"approved": "Approve", "denied": "Deny"}
+NOBODY: Final = "Invalid link"
+NEEDLESS: Final = "No answer is needed."
+_ANSWERS: Final = {"approved": "approval", "denied": "denial"}
 
 
 def list_page(view: LinkView) -> str:
-    """Return what still waits of what a message told of."""
+    """Return the pending requests of a notification."""
     count = len(view.rows) + view.more
-    heading = {0: "Nothing waits any more", 1: "1 request waits"}.get(count)
+    heading = {0: "No pending requests", 1: "1 pending request"}.get(count)
     return page(
         "link_list.html",
-        "Requests that wait for you",
+        "Pending requests",
         view.link.recipient,
-        heading=heading or f"{count} requests wait",
+        heading=heading or f"{count} pending requests",
         rows=view.rows,
         more=view.more,
     )
@@ -31,13 +32,13 @@ def list_page(view: LinkView) -> str:
 
 def pairing_page(recipient: str, nonce: str) -> str:
     said = (
-        f"For 90 days it may approve what is sent to {recipient}, without the code of the message. "
-        "Do this only in a browser that nobody else uses."
+        f"For 90 days it can approve requests sent to {recipient} without the code from the "
+        "notification. Do this only in a browser that nobody else uses."
     )
     return page(
         "link_button.html",
         "Pair this browser",
-        heading=f"Let this browser answer for {recipient}?",
+        heading=f"Pair this browser for {recipient}?",
         said=said,
         nonce=nonce,
         value="pair",
@@ -50,7 +51,7 @@ def trial_page(nonce: str) -> str:
         "link_button.html",
         "A test of safetyd",
         heading="The test message arrived",
-        said="Its link opens this page. Press the button to show that answers come back as well.",
+        said="Press the button to check that answers reach safetyd too.",
         nonce=nonce,
         value="test",
         label="It works",
@@ -66,9 +67,9 @@ def told_page(
     then: NextLink | None = None,
     change: ChangeView | None = None,
 ) -> str:
-    """Return a page that only says something: paragraphs, a line for a terminal, agent's words.
+    """Return a page without a form: paragraphs, a command, the agent's words.
 
-    `then` leads to what its reader may do next.
+    `then` links to the next request.
     """
     return page(
         "link_told.html",
@@ -83,7 +84,7 @@ def told_page(
 
 
 def _told_of(view: LinkView, title: str, *said: str, tone: str = "", command: str = "") -> str:
-    """Return a page that says something of a request, and leads to the next of its message."""
+    """Return a page about a request, with a link to the next one of its notification."""
     words = about(view.known) if view.known else ""
     then = next_link(view.next)
     return told_page(
@@ -100,7 +101,7 @@ class ResultPage(NamedTuple):
 
 
 def looked(view: LinkView, nonce: str, focus: str = "") -> ResultPage:
-    """Return what a link shows to who only looks."""
+    """Return the page that a link opens."""
     if view.standing == "test":
         return ResultPage(HTTPStatus.OK, trial_page(nonce))
     if view.standing != "pending":
@@ -111,11 +112,11 @@ def looked(view: LinkView, nonce: str, focus: str = "") -> ResultPage:
 
 
 def recorded(view: LinkView) -> ResultPage:
-    """Return that an answer counts."""
+    """Return the page after an answer was recorded."""
     request = view.request
     title = f"{request.state.capitalize()} at {_answered_at(view)}"
     if not view.held:
-        page = _told_of(view, title, "The agent has been told.", tone="good")
+        page = _told_of(view, title, "The agent was notified.", tone="good")
         return ResultPage(HTTPStatus.OK, page)
     until = moment(request.valid_until or view.at, view.zone, view.at)
     return ResultPage(
@@ -124,24 +125,24 @@ def recorded(view: LinkView) -> ResultPage:
             view,
             f"Recorded: {title[:1].lower()}{title[1:]}",
             f"{view.held.rstrip('.')}.",
-            f"It is released only after that, if the agent asks again before {until}.",
+            f"The action may run only after that, if the agent proposes it again before {until}.",
             tone="warn",
         ),
     )
 
 
 def tested() -> ResultPage:
-    why = "safetyd knows now that its messages reach you, and your answers safetyd."
+    why = "Notifications reach you, and your answers reach safetyd."
     return ResultPage(HTTPStatus.OK, told_page("It works", why, tone="good"))
 
 
 def over(view: LinkView, wanted: str = "") -> ResultPage:
-    """Return how a request ended; `wanted` is what somebody answered too late, if anything."""
+    """Return how a request ended; `wanted` is the answer that came too late, if any."""
     match view.standing:
         case "approved" | "denied":
             return _decided(view, wanted)
         case "superseded":
-            why = "Open the new one: it comes in a message of its own. Nothing was recorded here."
+            why = "A new notification has the changed request. Nothing was recorded here."
             title = "The agent changed this request"
             return ResultPage(HTTPStatus.CONFLICT, _told_of(view, title, why, tone="warn"))
         case "expired":
@@ -152,46 +153,46 @@ def over(view: LinkView, wanted: str = "") -> ResultPage:
         case "old":
             return ResultPage(HTTPStatus.GONE, _old(view))
         case _:
-            why = "It ended long ago: the audit files have how."
+            why = "It ended long ago. The audit files have the result."
             return ResultPage(HTTPStatus.GONE, _told_of(view, "This request is over", why))
 
 
 def again(view: LinkView, nonce: str, why: str, words: str) -> ResultPage:
-    """Return the request once more, because an answer to it was not taken."""
+    """Return the request again, with the reason why an answer was refused."""
     draft = FormDraft(nonce, f"Not recorded. {why}", words, focus="a")
     return ResultPage(HTTPStatus.FORBIDDEN, request_page(view, draft))
 
 
 def foreign() -> ResultPage:
-    """Return that an answer came from another site's page."""
-    why = "An answer must come from the page that the link opens. Open the link and answer there."
+    """Return the page for an answer from another site's page."""
+    why = "Answers must come from the page behind the link. Open the link and answer there."
     return ResultPage(HTTPStatus.FORBIDDEN, told_page("Not recorded", why, tone="bad"))
 
 
 def nobody() -> ResultPage:
-    """Return the same for every token that opens nothing, whatever is wrong with it."""
+    """Return the page for every invalid token; it does not say what is wrong with it."""
     why = "It may be mistyped, cut off or revoked. To list pending requests:"
     return ResultPage(HTTPStatus.NOT_FOUND, told_page(NOBODY, why, command="safetyd list"))
 
 
 def too_often(wait_s: float) -> ResultPage:
-    why = "Too many tries. Wait a minute, then try again."
-    page = told_page("Not now", why, tone="warn")
+    why = "Wait a minute, then try again."
+    page = told_page("Too many attempts", why, tone="warn")
     return ResultPage(HTTPStatus.TOO_MANY_REQUESTS, page, wait_s)
 
 
 def malformed(status: HTTPStatus) -> ResultPage:
-    """Return that what was sent is no answer."""
+    """Return the page for a malformed answer."""
     return ResultPage(status, told_page("Not recorded", f"{status.phrase}.", tone="bad"))
 
 
 def unavailable(*, under_way: bool) -> ResultPage:
-    """Return that nothing can be written down now."""
+    """Return the page while the journal cannot be written."""
     title = "Not recorded. Try again."
-    why = "safetyd cannot write anything down at the moment."
+    why = "safetyd cannot write to its journal at the moment."
     if under_way:
-        title = "Not certain"
-        why = "safetyd has not written your answer down yet. Open the link again and look."
+        title = "Result unknown"
+        why = "Your answer is not stored yet. Open the link again to check."
     page = told_page(title, why, tone="bad")
     return ResultPage(HTTPStatus.SERVICE_UNAVAILABLE, page, 5.0)
 
@@ -209,32 +210,42 @@ def _decided(view: LinkView, wanted: str) -> ResultPage:
     how = f"It was answered via {via}."
     if not wanted or wanted == state:
         return ResultPage(HTTPStatus.OK, _told_of(view, title, how, tone="good"))
-    lost = f"Your {_ASKED[wanted]} was NOT applied."
+    lost = f"Your {_ANSWERS[wanted]} was NOT applied."
     hint, command = _remedy(view)
     page = _told_of(view, title, lost, how, hint, tone="bad", command=command)
     return ResultPage(HTTPStatus.CONFLICT, page)
 
 
 def _remedy(view: LinkView) -> tuple[str, str]:
-    """Return what whoever disagrees can still do."""
+    """Return what a reader who disagrees can still do, and the command."""
     request = view.request
     if request.state == "denied":
-        return "It can be approved only if the agent asks again.", ""
+        return "It can be approved only if the agent proposes it again.", ""
     if request.used:
         return "The agent may have done it already.", ""
-    return "To keep it from happening, stop the agent:", f"safetyd stop --agent {request.agent}"
+    return "To prevent it, stop the agent:", f"safetyd stop --agent {request.agent}"
 
 
 def _expired(view: LinkView) -> str:
     request = view.request
     ended = request.deadline or (request.answer.at if request.answer else view.at)
     title = f"Expired {ago(ended, view.at)} without an answer"
-    hint = "If it is still wanted, the agent can ask again."
+    hint = "The agent can propose it again."
     return _told_of(view, title, "It did not happen.", hint)
 
 
 def _old(view: LinkView) -> str:
-    title = "This link is too old"
+    title = "This link has expired"
     if not view.known:
-        return told_page(title, "What waits:", command="safetyd list")
-    return told_page(title, "The request still waits:", command=commands(view.known)[0])
+        return told_page(title, "Pending requests:", command="safetyd list")
+    return told_page(title, "The request is still pending:", command=commands(view.known)[0])
+
+
+def moment(at: datetime, zone: tzinfo, now: datetime) -> str:
+    """Return a time in a zone, with its day if that is not today."""
+    there = at.astimezone(zone)
+    return f"{near(there, now.astimezone(zone))} {there:%Z}"
+
+
+def ago(at: datetime, now: datetime) -> str:
+    return f"{complete((now - at).total_seconds())} ago"

@@ -43,7 +43,7 @@ PATIENCE_S: Final = 5.0
 HELD_S: Final = 30.0
 MAX_HELD_S: Final = 60.0
 MAX_AT_ONCE: Final = 32  # requests of one agent, as many as a key has connections on the bus
-# What answers a proposal without being a decision of the guards, by its rule.
+# The status of replies that no guard decided, by rule.
 REFUSED: Final[Mapping[str, int]] = {
     "intake.malformed": 400,
     "intake.agent": 429,
@@ -56,10 +56,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class WaitQuestion(msgspec.Struct, kw_only=True):
-    """Which request, and for how many seconds an answer is awaited."""
+    """Wait for the answer to a request."""
 
     request: str  # the `request_id` of a pending decision
-    # for so many seconds at most
+    # how long to wait, in seconds
     timeout_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_HELD_S)] = HELD_S
 
 
@@ -68,7 +68,10 @@ Send = Callable[[bytes], None]  # is given the address of the reply
 
 
 class AgentRoutes:
-    """`agent_of` returns whose token it is given, `shut` who floods; `muted` as for a publisher."""
+    """`agent_of` returns the agent of a token, `shut` the agents that flood.
+
+    While `muted`, another daemon may be writing the journal.
+    """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
         self,
@@ -93,7 +96,7 @@ class AgentRoutes:
         self._at_once: Counter[str] = Counter()
 
     def routes(self, app: web.Application) -> None:
-        """Add the paths; they lead past the check for the operator's bearer."""
+        """Add the paths, which do not need the operator's bearer token."""
         for method, path, handler in (
             ("POST", PROPOSE, self._propose),
             ("POST", CLAIM, self._claim),
@@ -105,7 +108,7 @@ class AgentRoutes:
             resource.add_route("*", _wrong_method(method))
 
     def guest(self, request: web.Request) -> str:
-        """Return the agent of a request with a token: it has turns of its own."""
+        """Return the agent of a token: it has its own rate limit."""
         agent = self._agent(request)
         return f"agent {agent}" if agent else ""
 
@@ -130,20 +133,20 @@ class AgentRoutes:
         return self._agent_of(token.strip()) if scheme.lower() == "bearer" else ""
 
     def _admitted(self, request: web.Request) -> str:
-        """Return who speaks, or refuse the request."""
+        """Return the agent, or refuse the request."""
         refuse_other_sites(request)
         agent = self._agent(request)
         if not agent:
-            make = "`safetyd agent add NAME --token` makes one"
-            raise HttpRefusal("no_token", f"a valid agent token is needed; {make}")
+            make = "create one with `safetyd agent add NAME --token`"
+            raise HttpRefusal("no_token", f"a valid agent token is required; {make}")
         named = request.match_info.get("agent", agent)
         if named != agent:
             raise HttpRefusal("other_agent", f"this token is for {agent}, not for {named!r}")
         if agent in self._shut():
-            error = f"{agent} sent far more than its limits and is shut out; try again later"
+            error = f"{agent} far exceeded its limits and is shut out for now; try again later"
             raise HttpRefusal("rate_limit", error, SHUT_S)
         if self._at_once[agent] >= MAX_AT_ONCE:
-            error = f"{MAX_AT_ONCE} requests of {agent} are being answered already"
+            error = f"{MAX_AT_ONCE} requests of {agent} are already in progress"
             raise HttpRefusal("rate_limit", error)
         return agent
 
@@ -175,9 +178,9 @@ class AgentRoutes:
         if isinstance(answer, Decision) and answer.status == "pending":
             self._held.drop(answer.agent, answer.id, reply.address)
         if self._muted():
-            raise HttpRefusal("unavailable", "another daemon may write the journal by now")
+            raise HttpRefusal("unavailable", "another daemon may be writing the journal")
         if answer is None:
-            reason = self._problem() or f"no answer came within {PATIENCE_S:g} s"
+            reason = self._problem() or f"no answer within {PATIENCE_S:g} s"
             raise HttpRefusal("unavailable", f"{reason}; send the same id again")
         return _response(answer)
 
@@ -203,7 +206,7 @@ def _outcome_of(id_: str, body: bytes) -> bytes:
     try:
         fields = read_object(body)
     except Malformed:
-        return body  # it is refused as on the bus
+        return body  # refused later, as on the bus
     about = {"type": "outcome", "id": id_}
     for name, value in about.items():
         if fields.get(name, value) != value:

@@ -1,4 +1,4 @@
-"""SafetyEvents that are in the audit files only, for who resumes: read in slices, with rests."""
+"""Reads older SafetyEvents from the audit files for readers that resume, in slices."""
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from itertools import islice
@@ -19,21 +19,21 @@ SLICE: Final = 300  # lines, in about half a millisecond
 
 
 class Slice(NamedTuple):
-    """What a piece of the files says; `seq` is the number of its last event, 0 if it has none."""
+    """The SafetyEvents of some lines; `seq` is the last event's number, 0 without events."""
 
     events: Sequence[SafetyEvent]
     seq: int
 
 
 class EventReplay:
-    """Reads for one at a time, so that many who resume take no more of the time than one."""
+    """Reads for one reader at a time, so that many take no more time than one."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._reading = anyio.Lock()
 
     async def events(self, missed: Missed) -> AsyncGenerator[Slice, None]:
-        """Yield what was told in between, in order."""
+        """Yield the missed events in order."""
         lines = lines_after(self._directory, missed.after)
         while True:
             async with self._reading:
@@ -45,7 +45,7 @@ class EventReplay:
                 return
 
     async def gap(self, seq: int) -> int:
-        """Return 0 if all that came after event `seq` is there, or after which event it is."""
+        """Return 0 if all events after `seq` are stored, else the first event to resume after."""
         return await anyio.to_thread.run_sync(_gap, self._directory, seq)
 
 
@@ -62,7 +62,7 @@ def _slice(lines: Iterator[bytes], until: int) -> Slice:
 
 
 def _gap(directory: Path, seq: int) -> int:
-    """Look at how files begin: some may have been taken away, or be with another daemon."""
+    """Check the first lines: files may have been removed, or written by another daemon."""
     after = 0
     for number, path in enumerate(files(directory)):
         with path.open("rb") as file:

@@ -1,7 +1,7 @@
-"""The feed: SafetyEvents as they happen, or from an event on, each once and in order.
+"""The feed: SafetyEvents as they happen or after an event, each once and in order.
 
-What is told was written down before. Who reads slowly is told from the audit files, and who does
-not read at all is hung up on; the journal waits for neither.
+Only durable events are sent. A slow reader gets older events from the audit files; a reader that
+stops reading is disconnected. The journal waits for neither.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from safetyd.web.v1.query_parameters import read_parameters
 
 MAX_FEEDS: Final = 24
 HEARTBEAT_S: Final = 20.0
-SLOW_S: Final = 10.0  # in which a reader takes at least one turn of events
+SLOW_S: Final = 10.0  # a reader must take one turn of events in this time
 CLOSE_S: Final = 2.0
-TURN: Final = 50  # events that are sent at a time, in less than a millisecond
-LOOK: Final = 1000  # events that are looked at; most are decisions, which cost nothing here
-REST_S: Final = 0.1  # between looks, so that many who follow a busy daemon cost little
+TURN: Final = 50  # events sent at a time, in less than a millisecond
+LOOK: Final = 1000  # events filtered at a time; most are decisions, which cost little
+REST_S: Final = 0.1  # between turns, so that many readers of a busy daemon cost little
 MAX_HEARD_BYTES: Final = 1024
 MAX_REASON: Final = 120  # characters; there is room for 123 bytes
 SEQ_HEADER: Final = "Safetyd-Seq"
@@ -44,7 +44,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class FeedQuestion(msgspec.Struct, kw_only=True):
-    """Everything after event `after`, or from now on."""
+    """Events after `after`, or from now on."""
 
     after: Annotated[int, Meta(ge=0)] | None = None  # the last event that is already known
     agent: str | None = None  # only of this agent
@@ -55,7 +55,7 @@ class FeedQuestion(msgspec.Struct, kw_only=True):
 
 
 class End(NamedTuple):
-    """Why a feed ends."""
+    """The reason why a feed ends."""
 
     code: WSCloseCode
     reason: str
@@ -102,7 +102,7 @@ class EventSocket:
         except OSError as exc:
             raise HttpRefusal("unreadable", f"the audit files cannot be read: {exc}") from exc
         if later:
-            error = f"not all after {asked.after} is in the audit files: resume with after={later}"
+            error = f"events after {asked.after} are missing; resume with after={later}"
             raise HttpRefusal("gone", error)
 
     def _socket(self, request: web.Request) -> web.WebSocketResponse:
@@ -112,7 +112,7 @@ class EventSocket:
             heartbeat=HEARTBEAT_S, compress=False, max_msg_size=MAX_HEARD_BYTES, timeout=CLOSE_S
         )
         if not socket.can_prepare(request):
-            raise HttpRefusal("upgrade_required", "this is a WebSocket: ask for an upgrade to it")
+            raise HttpRefusal("upgrade_required", "this is a WebSocket: send an upgrade request")
         return socket
 
     async def _shut_down(self, _app: web.Application) -> None:
@@ -121,7 +121,7 @@ class EventSocket:
 
 
 class Feed:
-    """One reader. `seq` is the event up to which everything was handed to the connection."""
+    """One reader. `seq` is the last event handed to the connection."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Feed:
         self.seq = subscription.seq
 
     async def run(self, request: web.Request) -> None:
-        """Tell until one of both has enough."""
+        """Send events until either side ends the feed."""
         self._socket.headers[SEQ_HEADER] = str(self.seq)
         await self._socket.prepare(request)
         with self._scope:
@@ -151,19 +151,19 @@ class Feed:
                 await self._socket.close(code=self._end.code, message=self._end.reason.encode())
         left = request.transport
         if isinstance(left, asyncio.Transport) and left.get_write_buffer_size():
-            left.abort()  # or what nobody reads would be kept for ever
+            left.abort()  # unread bytes would stay in memory
 
     def end(self, code: WSCloseCode, reason: str) -> None:
-        """Hang up, and say how to go on."""
+        """Close the feed, with the event to resume after."""
         if self._end is None:
             self._end = End(code, f"{reason}; resume with after={self.seq}"[:MAX_REASON])
         self._scope.cancel()
 
     async def _listen(self) -> None:
-        """Return when the other side hangs up: nothing else is to be heard from there."""
+        """Return when the reader disconnects, or sends anything."""
         message = await self._socket.receive()
         if message.type in {web.WSMsgType.TEXT, web.WSMsgType.BINARY}:
-            self.end(WSCloseCode.POLICY_VIOLATION, "nothing is heard here")
+            self.end(WSCloseCode.POLICY_VIOLATION, "this feed takes no messages")
         self._scope.cancel()
 
     async def _tell(self) -> None:
@@ -177,7 +177,7 @@ class Feed:
             self.end(WSCloseCode.INTERNAL_ERROR, f"audit files: {exc.strerror}")
 
     async def _turn(self) -> None:
-        """Tell what is new, first what only the audit files still have."""
+        """Send new events, first those that only the audit files still have."""
         taken = self._subscription.take(LOOK)
         if taken.missed is not None:
             async with aclosing(self._replay.events(taken.missed)) as slices:
@@ -189,13 +189,13 @@ class Feed:
         await anyio.sleep(REST_S if len(taken.events) < LOOK else 0.0)
 
     async def _send(self, events: Sequence[SafetyEvent]) -> None:
-        """Send some at a time, and rest after each so that agents do not wait for who looks."""
+        """Send a few events at a time, with pauses for agents."""
         wanted = list(filter(self._asked.wants, events))
         for start in range(0, len(wanted), TURN):
             begun = uptime()
             with anyio.move_on_after(SLOW_S) as slow:
                 for event in wanted[start : start + TURN]:
-                    self.seq = event.seq  # what hangs up comes behind it
+                    self.seq = event.seq  # a close frame follows it
                     await self._socket.send_str(frame(event))
             if slow.cancelled_caught:
                 self.end(WSCloseCode.TRY_AGAIN_LATER, "too slow")
@@ -203,5 +203,5 @@ class Feed:
 
 
 def frame(event: SafetyEvent) -> str:
-    """Return a SafetyEvent with exactly the fields of the contract, and its number."""
+    """Return a SafetyEvent as JSON: the fields of the contract and its number."""
     return _encode({"seq": event.seq, **published(event)}).decode()

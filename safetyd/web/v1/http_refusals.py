@@ -1,4 +1,4 @@
-"""How a refusal is said over HTTP: its code is a status, and its body is that of the bus."""
+"""Refusals over HTTP: the code as a status, the body as on the bus."""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,7 +27,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "unavailable": 503,
     "unreadable": 503,
 }
-OTHERS: Final = 400  # what is refused for another reason
+OTHERS: Final = 400  # for all other codes
 LEAST_S: Final = 1
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="safetyd"'}
 
@@ -37,7 +37,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HttpRefusal(Exception):
-    """Nothing is answered but why not."""
+    """A request is refused."""
 
     def __init__(self, code: str, error: str, wait_s: float | None = None) -> None:
         super().__init__(error)
@@ -68,7 +68,7 @@ def status_of(code: str) -> int:
 
 
 def retry_after(refusal: Refusal) -> dict[str, str]:
-    """Return the header that says when to ask again, if asking again helps."""
+    """Return the Retry-After header, if a retry helps."""
     if status_of(refusal.code) not in {429, 503}:
         return {}
     wait = refusal.retry_after_s
@@ -77,9 +77,9 @@ def retry_after(refusal: Refusal) -> dict[str, str]:
 
 
 def refuse_other_sites(request: web.Request) -> None:
-    """Refuse what a browser asks for a page that is not ours."""
+    """Refuse requests from pages of other sites."""
     if of_another_page(request):
-        raise HttpRefusal("other_site", "this is not for pages of other sites")
+        raise HttpRefusal("other_site", "not available to pages of other sites")
 
 
 @web.middleware

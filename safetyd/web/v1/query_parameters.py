@@ -1,4 +1,4 @@
-"""Parameters of a request as a struct; in an address every value is a text."""
+"""Reads the parameters of a request into a struct."""
 
 from collections.abc import Container, Sequence
 from typing import TypeVar
@@ -18,7 +18,7 @@ def texts_of(request: web.Request) -> dict[str, str]:
 
 
 def read_parameters(kind: type[Asked], request: web.Request, without: Container[str] = ()) -> Asked:
-    """Return what is asked, or refuse it with what is wrong; fields in `without` are unknown."""
+    """Return the parameters, or refuse them; fields in `without` count as unknown."""
     fields = kind.__struct_fields__
     _check_names([f for f in fields if f not in request.match_info and f not in without], request)
     texts = texts_of(request)
@@ -29,11 +29,11 @@ def read_parameters(kind: type[Asked], request: web.Request, without: Container[
 
 
 def _check_names(known: Sequence[str], request: web.Request) -> None:
-    """Refuse a parameter that does not exist, or stands there twice."""
+    """Refuse unknown and repeated parameters."""
     for name in request.query:
         if name not in known:
             there = ", ".join(known) or "none"
-            error = f"{name!r} is no parameter of {request.path}, which has {there}"
+            error = f"unknown parameter {name!r}; {request.path} takes {there}"
             raise HttpRefusal("invalid", error)
         if len(request.query.getall(name)) > 1:
-            raise HttpRefusal("invalid", f"{name!r} stands there twice")
+            raise HttpRefusal("invalid", f"parameter {name!r} is given twice")

@@ -1,11 +1,12 @@
-"""Questions over HTTP: each that people can ask on the bus has a path, and is answered the same.
+"""Operators' questions over HTTP: each has a path and the same answer as on the bus.
 
-Parameters of the query and of the path are the question's fields. Nothing is changed by any.
+Parameters of the query and of the path are the question's fields. GET changes nothing.
 """
 
 import re
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -20,22 +21,25 @@ from safetyd.operators.handlers import Asker
 from safetyd.operators.replies import Done, Refusal, too_often
 from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.v1.http_refusals import (
+    NOT_STORED,
     json_response,
     refusal_response,
     refusals_are_json,
     refuse_other_sites,
 )
-from safetyd.web.v1.openapi_file import get_openapi
 from safetyd.web.v1.query_parameters import read_parameters
 
+OPENAPI_TYPE: Final = "application/yaml"
 PATIENCE_S: Final = 5.0  # a large daemon answers in slices, and audit files take a while to search
+
+_PACKAGE: Final = Path(__file__).parents[2]
 
 _encode = msgspec.json.Encoder().encode
 _decode_refusal = msgspec.json.Decoder(Refusal).decode
 
 
 class Route(NamedTuple):
-    """A path below /api/v1, what is asked there, and the fields that only its other paths have."""
+    """A path below /api/v1, its question, and the fields that only other paths have."""
 
     path: str
     question: type[Question[Done]]
@@ -74,7 +78,7 @@ class QuestionRoutes:
         for route in ROUTES:
             inner.router.add_get(route.path, partial(self._get, route))
         app.add_subapp("/v1/", inner)
-        app.router.add_get("/openapi.yaml", get_openapi)
+        app.router.add_get("/openapi.yaml", _get_openapi)
 
     async def _get(self, route: Route, request: web.Request) -> web.Response:
         refuse_other_sites(request)
@@ -91,3 +95,10 @@ class QuestionRoutes:
         if _decode_outcome(answer).ok:
             return json_response(answer)
         return refusal_response(_decode_refusal(answer))
+
+
+async def _get_openapi(_request: web.Request) -> web.FileResponse:
+    """Serve openapi.yaml: a wheel has it in the package, a checkout next to it."""
+    installed = _PACKAGE / "share"
+    path = (installed if installed.is_dir() else _PACKAGE.parent) / "docs" / "openapi.yaml"
+    return web.FileResponse(path, headers={**NOT_STORED, "Content-Type": OPENAPI_TYPE})

@@ -24,9 +24,9 @@ class NoRequest(NamedTuple):
 
 
 class RequestWaits:
-    """Proposes again what a request is about, as the agent would, and waits for the answer.
+    """Proposes the action of a request again on behalf of the agent, and waits for the decision.
 
-    So an approval is used up, held back or withheld by the same rules as on the bus.
+    So approvals are used, held back or withheld by the same rules as on the bus.
     """
 
     def __init__(self, replies: Replies, mailbox: Mailbox, service: AgentService) -> None:
@@ -56,7 +56,7 @@ class RequestWaits:
 def _find(
     agent: str, request_id: str, engine: EngineState, moment: Moment
 ) -> Decided | Decision | NoRequest:
-    """Return what to propose again, or how the request ended."""
+    """Return the proposal to repeat, or how the request ended."""
     request = engine.approvals.find(request_id)
     if request is None or request.agent != agent or not _proposed_with_key(request):
         return NoRequest("not_found", f"{agent} has no request {request_id}")

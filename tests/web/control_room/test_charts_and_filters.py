@@ -105,7 +105,7 @@ def test_calls_of_a_breaker_are_drawn_one_beside_the_other() -> None:
     assert chart is not None
     assert chart.series["x"] == [0, 1, 2]
     assert [line["y"] for line in chart.series["lines"]] == [[None, 1.0, 1.0], [0.3, None, None]]
-    assert (chart.says, chart.x) == ("2 of the last 3 calls failed, the newest 2 s ago", "calls")
+    assert (chart.says, chart.x) == ("2 of the last 3 calls failed, the last call 2 s ago", "calls")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_failures_are_drawn_as_their_share(now: float, says: str) -> None:
         ({"breaker": "it"}, "it"),
         ({"model": "m", "agent": "it"}, "m of it"),
         ({"model": "", "agent": "it"}, "it"),
-        ({}, "everybody"),
+        ({}, "all agents"),
     ],
 )
 @pytest.mark.parametrize(
@@ -247,11 +247,11 @@ def test_a_report_is_drawn_by_the_hour_and_by_confidence(report: DailyReport) ->
     charts = report_charts(replace(report, hours=hours, calibration=(agent, agent)))
 
     decided, cost, confidence = charts
-    assert decided.says == "276 allowed, 24 asked, 0 blocked"
-    assert cost.says == "$12.00 in all"
+    assert decided.says == "276 allowed, 24 needed approval, 0 blocked"
+    assert cost.says == "$12.00 in total"
     assert confidence.series["x"] == [85.0, 95.0]
     assert [line["y"] for line in confidence.series["lines"]] == [[60.0, 90.0], [85.0, 95.0]]
-    assert confidence.says == "90% stated, 75% came true"
+    assert confidence.says == "90% stated, 75% succeeded"
 
 
 def test_without_confidence_there_is_nothing_to_draw_of_it(report: DailyReport) -> None:

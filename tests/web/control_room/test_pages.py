@@ -334,11 +334,11 @@ async def test_the_journal_cannot_be_written_and_stop_works(site: RoomSite, alic
     assert site.problem in before.main
     assert site.problem in before.bar
     assert "/stop" in before.forms
-    assert done.note == "Everything is stopped. A restart now would forget it."
+    assert done.note == "Everything is stopped. It is not stored: a restart would lose it."
     assert "<strong>STOPPED</strong>" in done.bar
     assert [stopped.by for stopped in site.stop.stop_flag.stops] == ["alice"]
     assert denied.note == (
-        f"No answer: {site.problem}; look before you try again: it may be under way."
+        f"No answer: {site.problem}; check before you try again: it may still happen."
     )
 
 
@@ -349,7 +349,7 @@ async def test_an_engine_that_does_not_answer_is_said_on_the_page(
     page = await alice.get("/")
 
     assert page.status == 200
-    assert "no answer came within" in page.main
+    assert "no answer within" in page.main
     assert "/stop" in page.forms
 
 
@@ -362,10 +362,9 @@ async def test_a_daemon_that_was_displaced_says_nothing_and_does_nothing(
     done = await alice.post("/stop")
 
     assert ref not in page.text
-    assert "another daemon may write the journal by now" in page.main
+    assert "another daemon may be writing the journal" in page.main
     assert done.note == (
-        "NOT STOPPED: another daemon may write the journal by now. "
-        "Type `safetyd stop` at a terminal."
+        "NOT STOPPED: another daemon may be writing the journal. Run `safetyd stop` in a terminal."
     )
     assert not site.stop.stop_flag.stops
 

@@ -59,7 +59,7 @@ async def test_work_goes_on_after_a_reason(site: RoomSite, alice: Browser) -> No
     event = only(site, Resumed)
     assert isinstance(event, Resumed)
     assert event.reason == "it was a drill"
-    assert page.note == "Work goes on."
+    assert page.note == "Resumed."
     assert not site.stop.stop_flag.stops
 
 
@@ -77,12 +77,16 @@ async def test_resume_needs_a_reason(site: RoomSite, alice: Browser, reason: str
 @pytest.mark.parametrize(
     ("stopped", "resumed", "said"),
     [
-        (("code",), None, "Nothing changed: there was no stop of everything. Still stopped: code."),
+        (
+            ("code",),
+            None,
+            "Nothing changed: not everything was stopped. Still stopped: code.",
+        ),
         ((), "code", "Nothing changed: code was not stopped."),
         ((None,), "code", "Nothing changed: code was not stopped. Still stopped: everything."),
         (("code",), "code", "code may act again."),
         (("code", "b"), "code", "code may act again. Still stopped: b."),
-        ((None, "code"), None, "Work goes on. Still stopped: code."),
+        ((None, "code"), None, "Resumed. Still stopped: code."),
         ((None, "code"), "code", "code may act again. Still stopped: everything."),
     ],
 )
@@ -106,9 +110,7 @@ async def test_what_a_file_stops_no_button_lets_go(site: RoomSite, alice: Browse
     site.stop.stop("file:/tmp/STOP", "file", "it is there")
     page = await alice.post("/resume", reason="why")
 
-    assert page.note == (
-        "Still stopped by the file /tmp/STOP. Type `safetyd resume` at a terminal."
-    )
+    assert page.note == ("Still stopped by the file /tmp/STOP. Run `safetyd resume` in a terminal.")
     assert page.failed
     assert site.stop.stop_flag.stops
 
@@ -204,7 +206,7 @@ async def test_what_is_no_answer_answers_nothing(
 async def test_no_request_is_no_answer(site: RoomSite, alice: Browser) -> None:
     page = await alice.post("/requests", do="deny")
 
-    assert page.note == "Not done: no request was chosen."
+    assert page.note == "Not done: no request selected."
 
 
 async def test_an_unknown_request_is_not_answered(site: RoomSite, alice: Browser) -> None:
@@ -279,7 +281,7 @@ async def test_another_set_than_the_one_shown_is_not_answered(
         await alice.post("/requests", do=do, id=refs[:2]),
     ]
 
-    wanted = "Not done: this is not the set that was shown: look again."
+    wanted = "Not done: the requests changed after the page was shown: check them again."
     assert [page.note for page in attempts] == [wanted] * 4
     assert [site.state(ref) for ref in refs] == ["pending"] * 3
 
@@ -293,7 +295,7 @@ async def test_of_a_set_of_which_one_was_answered_meanwhile_nothing_is(
     page = await alice.post("/requests", do="approve", id=refs, set=digest)
     again = await alice.get(f"/answers?id={refs[0]}&id={refs[1]}")
 
-    assert page.note == "Not done: this is not the set that was shown: look again."
+    assert page.note == "Not done: the requests changed after the page was shown: check them again."
     assert site.state(refs[1]) == "pending"
     assert "was denied by alice in the meantime and is left out" in again.main
     assert f"set-{refs[0]}" not in again.main
@@ -384,7 +386,7 @@ async def test_an_agent_is_paused_and_let_go(site: RoomSite, alice: Browser) -> 
     assert isinstance(pause, Paused)
     assert isinstance(unpause, Unpaused)
     assert (pause.reason, unpause.reason) == ("odd", "fine")
-    assert (paused.note, let_go.note) == ("code: paused.", "code: not paused any more.")
+    assert (paused.note, let_go.note) == ("code: paused.", "code: no longer paused.")
     assert 'value="unpause"' in paused.main
     assert "<h1>code" in let_go.main
 
@@ -396,7 +398,7 @@ async def test_an_agent_is_reset(site: RoomSite, alice: Browser) -> None:
     event = only(site, Forgotten)
     assert isinstance(event, Forgotten)
     assert event.agent == "code"
-    assert page.note == "code: loop visits, rounds and cooldowns are forgotten."
+    assert page.note == "code: loop counters, rounds and cooldowns are cleared."
 
 
 async def test_an_agent_is_put_in_safe_mode_and_let_go(site: RoomSite, alice: Browser) -> None:
@@ -411,7 +413,7 @@ async def test_an_agent_is_put_in_safe_mode_and_let_go(site: RoomSite, alice: Br
     only(site, SafeModeExited)
     assert entered.note == "code: in safe mode."
     assert early.note.startswith("Not done: ")
-    assert left.note == "code: out of safe mode."
+    assert left.note == "code: left safe mode."
 
 
 @pytest.mark.parametrize("path", ["/agents/code", "/safe-mode"])
@@ -420,7 +422,7 @@ async def test_an_agent_is_put_in_safe_mode_and_let_go(site: RoomSite, alice: Br
     [
         ({"sure": "yes"}, "Not done: give a reason."),
         ({"sure": "yes", "reason": " "}, "Not done: give a reason."),
-        ({"reason": "fine"}, "Not done: say that you are sure."),
+        ({"reason": "fine"}, "Not done: tick the confirmation."),
     ],
 )
 async def test_safe_mode_is_left_only_by_who_is_sure_and_says_why(
@@ -446,8 +448,8 @@ async def test_who_is_still_held_by_everybodys_safe_mode_is_named(
     first = await alice.post("/agents/code", **leaving)
     second = await alice.post("/agents/code", **leaving)
 
-    assert first.note == "code: out of safe mode. Still in safe mode: everybody."
-    assert second.note == "Nothing changed. Still in safe mode: everybody."
+    assert first.note == "code: left safe mode. Still in safe mode: all agents."
+    assert second.note == "Nothing changed. Still in safe mode: all agents."
     assert second.failed
 
 
@@ -476,10 +478,10 @@ async def test_everybody_is_put_in_safe_mode_and_let_go_by_force(
     assert isinstance(event, SafeModeEntered)
     assert event.agent is None
     only(site, SafeModeExited)
-    assert entered.note == "Everybody: in safe mode."
-    assert unsure.note == "Not done: say that you are sure."
+    assert entered.note == "All agents: in safe mode."
+    assert unsure.note == "Not done: tick the confirmation."
     assert early.note.startswith("Not done: ")
-    assert forced.note == "Everybody: out of safe mode."
+    assert forced.note == "All agents: left safe mode."
 
 
 async def test_the_page_lets_everybody_go_by_the_name_it_shows(
@@ -496,7 +498,7 @@ async def test_the_page_lets_everybody_go_by_the_name_it_shows(
     )
 
     only(site, SafeModeExited)
-    assert left.note.endswith(": out of safe mode.")
+    assert left.note.endswith(": left safe mode.")
     assert "No agent is in safe mode" in left.main
 
 
@@ -519,7 +521,7 @@ async def test_a_form_that_is_too_long_does_nothing(site: RoomSite, alice: Brows
     page = await alice.post("/stop", reason="x" * LONG_BODY)
 
     assert page.note == (
-        "NOT STOPPED: the form was too long or cut off. Type `safetyd stop` at a terminal."
+        "NOT STOPPED: the form was too long or cut off. Run `safetyd stop` in a terminal."
     )
     assert page.failed
     assert not site.journalled(Stopped)

@@ -58,7 +58,7 @@ async def test_proof_of_an_earlier_start_looks_and_restricts_and_does_not_permit
     assert looked == [200, 401]
     assert len(second.journalled(Stopped)) == 1
     assert not second.journalled(Resumed)
-    assert "run `safetyd open` again" in refused.note
+    assert "run `safetyd open`" in refused.note
 
 
 async def test_link_of_this_start_signs_nobody_in_under_an_earlier_name_or_the_address(

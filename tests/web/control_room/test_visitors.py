@@ -199,7 +199,7 @@ async def test_what_our_own_page_did_not_send_does_nothing(
         ]
 
     assert {each.note for each in heard} == {
-        undone(path, "this did not come from a page of the control room")
+        undone(path, "the form did not come from the control room")
     }
     assert len(site.journalled(*ACTS)) == before
 
@@ -214,9 +214,7 @@ async def test_what_permits_needs_more_than_the_cookie(
     sent = {"token": alice.token, **about, **fields}
     heard = await alice.send(path, sent, {"X-Safetyd-Proof": proof} if proof else {})
 
-    assert heard.note == (
-        "Not done: this browser must show that it signed in: run `safetyd open` again."
-    )
+    assert heard.note == ("Not done: sign in again: run `safetyd open`.")
     assert len(site.journalled(*ACTS)) == before
 
 
@@ -255,7 +253,7 @@ async def test_an_observer_does_nothing(
     before = len(site.journalled(*ACTS))
     heard = await eve.post(path, **about, **fields)
 
-    assert heard.note == undone(path, "an observer may look and not act")
+    assert heard.note == undone(path, "observers cannot act")
     assert heard.failed
     assert len(site.journalled(*ACTS)) == before
 
@@ -292,7 +290,7 @@ async def test_who_becomes_an_observer_may_not_act_any_more(site: RoomSite, alic
     site.people["alice"] = "observer"
     heard = await alice.post("/stop")
 
-    assert heard.note == undone("/stop", "an observer may look and not act")
+    assert heard.note == undone("/stop", "observers cannot act")
     assert not site.journalled(Stopped)
 
 
@@ -344,7 +342,7 @@ async def test_a_session_is_its_operators_own(site: RoomSite, alice: Browser) ->
         shown = (await bob.get("/")).text
 
     assert len(tokens) == 2
-    assert as_bob.note == undone("/stop", "this did not come from a page of the control room")
+    assert as_bob.note == undone("/stop", "the form did not come from the control room")
     assert "bob" in shown
     assert "alice" not in shown
 
@@ -432,7 +430,7 @@ async def test_a_full_disk_keeps_nobody_from_signing_in_or_stopping(
         await alice.send("/signout", {"token": alice.token}, {})
 
     assert heard.note == "Everything is stopped."
-    assert "who is signed in cannot be written down" in caplog.text
+    assert "cannot store web sessions" in caplog.text
 
 
 async def raw(site: RoomSite, method: str, path: str, *headers: str, body: str = "") -> int:

@@ -57,7 +57,7 @@ async def test_a_long_diff_is_cut_with_the_command_that_shows_all_of_it() -> Non
 async def test_a_diff_that_cannot_be_read_says_why_and_what_to_type(why: Exception) -> None:
     shown = await page(why)
 
-    assert "It cannot be shown now: it is &lt;b&gt;gone&lt;/b&gt;." in shown
+    assert "The changes cannot be shown: it is &lt;b&gt;gone&lt;/b&gt;." in shown
     assert "safetyd history diff 4f2a91c07777 --project shop" in shown
 
 

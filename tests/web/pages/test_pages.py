@@ -24,8 +24,7 @@ from safetyd.notify.links.tokens import Signer
 from safetyd.web.link_view import MAX_LISTED, LinkView, look
 from safetyd.web.pages.page_frame import POLICY, STYLE
 from safetyd.web.pages.request_page import FormDraft, about, request_page
-from safetyd.web.pages.result_pages import list_page, pairing_page, told_page
-from safetyd.web.pages.shown_time import ago, moment
+from safetyd.web.pages.result_pages import ago, list_page, moment, pairing_page, told_page
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import NOON, at
 from tests.web.link_site import KEY
@@ -99,7 +98,7 @@ def test_page_says_before_an_answer_that_an_approval_would_be_held(event: Event,
 
     page = request_page(view(queue, request_id), FormDraft("n"))
 
-    held = f"An approval is recorded and held until this ends: {why}"
+    held = f"An approval takes effect only after this ends: {why}"
     assert "is recorded and held" not in before
     assert held in page
     assert page.index(held) < page.index("<button")
@@ -198,7 +197,7 @@ def listed(count: int, **fields: object) -> LinkView:
 @pytest.mark.req("S3.30")
 @pytest.mark.parametrize(
     ("count", "heading"),
-    [(0, "Nothing waits any more"), (1, "1 request waits"), (3, "3 requests wait")],
+    [(0, "No pending requests"), (1, "1 pending request"), (3, "3 pending requests")],
 )
 def test_list_says_how_many_wait(count: int, heading: str) -> None:
     page = Reader(list_page(listed(count)))
@@ -214,7 +213,7 @@ def test_list_says_how_many_wait(count: int, heading: str) -> None:
 def test_long_list_ends_with_a_number() -> None:
     page = Reader(list_page(listed(MAX_LISTED + 3)))
 
-    assert f"{MAX_LISTED + 3} requests wait" in page.text
+    assert f"{MAX_LISTED + 3} pending requests" in page.text
     assert "3 more: run safetyd list." in page.text
     assert page.tags.count("a") == MAX_LISTED
 
@@ -223,7 +222,7 @@ def test_pairing_page_has_one_button_and_harmless_names() -> None:
     page = Reader(pairing_page("<alice>", "nonce"))
 
     no_markup(page)
-    assert "Let this browser answer for <alice>?" in page.text
+    assert "Pair this browser for <alice>?" in page.text
     assert [value for name, value in page.attributes if name == "value"] == ["nonce", "pair"]
 
 

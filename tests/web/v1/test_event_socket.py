@@ -112,7 +112,7 @@ async def test_only_what_is_wanted_is_told(tmp_path: Path, query: str, seqs: lis
         ("?after=x", 400, "invalid", 'after is "x"; expected `int'),
         ("?after=-1", 400, "invalid", 'after is "-1"; expected `int` >= 0'),
         ("?after=6", 400, "invalid", "after is 6, and the newest event is 5"),
-        ("?since=1", 400, "invalid", "'since' is no parameter of /api/feed"),
+        ("?since=1", 400, "invalid", "unknown parameter 'since'"),
     ],
 )
 async def test_a_wrong_question_is_refused_with_what_is_wrong(

@@ -79,12 +79,12 @@ async def test_a_decision_is_explained(site: QuestionSite) -> None:
         ("/agents?limit=0", 'limit is "0"; expected `int` >= 1'),
         ("/requests?limit=1001", 'limit is "1001"; expected `int` <= 1000'),
         ("/outbox?state=lost", 'state is "lost"; it must be one of '),
-        ("/agents?limt=5", "'limt' is no parameter of /api/v1/agents, which has limit, after"),
-        ("/budgets?agent=code", "'agent' is no parameter of /api/v1/budgets, which has none"),
-        ("/decisions/p1?last=code", "'last' is no parameter of /api/v1/decisions/p1"),
-        ("/requests/r1?id=r2", "'id' is no parameter of /api/v1/requests/r1, which has none"),
-        ("/agents?limit=1&limit=2", "'limit' stands there twice"),
-        ("/agents?command=stop", "'command' is no parameter"),
+        ("/agents?limt=5", "unknown parameter 'limt'; /api/v1/agents takes limit, after"),
+        ("/budgets?agent=code", "unknown parameter 'agent'"),
+        ("/decisions/p1?last=code", "unknown parameter 'last'"),
+        ("/requests/r1?id=r2", "unknown parameter 'id'"),
+        ("/agents?limit=1&limit=2", "'limit' is given twice"),
+        ("/agents?command=stop", "unknown parameter 'command'"),
         ("/safe-mode?agent=a%20b", "'a b' is not a valid agent name"),
     ],
 )
@@ -141,7 +141,7 @@ async def test_a_daemon_that_may_be_displaced_answers_nothing(site: QuestionSite
     heard = await site.ask("/agents")
 
     assert heard.status == 503
-    assert heard.content["error"] == "another daemon may write the journal by now"
+    assert heard.content["error"] == "another daemon may be writing the journal"
     assert len(site.mailbox) == 0
 
 
@@ -151,7 +151,7 @@ async def test_nobody_waits_for_ever(stuck: QuestionSite, monkeypatch: pytest.Mo
     stuck.problem = "the journal has not answered for 2.0 s"
     said = await stuck.ask("/agents")
 
-    assert (unsaid.status, unsaid.content["error"]) == (503, "no answer came within 0.02 s")
+    assert (unsaid.status, unsaid.content["error"]) == (503, "no answer within 0.02 s")
     assert (said.status, said.content["error"]) == (503, stuck.problem)
 
 

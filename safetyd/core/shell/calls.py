@@ -215,8 +215,8 @@ def _may_be_option(word: Word) -> bool:
     """Return True if a word may be an unknown option."""
     text = word.text
     named = not text.startswith("--") or HOLE not in text.partition("=")[0]
-    unseen = text.startswith(HOLE) and word.origin != NAME
-    return unseen or not named or (word.globs and text[:1] in {"*", "?", "["})
+    runs_unknown = text.startswith(HOLE) and word.origin != NAME
+    return runs_unknown or not named or (word.globs and text[:1] in {"*", "?", "["})
 
 
 def _may_be(value: Word | None, name: str) -> bool:

@@ -162,11 +162,11 @@ class Invocation:
     def shell(self, word: Word, way: str, stdin: Flow | None = None) -> Flow:
         """Analyse a word as a shell script, and return what it prints."""
         if not word.known:
-            self.unseen(word.origin, "a command")
+            self.runs_unknown(word.origin, "a command")
             return Flow(None, word.origin)
         return self.runner.text(word.text, word, self.scope, way, stdin)
 
-    def unseen(self, origin: str, what: str) -> None:
+    def runs_unknown(self, origin: str, what: str) -> None:
         """Record that something runs whose content is not known."""
         if origin == NETWORK:
             why, blocks = "runs downloaded code that nobody has reviewed", True
@@ -177,12 +177,12 @@ class Invocation:
         remedy = "with the commands written out"
         self.found(Effect.UNKNOWN, why, blocks=blocks, remedy=remedy)
 
-    def unseen_input(self, given: Flow) -> None:
+    def runs_unknown_input(self, given: Flow) -> None:
         """Record that a program runs the output of another command."""
         if given.origin == PROJECT:
             self.found(Effect.WORK, "runs a script of the project")
         else:
-            self.unseen(given.origin, "the output of another command")
+            self.runs_unknown(given.origin, "the output of another command")
             self.output = Flow(None, given.origin)
 
     def source(self, word: Word) -> Flow | None:
@@ -219,7 +219,7 @@ class Invocation:
                 Effect.UNKNOWN, f"runs {visible(word.text)}, which this command has just written"
             )
         else:
-            self.unseen(source.origin, visible(word.text))
+            self.runs_unknown(source.origin, visible(word.text))
 
     def _touch(self, path: str, access: Access) -> Touch:
         return Touch(self.scope.place(path).path, access, path)

@@ -13,7 +13,7 @@ from safetyd.core.shell.scope import Scope, Trace
 from safetyd.core.shell.shape import filled
 from safetyd.core.shell.simple_commands import Commands
 from safetyd.core.shell.tree import syntax
-from safetyd.core.shell.tree.syntax import Unreadable
+from safetyd.core.shell.tree.syntax import NotAnalysable
 
 NOWHERE: Final = Project()
 _NONE: Final[frozenset[tuple[str, ...]]] = frozenset()
@@ -43,7 +43,7 @@ def read(
         syntax.check(text)
         declared = frozenset([tuple(check.split()) for check in checks]) if checks else _NONE
         Commands(table, READERS, trace, declared).read(text, Scope(project))
-    except Unreadable as exc:
+    except NotAnalysable as exc:
         trace.findings.append(_unreadable(text, str(exc)))
         return Reading(tuple(trace.findings), text)
     except RecursionError:

@@ -162,7 +162,7 @@ def load(inv: Invocation, word: Word, way: str) -> None:
     source = inv.source(word)
     by = RUN_BY.get(word.text[word.text.rfind(".") :])
     if _ADDRESS.match(word.text):
-        inv.unseen(NETWORK, "a file")
+        inv.runs_unknown(NETWORK, "a file")
     elif by and source is not None and source.text is not None:
         inv.runner.program([word.with_text(by), word], inv.command, inv.scope, way)
     elif source is not None and source.text is not None and word.text.endswith(_UNREAD):

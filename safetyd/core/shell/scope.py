@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from safetyd.core.shell.places import Place, Project, place
 from safetyd.core.shell.reading import Blank, Finding
-from safetyd.core.shell.tree.syntax import Unreadable, text_of
+from safetyd.core.shell.tree.syntax import NotAnalysable, text_of
 from safetyd.core.shell.words import COMMAND, UNKNOWN_TEXT, Flow, Word
 
 POSITIONAL: Final = frozenset({*"123456789", "@", "*"})  # arguments of a function
@@ -159,17 +159,17 @@ class Trace:
     def count(self) -> None:
         self._commands += 1
         if self._commands > MAX_COMMANDS:
-            raise Unreadable(f"it has more than {MAX_COMMANDS} commands")
+            raise NotAnalysable(f"it has more than {MAX_COMMANDS} commands")
 
     def step(self) -> None:
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise Unreadable("its loops or functions are too long")
+            raise NotAnalysable("its loops or functions are too long")
 
     def spend(self, letters: int) -> None:
         self._expanded += letters
         if self._expanded > MAX_EXPANDED:
-            raise Unreadable("its variables become too long")
+            raise NotAnalysable("its variables become too long")
 
     @contextmanager
     def inside(self, way: str) -> Iterator[None]:
@@ -177,7 +177,7 @@ class Trace:
         before = self.way
         self.way = (*before, way)
         if len(self.way) > MAX_DEPTH:
-            raise Unreadable(f"it is nested more than {MAX_DEPTH} levels deep")
+            raise NotAnalysable(f"it is nested more than {MAX_DEPTH} levels deep")
         try:
             yield
         finally:

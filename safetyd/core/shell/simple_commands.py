@@ -15,8 +15,8 @@ from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect, word_set
 from safetyd.core.shell.scope import POSITIONAL, Command, Scope, Trace, Trap
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.tree.assignments import forget_read
-from safetyd.core.shell.tree.recursion import forks_itself
-from safetyd.core.shell.tree.syntax import Unreadable, counts_by_running
+from safetyd.core.shell.tree.fork_bombs import forks_itself
+from safetyd.core.shell.tree.syntax import NotAnalysable, counts_by_running
 from safetyd.core.shell.unknown_options import find_unknown_options, printed
 from safetyd.core.shell.words import (
     COMMAND,
@@ -191,7 +191,7 @@ class Commands:
         if not command.words or command.words[0].text in _DECLARING:
             for word in command.words[1:]:
                 if word.text[:1] == "-" and "n" in word.text and command.words[0].text != "export":
-                    raise Unreadable("it makes a variable refer to another one")
+                    raise NotAnalysable("it makes a variable refer to another one")
             for name, value in command.assignments:
                 scope.variables[name] = Flow(value.text, value.origin)
 
@@ -245,7 +245,7 @@ class Commands:
         name = places.program_name(first.text)
         program = self._table.find(name) if name else None
         if name in _COUNTING and any(counts_by_running(word.text) for word in command.words[1:]):
-            raise Unreadable("it has a subscript that runs a command")
+            raise NotAnalysable("it has a subscript that runs a command")
         forget_read(name, command.words[1:], scope)
         if program is None:
             return self._unknown(first, name, command, scope)
@@ -366,7 +366,7 @@ class Commands:
         del scope.functions[name]  # inside an alias, its name means the program
         text = " ".join((body, *(word.text for word in given)))
         if HOLE in text:
-            raise Unreadable(f"the alias {name} has arguments that are only known at run time")
+            raise NotAnalysable(f"the alias {name} has arguments that are only known at run time")
         return self.text(text, Word(text, 0, 0), scope, name, stdin)
 
 

@@ -14,7 +14,7 @@ from safetyd.core.shell.tree import syntax
 from safetyd.core.shell.tree.arithmetic import as_commands
 from safetyd.core.shell.tree.assignments import Assigned, assignment
 from safetyd.core.shell.tree.redirections import opened
-from safetyd.core.shell.tree.syntax import REDIRECTS, SILENT, Unreadable, text_of
+from safetyd.core.shell.tree.syntax import REDIRECTS, SILENT, NotAnalysable, text_of
 from safetyd.core.shell.words import (
     COMMAND,
     KNOWN,
@@ -77,7 +77,7 @@ class Statements:
         printed = []
         for at, node in enumerate(nodes):
             if node.type in _ENDS_OF_CASES:
-                raise Unreadable(f"it has {node.type} in an unexpected place")
+                raise NotAnalysable(f"it has {node.type} in an unexpected place")
             if node.is_named and node.type not in SILENT:
                 apart = False
                 if at + 1 < len(nodes):
@@ -92,7 +92,7 @@ class Statements:
         read = self._KINDS.get(node.type)
         if read is None:
             what = node.type.replace("_", " ")
-            raise Unreadable(f"it has a {what} in an unexpected place")
+            raise NotAnalysable(f"it has a {what} in an unexpected place")
         self._trace.step()
         return read(self, node, scope, stdin)
 
@@ -134,7 +134,7 @@ class Statements:
 
     def _test(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         if syntax.counts_by_running(text_of(node)):
-            raise Unreadable("it has a subscript that runs a command")
+            raise NotAnalysable("it has a subscript that runs a command")
         run_inside(node, self._values(scope))
         return NOTHING
 
@@ -192,7 +192,7 @@ class Statements:
             self._assigned.forget(node, scope)
             return NOTHING
         if not any(child.is_named for child in node.children):
-            raise Unreadable("it has empty brackets")
+            raise NotAnalysable("it has empty brackets")
         return self._each(node.children, scope, stdin)
 
     def _branches(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
@@ -249,7 +249,7 @@ class Statements:
         body_ = node.children[-1]
         syntax.check_apart(child for child in node.children if child.is_named)
         if body_.text is not None and body_.text[:2] in {b"[", b"[ "}:
-            raise Unreadable("it defines a function without a body")
+            raise NotAnalysable("it defines a function without a body")
         called = text_of(name)
         scope.functions[called] = body_
         scope.called.discard(called)
@@ -292,7 +292,7 @@ class Statements:
         else:
             stdin, made, words = opened(redirects, self._values(scope), stdin)
             if words:
-                raise Unreadable("it has words in an unexpected place")
+                raise NotAnalysable("it has words in an unexpected place")
             flow = self._statement(inner[0], scope, stdin)
             self._trace.count()
             flow = self._run(Command([], [], made, flow, node.start_byte, node.end_byte), scope)
@@ -316,7 +316,7 @@ class Statements:
                 flow = flow if piped else stdin
                 given, made, words = opened(redirects, self._values(inner), flow)
                 if words:
-                    raise Unreadable("it has words in an unexpected place")
+                    raise NotAnalysable("it has words in an unexpected place")
                 flow = self._statement(child, inner, given)
                 self._run(Command([], [], made, flow, node.start_byte, node.end_byte), inner)
             printed.append(flow)
@@ -353,9 +353,9 @@ class Statements:
             elif kind in REDIRECTS:
                 inner.append(child)
             elif kind == "subshell":
-                raise Unreadable("it has brackets in place of a word")
+                raise NotAnalysable("it has brackets in place of a word")
             elif kind == "command_name" and syntax.begins_with_syntax(child):
-                raise Unreadable("it has a keyword in an unexpected place")
+                raise NotAnalysable("it has a keyword in an unexpected place")
             else:
                 words += expand(child, values)
         stdin, made, further = opened([*inner, *redirects], values, stdin)

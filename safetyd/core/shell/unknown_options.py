@@ -11,7 +11,7 @@ from safetyd.core.shell.words import LIST, NAME, VARIABLE, Flow
 # Readers of programs with options that write, delete or run and are not in their rows.
 _READERS: Final = frozenset({"awk", "git", "sed", "tar", "zip"})
 # Readers that handle unknown words themselves, or pass them on.
-_OTHERS: Final = frozenset({"find", "goals", "interpreter", "package_runner"})
+_OTHERS: Final = frozenset({"find", "targets", "interpreter", "package_runner"})
 # Verbs of git without harmful options, or whose reader handles unknown words.
 _HARMLESS: Final = word_set("""
     add blame cat-file check-ignore checkout describe ls-files ls-tree merge-base name-rev

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from tree_sitter import Node
 
 from safetyd.core.shell.reading import HOLE
-from safetyd.core.shell.tree.syntax import Unreadable, text_of
+from safetyd.core.shell.tree.syntax import NotAnalysable, text_of
 
 MAX_BRACES: Final = 64  # words that one may expand to
 
@@ -247,14 +247,14 @@ def run_inside(node: Node, values: Values, *, overlooked: bool = False) -> None:
 def _literal(text: str) -> str:
     """Return literal text; refuse it if it has an expansion that the parser missed."""
     if ("`" in text or "$" in text) and _is_overlooked(text):
-        raise Unreadable("it has an expansion in an unusual place")
+        raise NotAnalysable("it has an expansion in an unusual place")
     return text
 
 
 def _one_line(text: str) -> str:
     """Return an unquoted word; refuse one with a line end, which is an error of the parser."""
     if "\n" in text and "\n" in text.replace("\\\n", ""):
-        raise Unreadable("a line ends in an unusual place")
+        raise NotAnalysable("a line ends in an unusual place")
     return _literal(text)
 
 

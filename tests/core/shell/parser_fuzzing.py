@@ -153,7 +153,7 @@ class Found(NamedTuple):
 def parse(text: str) -> None:
     """Parse a text and read the command, as a decision does."""
     judge.read(text, programs.shipped())
-    with suppress(syntax.Unreadable):
+    with suppress(syntax.NotAnalysable):
         syntax.tree(text.encode("utf-8", "replace"))  # control characters too
 
 

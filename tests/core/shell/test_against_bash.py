@@ -98,7 +98,7 @@ def ours(text: str) -> list[str] | None:
             for each in left:
                 statements.body(statements.defined[each].body, scope, None)
             bodies |= left
-    except (syntax.Unreadable, RecursionError):
+    except (syntax.NotAnalysable, RecursionError):
         return None
     return [found[start] for start in sorted(found)]
 

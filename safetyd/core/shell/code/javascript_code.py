@@ -6,6 +6,7 @@ secrets. It is not a proof: a name that is hidden well enough is not found.
 
 from typing import Final
 
+from safetyd.core.shell.addresses import is_local
 from safetyd.core.shell.code import javascript_calls as calls
 from safetyd.core.shell.code.code_builder import CodeBuilder
 from safetyd.core.shell.code.javascript_calls import Does
@@ -16,7 +17,6 @@ from safetyd.core.shell.code.javascript_tokens import (
     TooLong,
     Unreadable,
 )
-from safetyd.core.shell.machines import is_local
 from safetyd.core.shell.reading import HOLE, Access, Code, Effect
 
 MAX_LETTERS: Final = 1 << 17  # characters of a source and of the sources in it

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from safetyd.core.shell.addresses import is_local, scheme
 from safetyd.core.shell.code.code_builder import CodeBuilder
 from safetyd.core.shell.code.python_calls import (
     ASKING,
@@ -34,7 +35,6 @@ from safetyd.core.shell.code.python_values import (
     choices,
     text,
 )
-from safetyd.core.shell.machines import is_local, scheme
 from safetyd.core.shell.reading import HOLE, Access, Effect, each
 
 _UNKNOWN_CODE: Final = "evaluates code that is only known at run time"

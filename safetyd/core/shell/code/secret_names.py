@@ -6,7 +6,7 @@ from typing import Final
 
 from tree_sitter import Node
 
-from safetyd.core.shell.machines import is_local
+from safetyd.core.shell.addresses import is_local
 from safetyd.core.shell.reading import HOLE, each, word_set
 from safetyd.core.shell.tree.syntax import text_of
 from safetyd.core.shell.words import Word

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from safetyd.core.shell import places, rows
+from safetyd.core.shell.addresses import is_local
 from safetyd.core.shell.calls import after_options
 from safetyd.core.shell.code.sql_code import read_sql, sql_type
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.machines import is_local
 from safetyd.core.shell.readers.deletions import run_code
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import KNOWN, NETWORK, PROJECT, Flow, Word
@@ -112,7 +112,7 @@ def _given(inv: Invocation, given: Flow, database: Word | None) -> None:
     elif given.origin == PROJECT and own:
         inv.found(Effect.WORK, "runs the project's statements on the project's database")
     elif given.origin == NETWORK:
-        inv.unseen(given.origin, "statements")
+        inv.runs_unknown(given.origin, "statements")
     else:
         why = "runs statements from a file or another command, which are not analysed"
         inv.found(Effect.UNKNOWN, why, type="db_write")

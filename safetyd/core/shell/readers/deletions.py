@@ -69,7 +69,7 @@ def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes
         inv.found(Effect.IRREVERSIBLE, why, touches=touches, type="delete_file")
     elif word.fixed and where.path in inv.scope.made:
         inv.found(Effect.WORK, f"{what} {shown}, which this command created", touches=touches)
-    elif where.kind == places.TEMPORARY or is_made_again(where.path, inv):
+    elif where.kind == places.TEMPORARY or is_recreated(where.path, inv):
         inv.found(
             Effect.WORK,
             f"{what} {shown}, which is temporary or created by a build",
@@ -110,7 +110,7 @@ def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
         inv.runner.program(words, inv.command, inv.scope, way)
 
 
-def is_made_again(path: str, inv: Invocation) -> bool:
+def is_recreated(path: str, inv: Invocation) -> bool:
     """Return True if a build recreates a file or folder, judging by its name."""
     made = inv.runner.listed("made_again")
     files = inv.runner.listed("made_again_files")

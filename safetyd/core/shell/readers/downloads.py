@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from safetyd.core.shell import places, rows
+from safetyd.core.shell.addresses import host, is_local, is_metadata, leaks_output, scheme
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.machines import host, is_local, is_metadata, scheme, tells
 from safetyd.core.shell.readers import local_services
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.tree.syntax import text_of
@@ -41,7 +41,7 @@ class Sent(NamedTuple):
 def read_curl(inv: Invocation) -> None:
     """Analyse `curl`: read requests are allowed, sending data needs approval."""
     call = inv.call
-    if _only_told(inv):
+    if _only_helps(inv):
         return
     if call.has("-K", "--config"):
         inv.found(Effect.UNKNOWN, "takes options from a file that is not analysed")
@@ -54,14 +54,16 @@ def read_curl(inv: Invocation) -> None:
     gives |= any(scheme(url.text) in _SENDING_SCHEMES for url in urls)
     data = call.values(*_DATA)
     asks = call.has_surely("-G") or call.has_surely("--get")
-    gives |= bool(data) and not (asks and not any(tells(w) or "@" in w.text[:40] for w in data))
+    gives |= bool(data) and not (
+        asks and not any(leaks_output(w) or "@" in w.text[:40] for w in data)
+    )
     gives |= bool(method) and method[0].text.upper() not in _ASKING
     said = [w for w in call.values(*_SAID) if not _is_credential(w)]
     named = method[0].text.upper() if method else ("POST" if gives else "GET")
     sent = Sent(named, tuple(data), local=local, gives=gives)
     _request(inv, urls, sent, said)
-    if call.has("-k", "--insecure", "--proxy-insecure") or _is_open(urls):
-        _unchecked(inv, urls, stored=bool(call.values("-o", "--output")) or call.has("-O"))
+    if call.has("-k", "--insecure", "--proxy-insecure") or _is_unencrypted(urls):
+        _saves_unverified(inv, urls, stored=bool(call.values("-o", "--output")) or call.has("-O"))
     inv.reads(*(_file_of(w) for w in [*data, *call.values(*_SAID)] if "@" in w.text))
     inv.reads(*call.values(*call.program.row.reads))
     _curl_files(inv, urls)
@@ -90,7 +92,7 @@ def _curl_files(inv: Invocation, urls: Sequence[Word]) -> None:
 def read_wget(inv: Invocation) -> None:
     """Analyse `wget`, which saves downloads to files."""
     call = inv.call
-    if _only_told(inv):
+    if _only_helps(inv):
         return
     urls = call.arguments
     method = call.values("--method")[-1:]
@@ -99,13 +101,13 @@ def read_wget(inv: Invocation) -> None:
     local = (
         bool(urls) and all(is_local(url.text) for url in urls) and not call.has("-e", "--execute")
     )
-    said = [w for w in call.values("--header", "-U", "--user-agent") if tells(w)]
+    said = [w for w in call.values("--header", "-U", "--user-agent") if leaks_output(w)]
     said = [w for w in said if not _is_credential(w)]
     named = method[0].text.upper() if method else ("POST" if gives else "GET")
     data = call.values("--post-data", "--body-data")
     _request(inv, urls, Sent(named, tuple(data), local=local, gives=gives), said)
-    if call.has("--no-check-certificate", "--no-hsts") or _is_open(urls):
-        _unchecked(inv, urls, stored=not call.has_surely("--spider") and not _prints(inv))
+    if call.has("--no-check-certificate", "--no-hsts") or _is_unencrypted(urls):
+        _saves_unverified(inv, urls, stored=not call.has_surely("--spider") and not _prints(inv))
     inv.reads(*call.values(*call.program.row.reads))
     if call.has("--config", "--use-askpass"):
         inv.found(Effect.UNKNOWN, "takes settings from a file or program that is not analysed")
@@ -144,8 +146,8 @@ def read_fetch(inv: Invocation) -> None:
     for word in outputs or [_named_by(url) for url in call.arguments]:
         inv.saves(_below(folder, word), DOWNLOADED)
     _request(inv, call.arguments, Sent(), [])
-    if _is_open(call.arguments):
-        _unchecked(inv, call.arguments, stored=True)
+    if _is_unencrypted(call.arguments):
+        _saves_unverified(inv, call.arguments, stored=True)
     printed = any(inv.scope.place(word.text).kind == places.STREAM for word in outputs)
     inv.output = DOWNLOADED if printed else NOTHING
 
@@ -153,7 +155,7 @@ def read_fetch(inv: Invocation) -> None:
 def read_httpie(inv: Invocation) -> None:
     """Analyse `http METHOD URL ITEM...`, where items are headers, queries and data."""
     call = inv.call
-    if _only_told(inv):
+    if _only_helps(inv):
         return
     words = list(call.arguments)
     method = words.pop(0).text if words and words[0].text.isalpha() and len(words) > 1 else ""
@@ -180,7 +182,7 @@ def read_httpie(inv: Invocation) -> None:
     inv.output = NOTHING if outputs else DOWNLOADED
 
 
-def _only_told(inv: Invocation) -> bool:
+def _only_helps(inv: Invocation) -> bool:
     """Return True, after recording it, if the program only prints its help or version."""
     if inv.call.has_surely("--help") or inv.call.has_surely("--version"):
         inv.found_help()
@@ -204,19 +206,19 @@ def _request(inv: Invocation, urls: Sequence[Word], sent: Sent, said: Sequence[W
     elif sent.gives:
         remedy = "as a read-only request" if urls else ""
         inv.found(Effect.LEAVES, f"sends data to {where}", remedy=remedy)
-    elif any(tells(word) for word in [*urls, *said]):
+    elif any(leaks_output(word) for word in [*urls, *said]):
         why = f"sends the output of a local command to {where}"
         inv.found(Effect.LEAVES, why, remedy="with the address written out")
     else:
         inv.found(Effect.READ, f"fetches from {where}", type="web_fetch")
 
 
-def _is_open(urls: Sequence[Word]) -> bool:
+def _is_unencrypted(urls: Sequence[Word]) -> bool:
     """Return True if a URL is not encrypted, so that others can change the content."""
     return any(scheme(url.text) == "http" for url in urls)
 
 
-def _unchecked(inv: Invocation, urls: Sequence[Word], *, stored: bool) -> None:
+def _saves_unverified(inv: Invocation, urls: Sequence[Word], *, stored: bool) -> None:
     """Record that a download is saved that others may have changed."""
     following = inv.scope.piped_to
     unpacked = following is not None and text_of(following).startswith(_UNPACKING)

@@ -28,7 +28,7 @@ def read_family(inv: Invocation) -> None:
     call = inv.call
     if _acts_by_options(call) or call.verb in call.program.row.run:
         rows.apply(inv)
-    elif only_tries(call):
+    elif is_dry_run(call):
         _named(inv)
         inv.found(Effect.READ, "only shows what it would change")
         inv.reads(*call.values(*call.program.row.reads))
@@ -40,7 +40,7 @@ def read_family(inv: Invocation) -> None:
         rows.apply(inv)
 
 
-def only_tries(call: Call) -> bool:
+def is_dry_run(call: Call) -> bool:
     """Return True for a dry run."""
     for name in _TRIES:
         values = call.values(name)

@@ -6,11 +6,11 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from safetyd.core.shell import places, rows
+from safetyd.core.shell.addresses import is_local
 from safetyd.core.shell.code.javascript_code import read_javascript
 from safetyd.core.shell.code.one_liners import read_one_liner
 from safetyd.core.shell.code.python_code import read_python
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.machines import is_local
 from safetyd.core.shell.readers.deletions import run_code
 from safetyd.core.shell.reading import HOLE, Code, Effect, each
 from safetyd.core.shell.words import DECODED, NETWORK, Word
@@ -285,7 +285,7 @@ def _script(inv: Invocation, language: Language, script: Word, arguments: list[W
         program = script.with_text(name)
         inv.runner.program([program, *arguments], inv.command, inv.scope, inv.call.name)
     elif script.text.startswith(("http://", "https://")):
-        inv.unseen(NETWORK, "a script")
+        inv.runs_unknown(NETWORK, "a script")
     else:
         inv.script(script, inv.call.name, _reader(inv, language, script))
         inv.reads(*arguments)
@@ -304,12 +304,12 @@ def run_module(inv: Invocation, module: Word, arguments: list[Word]) -> None:
         inv.found(Effect.WORK, f"runs {visible(module.text)}, a module of the project")
         inv.reads(*arguments)
     else:
-        inv.unseen(module.origin, "a module")
+        inv.runs_unknown(module.origin, "a module")
 
 
 def _code(inv: Invocation, language: Language, word: Word) -> None:
     if word.origin in {NETWORK, DECODED} or not word.text.replace(HOLE, "").strip():
-        inv.unseen(word.origin, "code")
+        inv.runs_unknown(word.origin, "code")
     else:
         _reader(inv, language, word)(word.text)
 
@@ -340,4 +340,4 @@ def _from_input(inv: Invocation, language: Language) -> None:
         word = inv.command.words[0]._replace(text=given.text, inner=-1, origin=given.origin)
         _code(inv, language, word)
     else:
-        inv.unseen_input(given)
+        inv.runs_unknown_input(given)

@@ -192,7 +192,7 @@ def _run(inv: Invocation, launch: Launch, inner: list[Word]) -> None:
     name = _program(first.text, fetches=launch.fetches)
     suffix = first.text[first.text.rfind(".") :] if "." in first.text else ""
     if "://" in first.text:
-        inv.unseen(NETWORK, "a script")
+        inv.runs_unknown(NETWORK, "a script")
     elif launch.script and " " in first.text.strip():
         inv.shell(first, inv.named)
     elif launch.script and suffix in rows.RUN_BY:

@@ -5,9 +5,9 @@ from itertools import pairwise
 from typing import Final
 
 from safetyd.core.shell import places, rows
+from safetyd.core.shell.addresses import is_address
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.machines import is_address
 from safetyd.core.shell.readers.families import looks
 from safetyd.core.shell.reading import Effect, each
 from safetyd.core.shell.words import Word
@@ -97,7 +97,7 @@ def _is_own(word: Word, inv: Invocation) -> bool:
     return local and "://" not in text and inv.scope.place(text).kind == places.INSIDE
 
 
-def read_goals(inv: Invocation) -> None:
+def read_targets(inv: Invocation) -> None:
     """Analyse a build program whose arguments are targets."""
     whole = inv.call
     for word in whole.values("-D", "--define", "-P", "--project-prop", "--system-prop"):

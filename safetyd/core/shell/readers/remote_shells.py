@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from safetyd.core.shell import rows
+from safetyd.core.shell.addresses import is_local, is_remote
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.machines import is_local, is_remote
 from safetyd.core.shell.readers.deletions import delete
 from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.words import DOWNLOADED, Word, as_one

@@ -48,7 +48,7 @@ def read_eval(inv: Invocation) -> None:
     if text.known:
         inv.output = inv.runner.sourced(text.text, text, inv.scope, "eval")
     else:
-        inv.unseen(text.origin, "a command")
+        inv.runs_unknown(text.origin, "a command")
 
 
 def read_source(inv: Invocation) -> None:
@@ -73,7 +73,7 @@ def read_alias(inv: Invocation) -> None:
         if not equals:
             continue
         if HOLE in name or HOLE in value:
-            inv.unseen(word.origin, "an alias")
+            inv.runs_unknown(word.origin, "an alias")
         else:
             inv.scope.functions[name] = value
             inv.scope.called.discard(name)

@@ -62,7 +62,7 @@ def _from_input(inv: Invocation) -> None:
         word = inv.command.words[0]._replace(inner=-1)
         inv.output = inv.runner.text(given.text, word, inv.scope, inv.call.name, None)
     else:
-        inv.unseen_input(given)
+        inv.runs_unknown_input(given)
 
 
 def _has_socket(inv: Invocation) -> bool:

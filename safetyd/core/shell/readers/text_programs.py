@@ -122,7 +122,7 @@ def _awk_with_numbers(program: str) -> Code:
 def _code(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
     """Record what a script in the arguments does."""
     if word.text == HOLE or word.origin in {NETWORK, DECODED}:
-        inv.unseen(word.origin, "a script")
+        inv.runs_unknown(word.origin, "a script")
     else:
         run_code(inv, read(word.text), word, inv.call.name)
 

@@ -90,7 +90,7 @@ def read_parallel(inv: Invocation) -> None:
     texts = [word.text for word in words]
     at = next((n for n, text in enumerate(texts) if text.startswith(":::")), len(texts))
     if not at:
-        inv.unseen(COMMAND if inv.stdin is None else inv.stdin.origin or COMMAND, "its input")
+        inv.runs_unknown(COMMAND if inv.stdin is None else inv.stdin.origin or COMMAND, "its input")
         return
     given = texts[at + 1 :] if texts[at:] and texts[at] == ":::" else [HOLE]
     for each in given:

@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from safetyd.core.shell.reading import HOLE
 from safetyd.core.shell.scope import POSITIONAL, Scope
-from safetyd.core.shell.tree.syntax import Unreadable, text_of
+from safetyd.core.shell.tree.syntax import NotAnalysable, text_of
 from safetyd.core.shell.words import (
     COMMAND,
     UNKNOWN_TEXT,
@@ -60,7 +60,7 @@ def assignment(node: Node, values: Values) -> tuple[str, Word]:
         run_inside(target, values)
     name = text_of(target).partition("[")[0]
     if not name.isidentifier():
-        raise Unreadable("it assigns to something that is not a variable")
+        raise NotAnalysable("it assigns to something that is not a variable")
     adds = any(child.type == "+=" for child in node.children)
     if value.type == "array" and not adds:
         words = [w for child in value.children if child.is_named for w in expand(child, values)]

@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from safetyd.core.shell.reading import word_set
 from safetyd.core.shell.scope import Redirect
-from safetyd.core.shell.tree.syntax import Unreadable, check_apart, text_of
+from safetyd.core.shell.tree.syntax import NotAnalysable, check_apart, text_of
 from safetyd.core.shell.words import KNOWN, Flow, Values, Word, body, expand, joined
 
 _is_descriptor = re.compile(r"\d+\Z|\{\w+\}\Z").match
@@ -56,11 +56,11 @@ def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
         if child.type == "file_descriptor":
             descriptor = text_of(child)
             if not _is_descriptor(descriptor):
-                raise Unreadable("a word touches a redirection")
+                raise NotAnalysable("a word touches a redirection")
         elif child.is_named:
             found = expand(child, values)
             if not targets and len(found) > 1:
-                raise Unreadable("it redirects to several files at once")
+                raise NotAnalysable("it redirects to several files at once")
             targets += found
         else:
             operator = text_of(child)

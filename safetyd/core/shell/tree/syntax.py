@@ -58,7 +58,7 @@ class _Parsing(threading.local):
 _parsing = _Parsing()
 
 
-class Unreadable(Exception):
+class NotAnalysable(Exception):
     """A command cannot be analysed; the message completes "cannot be analysed: ..."."""
 
 
@@ -78,14 +78,14 @@ def plain_words(text: str) -> list[str] | None:
 def tree(text: bytes) -> Node:
     """Return the root of the syntax tree."""
     if len(text) > MAX_BYTES:
-        raise Unreadable(f"it is longer than {MAX_BYTES // 1024} KiB")
+        raise NotAnalysable(f"it is longer than {MAX_BYTES // 1024} KiB")
     if not text.isascii() and _ends_the_parser(text):
-        raise Unreadable("a letter that is not Latin follows a brace")
+        raise NotAnalysable("a letter that is not Latin follows a brace")
     if len(text) > _LONG:
         _check_effort(text)
     root = _parsing.parser.parse(text).root_node
     if root.has_error:
-        raise Unreadable("its quotes, brackets or operators do not match")
+        raise NotAnalysable("its quotes, brackets or operators do not match")
     if b"\\" in text:
         _check_escapes(root, text)
     if b"@" in text and b"P" in text:
@@ -103,7 +103,7 @@ def _check_prompts(root: Node) -> None:
     """Refuse `${x@P}`, which runs the substitutions in the value of a variable."""
     for node in QueryCursor(_EXPANSIONS).captures(root).get("expansion", ()):
         if (node.text or b"").endswith(b"@P}"):
-            raise Unreadable("it expands a variable as a prompt, which can run commands")
+            raise NotAnalysable("it expands a variable as a prompt, which can run commands")
 
 
 def _check_effort(text: bytes) -> None:
@@ -126,7 +126,7 @@ def _check_effort(text: bytes) -> None:
     if not tangled:
         _parsing.parser.parse(chunk)
     if tangled or reads > most:
-        raise Unreadable("its syntax is too complex")
+        raise NotAnalysable("its syntax is too complex")
 
 
 def check_apart(nodes: Iterable[Node]) -> None:
@@ -134,14 +134,14 @@ def check_apart(nodes: Iterable[Node]) -> None:
     end = -1
     for node in nodes:
         if node.start_byte == end and node.type not in REDIRECTS:
-            raise Unreadable("it has an expansion in an unusual place")
+            raise NotAnalysable("it has an expansion in an unusual place")
         end = node.end_byte
 
 
 def _check_comment(node: Node, text: bytes) -> None:
     """Refuse a comment that bash would not see as one."""
     if node.start_byte and text[node.start_byte - 1] not in b" \t\n;&|(":
-        raise Unreadable("it has a # in an unusual place")
+        raise NotAnalysable("it has a # in an unusual place")
 
 
 def _check_escapes(root: Node, text: bytes) -> None:
@@ -150,7 +150,7 @@ def _check_escapes(root: Node, text: bytes) -> None:
         at = found.end() - 1
         node = root.descendant_for_byte_range(at, at)
         if node is None or node.type not in _GOING_ON:
-            raise Unreadable("it has an escape between words")
+            raise NotAnalysable("it has an escape between words")
 
 
 def _check_heredoc(node: Node, text: bytes) -> None:
@@ -162,15 +162,15 @@ def _check_heredoc(node: Node, text: bytes) -> None:
     begin = text.index(b"\n", start.end_byte)
     found = re.compile(rb"\n" + tabs + b"(" + re.escape(word) + rb")(?=\n|\Z)").search(text, begin)
     if found is None or found.start(1) != end.start_byte:
-        raise Unreadable("the end of its here-document is ambiguous")
+        raise NotAnalysable("the end of its here-document is ambiguous")
 
 
 def check(text: str) -> None:
     """Refuse a text that is too long or has control characters."""
     if len(text) > MAX_BYTES:
-        raise Unreadable(f"it is longer than {MAX_BYTES // 1024} KiB")
+        raise NotAnalysable(f"it is longer than {MAX_BYTES // 1024} KiB")
     if found := _CONTROL.search(text):
-        raise Unreadable(f"it has the control character U+{ord(found[0]):04X}")
+        raise NotAnalysable(f"it has the control character U+{ord(found[0]):04X}")
 
 
 def check_case(node: Node) -> None:
@@ -178,7 +178,7 @@ def check_case(node: Node) -> None:
     parts = [child for child in node.children if child.type != "case_item"]
     check_apart(parts)
     if any(not part.is_named and part.type not in _OF_CASES for part in parts):
-        raise Unreadable("it has operators in an unexpected place")
+        raise NotAnalysable("it has operators in an unexpected place")
 
 
 def begins_with_syntax(name: Node) -> bool:

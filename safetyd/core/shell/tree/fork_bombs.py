@@ -8,7 +8,7 @@ from tree_sitter import Node
 def forks_itself(name: str, body: Node) -> bool:
     """Return True if a function calls itself in the background or in a pipeline."""
     called = name.encode()
-    return any(_name(node) == called and _beside(node, body) for node in _commands(body))
+    return any(_name(node) == called and _continues(node, body) for node in _commands(body))
 
 
 def _commands(node: Node) -> Iterator[Node]:
@@ -25,7 +25,7 @@ def _name(command: Node) -> bytes:
     return (found.text or b"") if found else b""
 
 
-def _beside(node: Node, body: Node) -> bool:
+def _continues(node: Node, body: Node) -> bool:
     """Return True if the function continues before a command ends."""
     at: Node | None = node
     while at is not None and at.id != body.id:

@@ -57,6 +57,6 @@ def is_metadata(address: str) -> bool:
     return host(address) in _METADATA
 
 
-def tells(word: Word) -> bool:
+def leaks_output(word: Word) -> bool:
     """Return True if a word would send the output of a local command to another machine."""
     return not word.known and word.origin not in {KNOWN, VARIABLE, NETWORK}

@@ -57,7 +57,7 @@ def test_case_spaces_and_hyphens_do_not_matter(spelling: str) -> None:
     assert kind_of(spelling).type == "read_file"
 
 
-def test_a_type_that_nobody_knows_is_asked_about() -> None:
+def test_an_unknown_type_needs_approval() -> None:
     assert kind_of("Launch Rocket") == Kind(
         "launch_rocket", "requires_permission", "unknown", "high", human=False, known=False
     )
@@ -72,13 +72,13 @@ def test_an_alias_is_another_name_for_a_type() -> None:
     assert kinds.of(Proposal(type="READ")).read_only
 
 
-def test_a_type_of_the_operators_own_is_known() -> None:
+def test_an_operators_type_is_known() -> None:
     kind = kind_of("bake", bake=TypeConfig(tier="auto_allowed", reversibility="reversible"))
 
     assert kind == Kind("bake", "auto_allowed", "reversible", "medium")
 
 
-def test_a_type_without_traits_is_treated_as_an_unknown_one_would_be() -> None:
+def test_a_type_without_traits_is_judged_like_an_unknown_one() -> None:
     assert kind_of("bake", bake=TypeConfig()) == Kind(
         "bake", "requires_permission", "unknown", "high"
     )
@@ -96,7 +96,7 @@ def test_tier_follows_a_changed_risk() -> None:
     assert (kind.tier, kind.risk) == ("requires_permission", "high")
 
 
-def test_a_change_leaves_the_other_traits() -> None:
+def test_a_change_keeps_the_other_traits() -> None:
     kind = kind_of("read_file", read_file=TypeConfig(human=True))
 
     assert kind == Kind("read_file", "auto_allowed", "read_only", "low", human=True)
@@ -119,13 +119,13 @@ def test_the_coding_profile_lets_commands_run() -> None:
     assert kind_of("delete_file", profile="coding") == kind_of("delete_file")
 
 
-def test_an_agents_own_words_raise_the_risk_and_with_it_the_tier() -> None:
+def test_an_agent_can_raise_the_risk_and_with_it_the_tier() -> None:
     kind = kind_of("read_file", risk="high")
 
     assert (kind.risk, kind.tier) == ("high", "requires_permission")
 
 
-def test_an_agents_own_words_never_lower_anything() -> None:
+def test_an_agent_cannot_lower_risk_or_reversibility() -> None:
     assert kind_of("push", risk="low", reversibility="read_only") == kind_of("push")
 
 
@@ -135,13 +135,13 @@ def test_a_raised_risk_does_not_lower_a_tier_that_the_operator_set() -> None:
     assert kind_of("peek", peek=strict, risk="medium").tier == "requires_permission"
 
 
-def test_what_an_agent_calls_irreversible_has_high_risk() -> None:
+def test_an_action_that_its_agent_calls_irreversible_has_high_risk() -> None:
     kind = kind_of("click", reversibility="irreversible")
 
     assert (kind.reversibility, kind.risk) == ("irreversible", "high")
 
 
-def test_what_an_agent_calls_irreversible_may_be_of_higher_risk_still() -> None:
+def test_an_irreversible_action_can_have_a_higher_risk_still() -> None:
     assert kind_of("click", reversibility="irreversible", risk="prohibited").tier == "prohibited"
 
 
@@ -157,13 +157,13 @@ def test_unknown_harm_is_not_lowered_by_saying_reversible() -> None:
     assert kind_of("click", reversibility="unknown").reversibility == "unknown"
 
 
-def test_the_same_kind_is_given_each_time_without_building_it() -> None:
+def test_the_kind_of_a_type_is_built_once() -> None:
     kinds = Kinds({}, "strict")
 
     assert kinds.of(Proposal(type="Click")) is kinds.of(Proposal(type="Click"))
 
 
-def test_no_more_spellings_are_remembered_than_fit() -> None:
+def test_the_number_of_remembered_spellings_is_limited() -> None:
     kinds = Kinds({}, "strict")
 
     for number in range(MAX_REMEMBERED + 10):
@@ -180,7 +180,7 @@ def test_an_alias_of_a_type_that_does_not_exist_is_refused(to: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c"])
-def test_aliases_that_lead_in_a_circle_are_refused(name: str) -> None:
+def test_circular_aliases_are_refused(name: str) -> None:
     types = {
         "a": TypeConfig(same_as="b"),
         "b": TypeConfig(same_as="C"),

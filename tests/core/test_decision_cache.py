@@ -8,7 +8,7 @@ from safetyd.core.policy import Policy
 from tests.story import ask, at, propose
 
 
-def test_answer_is_forgotten_after_its_time() -> None:
+def test_a_reply_is_forgotten_after_its_time() -> None:
     engine = Engine(Policy(decisions=DecisionsConfig(recall_s=10)))
     ask(engine, propose(0, text="rm -rf /"))
 
@@ -16,7 +16,7 @@ def test_answer_is_forgotten_after_its_time() -> None:
     assert ask(engine, propose(10, digest="sha256:d2")).cause == "policy"
 
 
-def test_id_keeps_its_content_when_its_allow_is_over() -> None:
+def test_an_id_keeps_its_content_after_its_allow_has_expired() -> None:
     engine = Engine(Policy(decisions=DecisionsConfig(ttl_s=1)))
     first = ask(engine, propose(0))
 
@@ -28,7 +28,7 @@ def test_id_keeps_its_content_when_its_allow_is_over() -> None:
     assert first.at != anew.at
 
 
-def test_what_an_agent_is_told_of_a_loop_agrees_with_its_reason() -> None:
+def test_the_agent_message_about_a_loop_agrees_with_its_reason() -> None:
     engine = Engine(Policy())
     home = Observation(url="https://shop/home", screen_hash="h")
     steps = [propose(n, id=f"p{n}", type="click", observation=home) for n in range(3)]
@@ -40,7 +40,7 @@ def test_what_an_agent_is_told_of_a_loop_agrees_with_its_reason() -> None:
     assert "do not try another way" not in looped.agent_message
 
 
-def test_oldest_answers_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_replies_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GENERATION", 2)
     monkeypatch.setattr(module, "MAX_ANSWERS", 4)
     engine = Engine(Policy())
@@ -51,7 +51,7 @@ def test_oldest_answers_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ask(engine, propose(6, id="p2", digest="sha256:d2")).cause == "conflict"
 
 
-def test_answer_given_anew_outlives_its_first_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_reply_outlives_its_first_generation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GENERATION", 2)
     monkeypatch.setattr(module, "MAX_ANSWERS", 4)
     engine = Engine(Policy(decisions=DecisionsConfig(ttl_s=1)))

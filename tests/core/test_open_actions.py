@@ -31,7 +31,7 @@ def test_the_outcome_of_a_refused_proposal_does_not_count() -> None:
     assert settled(play(engine, outcome(1), outcome(1, "unknown"))) == []
 
 
-def test_an_outcome_without_an_id_counts_by_its_own_words() -> None:
+def test_an_outcome_without_an_id_counts() -> None:
     told = Outcome(ok=False, action_type="x", session="s", task="t", model="m", dependency="d")
 
     (event,) = settled(play(Engine(Policy()), report(0, told)))
@@ -49,7 +49,9 @@ def test_an_action_without_an_outcome_is_overdue_after_an_hour() -> None:
     assert settled(play(engine, outcome(3601))) == []
 
 
-def test_too_many_under_way_give_up_the_oldest_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_too_many_open_actions_the_oldest_become_overdue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "MAX_UNDER_WAY", 2)
     monkeypatch.setattr(module, "GIVEN_UP", 2)
     engine = Engine(Policy())
@@ -60,7 +62,7 @@ def test_too_many_under_way_give_up_the_oldest_together(monkeypatch: pytest.Monk
     assert engine.actions.under_way("code") == ("p2", "p3")
 
 
-def test_one_tick_gives_up_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_tick_closes_a_limited_number_of_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PER_TICK", 2)
     monkeypatch.setattr(module, "GIVEN_UP", 2)
     engine = Engine(Policy())
@@ -72,7 +74,7 @@ def test_one_tick_gives_up_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> 
     assert [event.ids for event in late] == [("p0", "p1"), ("p1",)]
 
 
-def test_found_is_what_is_under_way() -> None:
+def test_an_open_action_can_be_found() -> None:
     engine = Engine(Policy())
     play(engine, propose(0, model="m"))
 
@@ -83,7 +85,7 @@ def test_found_is_what_is_under_way() -> None:
     assert engine.actions.find("ops", "p1") is None
 
 
-def test_action_that_is_said_to_be_unreported_is_over_and_neither_success_nor_error() -> None:
+def test_an_unreported_action_is_closed_as_neither_success_nor_error() -> None:
     engine = Engine(Policy())
     play(engine, propose(0), outcome(1, ok=False), propose(2, id="p2"))
 

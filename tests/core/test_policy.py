@@ -11,7 +11,7 @@ def test_rules_follow_utc_unless_a_zone_is_set() -> None:
     assert Policy(timezone="Europe/Berlin").zone == ZoneInfo("Europe/Berlin")
 
 
-def test_an_agent_takes_from_everybody_what_its_own_table_leaves_out() -> None:
+def test_missing_limits_of_an_agent_are_the_common_ones() -> None:
     policy = Policy(agents={"a": AgentConfig(burst=7), "b": AgentConfig(iterations=2)})
 
     (name,) = policy.buckets()
@@ -20,7 +20,7 @@ def test_an_agent_takes_from_everybody_what_its_own_table_leaves_out() -> None:
     assert policy.buckets()["a"].tokens_per_minute == policy.rate.production.agent.tokens_per_minute
 
 
-def test_limits_of_one_agent_leave_the_others_alone() -> None:
+def test_limits_of_one_agent_do_not_affect_others() -> None:
     policy = Policy(agents={"a": AgentConfig(burst=1, dispatch_s=0, session_usd=1, iterations=9)})
     engine = Engine(policy)
     play(engine, propose(0, agent="a"), propose(0, agent="b"))

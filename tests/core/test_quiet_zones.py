@@ -1,4 +1,4 @@
-"""Quiet hours in every zone of the world, around every change of its clock in three years."""
+"""Quiet hours in every time zone, around every clock change in three years."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
@@ -29,13 +29,13 @@ NEAR = sorted({*range(-150, 151), *range(-1560, 1561, 47)})
 
 @pytest.fixture(autouse=True)
 def unmeasured() -> Iterator[None]:
-    """Walk through time quickly; `test_quiet.py` shows that every line is reached."""
+    """Measure no coverage, which is slow; `test_recipients.py` covers every line."""
     with untraced():
         yield
 
 
 class Change(NamedTuple):
-    """From an instant on, the wall clock is so far ahead of UTC instead of so far."""
+    """A clock change: the offsets from UTC before and after."""
 
     at: datetime
     before: timedelta
@@ -71,13 +71,13 @@ def change_between(early: datetime, late: datetime, zone: str) -> Change:
 
 
 def clocks() -> list[str]:
-    """Return one zone for each way in which clocks change; many zones are like another."""
+    """Return one zone for each different series of clock changes."""
     alike = {changes(zone): zone for zone in sorted(available_timezones(), reverse=True)}
     return sorted(zone for known, zone in alike.items() if known)
 
 
 def hours_around(change: Change, zone: str) -> Iterator[QuietHours]:
-    """Yield quiet hours that begin or end in, at or near what is left out or shown twice."""
+    """Yield quiet hours that start or end in, at or near skipped or repeated time."""
     low, high = sorted(
         change.at.replace(tzinfo=None) + offset for offset in (change.before, change.after)
     )
@@ -114,7 +114,7 @@ def cases(zone: str) -> Iterator[tuple[Change, QuietHours]]:
 
 
 def between(hours: QuietHours, shown: datetime) -> bool:
-    """Say whether a time is one of the quiet hours, by nothing but what the clock shows."""
+    """Return True if a wall clock time is in quiet hours."""
     start, end = time.fromisoformat(hours.start), time.fromisoformat(hours.end)
     begun, ended = start <= shown.time(), end <= shown.time()
     of_yesterday = start > end and not ended
@@ -133,7 +133,7 @@ def test_there_are_zones_and_their_clocks_change() -> None:
 
 @pytest.mark.req("S3.38")
 @pytest.mark.parametrize("zone", clocks())
-def test_around_a_change_it_is_quiet_if_the_furthest_time_shown_so_far_is(zone: str) -> None:
+def test_around_a_clock_change_the_latest_time_shown_so_far_decides(zone: str) -> None:
     for change, hours in cases(zone):
         furthest = datetime.min  # noqa: DTZ901 - what a wall clock shows has no zone
         for minutes in NEAR:
@@ -147,7 +147,7 @@ def test_around_a_change_it_is_quiet_if_the_furthest_time_shown_so_far_is(zone: 
 
 @pytest.mark.req("S3.38")
 @pytest.mark.parametrize("zone", clocks())
-def test_around_a_change_it_is_quiet_until_the_release_and_not_then(zone: str) -> None:
+def test_around_a_clock_change_it_is_quiet_until_the_returned_end(zone: str) -> None:
     for change, hours in cases(zone):
         release: datetime | None = None
         for minutes in NEAR:
@@ -164,7 +164,7 @@ def test_around_a_change_it_is_quiet_until_the_release_and_not_then(zone: str) -
 
 
 @pytest.mark.req("S3.38")
-def test_far_from_changes_it_is_quiet_if_the_clock_says_so_in_every_zone() -> None:
+def test_far_from_clock_changes_the_wall_clock_decides_in_every_zone() -> None:
     nights = ("23:00", "07:00"), ("09:30", "17:45"), ("00:00", "23:59")
     for zone in available_timezones():
         for n in range(0, 3 * 365, 31):
@@ -180,7 +180,7 @@ def test_far_from_changes_it_is_quiet_if_the_clock_says_so_in_every_zone() -> No
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Australia/Lord_Howe"])
-def test_over_a_change_as_many_minutes_count_as_are_not_quiet(zone: str) -> None:
+def test_across_a_clock_change_only_minutes_outside_quiet_hours_count(zone: str) -> None:
     for change, hours in cases(zone):
         at, minutes = change.at - 45 * MINUTE, 90
 

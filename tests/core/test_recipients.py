@@ -1,4 +1,4 @@
-"""When it is quiet, until when, and what time is left of a day for people."""
+"""When quiet hours start and end, and how much waking time passes."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -143,7 +143,7 @@ def test_on_days_without_quiet_hours_all_time_counts(
     assert awake_until(hours, when(at), 3 * DAY_S) == when(until)
 
 
-def test_time_that_is_almost_always_quiet_ends_all_the_same() -> None:
+def test_a_wait_ends_even_if_it_is_almost_always_quiet() -> None:
     hours = night("12:01", "12:00", "UTC")
     at = when("2026-07-01T12:01:00Z")
 

@@ -22,7 +22,7 @@ def test_a_session_ends_when_its_agent_says_so() -> None:
     assert engine.sessions.live("code") == ("s2",)
 
 
-def test_the_end_of_a_session_that_never_began_is_nothing() -> None:
+def test_ending_an_unknown_session_has_no_effect() -> None:
     assert closed(play(Engine(Policy()), report(0, SessionEnded(session="s1")))) == []
 
 
@@ -35,7 +35,7 @@ def test_every_session_ends_when_its_agent_falls_silent() -> None:
     assert engine.sessions.live("code") == ()
 
 
-def test_a_heartbeat_keeps_sessions_alive_and_begins_none() -> None:
+def test_a_heartbeat_keeps_sessions_alive_and_starts_none() -> None:
     engine = Engine(Policy())
     play(engine, propose(0), report(1000, Heartbeat()), report(1000, Heartbeat(), "ops"))
 
@@ -43,7 +43,7 @@ def test_a_heartbeat_keeps_sessions_alive_and_begins_none() -> None:
     assert engine.sessions.live("ops") == ()
 
 
-def test_one_tick_closes_a_bounded_number() -> None:
+def test_one_tick_closes_a_limited_number_of_sessions() -> None:
     engine = Engine(Policy())
     play(engine, *(propose(0, agent=f"a{n}") for n in range(MAX_PER_TICK + 1)))
 
@@ -61,7 +61,7 @@ def test_closing_what_is_not_open_changes_nothing() -> None:
     assert engine.sessions.live("code") == ("s1", "")
 
 
-def test_an_agent_has_so_many_sessions_by_name_and_the_implicit_one() -> None:
+def test_the_number_of_named_sessions_is_limited() -> None:
     engine = Engine(Policy())
     started = (report(n, SessionStarted(session=f"s{n}")) for n in range(MAX_SESSIONS + 1))
     play(engine, *started, report(100, Iteration(session="s")), propose(101))
@@ -72,7 +72,7 @@ def test_an_agent_has_so_many_sessions_by_name_and_the_implicit_one() -> None:
     assert engine.guards.iterations.count("code", "s") == 0
 
 
-def test_talk_of_one_session_too_many_keeps_the_others_alive() -> None:
+def test_messages_of_a_session_too_many_keep_the_others_alive() -> None:
     engine = Engine(Policy())
     play(engine, *(report(0, SessionStarted(session=f"s{n}")) for n in range(MAX_SESSIONS)))
     play(engine, report(1000, SessionStarted(session="one more")))
@@ -89,7 +89,7 @@ def test_a_session_that_ended_makes_room() -> None:
     assert not ask(engine, propose(3, id="p2", session="newer")).allowed
 
 
-def test_names_without_a_key_that_only_talk_have_no_session() -> None:
+def test_an_anonymous_agent_without_proposals_has_no_session() -> None:
     engine = Engine(Policy())
     talk = report(0, SessionStarted(session="s"))
     talk.keyless = True

@@ -1,4 +1,4 @@
-"""What an unknown type may be called the same as: never something laxer than its words."""
+"""The known type that an unknown one is similar to is never laxer than its words."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ KNOWN = Kinds({}, "strict").known
         ("delete_file_now", "delete_file"),
     ],
 )
-def test_what_is_plainly_a_known_type_is_named(name: str, known: str) -> None:
+def test_the_known_type_of_a_similar_name_is_found(name: str, known: str) -> None:
     assert like(name, KNOWN) == known
 
 
@@ -41,7 +41,7 @@ def test_what_is_plainly_a_known_type_is_named(name: str, known: str) -> None:
         *("create_or_update_file", "delete_branch", "send_keys", "update_plan", "execute_code"),
     ],
 )
-def test_in_doubt_nothing_is_named(name: str) -> None:
+def test_in_doubt_no_type_is_found(name: str) -> None:
     assert like(name, KNOWN) is None
 
 
@@ -53,14 +53,16 @@ def test_in_doubt_nothing_is_named(name: str) -> None:
     ],
 )
 @given(others=st.lists(st.sampled_from([word for name in KNOWN for word in name.split("_")])))
-def test_what_acts_is_never_called_what_only_reads(word: str, others: list[str]) -> None:
+def test_an_acting_name_is_never_similar_to_a_type_that_only_reads(
+    word: str, others: list[str]
+) -> None:
     for name in ("_".join((word, *others)), "_".join((*others, word))):
         near = like(name, KNOWN)
         assert near is None or near == name or not KNOWN[near].read_only
 
 
 @given(words=st.lists(st.sampled_from([*sorted(_ACTS), "file", "git", "web"]), min_size=1))
-def test_what_passes_without_a_person_is_named_only_by_its_own_words(words: list[str]) -> None:
+def test_an_allowed_type_is_found_only_by_its_own_words(words: list[str]) -> None:
     near = like("_".join(words), KNOWN)
 
     if near is not None and KNOWN[near].tier == "auto_allowed":
@@ -75,7 +77,7 @@ def test_what_passes_without_a_person_is_named_only_by_its_own_words(words: list
         max_size=4,
     )
 )
-def test_words_of_tools_lead_to_what_passes_only_if_they_are_its_own(
+def test_words_of_tools_lead_to_an_allowed_type_only_if_they_are_its_own(
     profile: str, words: list[str]
 ) -> None:
     known = Kinds({}, profile).known

@@ -1,4 +1,4 @@
-"""Common names of tools: each is a shipped type, and none of a laxer one than it plainly is."""
+"""Common names of tools are aliases of shipped types, and never of laxer ones."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_common_tools_are_known_by_their_names(tools: str, type_: str) -> None:
         *("run_unit_tests", "pytest", "create_or_update_file", "update_plan", "download", "agent"),
     ],
 )
-def test_a_name_that_may_stand_for_more_stays_unknown(name: str) -> None:
+def test_an_ambiguous_name_stays_unknown(name: str) -> None:
     assert not SHIPPED.named(name).known
 
 
@@ -78,7 +78,7 @@ def test_no_alias_hides_a_type_and_none_means_something_else_as_one_word() -> No
         assert SHIPPED.named(name.replace("_", "")) == SHIPPED.named(name)
 
 
-def test_what_acts_by_its_name_is_not_one_that_only_reads() -> None:
+def test_a_name_with_an_acting_word_is_no_alias_of_a_type_that_only_reads() -> None:
     reading = [name.split("_") for name in ALIASES if SHIPPED.named(name).read_only]
 
     acting = [words for words in reading if not _ACTS.isdisjoint(words)]
@@ -86,7 +86,7 @@ def test_what_acts_by_its_name_is_not_one_that_only_reads() -> None:
     assert acting == [["curl", "get"], ["http", "get"]]
 
 
-def test_what_is_asked_about_by_its_plain_word_is_asked_about_by_every_name() -> None:
+def test_a_name_with_a_dangerous_word_is_no_alias_of_an_allowed_type() -> None:
     plain = {"delete", "remove", "push", "send", "post", "install", "exec", "execute", "run"}
 
     passing = [name for name in ALIASES if SHIPPED.named(name).tier == "auto_allowed"]
@@ -94,14 +94,14 @@ def test_what_is_asked_about_by_its_plain_word_is_asked_about_by_every_name() ->
     assert [name for name in passing if not plain.isdisjoint(name.split("_"))] == []
 
 
-def test_a_name_of_the_operators_own_replaces_a_shipped_one() -> None:
+def test_an_operators_alias_replaces_a_shipped_one() -> None:
     bash = TypeConfig(same_as="deploy")
 
     assert type_of("Bash", bash=bash) == "deploy"
     assert type_of("shell", bash=bash) == "run_shell"
 
 
-def test_a_type_of_the_operators_own_is_no_longer_an_alias() -> None:
+def test_an_operators_type_is_no_longer_an_alias() -> None:
     kinds = Kinds({"Write-File": TypeConfig(tier="prohibited")}, "strict")
 
     assert kinds.named("write_file").tier == "prohibited"
@@ -117,14 +117,14 @@ def test_the_operator_may_name_a_type_by_a_shipped_alias() -> None:
     assert type_of("console", console=TypeConfig(same_as="Bash")) == "run_shell"
 
 
-def test_a_type_that_is_made_the_same_as_its_own_alias_is_refused_with_the_way() -> None:
+def test_a_type_that_is_an_alias_of_its_own_alias_is_refused() -> None:
     circle = "types.create_file: same_as Write is circular: create_file, write, create_file"
 
     with pytest.raises(ValueError, match=circle):
         Kinds({"create_file": TypeConfig(same_as="Write")}, "strict")
 
 
-def test_aliases_are_told_by_type_and_not_as_one_word() -> None:
+def test_aliases_are_listed_by_type_without_joined_spellings() -> None:
     own = {"WebFetch": TypeConfig(same_as="push"), "bash": TypeConfig(), "MyGit": TypeConfig()}
 
     aliases = Kinds(own, "strict").aliases()

@@ -1,4 +1,4 @@
-"""When what agents change is committed, and when going back is offered."""
+"""When files are committed, and when a rollback is offered."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -60,7 +60,7 @@ def committed(t: float, cause: CommitDue, commit: str = "4f2a") -> Committed:
 
 @pytest.mark.req("S2.20")
 @pytest.mark.req("S2.40")
-def test_an_action_that_succeeded_in_a_project_is_due_to_be_committed() -> None:
+def test_a_successful_action_in_a_project_is_committed() -> None:
     shop = engine()
     events = play(shop, edit(1, session="s", task="T-7", description="cart"), outcome(2))
 
@@ -83,17 +83,17 @@ def test_an_action_that_succeeded_in_a_project_is_due_to_be_committed() -> None:
     ],
     ids=str,
 )
-def test_what_only_reads_or_is_of_no_such_project_is_not(said: dict[str, Any]) -> None:
+def test_reads_and_actions_outside_a_project_are_not_committed(said: dict[str, Any]) -> None:
     assert due(play(engine(), edit(1, **said), outcome(2))) == []
 
 
-def test_what_failed_is_committed_as_such_so_that_nobody_else_seems_to_have_done_it() -> None:
+def test_a_failed_action_is_committed_as_failed() -> None:
     (found,) = due(play(engine(), edit(1), outcome(2, ok=False)))
 
     assert (found.why, found.agent, found.id) == ("failed", "code", "p1")
 
 
-def test_what_was_given_up_or_never_allowed_is_not_committed() -> None:
+def test_overdue_and_blocked_actions_are_not_committed() -> None:
     shop = engine()
     overdue = Overdue(at=at(4), t=4.0, agent="code", ids=("p2",))
     story = [edit(3, "p2", text="b"), overdue, outcome(5, "p2")]
@@ -112,7 +112,7 @@ def test_what_was_given_up_or_never_allowed_is_not_committed() -> None:
     ],
     ids=str,
 )
-def test_an_action_is_of_the_project_that_it_names_or_works_in(
+def test_an_action_belongs_to_the_project_that_it_names_or_works_in(
     said: dict[str, Any], project: str
 ) -> None:
     (found,) = due(play(engine(), edit(1, **said), outcome(2)))
@@ -120,7 +120,7 @@ def test_an_action_is_of_the_project_that_it_names_or_works_in(
     assert found.project == project
 
 
-def test_a_commit_that_was_made_or_failed_is_not_due_any_more() -> None:
+def test_a_finished_or_failed_commit_is_no_longer_pending() -> None:
     shop = engine()
     history = shop.records.version_history
     (first,) = due(play(shop, edit(1), outcome(2)))
@@ -135,7 +135,7 @@ def test_a_commit_that_was_made_or_failed_is_not_due_any_more() -> None:
     assert (history.good("shop"), history.good("api")) == ("4f2a", "")
 
 
-def test_a_commit_of_nothing_new_is_no_other_to_go_back_to() -> None:
+def test_a_commit_without_changes_is_no_rollback_target() -> None:
     shop = engine()
     (first,) = due(play(shop, edit(1), outcome(2)))
     play(shop, committed(3, first))
@@ -146,7 +146,7 @@ def test_a_commit_of_nothing_new_is_no_other_to_go_back_to() -> None:
 
 
 @pytest.mark.req("S2.41")
-def test_errors_in_a_row_offer_to_go_back_once_and_anew_after_that() -> None:
+def test_errors_in_a_row_offer_a_rollback_once_and_again_after_one() -> None:
     shop = engine(errors_in_a_row=2)
     (first,) = due(play(shop, edit(1), outcome(2)))
     play(shop, committed(3, first))
@@ -174,7 +174,7 @@ def test_errors_in_a_row_offer_to_go_back_once_and_anew_after_that() -> None:
 
 
 @pytest.mark.parametrize("keyless", [False, True])
-def test_errors_of_strangers_offer_nothing(*, keyless: bool) -> None:
+def test_errors_of_unlisted_agents_offer_no_rollback(*, keyless: bool) -> None:
     shop = engine()
     (cause,) = due(play(shop, edit(0), outcome(1)))
     play(shop, committed(2, cause))
@@ -193,7 +193,7 @@ def test_errors_of_strangers_offer_nothing(*, keyless: bool) -> None:
 
 @pytest.mark.parametrize("before", [(), (False,), (True,)])
 @pytest.mark.parametrize("keyless", [False, True])
-def test_where_no_agents_are_listed_a_key_comes_before_none(
+def test_without_listed_agents_those_with_a_key_have_priority(
     before: tuple[bool, ...], *, keyless: bool
 ) -> None:
     shop = engine(agents=())
@@ -216,7 +216,7 @@ def keyless_or_not(event: Reported, *, keyless: bool) -> Reported:
     return msgspec.structs.replace(event, keyless=keyless)
 
 
-def test_where_nothing_was_committed_there_is_nothing_to_go_back_to() -> None:
+def test_without_a_commit_no_rollback_is_offered() -> None:
     shop = engine(errors_in_a_row=1)
     back = RolledBack(
         at=at(0), t=0.0, project="api", kind="soft", commit="4f2a", kept="77ab", by="alice"
@@ -226,7 +226,7 @@ def test_where_nothing_was_committed_there_is_nothing_to_go_back_to() -> None:
     assert not [event for event in events if isinstance(event, RollbackOffered)]
 
 
-def test_who_worked_in_a_project_is_remembered_within_bounds() -> None:
+def test_a_limited_number_of_agents_of_a_project_is_remembered() -> None:
     shop = engine()
     history = shop.records.version_history
     for number in range(MAX_AGENTS + 1):
@@ -240,7 +240,9 @@ def test_who_worked_in_a_project_is_remembered_within_bounds() -> None:
     assert history.agents("nobody's") == ()
 
 
-def test_too_many_under_way_forget_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_too_many_open_changes_the_oldest_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("safetyd.core.version_history.MAX_CHANGES", 2)
     shop = engine()
     play(shop, *(edit(n, f"p{n}", text=f"{n}") for n in range(3)))
@@ -249,7 +251,7 @@ def test_too_many_under_way_forget_the_oldest(monkeypatch: pytest.MonkeyPatch) -
     assert len(due(play(shop, outcome(11, "p1")))) == 1
 
 
-def test_what_a_forgotten_name_had_under_way_is_forgotten() -> None:
+def test_open_changes_of_a_forgotten_name_are_forgotten() -> None:
     shop = engine()
     play(shop, edit(1), NameForgotten(at=at(2), t=2.0, agent="code"))
 
@@ -278,7 +280,7 @@ def test_an_approved_action_that_cannot_be_undone_is_preceded_by_a_commit(*, bef
     assert story.replayed().records.version_history.due == history.due
 
 
-def test_who_waits_for_the_approval_gets_a_commit_before_as_well() -> None:
+def test_an_action_that_waited_for_approval_is_preceded_by_a_commit_too() -> None:
     story = story_of(before_irreversible=True)
     said = {"project": "shop", "reversibility": "irreversible"}
     asked = story.asks(1, wait=True, **said)
@@ -294,7 +296,7 @@ def rolled_back(t: float, project: str, *agents: str) -> RolledBack:
     return RolledBack(at=at(t), t=t, project=project, kind="soft", agents=agents, **about)
 
 
-def test_an_agent_is_told_the_last_rollback_of_each_project_in_which_it_works() -> None:
+def test_an_agent_gets_the_last_rollback_of_each_of_its_projects() -> None:
     story = story_of()
     story.happens(
         rolled_back(1, "shop", "code"),
@@ -317,9 +319,7 @@ def test_an_agent_is_told_the_last_rollback_of_each_project_in_which_it_works() 
         ({"commit_deadline_s": 30.0}, 10.0),
     ],
 )
-def test_what_the_operator_writes_is_kept_in_a_checkpoint(
-    written: dict[str, Any], waits_s: float
-) -> None:
+def test_project_settings_survive_a_checkpoint(written: dict[str, Any], waits_s: float) -> None:
     project = in_force(ProjectTable(root="/srv/shop", **written))
 
     again = msgspec.msgpack.decode(msgspec.msgpack.encode(project), type=ProjectConfig)
@@ -329,7 +329,7 @@ def test_what_the_operator_writes_is_kept_in_a_checkpoint(
     assert bool(again.before_irreversible) == ("before_irreversible" in written)
 
 
-def test_an_action_begins_alone_if_nobody_else_can_have_changed_its_folder() -> None:
+def test_changes_by_people_are_known_if_no_other_action_is_open() -> None:
     shop = engine()
     history = shop.records.version_history
     play(shop, edit(1, paths=("cart.py", "/srv/shop/a.py"), cwd="/srv/shop"))
@@ -353,7 +353,7 @@ def test_an_action_begins_alone_if_nobody_else_can_have_changed_its_folder() -> 
     assert (alone.behind, alone.change.paths) == (False, ()), "nobody knows where it is"
 
 
-def test_a_project_without_a_history_belongs_to_the_one_around_it() -> None:
+def test_a_project_without_file_history_belongs_to_the_one_around_it() -> None:
     inner = ProjectConfig(root="/srv/shop/docs/", agents=("writer",))
     projects = {"shop": ProjectConfig(**SHOP), "docs": inner, "talk": ProjectConfig(agents=("x",))}
     shop = Engine(Policy(profile="coding", projects=projects))
@@ -428,7 +428,7 @@ def test_a_rollback_is_unfinished_until_one_is_finished_or_agents_work_again(
     assert (stopped is not None) == bool(error)
 
 
-def test_a_history_is_in_trouble_while_its_commits_fail() -> None:
+def test_failing_commits_need_an_operator() -> None:
     shop = engine()
     failed = CommitFailed(at=at(1), t=1.0, project="shop", error="the folder is gone")
     play(shop, failed)
@@ -439,7 +439,7 @@ def test_a_history_is_in_trouble_while_its_commits_fail() -> None:
     assert shop.records.version_history.trouble == ()
 
 
-def test_a_commit_that_failed_is_tried_again_until_it_is_made(
+def test_a_failed_commit_is_retried_until_it_succeeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(version_history, "MAX_FAILED", 2)

@@ -1,4 +1,4 @@
-"""What bash takes a command for, by what it prints back. It runs nothing of it."""
+"""How bash parses a command, by what it prints back. Nothing runs."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ def first_words(text: str) -> list[str]:
 
 
 class _Commands:
-    """Reads the tokens of a text as bash prints it, which is all of one form."""
+    """Reads the tokens of a text that bash printed, which has a uniform format."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens

@@ -1,4 +1,4 @@
-"""Our tree beside that of bash: the same simple commands, or it cannot be read."""
+"""Our parser and bash find the same simple commands, or the command cannot be analysed."""
 
 import re
 from typing import Final
@@ -77,7 +77,7 @@ BEFORE: Final = frozenset({"time", "-p", "!"})  # words to us, syntax to bash
 
 
 def ours(text: str) -> list[str] | None:
-    """Return the first words of the simple commands as we read them; None if we cannot."""
+    """Return the first words of the simple commands in our analysis; None if it is not possible."""
     found: dict[int, str] = {}
     source = text.encode()
     trace = Trace(text)
@@ -104,7 +104,7 @@ def ours(text: str) -> list[str] | None:
 
 
 def compared(word: str) -> str:
-    """Return what of a word both write in the same way."""
+    """Return the part of a word that both print in the same way."""
     bare = re.sub(r"\$(?=['\"])|\\\n", "", word)
     if word.startswith("$'"):
         bare = re.sub(r"\\x(..)", lambda found: chr(int(found[1], 16)), bare)
@@ -118,7 +118,7 @@ def check(text: str) -> None:
 
 
 def check_stopped(text: str) -> None:
-    """What differs is stopped, whatever the words in it are."""
+    """Check that a text which bash parses differently needs approval."""
     told, said = ours(text), printed(text)
     if told is None or said is None or not agree(told, said):
         assert any(found.effect is Effect.UNKNOWN for found in stopping(text))
@@ -134,19 +134,19 @@ def test_bash_is_new_enough_to_print_what_it_parsed() -> None:
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_wrapped_commands_are_the_same_to_bash(wrapper: str) -> None:
+def test_bash_finds_the_same_commands_in_wrapped_ones(wrapper: str) -> None:
     for command in HARMLESS[:2]:
         check(wrapped(command, [wrapper]))
 
 
 @pytest.mark.parametrize("text", REJECTED)
-def test_what_bash_rejects_is_not_read(text: str) -> None:
+def test_what_bash_rejects_cannot_be_analysed(text: str) -> None:
     assert printed(text) is None
     assert ours(text) is None
     assert stopping(text)
 
 
-def test_shipped_commands_are_the_same_to_bash() -> None:
+def test_bash_finds_the_same_commands_in_the_corpus() -> None:
     texts = [case.command for case in labelled()]
     for text in texts:
         if syntax.plain_words(text) is None:
@@ -155,5 +155,5 @@ def test_shipped_commands_are_the_same_to_bash() -> None:
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9))
 @examples(2, deadline=None)
-def test_any_words_are_the_same_to_bash(words: list[str]) -> None:
+def test_bash_finds_the_same_commands_in_any_words(words: list[str]) -> None:
     check_stopped(" ".join(words))

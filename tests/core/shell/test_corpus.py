@@ -1,4 +1,4 @@
-"""Labelled commands: which pass, which need approval, which are blocked."""
+"""Labelled commands: which are allowed, which need approval, which are blocked."""
 
 import functools
 import json
@@ -54,13 +54,13 @@ def test_no_project_lets_a_dangerous_command_pass() -> None:
     assert [command for command in dangerous if verdict(command, project) == "pass"] == []
 
 
-def test_every_labelled_command_says_why_and_stands_there_once() -> None:
+def test_every_labelled_command_has_a_reason_and_is_unique() -> None:
     cases = labelled()
     assert all(case.category and case.why for case in cases)
     assert len({case.command for case in cases}) == len(cases)
 
 
-def test_a_program_stands_in_one_row() -> None:
+def test_a_program_is_in_one_row() -> None:
     names = Counter(name for row in programs.shipped_rows().programs for name in row.names)
     assert [name for name, count in names.items() if count > 1] == []
 
@@ -78,7 +78,7 @@ def proven() -> dict[str, set[str]]:
     return verdicts
 
 
-def test_every_row_has_a_command_that_passes_and_one_that_does_not() -> None:
+def test_every_row_has_an_allowed_command_and_one_that_is_not() -> None:
     unproven = [row.names[0] for row in programs.shipped_rows().programs if not _is_proven(row)]
 
     assert unproven == []

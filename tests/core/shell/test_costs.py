@@ -1,4 +1,4 @@
-"""What reading costs grows with the text, whatever the text is."""
+"""The cost of analysis is linear in the length of the command."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""When the reader of commands is imported: before the first decision, and only where it is used."""
+"""The analysis is imported before the first decision, and only where it is used."""
 
 import subprocess
 import sys

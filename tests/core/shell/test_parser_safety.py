@@ -1,4 +1,4 @@
-"""Whatever an agent sends, the process that parses it goes on."""
+"""No command can end the process that parses it."""
 
 import gc
 import subprocess

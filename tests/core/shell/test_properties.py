@@ -1,4 +1,4 @@
-"""What holds for any command, however it is dressed, quoted, joined or cut."""
+"""Properties of every command, however it is wrapped, quoted, joined or cut."""
 
 import shlex
 from typing import Final
@@ -119,7 +119,7 @@ def test_quoting_a_word_differently_changes_nothing(command: str, data: st.DataO
 
 @given(dangerous, st.data())
 @examples(1, deadline=None)
-def test_a_hole_for_a_word_lets_nothing_pass(command: str, data: st.DataObject) -> None:
+def test_an_unknown_word_lets_nothing_pass(command: str, data: st.DataObject) -> None:
     words = command.split()
     at = data.draw(st.integers(0, len(words) - 1))
     hole = data.draw(st.sampled_from(("$X", '"$X"', "$(cat x)", "${X:-y}", "$1")))
@@ -129,7 +129,7 @@ def test_a_hole_for_a_word_lets_nothing_pass(command: str, data: st.DataObject) 
 
 @given(st.one_of(dangerous, harmless), dangerous, st.sampled_from(PLACES_FOR_TEXT))
 @examples(1, deadline=None)
-def test_what_is_only_text_changes_nothing(command: str, text: str, where: str) -> None:
+def test_text_that_does_not_run_changes_nothing(command: str, text: str, where: str) -> None:
     said = where.replace("QUOTED", shlex.quote(text)).replace("TEXT", text)
     assert strictness(said.replace("{}", command)) == strictness(command)
 
@@ -143,7 +143,7 @@ def test_two_commands_are_as_strict_as_the_stricter(one: str, other: str) -> Non
 
 @given(texts)
 @examples(3, deadline=None)
-def test_any_text_is_read_twice_in_the_same_way_and_spans_lie_in_it(text: str) -> None:
+def test_analysis_is_deterministic_and_spans_are_inside_the_text(text: str) -> None:
     first = judged(text)
     assert first == judged(text)
     size = len(text.encode("utf-8", "replace"))
@@ -153,7 +153,7 @@ def test_any_text_is_read_twice_in_the_same_way_and_spans_lie_in_it(text: str) -
 
 @given(st.sampled_from(HIDDEN))
 @examples(2, deadline=None)
-def test_the_span_of_what_is_not_inside_reads_as_the_part(text: str) -> None:
+def test_a_span_contains_the_shown_part(text: str) -> None:
     for found in judged(text).findings:
         if not found.way and "..." not in found.shown:
             part = text.encode()[found.start : found.end].decode()

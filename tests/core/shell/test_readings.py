@@ -1,4 +1,4 @@
-"""What is said of commands: assignments, redirections, limits, and what cannot be read."""
+"""Reasons for assignments, redirections, limits, and commands that cannot be analysed."""
 
 import pytest
 
@@ -48,7 +48,7 @@ PROJECT = Project("/home/me/project")
         ),
     ],
 )
-def test_what_stops_says_why(text: str, why: str) -> None:
+def test_reasons_say_what_the_command_does(text: str, why: str) -> None:
     assert why in " / ".join(found.why for found in stopping(text, PROJECT))
 
 
@@ -62,7 +62,7 @@ def test_the_strictest_effect_is_that_of_the_command() -> None:
     assert read("# nothing", shipped(), PROJECT).effect is Effect.READ
 
 
-def test_a_folder_stands_for_a_project_that_nobody_configured() -> None:
+def test_without_a_configured_project_the_folder_is_the_project() -> None:
     assert project_of("", "/home/me/work") == Project("/home/me/work", "/home/me/work")
     assert project_of("", "/etc") == Project("", "/etc")
     assert project_of("/srv/x", "src") == Project("/srv/x", "/srv/x/src")

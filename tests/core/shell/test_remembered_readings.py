@@ -1,4 +1,4 @@
-"""Readings are remembered by text, folder and project, and only so many."""
+"""Readings are cached by command, folder and project, up to a limit."""
 
 import pytest
 
@@ -28,9 +28,7 @@ def test_a_command_is_read_once_for_each_folder(reader: CommandReader) -> None:
 @pytest.mark.parametrize(
     ("many", "letters"), [(MAX_REMEMBERED, 10), (20, MAX_LETTERS // 20), (1, MAX_LETTERS)]
 )
-def test_new_readings_take_the_place_of_old_ones(
-    reader: CommandReader, many: int, letters: int
-) -> None:
+def test_new_readings_replace_the_oldest(reader: CommandReader, many: int, letters: int) -> None:
     first = reader.reading(command("ls"))
     for number in range(many):
         reader.reading(command(f"echo {number:0{letters}}"))

@@ -1,4 +1,4 @@
-"""Sessions of agents that write code: a person is asked a handful of times."""
+"""Sessions of coding agents need only a few approvals."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def commands(name: str) -> list[dict[str, str]]:
         ("infrastructure", "/home/dev/infra"),
     ],
 )
-def test_a_session_asks_a_handful_of_times(name: str, root: str) -> None:
+def test_a_session_needs_only_a_few_approvals(name: str, root: str) -> None:
     asked, granted = list[str](), set[str]()
     for line in commands(name):
         found = stopping(line["command"], Project(root, root))

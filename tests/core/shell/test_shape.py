@@ -1,4 +1,4 @@
-"""A shape has blanks for what may differ, and everything else letter by letter."""
+"""A shape has placeholders for what may vary, and everything else literally."""
 
 import pytest
 from hypothesis import given
@@ -49,7 +49,7 @@ def test_a_command_has_this_shape(command: str, words: str) -> None:
     assert in_words(shape(command)) == words
 
 
-def test_with_a_root_a_path_below_it_is_blank() -> None:
+def test_an_absolute_path_below_the_root_is_a_placeholder() -> None:
     assert in_words(shape("acmectl lint /srv/app/a.py", "/srv/app")) == f"acmectl lint {PATH}"
     assert shape("acmectl lint /srv/b/a.py", "/srv/app") == "acmectl lint /srv/b/a.py"
 
@@ -94,5 +94,5 @@ def test_another_program_option_host_path_outside_or_redirection_is_another_shap
     assert shape(command.replace("{0}", word)) != shape(SEEN)
 
 
-def test_of_two_blanks_in_one_place_the_first_holds() -> None:
+def test_of_two_overlapping_blanks_the_first_counts() -> None:
     assert filled("a bc d", [Blank(2, 4, "X"), Blank(3, 4, "Y")]) == "a X d"

@@ -1,4 +1,4 @@
-"""Patches that git itself made, and the parts that others are made of."""
+"""Sample patches, and patches that git makes."""
 
 import subprocess
 from collections.abc import Mapping

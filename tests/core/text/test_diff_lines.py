@@ -1,4 +1,4 @@
-"""The lines of a diff, and what each does."""
+"""The kinds of lines of a diff."""
 
 import pytest
 from hypothesis import given
@@ -40,11 +40,11 @@ def test_lines_together_are_the_text(text: str) -> None:
     ("text", "holds"),
     [(DIFF, True), (f"git apply <<'E'\n{DIFF}\nE", True), ("- a\n+ b", False), ("", False)],
 )
-def test_a_text_that_only_has_signs_is_no_diff(text: str, *, holds: bool) -> None:
+def test_a_text_with_only_plus_and_minus_signs_is_no_diff(text: str, *, holds: bool) -> None:
     assert holds_diff(text) is holds
 
 
-def test_a_line_within_a_hunk_is_no_name_of_a_file() -> None:
+def test_a_line_inside_a_hunk_is_no_file_name() -> None:
     begin, end = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n x\n", "\n@@ -9 +9 @@\n-a\n+b"
     removed = f"{begin}--- DROP TABLE users\n+++ GRANT ALL{end}"
     added = f"{begin}+++ GRANT ALL\n--- DROP TABLE users{end}"

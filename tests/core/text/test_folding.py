@@ -77,14 +77,14 @@ def test_every_character_of_unicode_that_folds_is_in_the_table() -> None:
 
 
 @given(st.text())
-def test_folding_leaves_nothing_that_cannot_be_seen(text: str) -> None:
+def test_folding_removes_everything_invisible(text: str) -> None:
     folded = fold(text)
 
     assert not _tables().marks & set(folded)
     assert not any(unicodedata.category(char) == "Cf" for char in folded)
 
 
-def test_forms_are_the_fields_that_say_something_and_how_they_read() -> None:
+def test_forms_are_the_non_empty_fields_and_their_folded_forms() -> None:
     assert forms(("Send", "", "ok")) == ("Send", "ok")
     assert forms(("ｓend", "", "ok")) == ("ｓend", "ok", "send")
     assert forms(("", "")) == ()
@@ -153,7 +153,7 @@ def test_ordinary_writing_is_not_suspicious(text: str) -> None:
     assert deception(text) == ""
 
 
-def test_a_mask_tells_only_the_length() -> None:
+def test_a_mask_reveals_only_the_length() -> None:
     assert masked("hunter2-swim") == "[masked, 12 characters]"
 
 

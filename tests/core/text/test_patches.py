@@ -50,7 +50,7 @@ def touched(text: str) -> set[str]:
         ("--find-renames", "--irreversible-delete"),
     ],
 )
-def test_what_git_writes_is_read_whatever_its_options(
+def test_output_of_git_is_parsed_with_any_options(
     repository: Repository, options: Sequence[str]
 ) -> None:
     repository.write({"src/a.py": CHANGED, "src/my file.py": CHANGED, "src/ü.py": CHANGED})
@@ -71,7 +71,7 @@ def test_what_git_writes_is_read_whatever_its_options(
     }
 
 
-def test_what_is_moved_copied_or_gets_a_mode_is_found_without_hunks(
+def test_moves_copies_and_mode_changes_are_found_without_hunks(
     repository: Repository,
 ) -> None:
     repository.git("mv", "src/my file.py", "src/other name.py")
@@ -96,7 +96,7 @@ def test_what_is_moved_copied_or_gets_a_mode_is_found_without_hunks(
     }
 
 
-def test_what_loses_a_mode_or_a_link_does_not_gain_one(repository: Repository) -> None:
+def test_losing_a_mode_or_a_link_is_not_gaining_one(repository: Repository) -> None:
     script, link = repository.folder / "run.sh", repository.folder / "way"
     script.chmod(0o755)
     link.symlink_to("/etc")
@@ -112,7 +112,7 @@ def test_what_loses_a_mode_or_a_link_does_not_gain_one(repository: Repository) -
         assert [(file.executable, file.link) for file in files] == [(False, False)] * 2
 
 
-def test_a_link_that_leads_elsewhere_is_a_link(repository: Repository) -> None:
+def test_a_link_with_another_target_is_a_link(repository: Repository) -> None:
     link = repository.folder / "way"
     link.symlink_to("src")
     repository.commit()
@@ -124,7 +124,7 @@ def test_a_link_that_leads_elsewhere_is_a_link(repository: Repository) -> None:
     assert (file.path, file.deed, file.link) == ("way", "changes", True)
 
 
-def test_mails_of_git_are_read_with_all_that_is_around_a_patch(repository: Repository) -> None:
+def test_mails_of_git_are_parsed(repository: Repository) -> None:
     repository.write({"src/a.py": CHANGED})
     repository.commit()
     repository.write({"b/c.py": "c\n"})
@@ -136,7 +136,7 @@ def test_mails_of_git_are_read_with_all_that_is_around_a_patch(repository: Repos
     assert deeds(mails.replace("\n", "\r\n")) == {"src/a.py": "changes", "b/c.py": "creates"}
 
 
-def test_a_merge_is_read(repository: Repository) -> None:
+def test_a_merge_is_parsed(repository: Repository) -> None:
     repository.git("checkout", "--quiet", "-b", "side")
     repository.write({"src/a.py": LINES.replace("5", "side")})
     repository.commit()
@@ -175,13 +175,13 @@ def test_a_merge_is_read(repository: Repository) -> None:
         ('"a/x\\000y"', '"b/x\\0y"', "x"),
     ],
 )
-def test_names_are_read_without_what_is_around_them(old: str, new: str, path: str) -> None:
+def test_names_are_parsed_without_prefixes_and_time_stamps(old: str, new: str, path: str) -> None:
     for text in (unified(old, new), unified(old, new).replace("\n", "\r\n")):
         assert paths(text) == [path]
         assert read_patch(text).problem == ""
 
 
-def test_a_name_has_every_reading_that_a_program_may_take() -> None:
+def test_a_name_has_every_path_that_a_program_may_use() -> None:
     assert touched(unified("a/x/y z", "b/x/y z")) == {
         *("x/y z", "a/x/y z", "b/x/y z", "x/y", "a/x/y", "b/x/y"),
     }
@@ -202,11 +202,11 @@ def test_a_name_has_every_reading_that_a_program_may_take() -> None:
         ('a/x "b/x"', "x"),
     ],
 )
-def test_the_first_line_of_git_names_a_file_that_nothing_else_names(line: str, path: str) -> None:
+def test_the_first_line_of_git_is_enough_to_name_a_file(line: str, path: str) -> None:
     assert paths(f"diff --git {line}\nold mode 100644\nnew mode 100755\n") == [path]
 
 
-def test_context_diffs_and_those_of_subversion_are_read() -> None:
+def test_context_diffs_and_those_of_subversion_are_parsed() -> None:
     context = (
         "*** a/x.py\t2026\n--- b/x.py\t2026\n***************\n"
         "*** 1,2 ****\n! a\n  b\n--- 1,2 ----\n! c\n  b\n"
@@ -223,7 +223,7 @@ def test_context_diffs_and_those_of_subversion_are_read() -> None:
     assert set(paths("*** note\n" + unified("a/x", "/dev/null"))) == {"note", "x"}
 
 
-def test_the_form_with_an_envelope_is_read() -> None:
+def test_begin_patch_is_parsed() -> None:
     body = (
         "*** Add File: new.py\n+--- a/no.py\n+++ b/no.py\n"
         "*** Update File: src/a.py\n*** Move to: src/b.py\n@@ def f():\n-a\n+b\n c\n\n"
@@ -285,22 +285,22 @@ def test_ordinary_text_is_no_patch(text: str) -> None:
         "*** Update File: x\n*** Move to: y\n",
     ],
 )
-def test_what_is_cut_or_malformed_is_a_problem(text: str) -> None:
+def test_a_cut_or_malformed_patch_is_a_problem(text: str) -> None:
     assert read_patch(text).problem
 
 
-def test_lines_that_are_lost_where_a_text_is_stripped_are_no_problem() -> None:
+def test_stripped_blank_lines_are_no_problem() -> None:
     assert read_patch("--- a/x\n+++ b/x\n@@ -1,3 +1,4 @@\n a\n+b").problem == ""
 
 
-def test_a_text_that_only_holds_a_patch_need_not_hold_all_of_it() -> None:
+def test_a_patch_inside_another_text_may_be_incomplete() -> None:
     manual = "So it looks:\n\n```diff\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n ...\n```\n"
 
     assert (paths(manual), read_patch(manual).problem) == (["x"], "")
     assert paths("said: \n*** Update File: x\n") == ["x"]
 
 
-def test_a_file_is_found_by_who_counts_the_lines_of_hunks_and_by_who_does_not() -> None:
+def test_files_are_found_with_and_without_counting_lines_of_hunks() -> None:
     inside = "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\n" + unified("a/hidden", "b/hidden")
     loose = "--- a/x\n+++ b/x\n@@ ... @@\n a\n --- a/no\n-b\n" + unified("a/y", "b/y")
 
@@ -310,7 +310,7 @@ def test_a_file_is_found_by_who_counts_the_lines_of_hunks_and_by_who_does_not() 
     assert deeds("--- a/x\n+++ b/x\n@@ @@\n-a\n+b\n") == {"x": "changes"}
 
 
-def test_what_stands_further_in_is_read_as_well() -> None:
+def test_indented_patches_are_parsed() -> None:
     indented = "".join(f"    {line}\n" for line in PATCH.splitlines())
 
     assert deeds(f"{PATCH}\nand\n{indented}") == {"src/app.py": "changes"}
@@ -362,7 +362,7 @@ def sections(draw: st.DrawFn, path: str) -> str:
 
 
 @given(st.data())
-def test_a_file_is_found_whatever_stands_around_it(data: st.DataObject) -> None:
+def test_a_file_is_found_whatever_is_around_it(data: st.DataObject) -> None:
     path = ".github/workflows/ci.yml"
     others = data.draw(st.lists(st.sampled_from(["src/a.py", "b.txt", "c/d/e"]), max_size=4))
     order = data.draw(st.permutations([path, *others]))
@@ -405,7 +405,7 @@ def test_a_quoted_name_is_what_was_quoted(path: list[str]) -> None:
 
 
 @given(st.text(alphabet='-+* @ab/\n\t"\\,01=diffgtmoenwrxIndex:BgPch', max_size=200))
-def test_no_text_breaks_the_reading(text: str) -> None:
+def test_no_text_breaks_the_parser(text: str) -> None:
     for begun in (text, f"diff --git {text}", f"*** Begin Patch\n{text}", f"{PATCH}{text}"):
         patch = read_patch(begun)
 
@@ -432,7 +432,7 @@ def test_no_text_breaks_the_reading(text: str) -> None:
         "--- a/x\n+++ b/x\n@@ -1,999999999 +1,999999999 @@\n",
     ],
 )
-def test_reading_takes_time_in_proportion_to_the_length(piece: str) -> None:
+def test_parsing_takes_linear_time(piece: str) -> None:
     short, long = (f"{PATCH[:40]}{piece * (size // len(piece))}" for size in (15_000, 60_000))
     turns = iter(range(1_000_000))
 

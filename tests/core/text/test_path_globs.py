@@ -37,7 +37,7 @@ def test_without_a_root_a_relative_path_stays_one() -> None:
 
 
 @given(st.text(alphabet="ab./", max_size=12))
-def test_however_a_path_is_written_the_same_place_is_found(path: str) -> None:
+def test_different_spellings_of_a_path_are_the_same(path: str) -> None:
     normal = posixpath.normpath(path)
 
     assert place(path, "").path == (normal[1:] if normal.startswith("//") else normal)
@@ -49,7 +49,7 @@ def test_everything_is_inside_the_root_of_all() -> None:
 
 
 @pytest.mark.parametrize("given", ["~/x", "~root/x", "$HOME/x", "/srv/web/$X", "a/${X}/b"])
-def test_nobody_knows_where_a_shells_words_lead(given: str) -> None:
+def test_paths_with_shell_expansions_are_opaque(given: str) -> None:
     found = place(given, "/srv/web")
 
     assert found.opaque
@@ -104,7 +104,7 @@ def test_a_glob_does_not_match(glob: str, path: str) -> None:
     assert Globs([glob]).find(place(path, "")) is None
 
 
-def test_the_first_of_several_globs_is_given() -> None:
+def test_the_first_matching_glob_is_returned() -> None:
     globs = Globs(["x/**", "**/b", "**/c"])
 
     assert globs.find(place("a/b", "")) == "**/b"
@@ -113,7 +113,7 @@ def test_the_first_of_several_globs_is_given() -> None:
     assert Globs([]).find(place("d", "")) is None
 
 
-def test_a_glob_may_be_about_the_path_from_the_root() -> None:
+def test_a_glob_may_match_the_path_relative_to_the_root() -> None:
     globs = Globs(["src/**"])
 
     assert globs.find(place("src/a", "/srv/web")) == "src/**"
@@ -121,12 +121,12 @@ def test_a_glob_may_be_about_the_path_from_the_root() -> None:
     assert globs.find(place("/srv/src/a", "/srv/web")) is None
 
 
-def test_case_is_ignored_where_that_is_asked_for() -> None:
+def test_case_is_ignored_on_request() -> None:
     assert Globs(["**/.SSH"], ignore_case=True).find(place("a/.ssh", "")) == "**/.SSH"
     assert Globs(["**/.SSH"]).find(place("a/.ssh", "")) is None
 
 
-def test_a_glob_with_a_mark_takes_out_what_others_match() -> None:
+def test_a_glob_with_an_exclamation_mark_excludes() -> None:
     globs = Globs(["**/.env.*", "!**/.env.example", "!b/**"])
 
     assert globs.find(place("a/.env.local", "")) == "**/.env.*"
@@ -142,7 +142,7 @@ def test_the_words_of_a_command_are_those_between_its_signs_without_quotes() -> 
     assert said == ("cat", "/etc/x", "A", "b", "c", "d", "e", "f", "f", "g", "h")
 
 
-def test_a_word_that_goes_up_may_lead_to_the_root() -> None:
+def test_a_word_with_dots_may_lead_to_the_root() -> None:
     assert [where.path for where in likely("../../etc/x", "")] == ["../../etc/x", "/etc/x"]
     assert [where.path for where in likely("~/../../.x", "")] == ["../.x", "/.x"]
     assert [where.path for where in likely("../x", "/srv/web")] == ["/srv/x"]
@@ -159,14 +159,16 @@ globs = st.lists(st.sampled_from(["**/a/**", "**/.b", "/a", "a/**/b", "a*b", "?"
 
 
 @given(paths, globs)
-def test_a_screen_misses_nothing_that_a_glob_matches(paths: list[str], globs: list[str]) -> None:
+def test_the_cheap_check_misses_nothing_that_a_glob_matches(
+    paths: list[str], globs: list[str]
+) -> None:
     known = Globs(globs)
 
     if known.miss(paths):
         assert [known.find(place(path, "")) for path in paths] == [None] * len(paths)
 
 
-def test_a_screen_lets_ordinary_paths_through() -> None:
+def test_the_cheap_check_passes_ordinary_paths() -> None:
     known = Globs(RulesConfig().sensitive_paths, ignore_case=True)
 
     assert known.miss(["src/app.py", "/srv/web/.github/ci.yml", "docs/a b/.hidden"])

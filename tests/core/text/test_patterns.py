@@ -17,7 +17,7 @@ def test_case_is_ignored_and_a_dot_matches_a_newline() -> None:
     assert PatternSet(("close.*unsaved",)).find(("CLOSE\nUnsaved",)) == [0]
 
 
-def test_each_form_is_looked_at_by_itself() -> None:
+def test_each_form_is_matched_separately() -> None:
     patterns = PatternSet((r"drop\s+table", "drop.*table"))
 
     assert patterns.find(("drop", "table")) == []
@@ -36,7 +36,7 @@ def test_anchors_hold_for_each_form() -> None:
     "patterns", [(r"\bab\b", r"\Bb\B", r"a\s+b", "a.*b", "[^a]b"), ("^a", "b$")]
 )
 @given(forms=st.lists(st.text("ab -\n\u00e9", min_size=1), max_size=4))
-def test_looking_at_all_forms_at_once_finds_what_looking_at_each_does(
+def test_matching_all_forms_at_once_equals_matching_each(
     patterns: tuple[str, ...], forms: list[str]
 ) -> None:
     together = PatternSet(patterns)
@@ -53,7 +53,7 @@ def test_half_a_character_does_no_harm() -> None:
     assert PatternSet(("delete",)).find(("\udc80 delete",)) == [0]
 
 
-def test_a_pattern_that_allows_is_not_looked_for() -> None:
+def test_a_pattern_that_allows_never_matches() -> None:
     patterns = PatternSet(
         (PatternConfig(name="format", pattern="format", then=Severity.ALLOW), "wipe")
     )
@@ -61,7 +61,7 @@ def test_a_pattern_that_allows_is_not_looked_for() -> None:
     assert patterns.find(("format and wipe",)) == [1]
 
 
-def test_a_plain_string_is_named_by_its_place() -> None:
+def test_a_plain_string_is_named_by_its_position() -> None:
     names = [p.name for p in named((PatternConfig(name="wipe", pattern="wipe"), "burn"))]
 
     assert names == ["wipe", "custom_2"]
@@ -88,7 +88,7 @@ def test_a_refused_pattern_is_named_with_the_reason(pattern: str, why: str) -> N
         PatternSet(("fine", pattern))
 
 
-def test_names_are_words_and_unlike_one_another() -> None:
+def test_names_must_be_valid_and_unique() -> None:
     wrong = problems(
         (
             PatternConfig(name="custom_2", pattern="a"),
@@ -102,7 +102,7 @@ def test_names_are_words_and_unlike_one_another() -> None:
     assert "'no good'" in wrong[1][1]
 
 
-def test_ten_endless_wildcards_are_taken_and_eleven_refused() -> None:
+def test_ten_unbounded_wildcards_are_accepted_and_eleven_refused() -> None:
     assert problems(["a.*b.+c"] * 5) == []
     (place, message) = problems(["a.*b.+c"] * 5 + ["x.{2,}y"])[0]
 
@@ -111,7 +111,7 @@ def test_ten_endless_wildcards_are_taken_and_eleven_refused() -> None:
     assert "write .{0,80} instead" in message
 
 
-def test_what_only_looks_like_an_endless_wildcard_is_not_counted() -> None:
+def test_escaped_and_bounded_wildcards_are_not_counted() -> None:
     assert problems([r"a\.*[.*]+[].*]x.{0,80}\\\.+"] * 20) == []
 
 
@@ -133,7 +133,7 @@ def test_a_set_too_large_to_compile_is_refused_before_it_can_crash() -> None:
     ids=["together", "anchored", "too many wildcards"],
 )
 @given(forms=st.lists(st.text("ab -\n17", min_size=1), max_size=3))
-def test_a_sieve_lets_nothing_through_that_a_list_finds(
+def test_a_sieve_passes_nothing_that_a_list_finds(
     lists: tuple[tuple[str, ...], ...], forms: list[str]
 ) -> None:
     known = [PatternSet(patterns) for patterns in lists]
@@ -142,5 +142,5 @@ def test_a_sieve_lets_nothing_through_that_a_list_finds(
         assert not any(patterns.find(forms) for patterns in known)
 
 
-def test_a_sieve_lets_plain_text_through() -> None:
+def test_a_sieve_passes_plain_text() -> None:
     assert Sieve([PatternSet(("pay",)), PatternSet(("send",))]).passes(("ls", "now"))

@@ -1,4 +1,4 @@
-"""Where in a proposal patches are looked for."""
+"""Where patches are found in a proposal."""
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ def touched(*, edits: bool = True, **fields: object) -> list[str]:
         {"diff": ["", *ONE.splitlines(), ["nested"]]},
     ],
 )
-def test_a_patch_is_found_anywhere_in_what_belongs_to_a_proposal(
+def test_a_patch_is_found_anywhere_in_a_proposal(
     context: dict[str, object],
 ) -> None:
     raw = msgspec.Raw(msgspec.json.encode(context))
@@ -39,13 +39,13 @@ def test_a_patch_is_found_anywhere_in_what_belongs_to_a_proposal(
         assert touched(extra=said, edits=False) == ["one"]
 
 
-def test_a_text_counts_where_it_edits() -> None:
+def test_a_text_counts_if_the_action_edits() -> None:
     assert touched(text=ONE) == ["one"]
     assert touched(text=ONE, edits=False) == []
     assert not may_patch(Proposal(type="x", text=ONE), edits=False)
 
 
-def test_several_patches_are_one() -> None:
+def test_several_patches_are_combined() -> None:
     assert touched(text=ONE, context={"diff": TWO}) == ["one", "two"]
     both = Proposal(type="x", text=ONE[:-3], context={"diff": TWO[:-3]})
     assert patch_of(both, edits=True).problem == read_patch(ONE[:-3]).problem != ""
@@ -76,7 +76,5 @@ def test_several_patches_of_too_many_files_are_a_problem() -> None:
         (None, False),
     ],
 )
-def test_a_context_says_plainly_that_a_file_becomes_executable(
-    context: object, *, executable: bool
-) -> None:
+def test_a_context_can_make_a_file_executable(context: object, *, executable: bool) -> None:
     assert says_executable(Proposal(type="x", context=context)) is executable

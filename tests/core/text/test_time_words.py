@@ -1,4 +1,4 @@
-"""Every time that a person reads is written by one of these."""
+"""Times and durations in words."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -32,9 +32,7 @@ NOW = datetime(2026, 11, 2, 14, 5, 30, tzinfo=ZoneInfo("Europe/Berlin"))
         (86_400 * 2.9, "3 d", "2 d"),
     ],
 )
-def test_how_long_something_takes_is_in_its_largest_unit(
-    seconds: float, rounded: str, at_least: str
-) -> None:
+def test_a_duration_is_in_its_largest_unit(seconds: float, rounded: str, at_least: str) -> None:
     assert duration(seconds) == rounded
     assert complete(seconds) == at_least
 
@@ -43,7 +41,7 @@ def test_how_long_something_takes_is_in_its_largest_unit(
     ("seconds", "said"),
     [(-5, "0s"), (0.9, "0s"), (59, "59s"), (296, "4m 56s"), (3600, "1h"), (3725, "1h 2m 5s")],
 )
-def test_how_long_something_took_is_told_to_the_second(seconds: float, said: str) -> None:
+def test_an_exact_duration_is_to_the_second(seconds: float, said: str) -> None:
     assert exact(seconds) == said
 
 
@@ -66,11 +64,11 @@ def test_the_last_hour_is_counted_down_to_the_second(seconds: float, said: str) 
         (48 * 3600, ""),
     ],
 )
-def test_a_rough_time_is_told_within_two_days(seconds: float, said: str) -> None:
+def test_an_approximate_duration_is_within_two_days(seconds: float, said: str) -> None:
     assert about(seconds) == said
 
 
-def test_a_time_is_written_in_the_zone_that_it_is_in() -> None:
+def test_a_time_is_shown_in_its_zone() -> None:
     assert clock(NOW) == "14:05"
     assert day(NOW) == "Mon 2 Nov"
     assert day_and_clock(NOW) == "Mon 2 Nov 14:05 CET"

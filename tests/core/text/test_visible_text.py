@@ -1,4 +1,4 @@
-"""Nothing of a text can hide, whatever it is made of."""
+"""Hidden characters become visible."""
 
 import unicodedata
 
@@ -25,7 +25,7 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
         ("\ud800", "\\ud800"),
     ],
 )
-def test_what_is_hidden_is_spelt_out_on_one_line(hostile: str, shown: str) -> None:
+def test_hidden_characters_are_escaped_on_one_line(hostile: str, shown: str) -> None:
     assert visible(hostile) == shown
 
 
@@ -34,7 +34,7 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert visible(text) == marked(text, "?") == printable_line(text) == text
 
 
-def test_a_mark_stands_for_each_hidden_character() -> None:
+def test_each_hidden_character_is_replaced_by_a_mark() -> None:
     assert marked("\x1b[2J\u202e\u3164ü", "?") == "?[2J??ü"
 
 
@@ -43,7 +43,7 @@ def test_a_printable_line_has_one_space_between_words() -> None:
 
 
 @given(st.text(st.characters(codec=None)))
-def test_nothing_hidden_remains_of_any_text(text: str) -> None:
+def test_no_hidden_character_remains(text: str) -> None:
     for shown in (visible(text), marked(text, "?"), printable_line(text)):
         assert all(unicodedata.category(char) not in _HIDDEN for char in shown)
 
@@ -62,11 +62,9 @@ def test_nothing_hidden_remains_of_any_text(text: str) -> None:
         ("", []),
     ],
 )
-def test_what_cannot_be_seen_is_spelt_out_and_marked(
-    text: str, shown: list[tuple[str, bool]]
-) -> None:
+def test_escapes_are_marked(text: str, shown: list[tuple[str, bool]]) -> None:
     assert list(pieces(text)) == shown
 
 
-def test_what_is_kept_is_not_spelt_out() -> None:
+def test_kept_characters_are_not_escaped() -> None:
     assert list(pieces("a\nb\t", kept="\n")) == [("a\nb", False), ("\\t", True)]

@@ -1,4 +1,4 @@
-"""What readers of code are expected to find."""
+"""Expected results of the analysis of code."""
 
 from safetyd.core.shell.reading import Access, Code, Effect, Touch
 

@@ -110,7 +110,7 @@ EFFECTS: Final = [
 
 
 @pytest.mark.parametrize("program", HARMLESS)
-def test_harmless_programs_come_to_nothing(program: str) -> None:
+def test_harmless_programs_have_no_findings(program: str) -> None:
     assert read_awk(program) == Code()
 
 
@@ -119,7 +119,7 @@ def test_what_a_program_does_is_found(program: str, expected: Code) -> None:
     assert read_awk(program) == expected
 
 
-def test_what_stands_before_the_unreadable_is_found_too() -> None:
+def test_findings_before_an_error_are_kept() -> None:
     code = read_awk('BEGIN {system("ls")} `')
 
     assert (code.findings, code.shell) == ((UNREADABLE,), ("ls",))

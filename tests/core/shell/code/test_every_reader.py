@@ -1,4 +1,4 @@
-"""What holds for every reader of code, whatever it is given."""
+"""Properties of every analysis of code."""
 
 import functools
 from collections.abc import Callable

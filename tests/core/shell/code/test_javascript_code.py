@@ -138,7 +138,7 @@ def nested(source: str, times: int) -> str:
     "source",
     ["a;" * 20_000, "a" * 200_000, "`${a}`;" * 700, "`${" * 20 + "a" + "}`" * 20, nested("1", 7)],
 )
-def test_code_that_is_too_long_or_too_deep_is_not_read(source: str) -> None:
+def test_code_that_is_too_long_or_nested_is_not_analysed(source: str) -> None:
     assert read_javascript(source) == found(TOO_LONG)
 
 

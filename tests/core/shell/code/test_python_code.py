@@ -316,7 +316,7 @@ EFFECTS: Final = [
 
 
 @pytest.mark.parametrize("source", HARMLESS)
-def test_harmless_code_comes_to_nothing(source: str) -> None:
+def test_harmless_code_has_no_findings(source: str) -> None:
     code = read_python(source)
 
     assert code.findings == ()
@@ -331,7 +331,7 @@ def test_what_code_does_is_found(source: str, expected: Code) -> None:
 
 
 @pytest.mark.parametrize(("levels", "expected"), [(3, shell("ls")), (6, found(TOO_DEEP))])
-def test_sources_in_sources_are_read_to_a_limit(levels: int, expected: Code) -> None:
+def test_nested_sources_are_analysed_up_to_a_limit(levels: int, expected: Code) -> None:
     source = "import os; os.system('ls')"
     for _ in range(levels):
         source = f"exec({source!r})"
@@ -339,11 +339,11 @@ def test_sources_in_sources_are_read_to_a_limit(levels: int, expected: Code) -> 
     assert read_python(source) == expected
 
 
-def test_the_same_source_is_read_once() -> None:
+def test_the_same_source_is_analysed_once() -> None:
     assert read_python("exec('f()');" * 50) == NOTHING
 
 
-def test_too_many_sources_are_not_read() -> None:
+def test_too_many_sources_are_not_analysed() -> None:
     text = "print(1);" * 400
     source = f"t = {text!r}\n" + "\n".join(f"exec(t + '{n}')" for n in range(99))
 
@@ -359,7 +359,7 @@ def test_names_with_too_many_values_are_unknown() -> None:
 MANY: Final = (Effect.UNKNOWN, "cannot be analysed: a name has too many possible values")
 
 
-def test_what_a_name_stands_for_at_last_counts_as_well() -> None:
+def test_the_last_value_of_a_name_counts_too() -> None:
     texts = "\n".join(f"x = 'a{n}'" for n in range(40))
     modules = "\n".join(f"import a{n} as x" for n in range(40))
     stars = "\n".join(f"from a{n} import *" for n in range(40))
@@ -371,11 +371,11 @@ def test_what_a_name_stands_for_at_last_counts_as_well() -> None:
 
 
 @pytest.mark.parametrize("source", ["a;" * 12_000, "a\n" * 5_000, "[" + "a," * 9_000 + "]"])
-def test_what_is_too_long_is_not_read(source: str) -> None:
+def test_code_that_is_too_long_is_not_analysed(source: str) -> None:
     assert read_python(source) == found(TOO_LONG)
 
 
-def test_a_shell_behind_a_name_that_is_not_known_is_found() -> None:
+def test_a_shell_method_of_an_unknown_object_is_found() -> None:
     assert read_python("import os; a = [[[os]]]; a[0][0][0].system('a')") == shell("a")
     assert read_python("import platform; platform.system()") == NOTHING
 
@@ -399,7 +399,7 @@ def test_lists_in_lists_in_lists_are_unknown() -> None:
     assert read_python(source) == runs((HOLE,))
 
 
-def test_templates_beyond_a_limit_are_not_taken_apart() -> None:
+def test_templates_beyond_a_limit_are_not_parsed() -> None:
     source = f"t = {'a' * 4000!r}\n" + "\n".join(f"open('{n}' + t % x)" for n in range(80))
 
     assert Touch(HOLE, Access.READ) not in read_python(source.partition("\n")[0]).touches

@@ -91,7 +91,7 @@ EFFECTS: Final = [
 
 
 @pytest.mark.parametrize("script", HARMLESS)
-def test_harmless_scripts_come_to_nothing(script: str) -> None:
+def test_harmless_scripts_have_no_findings(script: str) -> None:
     assert read_sed(script) == Code()
 
 

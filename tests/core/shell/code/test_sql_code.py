@@ -134,7 +134,7 @@ ACTING: Final = [
 
 
 @pytest.mark.parametrize(("program", "text"), ASKING)
-def test_what_only_asks_comes_to_nothing(program: str, text: str) -> None:
+def test_queries_have_no_findings(program: str, text: str) -> None:
     assert read_sql(text, program=program) == Code()
     assert sql_type(text, program=program) == "db_read"
 
@@ -158,7 +158,7 @@ def test_what_statements_do_is_found(program: str, text: str, expected: Code) ->
         ("truncate a", "drop_database"),
     ],
 )
-def test_statements_have_the_type_of_what_they_amount_to(text: str, expected: str) -> None:
+def test_statements_have_the_equivalent_action_type(text: str, expected: str) -> None:
     assert sql_type(text) == expected
 
 

@@ -1,4 +1,4 @@
-"""What agents reach: proposals, reports, permissions and claims, and the stop that holds them.
+"""What agents use: proposals, telemetry, permission requests and claims, and the emergency stop.
 
-Others import `emergency_stop`, the file that is kept for it, and the structs of configuration.
+Other packages import `emergency_stop`, its reserve file, and the configuration structs.
 """

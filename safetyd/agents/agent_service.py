@@ -1,4 +1,4 @@
-"""What agents reach: proposals and telemetry, from the wire to the mailbox and back."""
+"""Serves agents: messages from the wire to the mailbox, and replies back."""
 
 from collections.abc import Callable
 from functools import partial
@@ -48,7 +48,7 @@ from safetyd.monitoring.metrics import Metrics
 
 NOBODY: Final = "unknown"
 STALE_S: Final = 3.0
-# Health is asked for once per burst of messages, not for each.
+# Health is checked once per burst of messages, not for each.
 LOOK_S: Final = 0.005
 
 
@@ -74,7 +74,7 @@ class AgentSettings(Protocol):
 
 
 class AgentService:
-    """One connection's agents: those with keys, or those without."""
+    """The agents of one connection: those with keys, or those without."""
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that a proposal meets
         self,
@@ -105,7 +105,7 @@ class AgentService:
         self._problem = problem
         self._id = f"{boot_id}{'k' if keyless else 'n'}"
         self._made = 0
-        self._looked = 0.0  # when the daemon's health was last asked for
+        self._looked = 0.0  # when health was last checked
         self._found = ""
 
     def propose(self, subject: bytes, reply: bytes, payload: bytes) -> None:
@@ -135,10 +135,10 @@ class AgentService:
         self._mailbox.put(self._report(agent, telemetry, reply))
 
     def sent(self, envelope: ProposalEnvelope, late: bool) -> None:  # noqa: FBT001 - a callback
-        """Let a durable decision leave, an allow after the commit that must come before it."""
+        """Send a durable decision; an allow waits for the commit that must come first."""
         decision = envelope.decision
         if decision is None:
-            raise AssertionError("an envelope is delivered after it was opened")
+            raise AssertionError("an envelope must be opened before it is delivered")
         leave = partial(self._leave, envelope, decision, uptime(), late=late)
         if decision.decision is ALLOW:
             self._commits.after(envelope.agent, decision.id, envelope.first, leave)
@@ -148,14 +148,14 @@ class AgentService:
     def _leave(
         self, envelope: ProposalEnvelope, decision: Decision, now: float, *, late: bool
     ) -> None:
-        """Let a decision leave, unless it is an allow that may not any more."""
+        """Send a decision, unless it is an allow that is no longer valid."""
         if decision.decision is ALLOW:
             stop = self._stop_flag.holds(envelope.agent)
             if stop is not None:
                 self._withhold(envelope, "stopped", describe(stop))
                 return
             if late or now - envelope.received > STALE_S:
-                self._withhold(envelope, "late", "writing the decision down took too long")
+                self._withhold(envelope, "late", "writing the decision took too long")
                 return
         if decision.status == "pending" and self._holds(envelope):
             envelope.publisher.defer(envelope.reply, decision)
@@ -167,7 +167,7 @@ class AgentService:
         self._metrics.decided(decision, now - envelope.received)
 
     def permission(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        """Take a permission ask, or a question about the agent's own requests."""
+        """Handle a permission request, or a question about the agent's own requests."""
         name, agent = _sender(subject)
         if refused := self.not_now(agent, name, payload):
             self._not_permitted(agent, reply, *refused)
@@ -184,7 +184,7 @@ class AgentService:
         self.put(agent, reply, proposal, digest, len(payload), permission=True)
 
     def claim(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        """Grant what a person approved to the first who is about to do it."""
+        """Let the first claimant of an approved action proceed."""
         name, agent = _sender(subject)
         refused = self.not_now(agent, name, payload)
         try:
@@ -211,7 +211,7 @@ class AgentService:
         self._mailbox.put(QuestionEnvelope(look, told, partial(told, None)))
 
     def _answer_claim(self, agent: str, reply: bytes, answer: ClaimResult) -> None:
-        """Let a claim's answer leave, unless a stop overtook it: the claimant may ask again."""
+        """Answer a claim, unless a stop came first: the claimant may try again."""
         stop = self._stop_flag.holds(agent)
         if stop is not None and answer.granted:
             answer = not_granted("stopped", describe(stop))
@@ -233,7 +233,7 @@ class AgentService:
         self._publisher.answer(reply, not_permitted(cause, reason))
 
     def _holds(self, envelope: ProposalEnvelope) -> bool:
-        """Let a reply wait for a person, if that is wished."""
+        """Hold the reply until the request is answered, if the agent asked for that."""
         if not envelope.proposal.wait or not envelope.reply or envelope.request is None:
             return False
         shape = result if envelope.permission else None
@@ -280,7 +280,7 @@ class AgentService:
         )
 
     def _resolved(self, proposal: Proposal, *, permission: bool) -> tuple[str, ...]:
-        """Return where paths and files of a patch lead: of an ask those that it shows."""
+        """Return the targets of paths and patched files; of an ask, those that it shows."""
         paths, project = proposal.paths, proposal.project
         if permission:
             paths, project = shown_paths(proposal)
@@ -292,34 +292,40 @@ class AgentService:
         return resolved(paths, "" if known is None else known.root)
 
     def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
-        """Return why no proposal of this agent can be put to the engine now."""
+        """Return why this agent cannot propose now, or None."""
         if self._impostor(agent):
-            return "malformed", f"{agent} has a key: connect with it, or use another name"
+            return (
+                "malformed",
+                f"the name {agent} needs its key: connect with it, or use another name",
+            )
         if now - self._looked > LOOK_S:
             self._looked, self._found = now, self._problem()
         if self._found:
             stop = self._stop_flag.holds(agent)
             return ("stopped", describe(stop)) if stop else ("unavailable", self._found)
         if self._mailbox.full:
-            return "unavailable", "more proposals wait than can be decided; try again soon"
+            return "unavailable", "too many proposals are waiting; try again soon"
         return None
 
     def not_now(self, agent: str, name: str, payload: bytes) -> tuple[Cause, str] | None:
-        """Return why nothing but a proposal can be taken in now."""
+        """Return why a message other than a proposal is refused now, or None."""
         wait = self._wait(agent, payload, uptime())
         if wait > 0:
-            return "rate_limit", f"{agent} sends more than is taken in; try again in {wait:.1f} s"
+            return "rate_limit", f"{agent} sends too many messages; try again in {wait:.1f} s"
         if agent != name:
             return "malformed", _no_name(name)
         if self._impostor(agent):
-            return "malformed", f"{agent} has a key: connect with it, or use another name"
+            return (
+                "malformed",
+                f"the name {agent} needs its key: connect with it, or use another name",
+            )
         problem = self._problem()
         if problem or self._mailbox.full:
-            return "unavailable", problem or "more waits than can be written down; try again soon"
+            return "unavailable", problem or "too many messages are waiting; try again soon"
         return None
 
     def _wait(self, agent: str, payload: bytes, now: float) -> float:
-        """Return for how long this agent must hold still, 0.0 if it may be heard."""
+        """Return how long this agent must wait, 0.0 if it may send now."""
         wait = self._settings.intake.admit(agent, len(payload), now, keyless=self._keyless)
         if wait > 0:
             if self._keyless:
@@ -332,7 +338,7 @@ class AgentService:
         return self._keyless and self._settings.has_key(agent)
 
     def _count(self, agent: str, cause: Cause, reason: str) -> int:
-        """Count a refusal, under a name that has a key only if that key was used."""
+        """Count a refusal, under a protected name only if its key was used."""
         counted = NOBODY if self._impostor(agent) else agent
         return self._refusals.count(counted, cause, reason)
 
@@ -364,7 +370,7 @@ class AgentService:
         return self._settings.prices.of_outcome(telemetry, begun, moment.at)
 
     def _too_fast(self, agent: str, reply: bytes, payload: bytes, wait: float, limit: str) -> None:
-        reason = f"{agent} sends more than is taken in ({limit}); try again in {wait:.1f} s"
+        reason = f"{agent} sends too many messages ({limit}); try again in {wait:.1f} s"
         count = self._count(agent, "rate_limit", reason)
         self._metrics.refused("rate_limit")
         if count > ANSWERED:
@@ -401,7 +407,7 @@ class AgentService:
         self._publisher.soon()
 
     def _named(self, agent: str, payload: bytes, count: int) -> tuple[str, str]:
-        """Return id and digest of a proposal that is refused, as far as it can be read."""
+        """Return id and digest of a refused proposal, as far as it can be decoded."""
         spare = self._new_id()
         if not payload or (count > ANSWERED_IN_FULL and len(payload) > SHORT_BYTES):
             return spare, ""
@@ -432,10 +438,10 @@ class AgentService:
 
 
 def _sender(subject: bytes) -> tuple[str, str]:
-    """Return the name that a subject ends with, and the agent that it stands for."""
+    """Return the last token of a subject, and the agent it stands for."""
     name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
     return name, name if is_token(name) else NOBODY
 
 
 def _no_name(name: str) -> str:
-    return f"{shown(name)} is not a name of an agent: use 1 to 64 of A-Z a-z 0-9 _ -"
+    return f"{shown(name)} is not a valid agent name: use 1 to 64 of A-Z a-z 0-9 _ -"

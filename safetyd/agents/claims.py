@@ -1,4 +1,4 @@
-"""Claims: who is about to do what a person approved; one wins, and may ask again."""
+"""Claims: the first claimant of an approved action may proceed, and may repeat the claim."""
 
 from typing import Annotated, Final, Literal
 
@@ -24,7 +24,7 @@ class Claim(msgspec.Struct, kw_only=True):
 
 
 class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the action may be done now, by this claimant and nobody else."""
+    """Whether this claimant, and no other, may perform the action now."""
 
     granted: bool  # True: you, and nobody else, may act now.
     cause: ClaimCause  # The kind of reason, for programs.
@@ -44,16 +44,16 @@ def read_claim(payload: bytes) -> Claim:
 
 
 def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Plan[ClaimResult]:
-    """Grant an approved action once. A claim without a claimant is one of its own, `nonce`."""
+    """Grant an approved action once. Without a claimant, `nonce` stands for it."""
     claimant = wanted.claimant or nonce
 
     def plan(state: EngineState, moment: Moment) -> Carried[ClaimResult]:
         request = state.approvals.of_proposal(agent, wanted.id)
         if request is not None and keyless and not request.asked.keyless:
-            request = None  # it was of whoever had a key to this name
+            request = None  # it belongs to an agent with a key
         refusal = _refusal(request, wanted, claimant, moment)
         if refusal is not None or request is None:
-            return _refused(*(refusal or ("not_approved", "nothing is known of this")))
+            return _refused(*(refusal or ("not_approved", "unknown proposal")))
         held = state.holds_back(request.asked, moment)
         if held is not ALLOWED:
             return _refused(held.cause, held.reason)
@@ -68,17 +68,17 @@ def _refusal(
     request: Request | None, wanted: Claim, claimant: str, moment: Moment
 ) -> tuple[ClaimCause, str] | None:
     if request is None or request.state != "approved":
-        return "not_approved", f"no person has approved {wanted.id}"
+        return "not_approved", f"{wanted.id} is not approved"
     if request.digest_of(wanted.id) != wanted.digest:
-        return "digest_mismatch", "what was approved has another digest"
+        return "digest_mismatch", "the approved action has another digest"
     if request.claimant is not None and request.claimant != claimant:
-        return "already_claimed", f"{wanted.id} is already being done"
+        return "already_claimed", f"{wanted.id} was already claimed"
     if wanted.id != (request.used or request.asked.id):
         cause: ClaimCause = "already_claimed" if request.used else "not_approved"
         return cause, f"the approval is for {request.used or request.asked.id}"
     over = request.valid_until is None or request.over(moment.at, moment.t)
     if request.lapsed or (over and request.claimant is None):
-        return "expired", "the approval is no longer good"
+        return "expired", "the approval has expired"
     return None
 
 

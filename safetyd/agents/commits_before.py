@@ -1,4 +1,4 @@
-"""Allows that wait for a commit: what cannot be undone begins when there is a way back."""
+"""Allowed actions that wait for a commit, so that they can be rolled back."""
 
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -8,7 +8,7 @@ from safetyd.core.version_history import CommitFirst
 
 
 def commit_first(state: EngineState, agent: str, id_: str) -> CommitFirst | None:
-    """Return what is to be committed before an action that was just allowed."""
+    """Return what must be committed before an action that was just allowed."""
     return state.records.version_history.first(agent, id_)
 
 
@@ -16,12 +16,12 @@ class CommitsBefore(Protocol):
     def after(
         self, agent: str, id_: str, first: CommitFirst | None, act: Callable[[], None]
     ) -> None:
-        """Let an action begin: now or, if a commit must come first, after that."""
+        """Call `act` now or, if a commit must come first, after it."""
         ...
 
 
 class NoCommits:
-    """Where nothing is committed, nothing waits."""
+    """Nothing is committed, so no action waits."""
 
     def after(
         self,

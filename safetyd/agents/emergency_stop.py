@@ -1,8 +1,8 @@
-"""The emergency stop: a stop flag first, then the bus, then the journal.
+"""The emergency stop: first the stop flag, then the bus, then the journal.
 
-The flag stands outside the engine and is set at once, without waiting for anything. It can only
-forbid. The engine's own stop guard decides what is recorded; the flag is what intake and the sender
-look at, so that a stop holds while the journal cannot be written.
+The flag is outside the engine and is set immediately. It can only forbid. The stop guard of the
+engine decides what is recorded; intake and replies check the flag, so that a stop holds while the
+journal cannot be written.
 """
 
 import os
@@ -42,19 +42,19 @@ _NONE: Final = {
 
 
 class StopFlag:
-    """Which stops are in force, by source and scope."""
+    """The stops in force, by source and agent."""
 
     def __init__(self) -> None:
         self._stops: dict[tuple[str | None, str], Stop] = {}
         self.epoch = 0
-        self.unwritten = 0  # stops that the journal does not hold yet
+        self.unwritten = 0  # stops that are not in the journal yet
 
     @property
     def stops(self) -> tuple[Stop, ...]:
         return tuple(self._stops.values())
 
     def holds(self, agent: str) -> Stop | None:
-        """Return what forbids this agent to act, if anything does."""
+        """Return the stop that applies to this agent, if any."""
         if not self._stops:
             return None
         return next((s for s in self._stops.values() if s.agent in (None, agent)), None)
@@ -74,7 +74,7 @@ class StopFlag:
         return (agent, source) in self._stops
 
     def clear(self, sources: Iterable[str], epoch: int, agent: str | None = None) -> None:
-        """Let go of what was in force at `epoch`; a newer stop of the same source holds."""
+        """Remove stops older than `epoch`; a newer stop of the same source stays."""
         for source in sources:
             stop = self._stops.get((agent, source))
             if stop is not None and stop.epoch < epoch:
@@ -87,9 +87,9 @@ class StopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class EmergencyStop:
-    """The one way to stop and to resume, whoever asks.
+    """The only way to stop and resume.
 
-    Without a `reserve` only the journal carries a command's stop over a restart.
+    Without a `reserve`, only the journal carries a stop over a restart.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class EmergencyStop:
         self._subject = subjects.of("state", "stop")
         self._clock = clock
         self._reserve = reserve
-        self._leaving: set[int] = set()  # epochs of file stops whose resume is on its way
+        self._leaving: set[int] = set()  # epochs of file stops that are being resumed
 
     def stop(
         self,
@@ -120,9 +120,9 @@ class EmergencyStop:
         *,
         via: str = "",
     ) -> int:
-        """Forbid at once, tell everybody, then write it down. Return the stop's epoch.
+        """Stop immediately, publish it, then record it. Return the stop's epoch.
 
-        `written` is called when a restart would keep it, and again if the journal comes later.
+        `written` is called once a restart would keep the stop, and again when the journal has it.
         """
         epoch = self.stop_flag.next_epoch()
         since = self._clock.now().at
@@ -164,7 +164,7 @@ class EmergencyStop:
         *,
         via: str = "",
     ) -> None:
-        """Write it down, and only then let go."""
+        """Record the resume, and only then clear the stops."""
         cleared = tuple(sources)
         epoch = self.stop_flag.next_epoch()
 
@@ -192,22 +192,22 @@ class EmergencyStop:
     def keep_only(
         self, agent: str, sources: Sequence[str], by: str, reason: str, *, via: str = ""
     ) -> None:
-        """Stop one agent in the name of the first source; lift stops of other single agents."""
+        """Stop one agent in the name of the first source; resume all other single agents."""
         if not self.stop_flag.has(sources[0], agent):
-            self.stop(sources[0], by, reason or "everyone else was resumed", agent, via=via)
+            self.stop(sources[0], by, reason or "all other agents were resumed", agent, via=via)
         for stop in self.stop_flag.stops:
             if stop.agent not in {None, agent} and stop.source in sources:
                 self.resume((stop.source,), by, reason, stop.agent, via=via)
 
     def follow(self, events: Sequence[Event]) -> None:
-        """Hold what the rules themselves stopped."""
+        """Apply stops that the engine made."""
         for event in events:
             if type(event) is Stopped and not self.stop_flag.has(event.source, event.agent):
                 self.stop_flag.set(as_stop(event))
                 self.tell()
 
     def tell(self) -> None:
-        """Publish what is in force now."""
+        """Publish the stops in force."""
         stops = self.stop_flag.stops
         if not any(stop.agent is None for stop in stops):
             self._publisher.tell(self._subject, {**_NONE, "epoch": self.stop_flag.epoch})
@@ -225,14 +225,14 @@ class EmergencyStop:
             )
 
     async def watch(self, files: Iterable[Path]) -> None:
-        """Look for stop files for ever."""
+        """Check for stop files forever."""
         paths = tuple(files)
         while True:
             self.look(paths)
             await anyio.sleep(LOOK_S)
 
     def look(self, paths: Iterable[Path]) -> None:
-        """Stop for every file that is there; resume what a file stopped that is gone."""
+        """Stop for each existing file, and resume stops whose file is gone."""
         for path in paths:
             source = f"file:{path}"
             stop = self.stop_flag.find(source)
@@ -246,18 +246,18 @@ class EmergencyStop:
                 self._leave(source, stop.epoch)
 
     def _leave(self, source: str, epoch: int) -> None:
-        """Resume once, however long that takes to write down."""
+        """Resume once, however long recording it takes."""
         self._leaving.add(epoch)
         why = "the stop file was removed"
         self.resume((source,), "file", why, written=lambda: self._leaving.discard(epoch))
 
     def take_over(self, state: EngineState, paths: Iterable[Path]) -> None:
-        """At start: hold what the journal, the reserve, the files and the environment hold."""
+        """At start: apply the stops of the journal, the reserve, stop files and the environment."""
         self.stop_flag.epoch = max(self.stop_flag.epoch, state.stop.epoch)
         for stop in state.stop.stops:
             self.stop_flag.set(stop)
         for stop in self._reserve.found() if self._reserve is not None else ():
-            if stop.epoch > state.stop.epoch:  # else the journal took it in time
+            if stop.epoch > state.stop.epoch:  # otherwise the journal has it
                 self.stop(stop.source, stop.by, stop.reason, stop.agent)
         self.look(dict.fromkeys((*paths, *_stop_files(state.stop.stops))))
         off = switched_off()
@@ -268,12 +268,12 @@ class EmergencyStop:
 
 
 def _lasts(source: str) -> bool:
-    """Say whether a start would find the source itself again."""
+    """Return True if a start finds the source again."""
     return source == ENVIRONMENT or source.startswith("file:")
 
 
 def _stop_files(stops: Iterable[Stop]) -> Iterator[Path]:
-    """Yield the files that stopped, whether they are still configured or not."""
+    """Yield the files of current stops, even if no longer configured."""
     for stop in stops:
         kind, _, path = stop.source.partition(":")
         if kind == "file":
@@ -281,7 +281,7 @@ def _stop_files(stops: Iterable[Stop]) -> Iterator[Path]:
 
 
 def switched_off() -> str:
-    """Return the environment's switch that is off, as NAME=value, or nothing."""
+    """Return the environment variable that switches safetyd off as NAME=value, or an empty text."""
     for name in SWITCHES:
         value = os.environ.get(name, "")
         if value.strip().lower() in _OFF:
@@ -290,7 +290,7 @@ def switched_off() -> str:
 
 
 def _there(path: Path) -> bool:
-    """Anything at the path counts, and so does not being able to look."""
+    """Return True if anything is at the path, or if it cannot be checked."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -306,11 +306,11 @@ def _signed(path: Path) -> tuple[str, str]:
     for line in _text(path).splitlines():
         key, _, value = line.partition(":")
         said[key.strip().lower()] = value.strip()
-    return said.get("stopped by") or "file", said.get("reason") or f"{path} is there"
+    return said.get("stopped by") or "file", said.get("reason") or f"{path} exists"
 
 
 def _text(path: Path) -> str:
-    """Read a regular file only: opening a pipe would wait for somebody to write into it."""
+    """Read a regular file; opening a pipe would block."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return ""

@@ -1,4 +1,4 @@
-"""The final word on what people were asked: to agents that wait for it, and on the bus."""
+"""Final decisions about requests: for agents that wait for them, and on the bus."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,13 +16,13 @@ from safetyd.core.guards.stop import describe
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
 
-MAX_HELD: Final = 64  # replies that wait for one proposal; an older one gives way
+MAX_HELD: Final = 64  # held replies for one proposal; the oldest is dropped
 
 Shape = Callable[[Decision, Request | None], object]
 
 
 class HeldReply(NamedTuple):
-    """A reply that waits: with the Decision itself, or with what `shape` makes of it."""
+    """A held reply: with the decision itself, or with what `shape` makes of it."""
 
     publisher: Replies
     reply: bytes
@@ -30,7 +30,7 @@ class HeldReply(NamedTuple):
 
 
 class HeldReplies:
-    """Replies that wait do not live through a restart; agents ask again, and are told at once."""
+    """Holds replies until a request ends. A restart drops them, and agents propose again."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class HeldReplies:
     ) -> None:
         self._commits = commits
         self._stop_flag = stop_flag
-        self._publishers = publishers  # by whether an agent is keyless
+        self._publishers = publishers  # by whether the agent is anonymous
         self._held: dict[tuple[str, str], list[HeldReply]] = {}
 
     def hold(self, request: Request, id_: str, held: HeldReply) -> bool:
-        """Answer when `request` has ended, if it then answers the proposal `id_`."""
+        """Hold a reply until the request ends, if it is for the proposal `id_`."""
         if id_ not in (request.asked.id, *request.joined):
             return False
         waiting = self._held.setdefault((request.agent, id_), [])
@@ -53,17 +53,17 @@ class HeldReplies:
         return True
 
     def drop(self, agent: str, id_: str, reply: bytes) -> None:
-        """Forget a reply whose agent no longer waits."""
+        """Forget a reply that is no longer awaited."""
         left = [held for held in self._held.pop((agent, id_), []) if held.reply != reply]
         if left:
             self._held[agent, id_] = left
 
     def waits(self, request: Request) -> bool:
-        """Say whether somebody waits for the first answer to a request."""
+        """Return True if a reply is held for the first answer to a request."""
         return (request.agent, request.asked.id) in self._held
 
     def conclude(self, state: EngineState, given: Sequence[Conclusion]) -> Callable[[], None]:
-        """Return what sends final answers, once they are durable."""
+        """Return a function that sends final decisions, once they are durable."""
         prepared = [self._prepared(state, *each) for each in given]
 
         def send() -> None:
@@ -75,7 +75,7 @@ class HeldReplies:
     def _prepared(
         self, state: EngineState, request: Request, decision: Decision
     ) -> Callable[[], None]:
-        """Let an allow wait for the commit before it."""
+        """Delay an allow until the commit before it is made."""
         tell = partial(self._tell, decision, request)
         if not decision.allowed:
             return tell
@@ -96,7 +96,7 @@ class HeldReplies:
                 held.publisher.answer(held.reply, held.shape(decision, request))
 
     def _permitted(self, decision: Decision) -> Decision:
-        """Hold back an allow that a stop overtook; its id finds it again after the resume."""
+        """Block an allow if a stop came first; the same id works again after the resume."""
         stop = self._stop_flag.holds(decision.agent) if decision.allowed else None
         if stop is None:
             return decision

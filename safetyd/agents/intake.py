@@ -1,6 +1,6 @@
-"""The bound before the engine: how much each agent may say, whatever the answer would be.
+"""The limit before the engine: how much each agent may send, whatever the answer.
 
-Keyless agents also share one allowance, because nothing stops one of them from using many names.
+Anonymous agents also share one limit, because one of them can use many names.
 """
 
 from typing import Final
@@ -12,19 +12,19 @@ from safetyd.core.token_bucket import Refill, TokenBucket
 
 BURST_S: Final = 4.0
 BYTES_PER_S: Final = 256 * 1024
-# A short proposal makes a longer journal line; it is charged for that too.
+# A short proposal makes a longer journal line, which is charged too.
 LINE_BYTES: Final = 768
 DRY_RUNS_PER_MINUTE: Final = 30
-# Names beyond this share a bucket, so that inventing names costs no memory.
+# Names beyond this share a bucket, so that new names need no memory.
 MAX_BUCKETS: Final = 4096
-# No agent that waits for its decisions gets there, though it asks again at once: it hears of 1,000
-# refusals in ten seconds at the most, and the longest proposal is four pieces.
+# An agent that waits for its decisions cannot reach this, even if it retries immediately: it gets
+# at most 1,000 refusals in ten seconds, and the longest proposal counts as four.
 BOUNDS: Final = FloodBounds(
     flood=10_000.0,
     per_s=500.0,
     piece_bytes=16 * 1024,
     shut="agent %s floods the bus and is shut out for %d s",
-    again="agent %s is let in again",
+    again="agent %s may connect again",
 )
 
 _BYTES: Final = Refill(BYTES_PER_S, BYTES_PER_S * BURST_S)
@@ -32,26 +32,26 @@ _DRY_RUNS: Final = Refill(DRY_RUNS_PER_MINUTE / 60, DRY_RUNS_PER_MINUTE)
 
 
 class Allowance(msgspec.Struct, gc=False):
-    """What one agent may still say: so many messages, of so many bytes."""
+    """What one agent may still send: messages and bytes."""
 
     messages: TokenBucket
     bytes: TokenBucket
 
 
 class Intake:
-    """Who may be heard now."""
+    """Decides which agents may send now."""
 
     def __init__(self, attempts_per_second: int) -> None:
         self._messages = Refill(attempts_per_second, attempts_per_second * BURST_S)
-        # Apart, so that no keyless agent spends what belongs to a name that has a key.
+        # Separate, so that an anonymous agent cannot use up the limit of a name with a key.
         self._keyed: dict[str, Allowance] = {}
         self._keyless: dict[str, Allowance] = {}
         self._all_keyless = TokenBucket()
         self._dry_runs: dict[str, TokenBucket] = {}
-        self.heard = 0  # messages that came, admitted or not
+        self.heard = 0  # messages received, admitted or not
 
     def admit(self, agent: str, size: int, t: float, *, keyless: bool) -> float:
-        """Take what a message costs and return 0.0, or return the seconds until it would fit."""
+        """Charge a message and return 0.0, or return the seconds until it would be admitted."""
         self.heard += 1
         messages = self._messages
         if not messages.per_s:
@@ -73,7 +73,7 @@ class Intake:
         return 0.0
 
     def admit_dry_run(self, agent: str, t: float) -> float:
-        """Like `admit`, for the allowance of dry runs."""
+        """Do the same for dry runs."""
         if not self._messages.per_s:
             return 0.0
         bucket = self._dry_runs.get(agent)

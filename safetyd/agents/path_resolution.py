@@ -1,7 +1,7 @@
-"""Where paths really lead: links are followed, as far as looking cannot make the daemon wait.
+"""Resolves the paths of a proposal: links are followed, but only where that cannot block.
 
-Nothing is looked into that another program or another machine answers for. What is found out is
-written down with the decision, so a replay does not look again.
+File systems of other programs or machines are not touched. The result is recorded with the
+decision, so a replay does not resolve again.
 """
 
 import errno
@@ -16,12 +16,12 @@ from typing import Final
 from safetyd.core.text.path_globs import UNFOLLOWED, place
 
 MOUNTS: Final = "/proc/self/mountinfo"
-MAX_LINKS: Final = 40  # on the way of one path, as the kernel has it
-MAX_LOOKS: Final = 1500  # at names, for all paths of a proposal: a thousand files and their folders
-MAX_CHARS: Final = 16 * 1024  # of all that is written down
+MAX_LINKS: Final = 40  # for one path, as in the kernel
+MAX_LOOKS: Final = 1500  # lookups for one proposal: a thousand files and their folders
+MAX_CHARS: Final = 16 * 1024  # of everything that is recorded
 MAX_PATH: Final = 4096
 
-# Kept by this machine's kernel. All others may hang.
+# Served by the local kernel. All others may hang.
 _LOCAL: Final = frozenset(
     {
         *("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "reiserfs", "xfs", "zfs"),
@@ -33,7 +33,7 @@ _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
 
 
 class Mounts:
-    """The mount points that must not be looked into."""
+    """The mount points that must not be touched."""
 
     def __init__(self) -> None:
         self._file = os.open(MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
@@ -43,7 +43,7 @@ class Mounts:
         self._read()
 
     def foreign(self) -> frozenset[str]:
-        """Return them as they are now; the kernel says when they have changed."""
+        """Return the current ones; the kernel reports changes."""
         if self._news.poll(0):
             self._read()
         return self._foreign
@@ -58,7 +58,7 @@ def _foreign(lines: Sequence[bytes]) -> Iterator[str]:
     for line in lines:
         mounted, _, kept = line.partition(b" - ")
         point = _ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), mounted.split(b" ")[4])
-        # The daemon itself lives on what is mounted on the root.
+        # The daemon itself runs from the root file system.
         if kept.partition(b" ")[0].decode() not in _LOCAL and point != b"/":
             yield os.fsdecode(point)
 
@@ -68,14 +68,14 @@ def _mounts() -> Mounts | None:
     try:
         return Mounts()
     except OSError:
-        return None  # no kernel that tells, so nothing is looked at
+        return None  # the kernel has no list of mounts, so nothing is resolved
 
 
 def resolved(paths: Sequence[str], root: str) -> tuple[str, ...]:
-    """Return where paths lead, of those that lead elsewhere than their words say.
+    """Return the targets of paths that lead elsewhere.
 
-    Relative ones begin at `root`, which is absolute or empty; without one they are left out. If
-    there are too many, the last is `UNFOLLOWED`.
+    Relative paths start at `root`, which is absolute or empty; without it they are skipped. If
+    there are too many, the last one is `UNFOLLOWED`.
     """
     mounts = _mounts()
     if mounts is None:
@@ -97,7 +97,7 @@ def resolved(paths: Sequence[str], root: str) -> tuple[str, ...]:
 
 
 def _within(end: str, base: str, root: str) -> str:
-    """Name what lies below the real root of a project by the root that is configured."""
+    """Return a path below the real root as a path below the configured root."""
     plain = posixpath.normpath(root) if root else ""
     if base != plain and (end == base or end.startswith(f"{base}/")):
         return plain + end[len(base) :]
@@ -105,12 +105,12 @@ def _within(end: str, base: str, root: str) -> str:
 
 
 def _text(path: str) -> str:
-    """Return a path that can be written down, whatever bytes a link holds."""
+    """Return a path as valid text, whatever bytes a link contains."""
     return path.encode("utf-8", "replace").decode()
 
 
 class Walk:
-    """Follows paths name by name, and looks at no name twice."""
+    """Follows paths name by name, and looks up each name once."""
 
     def __init__(self, foreign: frozenset[str]) -> None:
         self._foreign = foreign
@@ -122,9 +122,9 @@ class Walk:
         return self._looks <= 0
 
     def end(self, path: str) -> str:
-        """Return where an absolute path leads; its words decide from where nobody can look.
+        """Return where an absolute path leads, as far as it can be resolved.
 
-        Empty if it leads in a circle or is too long.
+        Empty if it is a loop or too long.
         """
         ahead, done, links = path.split("/")[::-1], "", 0
         while ahead:
@@ -149,7 +149,7 @@ class Walk:
         return done or "/"
 
     def _target(self, here: str) -> str | None:
-        """Return what a link says, nothing for what is no link, None for what cannot be seen."""
+        """Return the target of a link, an empty text for other files, None if it cannot be read."""
         if here not in self._known:
             self._known[here] = self._look(here)
         return self._known[here]

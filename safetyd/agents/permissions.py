@@ -1,4 +1,4 @@
-"""Permission asks: what an agent asks a person, as a proposal, and the answer in its own shapes."""
+"""Permission requests: converted to proposals, and answered in their own format."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -15,20 +15,20 @@ from safetyd.core.messages.proposal import Json, Proposal, Prose, Token, Urgency
 from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import ALLOW, Cause
 
-MAX_OPEN: Final = 200  # of an agent's own requests, in one answer
+MAX_OPEN: Final = 200  # of the agent's requests in one answer
 
 
 class PermissionAsk(msgspec.Struct, kw_only=True):
-    """Either an ask, with `action`, or a question about what concerns the agent itself."""
+    """A permission request, with `action`, or a question about the agent's own requests."""
 
-    # The type of action to ask a person about.
+    # The type of action that needs approval.
     action: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
     id: Token | None = None  # Your id for the ask.
-    description: Prose = ""  # What the action does, in words for a person.
+    description: Prose = ""  # What the action does, in words for an operator.
     rationale: Prose = ""  # Why the action is needed.
-    urgency: Urgency = "normal"  # How urgently a person must answer.
+    urgency: Urgency = "normal"  # How urgently an operator must answer.
     wait: bool = False  # True: the reply comes when the request has ended.
-    context: Json = None  # What would be done, under the names of a proposal.
+    context: Json = None  # Details of the action, with the field names of a proposal.
     # For how many minutes the request stays open.
     timeout_minutes: Annotated[float, Meta(ge=0)] | None = None
     request_id: str | None = None  # A question: the state of this request of yours.
@@ -48,17 +48,17 @@ class OwnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PermissionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Approved, refused with a reason, or queued; to `open`, the agent's own requests.
+    """Approved, denied with a reason, or queued; for `open`, the agent's own requests.
 
-    To `rollbacks`, the last one of each project in which the agent works, the oldest first.
+    For `rollbacks`, the last one of each project of the agent, oldest first.
     """
 
     approved: bool | None = None  # True: you may act, once.
     message: str | None = None  # The approver's words.
     reason: str | None = None  # Why it was not approved.
-    timeout_minutes: float | UnsetType | None = UNSET  # For how long an answer was awaited.
+    timeout_minutes: float | UnsetType | None = UNSET  # How long the request was open.
     cause: Cause | None = None  # The kind of reason, for programs.
-    queued: bool | None = None  # True: a person has been asked.
+    queued: bool | None = None  # True: the request is pending.
     request_id: str | None = None  # The pending request.
     requests: tuple[OwnRequest, ...] | None = None  # Your requests, if you asked for them.
     rollbacks: tuple[Rollback, ...] | None = None  # The rollbacks, if you asked for them.
@@ -72,14 +72,16 @@ def read_ask(payload: bytes) -> PermissionAsk:
     try:
         ask = _decode(given)
     except msgspec.ValidationError as exc:
-        raise Malformed(f"not a permission ask: {exc}") from None
+        raise Malformed(f"not a permission request: {exc}") from None
     if ask.action is None and ask.request_id is None and not (ask.open or ask.rollbacks):
-        raise Malformed('an ask has "action"; a question has "request_id", "open" or "rollbacks"')
+        raise Malformed(
+            'a permission request has "action"; a question has "request_id", "open" or "rollbacks"'
+        )
     return ask
 
 
 def as_proposal(agent: str, ask: PermissionAsk, spare_id: str) -> tuple[Proposal, str]:
-    """Return the proposal that an ask stands for, and its digest."""
+    """Return the proposal for a permission request, and its digest."""
     context = ask.context if isinstance(ask.context, dict) else None
     text = context.get("text") if context else None
     fields: dict[str, object] = {
@@ -100,7 +102,7 @@ def as_proposal(agent: str, ask: PermissionAsk, spare_id: str) -> tuple[Proposal
 
 
 def result(decision: Decision, request: Request | None) -> PermissionResult:
-    """Return the answer to an ask, in the contract's shapes and no other."""
+    """Return the answer to a permission request, in the formats of the contract."""
     if decision.status == "pending":
         return PermissionResult(queued=True, request_id=decision.request_id)
     words = request.answer.words if request is not None and request.answer else ""
@@ -113,7 +115,7 @@ def result(decision: Decision, request: Request | None) -> PermissionResult:
 
 
 def _ended(request: Request) -> PermissionResult:
-    """Return how a request ended whose answer nobody remembers any more."""
+    """Return the result of a request whose decision is no longer remembered."""
     words = request.answer.words if request.answer else ""
     if request.state == "approved":
         return PermissionResult(approved=True, message=words)
@@ -137,7 +139,7 @@ def not_permitted(cause: Cause, reason: str) -> PermissionResult:
 
 
 def _minutes(request: Request | None) -> float | None:
-    """Return how long an answer was waited for."""
+    """Return how long the request was open."""
     if request is None or request.deadline is None:
         return None
     minutes = (request.deadline - request.asked.at).total_seconds() / 60
@@ -145,7 +147,7 @@ def _minutes(request: Request | None) -> float | None:
 
 
 def own(request: Request) -> OwnRequest:
-    """Return one of the agent's own requests, as it is listed to it."""
+    """Return an agent's own request, as it is listed."""
     words = "" if request.answer is None else request.answer.words
     approved = request.state == "approved"
     return OwnRequest(
@@ -159,7 +161,7 @@ def own(request: Request) -> OwnRequest:
 
 
 def asked_about(state: EngineState, agent: str, ask: PermissionAsk) -> PermissionResult:
-    """Answer an agent's question about what is its own; of others it is told nothing."""
+    """Answer an agent's question about its own requests and rollbacks."""
     if ask.rollbacks:
         return PermissionResult(rollbacks=state.records.version_history.rollbacks(agent))
     if ask.open:
@@ -167,7 +169,7 @@ def asked_about(state: EngineState, agent: str, ask: PermissionAsk) -> Permissio
         return PermissionResult(requests=tuple(map(own, mine[:MAX_OPEN])))
     request = state.approvals.find(ask.request_id or "")
     if request is None or request.agent != agent:
-        error = f"no request {ask.request_id} of {agent} is known"
+        error = f"{agent} has no request {ask.request_id}"
         return not_permitted("malformed", error)
     if request.pending:
         return result(state.recall.answer(request.asked), request)

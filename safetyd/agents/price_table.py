@@ -1,6 +1,6 @@
-"""The prices that the `genai-prices` package knows, read where it is installed.
+"""Prices from the installed package `genai-prices`.
 
-The package can also fetch newer ones, and that is never asked for.
+The package could fetch newer ones; it is never asked to.
 """
 
 import functools
@@ -15,16 +15,16 @@ from genai_prices.types import ModelInfo, calc_unit_price
 from safetyd.core.messages.money import MAX_NANO, NANO
 from safetyd.core.messages.proposal import Tokens
 
-MAX_REMEMBERED: Final = 4096  # models and providers are the agents' words
+MAX_REMEMBERED: Final = 4096  # models and providers are chosen by agents
 _MILLION: Final = 1_000_000
 _THOUSAND: Final = 1_000
 
-# Makes the package take "openai/gpt-5" apart, and otherwise go by the model alone.
+# Makes the package split "openai/gpt-5", and otherwise match the model alone.
 _ANY_PROVIDER: Final = "litellm"
 
 
 class PriceTable:
-    """The package's table. A provider that it does not know is no provider."""
+    """The package's table. An unknown provider is ignored."""
 
     def __init__(self) -> None:
         self._find = functools.lru_cache(MAX_REMEMBERED)(_find)
@@ -33,11 +33,11 @@ class PriceTable:
         info = self._find(model, provider)
         if info is None:
             return None
-        # `calc_price` of the package does the same for every unit there is, in 100 microseconds.
+        # `calc_price` of the package does the same for all units, but takes 100 microseconds.
         rates = vars(info.get_prices(at))
         read, written = rates.get("input_mtok"), rates.get("output_mtok")
         if read is None and written is None:
-            return None  # it is paid by the second or by the picture
+            return None  # priced per second or per image
         usd = (
             calc_unit_price(read, tokens.input, tokens.input, _MILLION)
             + calc_unit_price(written, tokens.output, tokens.input, _MILLION)
@@ -53,7 +53,7 @@ def _find(model: str, provider: str | None) -> ModelInfo | None:
 
 
 def _look_up(model: str, provider: str) -> ModelInfo | None:
-    # A snapshot remembers every name that it was ever asked for, so none is kept.
+    # A snapshot remembers every name it was asked for, so it is not reused.
     snapshot = DataSnapshot(providers=providers, from_auto_update=False)
     try:
         return snapshot.find_provider_model(model, None, provider, None)[1]

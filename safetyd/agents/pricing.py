@@ -1,7 +1,6 @@
-"""What a model's tokens cost: the operator's prices, then a table of known ones, then a guess.
+"""The price of a model's tokens: configured, from a table of known prices, or a default.
 
-The guess is `prices.unknown` and never 0: a
-model that nobody has heard of is not free.
+The default is `prices.unknown`, never 0.
 """
 
 import functools
@@ -22,7 +21,7 @@ from safetyd.core.open_actions import Action
 
 log = logging.getLogger("safetyd")
 
-MAX_SAID: Final = 1000  # models, which are the agents' words
+MAX_SAID: Final = 1000  # models, which agents choose
 _PICO: Final = 10**6  # pico-dollars for one token, at a dollar per million tokens
 _PICO_IN_NANO: Final = 1000
 _SPECIAL: Final = re.compile(r"([*?[])")
@@ -31,7 +30,7 @@ NotFree = Annotated[float, Meta(ge=0.01, le=1e6)]
 
 
 class PriceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """US dollars per million tokens. Half a price is none, so both must be given."""
+    """US dollars per million tokens. Both prices are required."""
 
     input: UsdPerMillion
     output: UsdPerMillion
@@ -44,7 +43,7 @@ class UnknownPriceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 class PricesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unknown: UnknownPriceConfig = UnknownPriceConfig()
-    models: dict[str, PriceConfig] = {}  # globs, in any case; the first that matches
+    models: dict[str, PriceConfig] = {}  # patterns, case-insensitive; the first match counts
 
 
 class Prices(Protocol):
@@ -56,7 +55,7 @@ class Prices(Protocol):
 
 
 class ConfiguredPrices:
-    """The operator's own table."""
+    """The configured prices."""
 
     def __init__(self, config: PricesConfig) -> None:
         self._rates = tuple((_glob(glob), PriceRate(rate)) for glob, rate in config.models.items())
@@ -75,7 +74,7 @@ class ConfiguredPrices:
 
 
 class PriceList:
-    """The price of whatever an agent names; `unlisted` is told once of each model in no table."""
+    """The price of any model; `unlisted` is called once for each unknown model."""
 
     def __init__(
         self, config: PricesConfig, known: Prices, unlisted: Callable[[str], None]
@@ -86,13 +85,13 @@ class PriceList:
         self._said: set[str] = set()
 
     def of_proposal(self, proposal: Proposal, at: datetime) -> int | None:
-        """Return what its tokens cost in nano-dollars; None if it names no tokens."""
+        """Return the price of its tokens in nano-dollars, or None without tokens."""
         if proposal.tokens is None:
             return None
         return self._price(proposal.model, proposal.provider, proposal.tokens, at)
 
     def of_outcome(self, outcome: Outcome, begun: Action | None, at: datetime) -> int | None:
-        """Return what its tokens cost, by its model or its proposal's, whichever is dearer."""
+        """Return the price of its tokens, for its model or its proposal's, whichever is higher."""
         tokens = outcome.tokens
         if tokens is None:
             return None
@@ -131,7 +130,7 @@ class PriceRate:
 
 
 def line_to_add(model: str, unknown: UnknownPriceConfig) -> str:
-    """Return the line that gives a model its price, below `[prices.models]`."""
+    """Return the line for `[prices.models]` that sets the price of a model."""
     glob = _SPECIAL.sub(r"[\1]", model)
     name = msgspec.json.encode(glob).decode().replace("\x7f", "\\u007f")
     return f"{name} = {{ input = {unknown.input:g}, output = {unknown.output:g} }}"
@@ -142,7 +141,7 @@ def _glob(glob: str) -> Callable[[str], object]:
 
 
 class ShippedPrices:
-    """The table of known prices, loaded for the first model that has no configured price."""
+    """The table of known prices, loaded when it is first needed."""
 
     @functools.cached_property
     def _table(self) -> Prices:
@@ -155,10 +154,10 @@ class ShippedPrices:
 
 
 def price_list(config: PricesConfig) -> PriceList:
-    """Return every price there is; the log says which models have none, and what to add."""
+    """Return all prices; models without one are logged with the line to add."""
 
     def unlisted(model: str) -> None:
         line = line_to_add(model, config.unknown)
-        log.warning("no price is known for a model; add below [prices.models]: %s", line)
+        log.warning("no price for a model; add under [prices.models]: %s", line)
 
     return PriceList(config, ShippedPrices(), unlisted)

@@ -1,4 +1,4 @@
-"""A proposal on its way to the engine, and its answer on the way back."""
+"""A proposal on its way to the engine, and its decision on the way back."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ from safetyd.journal.mailbox import Effects, Envelope
 
 
 class ProposalEnvelope(Envelope):
-    """An agent's proposal; `sent` decides whether the answer may leave."""
+    """An agent's proposal; `sent` decides whether the reply may be sent."""
 
     def __init__(  # noqa: PLR0913 - an envelope is what was written on it
         self,
@@ -48,8 +48,8 @@ class ProposalEnvelope(Envelope):
         self.resolved = resolved
         self.received = uptime()
         self.decision: Decision | None = None
-        self.first: CommitFirst | None = None  # what is to be committed before an allow leaves
-        self.request: Request | None = None  # the one that the decision names, as it was then
+        self.first: CommitFirst | None = None  # what must be committed before an allow is sent
+        self.request: Request | None = None  # the request of the decision, as it was then
 
     def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:  # noqa: ARG002
         return (

@@ -1,6 +1,6 @@
-"""Answers that leave without being journalled one by one: they can only say no.
+"""Refusals: replies that are not journalled one by one, because they can only block.
 
-They are counted, and every ten seconds the counts go into the journal.
+They are counted, and the counts are recorded every ten seconds.
 """
 
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ from safetyd.core.messages.verdict import Cause, Severity
 WINDOW_S: Final = 10.0
 MAX_COUNTED: Final = 1000
 OTHERS: Final = "-"
-# Only an answer with id and digest is taken by a client. Reading a long proposal for them is done
-# so many times for one agent in a window; further ones are spam.
+# A client accepts only a reply with id and digest. Decoding long proposals for them is limited to
+# so many per agent and window.
 ANSWERED_IN_FULL: Final = 100
 SHORT_BYTES: Final = 2048
-# After so many in a window nothing is answered at all, which costs a tenth.
+# After this many in a window nothing is answered, which is ten times cheaper.
 ANSWERED: Final = 1000
 EXAMPLE_CHARS: Final = 300
 
 _MESSAGES: Final[dict[str, str]] = {
-    "rate_limit": "You ask too often. Wait, then ask again.",
-    "malformed": "The message was not understood. Mend it; do not act meanwhile.",
+    "rate_limit": "You send too many messages. Wait, then try again.",
+    "malformed": "The message is malformed. Fix it, and do not act until it is allowed.",
     "unavailable": "safetyd cannot decide now. Do not act and do not try another way.",
 }
 _STOPPED: Final = "Everything is stopped. Do not act and do not try another way."
@@ -38,14 +38,14 @@ class RefusalCount(msgspec.Struct):
 
 
 class Refusals:
-    """Counts per agent and cause since the last time they were taken."""
+    """Counts refusals by agent and cause."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, Cause], RefusalCount] = {}
         self.total: dict[Cause, int] = {}
 
     def count(self, agent: str, cause: Cause, reason: str) -> int:
-        """Count one and return how many there were in this window."""
+        """Count one, and return how many there are in this window."""
         self.total[cause] = self.total.get(cause, 0) + 1
         count = self._counts.get((agent, cause))
         if count is None:
@@ -56,7 +56,7 @@ class Refusals:
         return count.count
 
     def take(self, moment: Moment) -> Iterator[Refused]:
-        """Yield one event per agent and cause, and begin a new window."""
+        """Yield one event per agent and cause, and start a new window."""
         counts, self._counts = self._counts, {}
         for (agent, cause), count in counts.items():
             yield Refused(
@@ -81,7 +81,7 @@ def refusal(  # noqa: PLR0913 - a Decision's own fields
     limit_id: str | None = None,
     moment: Moment,
 ) -> Decision:
-    """Build a block that no guard was asked about."""
+    """Return a block that no guard was asked for."""
     return Decision(
         id=id_,
         agent=agent,

@@ -1,7 +1,7 @@
-"""Room for a stop that the journal cannot take: a file that is made while there is room.
+"""A reserve file for stops that the journal cannot store, created while there is space.
 
-When it is needed it is renamed, which takes no room, and the stop is written over its blanks. A
-start finds it there. What cannot be read in it stops everything.
+When needed it is renamed, which takes no space, and the stop is written over its blanks. The next
+start reads it. If it cannot be parsed, everything is stopped.
 """
 
 import errno
@@ -24,7 +24,7 @@ from safetyd.host import sync
 FREE: Final = "stop.reserve"
 HELD: Final = "stop.unwritten"
 SIZE_BYTES: Final = 16 * 1024
-# How long the journal is waited for before the reserve is used.
+# How long to wait for the journal before the reserve is used.
 JOURNAL_S: Final = 0.25
 REASON_CHARS: Final = 200
 LOST: Final = "given while nothing could be written; who and why is lost"
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(tuple[Stop, ...]).decode
 
 
 class StopReserve:
-    """The stops that the journal does not hold yet, where a restart finds them."""
+    """Stops that are not in the journal yet, stored where a restart finds them."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -45,12 +45,12 @@ class StopReserve:
         self._changed = anyio.Event()
 
     def prepare(self) -> None:
-        """Make the file, unless it holds what an earlier daemon could not write down."""
+        """Create the file, unless it contains stops of an earlier daemon."""
         if not os.path.lexists(self._held):
             _overwrite(self._free, b"")
 
     def found(self) -> tuple[Stop, ...]:
-        """Return what waits here from before the start."""
+        """Return the stops from before the start."""
         try:
             content = self._held.read_bytes()
         except FileNotFoundError:
@@ -71,17 +71,17 @@ class StopReserve:
         )
 
     def add(self, stop: Stop, kept: Callable[[], None]) -> None:
-        """Hold a stop if the journal does not take it soon; `kept` is called once it is held."""
+        """Store a stop if the journal does not have it soon; then call `kept`."""
         self._waiting[stop.epoch] = stop, kept
         self._changed.set()
 
     def drop(self, epoch: int) -> None:
-        """Let go of a stop that the journal holds now."""
+        """Remove a stop that is in the journal now."""
         if self._waiting.pop(epoch, None):
             self._changed.set()
 
     async def keep(self) -> None:
-        """Hold for ever what waits, from what was found at the start on."""
+        """Store and remove stops forever."""
         while True:
             self._changed = anyio.Event()
             await self._settle()
@@ -93,19 +93,19 @@ class StopReserve:
         try:
             await anyio.to_thread.run_sync(self.hold, [stop for stop, _ in waiting])
         except OSError as exc:
-            log.error("the file in reserve for stops cannot be used: %s", exc)  # noqa: TRY400 - the cause is in the text
+            log.error("cannot use the reserve file for stops: %s", exc)  # noqa: TRY400 - the cause is in the text
             return
         for _, kept in waiting:
             kept()
 
     def hold(self, stops: Sequence[Stop]) -> None:
-        """Return once a power cut would not take these; without any, be free again."""
+        """Return once these stops would survive a power cut; without any, free the file again."""
         if stops:
             self._take()
             try:
                 _overwrite(self._held, _words(stops))
             except OSError:
-                os.truncate(self._held, 0)  # words of earlier stops must not be taken for all
+                os.truncate(self._held, 0)  # the old stops must not be taken for all of them
                 sync(self._held)
         elif os.path.lexists(self._held):
             self._held.rename(self._free)
@@ -115,7 +115,7 @@ class StopReserve:
         sync(self._directory)
 
     def _take(self) -> None:
-        """Rename the file; if somebody has removed it, there may be room for another."""
+        """Rename the file, or create it if it was removed."""
         try:
             self._free.rename(self._held)
         except FileNotFoundError:
@@ -123,14 +123,14 @@ class StopReserve:
 
 
 def _words(stops: Sequence[Stop]) -> bytes:
-    """Return what fits; nothing at all stops everything."""
+    """Return the stops as JSON if they fit; an empty file stops everything."""
     short = [msgspec.structs.replace(stop, reason=stop.reason[:REASON_CHARS]) for stop in stops]
     words = msgspec.json.encode(short)
     return words if len(words) <= SIZE_BYTES else b""
 
 
 def _overwrite(path: Path, words: bytes) -> None:
-    """Write over the blocks that a file has, and return once they are on disk."""
+    """Overwrite the existing blocks of a file, and return once they are on disk."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         if os.pwrite(fd, words.ljust(SIZE_BYTES), 0) < SIZE_BYTES:

@@ -1,5 +1,5 @@
-"""NATS: subjects, what travels on them, connections, keys, limits, and the embedded server.
+"""NATS: subjects, wire format, connections, keys, limits, and the embedded server.
 
-Others import subjects, codec, publisher, keyring and the limits; `nats_client` and the server only
-the journal, the daemon and the console.
+Other packages import subjects, codec, publisher, keyring and the limits. Only the journal, the
+daemon and the console import `nats_client` and the server.
 """

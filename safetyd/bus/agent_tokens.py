@@ -1,7 +1,7 @@
-"""Tokens with which agents propose over HTTP.
+"""Tokens for agents that propose over HTTP.
 
 A token is `NAME.SECRET` and is printed once. `keys/agents/NAME.tokens.json` stores its SHA-256 and,
-after a rotation, the hashes of older tokens with the time until which they are accepted.
+after a rotation, the hashes of older tokens with their expiry.
 """
 
 import hashlib
@@ -20,12 +20,12 @@ from safetyd.core.messages.proposal import is_token
 from safetyd.host import write_whole
 
 SECRET_BYTES: Final = 32
-SHOWN_CHARS: Final = 12  # of a hash, where people see it
+SHOWN_CHARS: Final = 12  # of a hash, for display
 _NOBODY: Final = "0" * 64
 
 
 class TokenHash(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The hash of one token; `until` is set once another token has replaced it."""
+    """The hash of one token; `until` is set once it was replaced."""
 
     sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
     until: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
@@ -35,12 +35,12 @@ class TokenHash(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.sha256[:SHOWN_CHARS]
 
 
-Hashes = tuple[TokenHash, ...]  # the newest first
+Hashes = tuple[TokenHash, ...]  # newest first
 _read = msgspec.json.Decoder(Hashes).decode
 
 
 class AgentTokens:
-    """The token files in the `keys` directory of a data dir."""
+    """The token files in the `keys` directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -48,31 +48,31 @@ class AgentTokens:
     def add(self, name: str) -> str:
         """Create the first token of an agent and return it."""
         if not is_token(name):
-            raise ValueError(f"{name!r} is not a name: use 1 to 64 of A-Z a-z 0-9 _ -")
+            raise ValueError(f"{name!r} is not a valid name: use 1 to 64 of A-Z a-z 0-9 _ -")
         path = self._path(name)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(self._directory):
             if path.exists():
-                another = f"`safetyd agent rotate {name} --token` makes another"
+                another = f"`safetyd agent rotate {name} --token` creates a new one"
                 raise KeyExists(f"{name} already has a token; {another}")
             return _write(path, name, ())
 
     def rotate(self, name: str, *, now: datetime, until: datetime) -> str:
-        """Create a new token and return it; older ones are accepted until then, or not at all."""
+        """Create a new token and return it; older ones expire at `until` or earlier."""
         path = self._path(name)
         with locked(self._directory):
             if not path.exists():
-                make = f"`safetyd agent add {name} --token` makes one"
+                make = f"`safetyd agent add {name} --token` creates one"
                 raise KeyMissing(f"{name} has no token; {make}")
             return _write(path, name, tuple(_ending(hashes_in(path), now, until)))
 
     def read(self, name: str) -> bytes | None:
-        """Return the file of an agent as it is, to put it back with `restore`."""
+        """Return the content of an agent's file, for `restore`."""
         path = self._path(name)
         return path.read_bytes() if path.exists() else None
 
     def restore(self, name: str, content: bytes | None) -> None:
-        """Undo a change that the daemon refused."""
+        """Undo a change that the daemon rejected."""
         path = self._path(name)
         with locked(self._directory):
             if content is None:
@@ -81,7 +81,7 @@ class AgentTokens:
                 write_whole(path, content)
 
     def hashes(self) -> dict[str, Hashes]:
-        """Return the hashes of every agent that has a token, sorted by name."""
+        """Return the hashes of all tokens, sorted by agent."""
         paths = sorted((self._directory / "agents").glob(f"*{TOKENS}"))
         return {path.name.removesuffix(TOKENS): hashes_in(path) for path in paths}
 
@@ -97,7 +97,7 @@ class TokenBook:
         self._end_t: dict[str, float] = {}
 
     def take_on(self, hashes: Mapping[str, Hashes], now: datetime) -> None:
-        """Accept these and no others. Setting the wall clock back extends no token."""
+        """Accept exactly these tokens. Setting the wall clock back extends none."""
         steady = uptime()
         ends = {
             one.sha256: steady + (one.until - now).total_seconds()
@@ -113,7 +113,7 @@ class TokenBook:
         return frozenset(self._hashes)
 
     def agent_of(self, token: str, now: datetime) -> str:
-        """Return whose token this is, or an empty text."""
+        """Return the agent of a token, or an empty text."""
         name = token.rpartition(".")[0]
         given = _hash(token)
         known = self._hashes.get(name) or (TokenHash(_NOBODY),)
@@ -127,11 +127,11 @@ class TokenBook:
 
 
 def hashes_in(path: Path) -> Hashes:
-    """Return what a token file stores."""
+    """Return the hashes in a token file."""
     try:
         return _read(path.read_bytes())
     except msgspec.DecodeError as exc:
-        raise KeyUnusable(f"{path} holds no hashes of tokens ({exc})") from exc
+        raise KeyUnusable(f"{path} does not contain token hashes ({exc})") from exc
 
 
 def _write(path: Path, name: str, older: Hashes) -> str:

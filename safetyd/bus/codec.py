@@ -1,7 +1,7 @@
-"""From bytes to proposals and telemetry, refusing what is not well formed and saying why.
+"""Decodes proposals and telemetry, and says what is wrong with malformed messages.
 
-A key that stands twice in an object is refused: readers differ on which of the two counts. A field
-of an agent's message that is null is read as one that is not there.
+A repeated key is rejected, because decoders differ on which one counts. A null field of an agent's
+message is treated as missing.
 """
 
 import json
@@ -36,16 +36,16 @@ _A_TIME: Final = "a time such as 2026-02-08T14:30:22Z"
 _SAID: Final = re.compile(r"\A(.*?)(?: - at `\$([^`]*)`)?\Z", re.DOTALL)
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 _MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
-# As a number, which is found ten times as fast as a text: most messages have none.
+# As a number, which is found ten times as fast.
 _BACKSLASH: Final = ord("\\")
 
 _encode = msgspec.json.Encoder().encode
 Fields = dict[str, object]
 
-# A number of any length may stand in a parser's complaint.
+# An error of the decoder may contain a very long number.
 REASON_CHARS: Final = 200
 
-# No number is more than so many times as long in canonical form.
+# A number grows at most by this factor in canonical form.
 GROWTH: Final = 5
 
 _KNOWN = frozenset(Proposal.__struct_fields__) - {"extra"}
@@ -57,10 +57,10 @@ _PARTS = {
     "tokens": frozenset(Tokens.__struct_fields__),
 }
 
-# An escape, not the six characters after an escaped backslash.
+# An escape, not the same characters after an escaped backslash.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
-# The kinds of value that hold others, as a tuple: a union is slow to look into.
+# Types that contain others; a tuple, because a union is slow to check.
 _NESTED = (dict, list)
 
 _TELEMETRY_TAGS = [kind.__struct_config__.tag for kind in get_args(AnyTelemetry)]
@@ -78,13 +78,13 @@ _KINDS: Final = {
     "bool": "true or false",
     "array": "a list",
     "object": "an object",
-    "datetime": "a time with its zone",
+    "datetime": "a time with a time zone",
 }
 _BOUNDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 
 
 def choices(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """Return what to say about the fields that take only certain values."""
+    """Return the allowed values of fields that have a fixed set."""
     return {
         f".{field.encode_name}": f"one of {', '.join(values)}"
         for field in msgspec.structs.fields(kind)
@@ -95,17 +95,17 @@ def choices(kind: type[msgspec.Struct]) -> dict[str, str]:
 def in_words(
     error: msgspec.ValidationError, fields: Mapping[str, object], allowed: Mapping[str, str]
 ) -> str:
-    """Say what msgspec found; `allowed` is what `choices` returned."""
+    """Describe a validation error; `allowed` comes from `choices`."""
     expected, path = _SAID.findall(str(error))[0]
     if missing := _MISSING.match(expected):
-        return f"{_name(f'{path}.{missing[1]}')} is missing, and must be there"
+        return f"{_name(f'{path}.{missing[1]}')} is missing"
     if expected.startswith("Invalid"):
         expected = f"it must be {allowed.get(path, _A_TIME)}"
     return f"{_name(path)}{_is(fields, path)}; {expected[0].lower()}{expected[1:]}"
 
 
 def rejected(error: msgspec.ValidationError) -> str:  # noqa: PLR0911 - one for each kind of mistake
-    """Say in plain words what msgspec found in a command or a query."""
+    """Describe a validation error of a command or query."""
     expected, path = _SAID.findall(str(error))[0]
     name = _name(path)
     if missing := _MISSING.match(expected):
@@ -119,12 +119,12 @@ def rejected(error: msgspec.ValidationError) -> str:  # noqa: PLR0911 - one for 
     if "regex" in expected and "0-9a-f" in expected:
         return f"{name} must be 4 to 64 hexadecimal digits"
     if value := re.match(r"Invalid enum value (.+)", expected):
-        return f"{name} has no value {value[1]}"
+        return f"{name} cannot be {value[1]}"
     return f"{name} is not valid"
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON, or its beginning."""
+    """Return a value as JSON, shortened."""
     text = canonical(value).decode()
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
 
@@ -145,7 +145,7 @@ def _name(path: str) -> str:
 
 
 def _is(fields: Mapping[str, object], path: str) -> str:
-    """Return the value at a path, if it can be found."""
+    """Return the value at a path, if it exists."""
     value: object = fields
     for name, number in _STEP.findall(path):
         try:
@@ -157,20 +157,20 @@ def _is(fields: Mapping[str, object], path: str) -> str:
 
 
 class _Twice(Exception):
-    """Ends the search."""
+    """Ends the search for repeated keys."""
 
 
 def repeated(data: bytes, fields: object) -> str | None:
-    """Return a key that stands twice in an object of `data`, of which `fields` was read.
+    """Return a key that is repeated in an object of `data`, from which `fields` was decoded.
 
-    Every key brings a colon and is kept once, so without repeated ones as many are written as were
-    read. Only a colon that was escaped is not seen before it is written.
+    Every key has a colon and is decoded once, so without repeats the encoded form has as many
+    colons. Only escaped colons need the slow way.
     """
     same = data.count(b":") == _encode(fields).count(b":")
     if same and not (_BACKSLASH in data and b"\\u003" in data):
         return None
     try:
-        # Numbers are left alone: to read them may take long, or be refused.
+        # Numbers are not converted: that may be slow, or fail.
         json.loads(data, object_pairs_hook=_once, parse_int=str, parse_float=str)
     except _Twice as exc:
         return str(exc)
@@ -189,11 +189,11 @@ _PROPOSAL_CHOICES = choices(Proposal)
 
 
 class Malformed(Exception):
-    """The peer's message is not what the contract says; the text says how."""
+    """A message violates the contract; the text says how."""
 
 
 def read_proposal(agent: str, data: bytes, spare_id: str) -> tuple[Proposal, str]:
-    """Return the proposal and its digest; one without an id gets `spare_id`."""
+    """Return the proposal and its digest; without an id it gets `spare_id`."""
     fields = read_object(data)
     if data.count(b"null"):
         fields, data = _given(fields, data)
@@ -202,9 +202,11 @@ def read_proposal(agent: str, data: bytes, spare_id: str) -> tuple[Proposal, str
     except msgspec.ValidationError as exc:
         raise Malformed(in_words(exc, fields, _PROPOSAL_CHOICES)) from None
     if proposal.agent is not None and proposal.agent != agent:
-        raise Malformed(f"the proposal says agent {proposal.agent!r}, its subject says {agent!r}")
+        raise Malformed(
+            f"the proposal names agent {proposal.agent!r}, but its subject names {agent!r}"
+        )
     if not (proposal.type.isidentifier() or normalised(proposal.type)):
-        raise Malformed("type has no character that a person could read")
+        raise Malformed("type has no visible character")
     _check_text(proposal.text)
     _check_cost(proposal.cost_usd)
     return _completed(proposal, fields, spare_id), digest(agent, fields)
@@ -222,15 +224,15 @@ def read_telemetry(data: bytes) -> AnyTelemetry:
 
 
 def read_given(data: bytes) -> bytes:
-    """Check a message of an agent; return it without the fields that are null."""
+    """Validate a message of an agent; return it without null fields."""
     return _given(read_object(data), data)[1]
 
 
 def _given(fields: Fields, data: bytes) -> tuple[Fields, bytes]:
-    """Return a message, as an object and as it was sent, without the fields that are null."""
+    """Return a message without null fields, as an object and as bytes."""
     if None not in fields.values() and PARTS.isdisjoint(fields):
         return fields, data
-    # Numbers are written as they came: 1.0 is none where a whole one is asked for.
+    # Numbers are encoded as they were sent: 1.0 is not an integer.
     return without_nulls(fields), _encode(without_nulls(_decode_plain(data)))
 
 
@@ -238,35 +240,35 @@ def _outcome(outcome: Outcome, fields: Fields) -> Outcome:
     _check_cost(outcome.cost_usd)
     if outcome.details is None:
         return outcome
-    # What was sent may hold line breaks; a journal line must not.
+    # The message may contain line breaks; a journal line must not.
     return msgspec.structs.replace(outcome, details=msgspec.Raw(canonical(fields["details"])))
 
 
 def read_command(data: bytes) -> Fields:
-    """Return an operator's command or question as an object with a `command`."""
+    """Return an operator's message as an object with a `command`."""
     fields = read_object(data)
     if not isinstance(fields.get("command"), str):
-        raise Malformed('a request is an object with "command", such as {"command": "status"}')
+        raise Malformed('a message needs "command", such as {"command": "status"}')
     return fields
 
 
 def read_object(data: bytes) -> Fields:
-    """Return what every message must be: an object within bounds, and without repeated keys."""
+    """Decode a message: an object within limits and without repeated keys."""
     if len(data) > MAX_MESSAGE_BYTES:
-        raise Malformed(f"the message has {len(data)} bytes; at most {MAX_MESSAGE_BYTES} are taken")
+        raise Malformed(f"the message has {len(data)} bytes; the limit is {MAX_MESSAGE_BYTES}")
     try:
         fields = _decode_fields(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Malformed(f"not a JSON object: {str(exc)[:REASON_CHARS]}") from None
     except RecursionError:
         raise Malformed(f"nested deeper than {MAX_DEPTH} levels") from None
-    # Only a message with many brackets can be deep.
+    # Only a message with many brackets can be nested deeply.
     if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _deeper(fields, MAX_DEPTH):
         raise Malformed(f"nested deeper than {MAX_DEPTH} levels")
     if _BACKSLASH in data and b"\\u0000" in data and _NUL.search(data):
-        raise Malformed("a text holds the character NUL, which is not taken")
+        raise Malformed("a text contains the character NUL, which is not allowed")
     if (key := _repeated(data, fields)) is not None:
-        raise Malformed(f"an object has the key {shown(key)} twice; it may stand there once")
+        raise Malformed(f"an object has the key {shown(key)} twice")
     _check_written_size(len(data), fields)
     return fields
 
@@ -274,17 +276,17 @@ def read_object(data: bytes) -> Fields:
 def _repeated(data: bytes, fields: Fields) -> str | None:
     try:
         return repeated(data, fields)
-    except RecursionError:  # in what stood under the key before
+    except RecursionError:  # in the value of a repeated key
         raise Malformed(f"nested deeper than {MAX_DEPTH} levels") from None
 
 
 def _check_written_size(size: int, fields: Fields) -> None:
-    """Refuse what grows when it is written down: 1e15 takes 16 digits."""
+    """Reject messages that grow too much when encoded: 1e15 takes 16 digits."""
     if size * GROWTH <= MAX_MESSAGE_BYTES:
         return
     size = len(canonical(fields))
     if size > MAX_MESSAGE_BYTES:
-        limit = f"at most {MAX_MESSAGE_BYTES} are taken"
+        limit = f"the limit is {MAX_MESSAGE_BYTES}"
         raise Malformed(f"the message has {size} bytes with its numbers written out; {limit}")
 
 
@@ -305,12 +307,12 @@ def _check_text(text: str) -> None:
         return
     size = len(text.encode())
     if size > MAX_TEXT_BYTES:
-        raise Malformed(f"text has {size} bytes; at most {MAX_TEXT_BYTES} are taken")
+        raise Malformed(f"text has {size} bytes; the limit is {MAX_TEXT_BYTES}")
 
 
 def _check_cost(usd: float | None) -> None:
     if usd is not None and usd > MAX_USD:
-        raise Malformed(f"cost_usd is {usd:g}; at most {MAX_USD:.0f} US dollars are taken")
+        raise Malformed(f"cost_usd is {usd:g}; the limit is {MAX_USD:.0f} US dollars")
 
 
 def _completed(proposal: Proposal, fields: Mapping[str, object], spare_id: str) -> Proposal:
@@ -325,7 +327,7 @@ def _completed(proposal: Proposal, fields: Mapping[str, object], spare_id: str) 
 
 
 def _unknown(fields: Mapping[str, object]) -> Fields:
-    """Return what nobody knows, also inside of what is known: people are shown it all the same."""
+    """Return unknown fields, also of nested objects: operators see them too."""
     unknown = {name: fields[name] for name in fields.keys() - _KNOWN}
     for name in fields.keys() & _PARTS.keys():
         part, known = fields[name], _PARTS[name]

@@ -1,8 +1,8 @@
-"""Connections give way: of those with one key, or of all without, the longest silent are ended.
+"""Limits connections per key, and those without a key together: the longest idle are closed.
 
-One process could hold every connection that the others of its account may have. Nothing tells
-keyless agents apart, so all of them count as one. Who has never published goes first, then who has
-been silent longest. An agent whose connection is ended makes another with its next proposal.
+Otherwise one process could use up all connections of its account. Anonymous agents cannot be told
+apart, so they count as one. Connections that never published are closed first, then the longest
+idle. The client reconnects with its next proposal.
 """
 
 import logging
@@ -28,9 +28,9 @@ from safetyd.bus.server_config import (
 )
 from safetyd.clock import uptime
 
-# What is left free of the server's limit, for those who come before anybody has looked.
+# Connections kept free for clients that connect between two checks.
 FREE: Final = 32
-# Connections with one key; agents of one name may be several processes.
+# Connections with one key; several processes may share a name.
 MAX_OF_KEY: Final = 32
 LOOK_S: Final = 0.1
 ANSWER_S: Final = 1.0
@@ -56,12 +56,12 @@ class ConnectionsAnswer(msgspec.Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(ConnectionsAnswer).decode
-# The daemon's own connections are in none of these.
+# The daemon's own connections are in neither account.
 _WATCHED: Final = {"AGENTS": MAX_AGENTS, "HUMANS": MAX_PEOPLE, "OPEN": MAX_KEYLESS}
 
 
 def superfluous(connections: Sequence[ClientConnection]) -> Iterator[list[ClientConnection]]:
-    """Yield those of each user that must give way, if some must."""
+    """Yield the connections of each user that must be closed, if any."""
     by_user: dict[str, list[ClientConnection]] = defaultdict(list)
     for connection in connections:
         by_user[connection.authorized_user].append(connection)
@@ -73,18 +73,18 @@ def superfluous(connections: Sequence[ClientConnection]) -> Iterator[list[Client
 
 
 class ConnectionLimits:
-    """Looks at the connections of an account whenever one comes."""
+    """Checks the connections of an account whenever a client connects."""
 
     def __init__(self, server: EmbeddedServer, name_of: Callable[[str], str]) -> None:
         self._server = server
         self._name_of = name_of
         self._client = HardenedClient()
         self._came = anyio.Event()
-        self._accounts = set(_WATCHED)  # where somebody may have come since the last look
+        self._accounts = set(_WATCHED)  # accounts with new connections since the last check
         self._told_t: dict[str, float] = {}
 
     async def watch(self) -> None:
-        """End what is too much, for ever."""
+        """Close excess connections, forever."""
         await self._connect()
         try:
             while True:
@@ -118,7 +118,7 @@ class ConnectionLimits:
             self._look_again(account)
 
     async def _on_reconnect(self) -> None:
-        self._look_again(*_WATCHED)  # the others may have been quicker
+        self._look_again(*_WATCHED)  # other clients may have reconnected first
 
     def _look_again(self, *accounts: str) -> None:
         self._accounts.update(accounts)
@@ -135,12 +135,12 @@ class ConnectionLimits:
                 await self._end(ended, found.server_id)
         except (nats.errors.Error, msgspec.DecodeError, OSError) as exc:
             log.debug("connections: %s", exc)
-            self._look_again(account)  # where nobody more gets in, nobody comes
+            self._look_again(account)  # a full account sees no new connections
 
     async def _end(self, ended: Sequence[ClientConnection], server_id: str) -> None:
         subject = ENDING.replace("*", server_id)
         for connection in ended:
-            # The server ends none for somebody who does not want to hear of it.
+            # The server requires a reply subject for this request.
             cid = msgspec.json.encode({"cid": connection.cid})
             await self._client.request(subject, cid, timeout=ANSWER_S)
         self._tell(ended[0].authorized_user, len(ended))
@@ -151,14 +151,13 @@ class ConnectionLimits:
         self._told_t[user] = uptime()
         if user == KEYLESS:
             log.warning(
-                "%d connections without a key are ended: there are too many, and these were "
-                "silent longest; give agents that matter a key",
+                "closed %d connections without a key: there were too many, and these were "
+                "idle longest; give important agents a key",
                 ended,
             )
         else:
             log.warning(
-                "%d connections of %s are ended: one key has at most %d, and these were silent "
-                "longest",
+                "closed %d connections of %s: one key has at most %d, and these were idle longest",
                 ended,
                 self._name_of(user),
                 MAX_OF_KEY,

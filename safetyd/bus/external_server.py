@@ -1,4 +1,4 @@
-"""What somebody else's bus must give, and taking turns on it."""
+"""Checks an external bus, and waits until no other daemon uses it."""
 
 import logging
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from safetyd.clock import uptime
 ASK_S: Final = 2.0
 SILENCE_S: Final = 5.0
 ASK_AGAIN_S: Final = 0.5
-NOBODY: Final = "nobody any more"
+NOBODY: Final = "no daemon"
 SILENT: Final = "a daemon that does not answer"
 
 log = logging.getLogger("safetyd.bus")
 
 
 async def external_problems(client: HardenedClient) -> list[str]:
-    """Return what the daemon needs and does not find, each with what to do."""
+    """Return what is missing on the bus, each with what to do."""
     account = await _account(client)
     found = list(_account_problems(account))
     try:
@@ -38,8 +38,8 @@ async def external_problems(client: HardenedClient) -> list[str]:
 def _account_problems(account: str) -> Iterator[str]:
     if account in {"", "$G"}:
         yield (
-            "the daemon's user is not in an account of its own: an agent could then speak as the "
-            "daemon; `safetyd nats-config` prints the accounts to add"
+            "the daemon's user has no account of its own, so an agent could act as the "
+            "daemon; add the accounts that `safetyd nats-config` prints"
         )
 
 
@@ -53,22 +53,22 @@ async def _account(client: HardenedClient) -> str:
 
 
 async def wait_for_silence(client: HardenedClient, writer: str) -> None:
-    """Return once no other daemon writes the journal, or has said so for five seconds."""
+    """Return once no other daemon has written the journal for five seconds."""
     if await _writer(client, writer) == NOBODY:
-        return  # the fence decides if two begin together
+        return  # if two start together, the fence decides
     heard, said = uptime(), ""
     while uptime() - heard < SILENCE_S:
         other = await _writer(client, writer)
         if other not in {NOBODY, SILENT}:
             heard = uptime()
         if other != said:
-            log.warning("standing by: %s writes the journal", other)
+            log.warning("standby: %s writes the journal", other)
             said = other
         await anyio.sleep(ASK_AGAIN_S)
 
 
 async def _writer(client: HardenedClient, writer: str) -> str:
-    """Return who says that it writes the journal."""
+    """Return which daemon says that it writes the journal."""
     try:
         answer = await client.request(writer, b"", timeout=1)
     except nats.errors.NoRespondersError:
@@ -76,5 +76,5 @@ async def _writer(client: HardenedClient, writer: str) -> str:
     except nats.errors.TimeoutError:
         return SILENT
     except nats.errors.Error as exc:
-        return f"somebody ({exc})"  # without a connection, silence means nothing
+        return f"an unknown daemon ({exc})"  # without a connection, no answer means nothing
     return str(answer.data.decode(errors="replace"))

@@ -1,8 +1,8 @@
-"""Who floods is shut out for a while, and nobody else is.
+"""Shuts out clients that flood the bus, for a while.
 
-Being refused slows nobody down, and what is never answered costs the server, so what helps the
-others is that the server no longer takes it in. Nothing tells keyless agents apart, so all of them
-wait outside together.
+Refusing messages does not slow a client down, and unanswered ones still cost the server. So the
+server stops accepting its messages. Anonymous agents cannot be told apart, so they are shut out
+together.
 """
 
 import logging
@@ -15,7 +15,7 @@ import msgspec
 from safetyd.clock import uptime
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-# All keyless agents together may send 256 KiB a second. This is what comes on top of that.
+# All anonymous agents together may send 256 KiB a second; this is the excess.
 FLOOD_BYTES: Final = 16 * 1024 * 1024
 FLOOD_BYTES_PER_S: Final = 4 * 1024 * 1024
 CALM_BYTES: Final = 1024 * 1024
@@ -30,7 +30,7 @@ MAX_KNOWN: Final = 4096
 
 
 class KeylessGate:
-    """Counts what is turned away of agents without a key."""
+    """Counts refused messages of anonymous agents."""
 
     def __init__(self) -> None:
         self.open = True
@@ -39,52 +39,52 @@ class KeylessGate:
 
     @property
     def calm(self) -> bool:
-        """Say whether there is time to read what is turned away."""
+        """Return True if there is time to decode refused messages."""
         return self._room.tokens > FLOOD_BYTES - CALM_BYTES
 
     def turned_away(self, size: int, t: float) -> None:
-        """Count a message that was refused because too many come."""
+        """Count a message that was refused because there are too many."""
         self._room.tokens = _FLOOD.fill(self._room, t) - size
         if self._room.tokens < 0:
             self._flooded.set()
 
     async def watch(self, turn: Callable[[], Sequence[str]]) -> None:
-        """Shut on a flood and open again, for ever.
+        """Shut out anonymous agents on a flood, and let them in again, forever.
 
-        `turn` makes the server do as `open` says, and returns why it does not, if it does not.
+        `turn` configures the server and returns the errors.
         """
         while True:
             await self._flooded.wait()
-            log.warning("agents without a key flood the bus and are shut out for %d s", SHUT_S)
+            log.warning("anonymous agents flood the bus and are shut out for %d s", SHUT_S)
             self.open = False
             await until_turned(turn)
             await anyio.sleep(SHUT_S)
             self.open = True
             await until_turned(turn)
-            log.info("agents without a key are let in again")
+            log.info("anonymous agents may connect again")
             self._room.tokens = FLOOD_BYTES
             self._flooded = anyio.Event()
 
 
 async def until_turned(turn: Callable[[], Sequence[str]]) -> None:
-    """Return once the server does as it was told."""
+    """Return once the server is configured."""
     while problems := turn():
-        log.warning("the server does not take it on: %s", "; ".join(problems))
+        log.warning("cannot configure the server: %s", "; ".join(problems))
         await anyio.sleep(AGAIN_S)
 
 
 class FloodBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What is a flood, and how it is told."""
+    """What counts as a flood, and the log lines."""
 
-    flood: float  # messages that were refused, or pieces of them
-    per_s: float  # of which are forgotten
+    flood: float  # refused messages, or pieces of them
+    per_s: float  # how many are forgotten per second
     piece_bytes: int
-    shut: str  # with the name and the seconds
-    again: str  # with the name
+    shut: str  # takes the name and the seconds
+    again: str  # takes the name
 
 
 class FloodGate:
-    """Counts what is refused of each, and knows who is shut out until when."""
+    """Counts refused messages by name, and knows who is shut out until when."""
 
     def __init__(self, bounds: FloodBounds, now: Callable[[], float] = uptime) -> None:
         self._bounds = bounds
@@ -100,7 +100,7 @@ class FloodGate:
         return frozenset(self._shut)
 
     def turned_away(self, name: str, size: int) -> None:
-        """Count a message that was refused because too many come."""
+        """Count a message that was refused because there are too many."""
         room = self._room_of(name)
         room.tokens -= max(1.0, size / self._bounds.piece_bytes)
         if room.tokens < 0 and name not in self._shut:
@@ -111,10 +111,10 @@ class FloodGate:
     async def watch(
         self, turn: Callable[[], Sequence[str]], then: Callable[[], None] = lambda: None
     ) -> None:
-        """Shut out who floods and let them in again, for ever.
+        """Shut out clients that flood, and let them in again, forever.
 
-        `turn` makes the server do as `shut` says, and returns why it does not, if it does not.
-        `then` is done whenever somebody more is out.
+        `turn` configures the server and returns the errors. `then` is called after each new
+        shut-out.
         """
         while True:
             with anyio.move_on_after(self._until_next()):
@@ -126,7 +126,7 @@ class FloodGate:
                 then()
 
     def _until_next(self) -> float | None:
-        """Return the seconds until somebody is let in again, None if nobody is out."""
+        """Return the seconds until the next client is let in, None if none is shut out."""
         if not self._shut:
             return None
         return max(min(self._shut.values()) - self._now(), 0.0)
@@ -138,7 +138,7 @@ class FloodGate:
             log.info(self._bounds.again, name)
 
     def _room_of(self, name: str) -> TokenBucket:
-        """Return what may still be refused of somebody before it is a flood."""
+        """Return how many more messages may be refused before it is a flood."""
         if name not in self._room and len(self._room) >= MAX_KNOWN:
             name = ""
         room = self._room.setdefault(name, TokenBucket())

@@ -1,9 +1,9 @@
-"""Key files: who may connect, and as whom.
+"""Key files: who may connect, and under which name.
 
-`NAME.nk` is an nkey seed (mode 0600) for its owner; `NAME.pub` beside it is what the server trusts,
-so a seed may be moved to the agent's own account and the agent stays known. A rotation replaces
-both. `NAME.old.json` has the public keys that are trusted for a while longer, and no seed;
-`NAME.next.nk` is a new seed on its way to its place.
+`NAME.nk` is the nkey seed (mode 0600) for the owner, `NAME.pub` next to it is what the server
+trusts; the seed may be moved to the agent's own account. A rotation replaces both. `NAME.old.json`
+has the public keys that are trusted a while longer; `NAME.next.nk` is the new seed of an unfinished
+rotation.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ Role = Literal["agents", "operators", "observers"]
 LOCAL_OPERATOR: Final = "local"
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 OLD: Final = ".old.json"
-TOKENS: Final = ".tokens.json"  # of an agent: see agent_tokens.py
+TOKENS: Final = ".tokens.json"  # of an agent; see agent_tokens.py
 _NEXT: Final = ".next.nk"
 
 _is_seed = re.compile(r"SU[A-Z2-7]{56}\Z").match
@@ -41,7 +41,7 @@ class KeyExists(Exception):
 
 
 class KeyUnusable(Exception):
-    """A key file does not hold a key; the text names it."""
+    """A key file is invalid; the text names it."""
 
 
 class KeyMissing(Exception):
@@ -49,17 +49,17 @@ class KeyMissing(Exception):
 
 
 class OldKey(msgspec.Struct, frozen=True):
-    """The public key of a pair that was replaced, and until when it is trusted."""
+    """The public key of a replaced pair, and until when it is trusted."""
 
     public: str
     until: Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-OldKeys = Mapping[Role, tuple[tuple[str, OldKey], ...]]  # each with whose it is
+OldKeys = Mapping[Role, tuple[tuple[str, OldKey], ...]]  # each with its name
 
 
 class Rotation(NamedTuple):
-    """A new pair, and what each file held before it."""
+    """A new pair, and the previous content of each file."""
 
     seed: Path
     public: str
@@ -71,7 +71,7 @@ _read_old = msgspec.json.Decoder(tuple[OldKey, ...]).decode
 
 
 class Keyring:
-    """The `keys` directory of a data dir."""
+    """The `keys` directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -94,7 +94,7 @@ class Keyring:
         return self._directory / role / f"{name}.nk"
 
     def make_own(self) -> None:
-        """Make what the daemon itself and the local operator need, where it is not there yet."""
+        """Create the keys of the daemon and the local operator, if missing."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in (self.daemon, self.operator):
             if not path.exists():
@@ -103,17 +103,17 @@ class Keyring:
             self._write_token()
 
     def bearer(self) -> str:
-        """Return what the local operator's HTTP requests carry."""
+        """Return the token for HTTP requests of the local operator."""
         token = self.operator_token.read_text(errors="replace").strip()
         if not _is_token(token):
             kind = "token (32 or more of A-Z a-z 0-9 _ -)"
-            raise KeyUnusable(f"{self.operator_token} holds no {kind}")
+            raise KeyUnusable(f"{self.operator_token} does not contain a {kind}")
         return token
 
     def add(self, role: Role, name: str) -> Path:
-        """Make a key for `name` and return the path of its seed."""
+        """Create a key for `name` and return the path of its seed."""
         if not is_token(name):
-            raise ValueError(f"{name!r} is not a name: use 1 to 64 of A-Z a-z 0-9 _ -")
+            raise ValueError(f"{name!r} is not a valid name: use 1 to 64 of A-Z a-z 0-9 _ -")
         if name in dict(self.public(role)):
             raise KeyExists(self.known(role, name))
         path = self.seed_of(role, name)
@@ -122,14 +122,14 @@ class Keyring:
         return path
 
     def known(self, role: Role, name: str) -> str:
-        """Say where the key of a name is, and how it gets another."""
+        """Return where the key of a name is, and how to replace it."""
         seed = self.seed_of(role, name)
-        where = str(seed) if seed.exists() else f"{seed} was moved away"
-        another = f"`safetyd {_group(role)} rotate {name}` makes another"
+        where = str(seed) if seed.exists() else f"{seed} (moved away)"
+        another = f"`safetyd {_group(role)} rotate {name}` creates a new one"
         return f"{name} already has a key: {where}; {another}"
 
     def revoke(self, role: Role, name: str, *, tokens: bool = True) -> None:
-        """End every key of a name and, unless told otherwise, its tokens."""
+        """Delete all keys of a name and, by default, its tokens."""
         path = self.seed_of(role, name)
         if not path.with_suffix(TOKENS).exists():
             _check_known(path, role, name)
@@ -138,10 +138,10 @@ class Keyring:
                 path.with_suffix(suffix).unlink(missing_ok=True)
 
     def rotate(self, role: Role, name: str, *, now: datetime, until: datetime) -> Rotation:
-        """Give `name` a new pair; the old key is trusted until then, which may be `now`.
+        """Create a new pair for `name`; the old key is trusted until `until`, which may be `now`.
 
-        Keys that are trusted since earlier rotations end then too, if not before. A crash leaves
-        the old key trusted or both, with the seed of one of them in its place.
+        Keys from earlier rotations expire then too, or earlier. After a crash the old key is
+        trusted or both are, and the seed of one of them is in place.
         """
         seed = self.seed_of(role, name)
         if seed != self.operator:
@@ -160,7 +160,7 @@ class Keyring:
         return Rotation(seed, public.decode(), old_keys, before)
 
     def undo(self, rotation: Rotation) -> None:
-        """Put every file back as it was before a rotation that nobody takes on."""
+        """Restore all files of a rotation that the daemon rejected."""
         with locked(self._directory):
             for path, content in rotation.before.items():
                 if content is None:
@@ -169,14 +169,14 @@ class Keyring:
                     write_whole(path, content, mode=_mode(path))
 
     def end_old_keys(self, role: Role, name: str) -> None:
-        """Let only the newest key of a name be trusted."""
+        """Trust only the newest key of a name."""
         with locked(self._directory):
             self.seed_of(role, name).with_suffix(OLD).unlink(missing_ok=True)
 
     def settle(self, now: datetime) -> None:
-        """Finish rotations that were interrupted, and forget old keys that have ended.
+        """Finish interrupted rotations, and remove expired old keys.
 
-        While somebody else changes keys it is left to them.
+        If another process changes keys now, that one does it.
         """
         try:
             with locked(self._directory, wait=False):
@@ -196,18 +196,18 @@ class Keyring:
             yield path.stem, _checked(path)
 
     def old_keys(self, now: datetime) -> OldKeys:
-        """Return the keys of each role that were replaced and are still trusted."""
+        """Return replaced keys of each role that are still trusted."""
         return {role: tuple(self._old_keys(role, now)) for role in ROLES}
 
     def _old_keys(self, role: Role, now: datetime) -> Iterator[tuple[str, OldKey]]:
         for name, public in self.public(role):
             for key in old_keys_in(self.seed_of(role, name)):
-                # A rotation that was interrupted has named a key that is not replaced yet.
+                # An interrupted rotation lists a key that is not replaced yet.
                 if key.until > now and key.public != public:
                     yield name, key
 
     def _contents(self, seed: Path) -> Mapping[Path, bytes | None]:
-        """Return what a rotation changes, in the order in which it is put back."""
+        """Return the files that a rotation changes, in the order to restore them."""
         paths = [seed, seed.with_suffix(".pub"), seed.with_suffix(OLD)]
         if seed == self.operator:
             paths.append(self.operator_token)
@@ -219,7 +219,7 @@ class Keyring:
 
 @contextmanager
 def locked(directory: Path, *, wait: bool = True) -> Iterator[None]:
-    """Keep others from changing keys at the same time."""
+    """Prevent other processes from changing keys."""
     opened = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -229,36 +229,42 @@ def locked(directory: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def old_keys_in(seed: Path) -> tuple[OldKey, ...]:
-    """Return the old keys beside a seed, whether or not they have ended."""
+    """Return the old keys next to a seed, including expired ones."""
     path = seed.with_suffix(OLD)
     try:
         found = _read_old(path.read_bytes())
     except FileNotFoundError:
         return ()
     except msgspec.DecodeError as exc:
-        raise KeyUnusable(f"{path} holds no list of old keys ({exc})") from exc
+        raise KeyUnusable(f"{path} does not contain a list of old keys ({exc})") from exc
     if not all(_is_public_key(key.public) for key in found):
-        raise KeyUnusable(f"{path} holds no public keys of users (56 characters, first a U)")
+        raise KeyUnusable(
+            f"{path} does not contain public user keys (56 characters, starting with U)"
+        )
     return found
 
 
 def seed_in(path: Path) -> str:
-    """Return the nkey seed that a file holds."""
+    """Return the nkey seed in a file."""
     seed = path.read_text(errors="replace").strip()
     if not _is_seed(seed):
-        raise KeyUnusable(f"{path} holds no nkey seed of a user (58 characters, first SU)")
+        raise KeyUnusable(
+            f"{path} does not contain an nkey user seed (58 characters, starting with SU)"
+        )
     return seed
 
 
 def _checked(path: Path) -> str:
     key = path.read_text(errors="replace").strip()
     if not _is_public_key(key):
-        raise KeyUnusable(f"{path} holds no public key of a user (56 characters, first a U)")
+        raise KeyUnusable(
+            f"{path} does not contain a public user key (56 characters, starting with U)"
+        )
     return key
 
 
 def public_key(seed: Path) -> str:
-    """Return the public key beside a seed or, without one, the seed's own."""
+    """Return the public key next to a seed or, if missing, the seed's own."""
     public = seed.with_suffix(".pub")
     if public.exists():
         return _checked(public)
@@ -277,7 +283,7 @@ def new_pair() -> tuple[bytes, bytes]:
 
 
 def _write_pair(path: Path) -> None:
-    path.with_suffix(OLD).unlink(missing_ok=True)  # of somebody who had the name before
+    path.with_suffix(OLD).unlink(missing_ok=True)  # of a previous owner of the name
     seed, public = new_pair()
     write_whole(path, seed + b"\n")
     write_whole(path.with_suffix(".pub"), public + b"\n", mode=0o644)
@@ -285,13 +291,13 @@ def _write_pair(path: Path) -> None:
 
 def _check_known(seed: Path, role: Role, name: str) -> None:
     if not seed.with_suffix(".pub").exists():
-        raise KeyMissing(f"{name} has no key; `safetyd {_group(role)} list` shows who has")
+        raise KeyMissing(f"{name} has no key; `safetyd {_group(role)} list` lists all keys")
 
 
 def _ending(
     public: str, old_keys: tuple[OldKey, ...], now: datetime, until: datetime
 ) -> Iterator[OldKey]:
-    """Yield what is trusted beside a new key: the one before it, and those before that."""
+    """Yield the keys that stay trusted besides a new one."""
     older = (OldKey(key.public, min(key.until, until)) for key in old_keys if key.public != public)
     for key in (OldKey(public, until), *older):
         if key.until > now:
@@ -314,7 +320,7 @@ def _forget_ended(seed: Path, now: datetime) -> None:
 
 
 def _finish(seed: Path) -> None:
-    """Put a new seed in its place if its public key is there already; else it never counted."""
+    """Move a new seed into place if its public key is already there; else delete it."""
     fresh, public = seed.with_suffix(_NEXT), seed.with_suffix(".pub")
     if not fresh.exists():
         return
@@ -325,7 +331,7 @@ def _finish(seed: Path) -> None:
 
 
 def _group(role: Role) -> str:
-    """Return the command that manages keys of a role."""
+    """Return the command group for keys of a role."""
     return "agent" if role == "agents" else "operator"
 
 

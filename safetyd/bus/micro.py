@@ -1,4 +1,4 @@
-"""The daemon as a NATS micro service: found and measured with the ordinary tools."""
+"""The daemon as a NATS micro service, for standard tools."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -1,10 +1,10 @@
-"""The NATS connection, hardened.
+"""A hardened NATS client.
 
-nats-py 2.16 goes deaf without a word on some inputs that any peer can send: bytes that are not
-UTF-8 in a subject, reply or header, a vertical tab in a protocol line, a PONG that comes after its
-flush was given up. This client reads the protocol strictly, hands messages straight to handlers
-that take bytes, and never queues anything for a later connection. It overrides private methods,
-which is why nats-py is pinned exactly; `tests/bus/test_client.py` attacks it.
+nats-py 2.16 silently stops receiving on some inputs that any peer can send: bytes that are not
+UTF-8 in a subject, reply or header, a vertical tab in a protocol line, or a PONG after its flush
+timed out. This client parses strictly, passes bytes to handlers directly, and never queues anything
+for a later connection. It overrides private methods, so nats-py is pinned exactly;
+`tests/bus/test_nats_client.py` attacks it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from safetyd.core.messages.notice_header import HEADER, VALUE
 
 @contextmanager
 def _absent(name: str) -> Iterator[None]:
-    """Let imports find no such library, unless it is loaded already."""
+    """Make a library appear missing to imports, unless it is already loaded."""
     if name in sys.modules:
         yield
         return
@@ -29,7 +29,7 @@ def _absent(name: str) -> Iterator[None]:
         del sys.modules[name]
 
 
-# For WebSockets, which nothing here uses, nats-py loads what a third of a command's time goes into.
+# nats-py would import it for WebSockets, which are not used here: a third of a command's run time.
 with _absent("aiohttp"):
     import nats.errors
     from nats.aio.client import Client
@@ -43,16 +43,16 @@ Handler = Callable[[bytes, bytes, bytes], None]  # subject, reply, payload
 _MARK: Final = f"\r\n{HEADER}: {VALUE}\r\n".encode()
 _HEADERS: Final = b"NATS/1.0%b\r\n" % _MARK
 
-# More than this unsent means that the server does not read; what is added then would be stale.
+# If more than this is unsent, the server does not read; new data would be outdated.
 MAX_UNSENT_BYTES: Final = 16 * 1024 * 1024
 MAX_LINE_BYTES: Final = 4096
 
 
 class StrictParser(Parser):
-    """Splits protocol lines on spaces alone, as the server does."""
+    """Splits protocol lines on spaces only, as the server does."""
 
     async def parse(self, data: bytes = b"") -> None:
-        buffer = self.buf  # a reset makes another one, for another connection
+        buffer = self.buf  # a reset replaces it for another connection
         if buffer:
             data = bytes(buffer) + data
             buffer.clear()
@@ -86,7 +86,7 @@ class StrictParser(Parser):
 
 
 def _frame(parts: list[bytes]) -> tuple[bytes, int, bytes, int, int]:
-    """Return subject, sid, reply, header size and size of a message, from its line.
+    """Return subject, sid, reply, header size and size from the line of a message.
 
     The line is `MSG subject sid [reply] size` or `HMSG subject sid [reply] header_size size`.
     """
@@ -101,10 +101,10 @@ def _frame(parts: list[bytes]) -> tuple[bytes, int, bytes, int, int]:
 
 
 class HardenedClient(Client):
-    """A nats-py client that no peer can make deaf.
+    """A nats-py client that no peer can silence.
 
-    `failed` is told what a handler raised. `pace` takes the size of what was read and returns how
-    long to rest before reading on.
+    `failed` gets exceptions of handlers. `pace` takes the size of a message and returns how long to
+    pause before reading on.
     """
 
     def __init__(
@@ -122,12 +122,12 @@ class HardenedClient(Client):
         self._told = failed
 
     async def handle(self, subject: str, handler: Handler, queue: str = "") -> None:
-        """Call `handler` with every message, from the read loop itself: it must not wait."""
+        """Call `handler` for every message from the read loop; it must not block."""
         subscription = await self.subscribe(subject, queue=queue, cb=_unused)
         self.handlers[subscription._id] = handler  # noqa: SLF001
 
     async def listen(self, subject: str, listener: Handler) -> None:
-        """Call `listener` with what the daemon publishes there, and with no answer sent there."""
+        """Call `listener` for the daemon's notices on a subject, not for replies sent there."""
         subscription = await self.subscribe(subject, cb=_unused)
         self._listeners[subscription._id] = listener  # noqa: SLF001
 
@@ -140,7 +140,7 @@ class HardenedClient(Client):
                 self._told(exc)
 
     def send(self, data: bytes) -> bool:
-        """Write ready-made commands at once; False if they were dropped, for nobody reads them."""
+        """Write complete protocol commands; return False if they were dropped."""
         writer = self._writer()
         if writer is None or writer.transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             return False
@@ -148,12 +148,12 @@ class HardenedClient(Client):
         return True
 
     async def rest(self, seconds: float) -> None:
-        """Read nothing for a while; what is left of a lost connection is read at once."""
+        """Stop reading for a while, unless the connection is lost."""
         if self._writer() is not None:
             await asyncio.sleep(seconds)
 
     def hang_up(self) -> None:
-        """Drop the connection and whatever waits in it; another one is made at once."""
+        """Drop the connection and everything queued in it, and reconnect."""
         writer = self._writer()
         if writer is not None:
             writer.transport.abort()
@@ -165,7 +165,7 @@ class HardenedClient(Client):
         return None if writer is None or writer.transport.is_closing() else writer
 
     async def _process_op_err(self, e: Exception) -> None:
-        # What a frozen server has not read must not reach anybody later.
+        # Data that a frozen server has not read must not arrive later.
         self.hang_up()
         await super()._process_op_err(e)
 
@@ -211,7 +211,7 @@ class HardenedClient(Client):
 
 
 async def _unused(_message: Any) -> None:
-    raise AssertionError("messages of this subscription are handed over by the parser")
+    raise AssertionError("messages of this subscription are handled by the parser")
 
 
 def pub(subject: bytes, payload: bytes) -> bytes:
@@ -220,6 +220,6 @@ def pub(subject: bytes, payload: bytes) -> bytes:
 
 
 def notice(subject: bytes, payload: bytes) -> bytes:
-    """Build the same for what is published of the daemon's own accord."""
+    """Build a command for a notice of the daemon."""
     size = len(_HEADERS)
     return b"HPUB %b %d %d\r\n%b%b\r\n" % (subject, size, size + len(payload), _HEADERS, payload)

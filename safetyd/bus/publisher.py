@@ -1,4 +1,4 @@
-"""What leaves: answers and notices, gathered and written to the bus in one go."""
+"""Sends replies and notices, collected and written to the bus at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,26 +10,26 @@ from safetyd.bus.nats_client import HardenedClient, notice, pub
 from safetyd.bus.subjects import Subjects
 from safetyd.core.messages.decision import Decision
 
-# Only the server makes such reply subjects, for requests that came in through an import. Answering
-# any other would let a sender choose where the daemon speaks.
+# Only the server creates such reply subjects, for imported requests. Answering any other would let
+# a sender choose where the daemon publishes.
 IMPORTED_REPLY: Final = b"_R_."
 
-# The embedded server takes no message above 256 KB.
+# The embedded server accepts at most 256 KB.
 MAX_ANSWER_BYTES: Final = 240 * 1024
 
 _encode = msgspec.json.Encoder().encode
 
 
 def _fitting(answer: bytes) -> bytes:
-    """Return the answer, or an error for one that would make the server close the connection."""
+    """Return the answer, or an error if the server would close the connection for its size."""
     if len(answer) <= MAX_ANSWER_BYTES:
         return answer
-    error = f"the answer has {len(answer)} bytes; at most {MAX_ANSWER_BYTES} can be sent"
+    error = f"the answer has {len(answer)} bytes; the limit is {MAX_ANSWER_BYTES}"
     return _encode({"ok": False, "error": error, "code": "too_large"})
 
 
 class Replies(Protocol):
-    """How an agent's messages are answered; `reply` is the address of the sender."""
+    """How agents are answered; `reply` is the sender's address."""
 
     def decide(self, reply: bytes, decision: Decision) -> None: ...
 
@@ -43,7 +43,7 @@ class Replies(Protocol):
 
 
 class Publisher:
-    """The way out over one connection; while it is `muted`, whatever would leave is dropped."""
+    """Sends over one connection; while it is `muted`, everything is dropped."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Publisher:
         self._muted = muted
 
     def decide(self, reply: bytes, decision: Decision) -> None:
-        """Answer a proposal and say the same on its decision subject."""
+        """Reply to a proposal, and publish the decision."""
         payload = _encode(decision)
         subject = b"%b.%b.%b" % (self._decision, decision.agent.encode(), decision.id.encode())
         size = b" %d\r\n" % len(payload)
@@ -70,28 +70,28 @@ class Publisher:
             self._waiting += (b"PUB ", reply, size, payload, b"\r\n")
 
     def defer(self, reply: bytes, decision: Decision) -> None:  # noqa: ARG002
-        """Publish a pending decision whose reply follows when the request has ended."""
+        """Publish a pending decision; the reply follows when the request ends."""
         self.decide(b"", decision)
 
     def reply(self, reply: bytes, decision: Decision) -> None:
-        """Answer a proposal whose decision was published before."""
+        """Reply to a proposal whose decision was already published."""
         if reply.startswith(IMPORTED_REPLY):
             self._waiting.append(pub(reply, _encode(decision)))
             self.soon()
 
     def answer(self, reply: bytes, content: object) -> None:
-        """Answer anything else, as JSON."""
+        """Reply with any other message, as JSON."""
         if reply.startswith(IMPORTED_REPLY):
             self._waiting.append(pub(reply, _fitting(_encode(content))))
             self.soon()
 
     def tell(self, subject: str, content: object) -> None:
-        """Publish a notice, marked as one."""
+        """Publish a notice, marked as such."""
         self._waiting.append(notice(subject.encode(), _encode(content)))
         self.soon()
 
     def soon(self) -> None:
-        """Write what waits when the current step is over."""
+        """Write the collected messages when the current step is over."""
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self.flush)

@@ -1,8 +1,7 @@
-"""How many queries operators and observers may send.
+"""Limits the queries of operators and observers.
 
-While agents keep the daemon busy, each of them has a share of its time, and what a query takes is
-measured. On a quiet daemon only the number of waiting queries is limited. A client that floods is
-shut out.
+While agents keep the daemon busy, each operator gets a share of its time, and queries are timed.
+Otherwise only the number of waiting queries is limited. A client that floods is shut out.
 """
 
 from collections.abc import Callable
@@ -12,23 +11,23 @@ from safetyd.bus.flood_gate import MAX_KNOWN, FloodBounds, FloodGate
 from safetyd.clock import uptime
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-SHARE: Final = 0.05  # of the time, for each person
-SAVED_S: Final = 0.2  # of working time, for somebody who was silent
-LEAST_S: Final = 0.0002  # to read a question and to send its answer
-MAX_WAITING: Final = 16  # questions of one person
-MAX_WAITING_OF_ALL: Final = 64  # at a quarter of a megabyte each
+SHARE: Final = 0.05  # of the time, per operator
+SAVED_S: Final = 0.2  # saved-up time of an idle operator
+LEAST_S: Final = 0.0002  # to decode a query and send its answer
+MAX_WAITING: Final = 16  # queries of one operator
+MAX_WAITING_OF_ALL: Final = 64  # up to 256 KB each
 BUSY_S: Final = 0.2
-LOADED_PER_S: Final = 20.0  # messages of agents; with fewer, queries take nothing from them
-SAMPLE_S: Final = 0.25  # over which they are counted at least
+LOADED_PER_S: Final = 20.0  # messages of agents; below this, queries are not limited
+SAMPLE_S: Final = 0.25  # minimum time to count them
 BOUNDS: Final = FloodBounds(
     flood=1000.0,
     per_s=100.0,
     piece_bytes=1024,
-    shut="%s floods the bus with questions and may not ask for %d s",
-    again="%s may ask again",
+    shut="%s floods the bus with queries and is shut out for %d s",
+    again="%s may send queries again",
 )
 
-PER_S: Final = 4000.0  # messages that are read, or pieces of them
+PER_S: Final = 4000.0  # messages read per second, or pieces of them
 PIECE_BYTES: Final = 2048
 BURST: Final = 50.0
 
@@ -38,16 +37,16 @@ _READ: Final = Refill(PER_S, BURST)
 
 
 class AskerShare(TokenBucket):
-    """Working time that somebody may still use, in seconds, and how many questions wait."""
+    """The time that an operator may still use, in seconds, and the number of waiting queries."""
 
     waiting: int = 0
 
 
 class QuestionLimits:
-    """Decide who may send a query now, and notice floods.
+    """Decides who may send a query, and detects floods.
 
-    `heard` counts messages of agents; without it there is always load. `is_operator` says who may
-    protect as well as look.
+    `heard` counts messages of agents; without it the daemon always counts as busy. `is_operator`
+    tells operators from observers.
     """
 
     def __init__(
@@ -68,7 +67,8 @@ class QuestionLimits:
     def admit(self, name: str, size: int, protects: Callable[[], bool] = bool) -> float:
         """Return 0.0 if a query may be sent, or the seconds until one may.
 
-        `protects` says whether operators always get the answer; it is only called if that matters.
+        `protects` returns whether operators always get the answer; it is called only if that
+        matters.
         """
         share = self._share(name)
         if share.tokens <= 0.0 and not self._under_load():
@@ -84,7 +84,7 @@ class QuestionLimits:
         return wait
 
     def begin(self, name: str) -> None:
-        """Count a question as waiting until `end`."""
+        """Count a query as waiting until `end`."""
         self._share(name).waiting += 1
         self._waiting += 1
 
@@ -93,11 +93,11 @@ class QuestionLimits:
         self._waiting -= 1
 
     def charge(self, name: str, seconds: float) -> None:
-        """Take off what answering has taken so far."""
+        """Charge the time that an answer took so far."""
         self._share(name).tokens -= seconds
 
     def _under_load(self) -> bool:
-        """Return whether agents sent much since the last sample, or within it."""
+        """Return True if agents sent many messages since the last sample."""
         if self._heard is None:
             return True
         since, before = self._sampled
@@ -117,14 +117,14 @@ class QuestionLimits:
 
 
 class QuestionRate:
-    """How fast a connection is read; what comes faster waits in the server until it is dropped."""
+    """Limits how fast a connection is read; the rest waits in the server."""
 
     def __init__(self, now: Callable[[], float] = uptime) -> None:
         self._now = now
         self._bucket = TokenBucket()
 
     def __call__(self, size: int) -> float:
-        """Count a message; return how long to rest before the next."""
+        """Count a message; return how long to pause before the next."""
         left = _READ.fill(self._bucket, self._now()) - max(1.0, size / PIECE_BYTES)
         self._bucket.tokens = left
         return 0.0 if left > 0.0 else _READ.wait_s(left, BURST)

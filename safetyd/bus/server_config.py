@@ -1,7 +1,7 @@
-"""The server's configuration: four accounts, joined by imports, with literal permissions.
+"""The server's configuration: four accounts, connected by imports, with literal permissions.
 
-Agents, people and keyless agents live in accounts of their own, so an agent's chosen reply subject,
-header or stream request never reaches the daemon's account; only what is exported here does.
+Agents, operators and anonymous agents have separate accounts, so that a reply subject, header or
+stream request of an agent never reaches the daemon's account; only the exports below do.
 """
 
 import json
@@ -16,17 +16,17 @@ from safetyd.bus.subjects import AGENT_VERBS, OBSERVER_VERBS, OPERATOR_VERBS, Su
 
 MAX_STORE_BYTES: Final = 1024**3
 MAX_JOURNAL_BYTES: Final = 768 * 1024**2
-# How long the server knows the way back of a reply. What is never answered costs it 0.6 KB for so
-# long, so a flood bounds it; agents that wait for a person ask again every minute.
+# How long the server remembers where a reply goes. Each unanswered message costs it 0.6 KB for that
+# long; agents that wait for an answer propose again every minute.
 RESPONSE: Final = "2m"
 ASK: Final = "query"
 SERVICE_VERBS: Final = ("PING", "INFO", "STATS")
-# Connections of all in an account.
+# Maximum connections per account.
 MAX_AGENTS: Final = 2048
 MAX_PEOPLE: Final = 256
 MAX_KEYLESS: Final = 128
-KEYLESS: Final = "open"  # the user that agents without a key are
-# What the server tells of its connections, and how one is ended.
+KEYLESS: Final = "open"  # the user of anonymous agents
+# Subjects to monitor and close connections.
 CONNECTED: Final = "$SYS.ACCOUNT.*.CONNECT"
 CONNECTIONS: Final = "$SYS.REQ.SERVER.PING.CONNZ"
 ENDING: Final = "$SYS.REQ.SERVER.*.KICK"
@@ -40,24 +40,24 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     operators: Mapping[str, str]
     observers: Mapping[str, str]
     open_agents: bool
-    old_keys: OldKeys = {}  # of the same names, until they end
-    shut: frozenset[str] = frozenset()  # people who may not ask now
-    shut_agents: frozenset[str] = frozenset()  # those with a key who are not let in now
-    door_open: bool = True  # False: agents without a key are known, but not let in now
-    tokens: Mapping[str, Hashes] = {}  # of agents over HTTP; the server does not know them
+    old_keys: OldKeys = {}  # of the same names, until they expire
+    shut: frozenset[str] = frozenset()  # operators that are shut out from queries
+    shut_agents: frozenset[str] = frozenset()  # agents with a key that are shut out
+    door_open: bool = True  # False: anonymous agents are shut out
+    tokens: Mapping[str, Hashes] = {}  # of agents over HTTP; not part of the server's configuration
 
     def newest(self, role: Role) -> Mapping[str, str]:
         by_name: Mapping[str, str] = getattr(self, role)
         return by_name
 
     def trusted(self, role: Role) -> Iterator[tuple[str, str]]:
-        """Yield every key with whose it is: one that was replaced speaks as the same name."""
+        """Yield every trusted key with its name, including replaced ones."""
         yield from self.newest(role).items()
         for name, old in self.old_keys.get(role, ()):
             yield name, old.public
 
     def without(self, ended: Container[OldKey]) -> Self:
-        """Return who is trusted once some old keys have ended."""
+        """Return the users without some old keys."""
         left: OldKeys = {
             role: tuple((name, old) for name, old in keys if old not in ended)
             for role, keys in self.old_keys.items()
@@ -66,13 +66,13 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listen(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an embedded server listens and keeps its files."""
+    """Where the embedded server listens and stores its files."""
 
     port: int
     store: str
     log_file: str
     pid_file: str
-    monitor: str  # the public key of who sees connections and may end them
+    monitor: str  # the public key of the user that monitors connections
 
 
 def embedded(listen: Listen, users: Users, subjects: Subjects) -> str:
@@ -88,7 +88,7 @@ def embedded(listen: Listen, users: Users, subjects: Subjects) -> str:
             "max_payload: 256KB",
             "max_control_line: 1024",
             "max_connections: 4096",
-            "max_subscriptions: 64",  # of one connection; each is one more delivery
+            "max_subscriptions: 64",  # per connection
             'write_deadline: "2s"',
             'ping_interval: "5s"',
             "ping_max: 2",
@@ -104,7 +104,7 @@ def embedded(listen: Listen, users: Users, subjects: Subjects) -> str:
 
 
 def accounts(users: Users, subjects: Subjects, monitor: str = "") -> str:
-    """Return the part that somebody else's cluster needs too."""
+    """Return the accounts, which an external cluster needs too."""
     blocks = [_safety(users, subjects), _agents(users, subjects), _humans(users, subjects)]
     if users.open_agents:
         blocks.append(_open(subjects, door_open=users.door_open))
@@ -132,7 +132,7 @@ def _safety(users: Users, subjects: Subjects) -> str:
         ]
     return _block(
         "SAFETY",
-        "# the daemon alone; JetStream exists only here",
+        "# the daemon only; JetStream is enabled only here",
         f"jetstream {{ max_file: {MAX_STORE_BYTES}, max_mem: 32MB }}",
         _user(users.daemon),
         exports,
@@ -220,12 +220,12 @@ def _open(subjects: Subjects, *, door_open: bool) -> str:
     ]
     publish = [subjects.of(verb, "*") for verb in AGENT_VERBS]
     subscribe = [subjects.of("decision", ">"), subjects.of("state", "*"), "_INBOX.>"]
-    # The server cannot be told anew who comes in without a key, only how: nobody can by websocket.
+    # A reload cannot remove this user, but it can restrict how it connects: WebSocket is disabled.
     how = "" if door_open else 'allowed_connection_types: ["WEBSOCKET"], '
     user = f'{{ user: {KEYLESS}, password: "", {how}{_permissions(publish, subscribe)} }}'
     return _block(
         "OPEN",
-        "# agents without a key: they have no secrets from one another",
+        "# anonymous agents: they can read each other's messages",
         f"limits {{ max_connections: {MAX_KEYLESS}, max_subscriptions: 1000 }}",
         _users([user]),
         imports,

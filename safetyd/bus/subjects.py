@@ -1,4 +1,4 @@
-"""Where things are said on the bus. The last token of an agent's or operator's subject is who."""
+"""The subjects of the bus. The last token is the sender's name."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ STREAM: Final = "SAFETY_JOURNAL"
 
 
 class Subjects(msgspec.Struct, frozen=True):
-    """Every subject under one prefix."""
+    """All subjects, with their prefix."""
 
     prefix: str = "safety.v1"
 
@@ -19,7 +19,7 @@ class Subjects(msgspec.Struct, frozen=True):
         return ".".join((self.prefix, *tokens))
 
     def keyless(self, *tokens: str) -> str:
-        """Return the daemon's side of what a keyless agent says or hears."""
+        """Return the daemon's side of a subject of anonymous agents."""
         return self.of("open", *tokens)
 
     @property

@@ -1,4 +1,4 @@
-"""Keeps the embedded server working: starts it when it has ended, ends it when it is stuck."""
+"""Supervises the embedded server: restarts it when it ends, and kills it when it hangs."""
 
 import logging
 import shutil
@@ -14,17 +14,17 @@ from safetyd.clock import uptime
 
 LOOK_S: Final = 0.25
 FROZEN_S: Final = 2.5
-# A stream that once met a full disk refuses writes until its server starts anew.
+# After a full disk, a stream rejects writes until its server restarts.
 UNWRITTEN_S: Final = 3.0
 ROOM_BYTES: Final = 4 * 1024 * 1024
-# How long a start may take before the child is heard, and before it has written what waits.
+# How long a start may take until the server answers and has written everything.
 PATIENCE_S: Final = 5.0
 
 log = logging.getLogger("safetyd.bus")
 
 
 class Supervisor:
-    """Two tasks over one child."""
+    """Two tasks that watch the server."""
 
     def __init__(
         self,
@@ -40,21 +40,21 @@ class Supervisor:
         self._started = uptime()
 
     async def restart(self) -> None:
-        """Start the child again whenever it ends."""
+        """Restart the server whenever it ends."""
         while True:
             code = await self._server.ended()
-            log.error("nats-server ended with %d and is started again", code)
+            log.error("nats-server ended with exit code %d; restarting it", code)
             await anyio.sleep(LOOK_S)
             self._started = uptime()
             self._server.start()
 
     async def watch(self) -> None:
-        """End a child that is frozen, or that cannot write although there is room again."""
+        """Kill a server that hangs, or that cannot write although there is space."""
         while True:
             await anyio.sleep(LOOK_S)
             problem = self._problem()
             if problem:
-                log.error("nats-server is ended: %s", problem)
+                log.error("killing nats-server: %s", problem)
                 self._started = uptime()
                 self._server.kill()
 
@@ -64,7 +64,7 @@ class Supervisor:
         if deaf_s > FROZEN_S and not (patient and deaf_s > started_s):
             return f"it has not answered for {deaf_s:.1f} s"
         if unwritten_s > UNWRITTEN_S and not patient and self._has_room():
-            return f"it has not written for {unwritten_s:.1f} s and there is room"
+            return f"it has not written for {unwritten_s:.1f} s although there is disk space"
         return ""
 
     @property

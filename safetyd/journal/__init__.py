@@ -1,4 +1,4 @@
-"""From a message to its durable effect: it waits in the mailbox, is decided, written, then told.
+"""From a message to its durable effect: mailbox, decision, journal, reply.
 
-Others import the mailbox and its envelopes; `audit` and `transcript_files` to read them.
+Other packages import the mailbox and its envelopes, and read audit files and transcripts.
 """

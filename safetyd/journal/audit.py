@@ -1,7 +1,8 @@
-"""The journal as JSON lines for people: chained by hash, rotated by size, never deleted.
+"""The audit files: the journal as JSON lines, chained by hash, rotated by size, never deleted.
 
 Each line is the journal's line with `hash` added: sha256 over the previous hash (hex) followed by
-the journal's line. A file's first line names the file and carries the last hash of the one before.
+the journal's line. The first line of a file names the file and has the last hash of the file
+before.
 """
 
 import hashlib
@@ -39,11 +40,11 @@ class Opened(
     file: str
     previous: str
     after_seq: int
-    missing: int = 0  # events before this file that another daemon's audit file has
+    missing: int = 0  # events before this file that are in another daemon's audit files
 
 
 class Torn(msgspec.Struct, frozen=True):
-    """What was cut off the end of a file because it was not a whole line."""
+    """An incomplete last line that was removed from a file."""
 
     file: str
     size: int
@@ -51,7 +52,7 @@ class Torn(msgspec.Struct, frozen=True):
 
 
 class BrokenAudit(Exception):
-    """The chain does not hold; the text says where."""
+    """The hash chain is broken; the text says where."""
 
 
 class Numbered(msgspec.Struct):
@@ -63,7 +64,7 @@ _decode_seq = msgspec.json.Decoder(Numbered).decode
 
 
 class Audit:
-    """The open end of the chain. Appends are whole or not at all."""
+    """The open end of the chain. Appends are atomic."""
 
     def __init__(self, directory: Path, max_bytes: int) -> None:
         self._directory = directory
@@ -76,7 +77,7 @@ class Audit:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def open(self) -> Torn | None:
-        """Find the end of the chain, cutting off a torn last line, which is returned."""
+        """Find the end of the chain; remove an incomplete last line and return it."""
         paths = files(self._directory)
         if not paths:
             self._begin(1)
@@ -98,9 +99,9 @@ class Audit:
         return self._hash.decode()
 
     def append(self, lines: Sequence[bytes], last_seq: int) -> None:
-        """Add journal lines. OSError means that nothing was added."""
+        """Append journal lines. If it raises OSError, nothing was added."""
         if not os.fstat(self._fd).st_nlink:
-            raise OSError("it was removed; put it back or start again")
+            raise OSError("it was removed; restore it or restart safetyd")
         if self._size > self._max_bytes:
             self._rotate()
         link = self._hash
@@ -112,7 +113,7 @@ class Audit:
         self._hash, self.seq = link, last_seq
 
     def skip_to(self, seq: int) -> None:
-        """Say in a new file that events up to `seq` are not here: the journal has them no more."""
+        """Start a new file that declares the events up to `seq` as missing."""
         missing, self.seq = seq - self.seq, seq
         self._rotate(missing)
 
@@ -170,10 +171,10 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChainCheck:
-    """Follows the whole lines of files, one after the other, and goes on after what is broken.
+    """Checks complete lines of consecutive files, and continues after a broken one.
 
-    `broken` is the first place that does not fit, and why; `head` is the last hash, `seq` the last
-    event, and `missing` events are in other files.
+    `broken` is the first broken place, and why; `head` is the last hash, `seq` the last event, and
+    `missing` counts events that are in other files.
     """
 
     def __init__(self) -> None:
@@ -195,7 +196,7 @@ class ChainCheck:
             self.skip_to(line)
 
     def skip_to(self, line: bytes) -> None:
-        """Believe a line that was not followed or does not fit, so that the next can be judged."""
+        """Accept a line that was not checked or is broken, so that the next one can be checked."""
         self._begun = True
         if hashed := HASHED.search(line):
             self.head = hashed.group(1)
@@ -217,7 +218,7 @@ class ChainCheck:
 
 
 def verify(directory: Path) -> Verified:
-    """Check every link of every file; raise `BrokenAudit` at the first that does not hold."""
+    """Check all files; raise `BrokenAudit` at the first broken line."""
     paths, chain = files(directory), ChainCheck()
     first = records = 0
     for path in paths:
@@ -251,17 +252,19 @@ def _opening(place: str, line: bytes) -> Opened:
 
 
 def _first_line(opened: Opened) -> bytes:
-    """Return a file's first line; its hash is the last one of the file before."""
+    """Return the first line of a file; its hash is the last one of the file before."""
     return msgspec.json.encode(opened)[:-1] + b',"hash":"%b"}\n' % opened.previous.encode()
 
 
 def _next_link(place: str, line: bytes, link: bytes, seq: int) -> tuple[bytes, int]:
     hashed = HASHED.search(line)
     if hashed is None or not line.endswith(b"\n"):
-        raise BrokenAudit(f"{place}: not a whole line")
+        raise BrokenAudit(f"{place}: not a complete line")
     said = hashed.group(1)
     if hashlib.sha256(link + line[: hashed.start()] + b"}").hexdigest().encode() != said:
-        raise BrokenAudit(f"{place}: its hash does not fit; it or the line before was changed")
+        raise BrokenAudit(
+            f"{place}: the hash does not match; this line or the one before was changed"
+        )
     number = _seq(place, line)
     if number != seq + 1:
         raise BrokenAudit(f"{place}: event {number} follows {seq}")
@@ -290,13 +293,13 @@ def _cut_torn_line(path: Path) -> Torn | None:
 
 
 def end_of(path: Path) -> tuple[bytes, int]:
-    """Return the hash and the number of a file's last whole line."""
+    """Return hash and number of the last complete line of a file."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         tail = file.read()
     line = tail[: tail.rfind(b"\n")].rpartition(b"\n")[2]
     hashed = HASHED.search(line)
     if hashed is None:
-        raise BrokenAudit(f"{path.name}: its last line has no hash")
+        raise BrokenAudit(f"{path.name}: the last line has no hash")
     numbered = _decode_seq(line)
     return hashed.group(1), numbered.seq or numbered.after_seq

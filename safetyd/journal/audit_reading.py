@@ -1,7 +1,6 @@
-"""Reading the audit files beside a daemon that writes them: newest first, or from an event on.
+"""Reads audit files while a daemon writes them: newest first, or from an event on.
 
-Only whole lines are read; what is not an event is passed over. `safetyd audit verify` complains of
-it.
+Only complete lines are read; anything else is skipped (`safetyd audit verify` reports it).
 """
 
 import math
@@ -25,7 +24,7 @@ from safetyd.journal.audit import HASHED, Opened, files
 
 BLOCK_BYTES: Final = 128 * 1024
 LINES_AT_ONCE: Final = 1000
-RESTS: Final = 3.0  # times as long as was worked
+RESTS: Final = 3.0  # times as long as the work took
 
 DECIDED: Final = b'{"event":"decided",'
 SAFETY_EVENT: Final = b'{"event":"safety_event",'
@@ -36,11 +35,11 @@ _dated = re.compile(rb'\{"event":"[a-z_]+","seq":\d+,"at":"([^".Z]+)([^"]*)').ma
 
 
 class ReadingBounds(NamedTuple):
-    """How much is read of the files before whoever asks must ask again."""
+    """How much is read before the client must ask again."""
 
     max_bytes: int = 64 * 1024 * 1024
     lines: int = 500_000
-    seconds: float = 4.0  # with the rests
+    seconds: float = 4.0  # including pauses
 
 
 AT_THE_START: Final = ReadingBounds(16 * 1024 * 1024, 100_000, 2.0)
@@ -48,7 +47,7 @@ WITHOUT_BOUNDS: Final = ReadingBounds(sys.maxsize, sys.maxsize, math.inf)
 
 
 class Rests:
-    """Pauses of who looks, in a thread of a daemon, so that agents do not wait for it."""
+    """Pauses for a worker thread, so that agents do not wait for it."""
 
     def __init__(self, times: float = RESTS) -> None:
         self._times = times
@@ -56,11 +55,11 @@ class Rests:
         self.total_s = 0.0
 
     def begin(self) -> None:
-        """Count from now on: so far was waited, and that holds nobody up."""
+        """Count from now; the time before was spent waiting."""
         self._since = uptime()
 
     def rest(self) -> None:
-        """Do nothing for some times as long as was worked since the last rest."""
+        """Pause for a multiple of the time worked since the last pause."""
         worked = uptime()
         time.sleep((worked - self._since) * self._times)
         self._since = uptime()
@@ -68,7 +67,7 @@ class Rests:
 
 
 class PlacedLine(NamedTuple):
-    """A line, where it stands, and the line before it."""
+    """A line, its position, and the line before it."""
 
     line: bytes
     file: str = ""
@@ -77,9 +76,9 @@ class PlacedLine(NamedTuple):
 
 
 class NewestFirst:
-    """The events' lines from the newest, or the last before event `before`, to the oldest.
+    """The lines of events from the newest, or the last before event `before`, to the oldest.
 
-    `ended` is true once there are no older ones; false if a bound was met first.
+    `ended` is true once there are no older ones; false if a limit was reached first.
     """
 
     def __init__(
@@ -118,24 +117,24 @@ class NewestFirst:
 
 
 def seq_of(line: bytes) -> int:
-    """Return the number of the event on a line, 0 if there is none."""
+    """Return the number of the event in a line, 0 if there is none."""
     found = _numbered(line)
     return int(found[1]) if found else 0
 
 
 def second_of(at: datetime) -> bytes:
-    """Return a time, to the second, as lines have it."""
+    """Return a time, to the second, as in audit lines."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}".encode()
 
 
 def is_before(line: bytes, second: bytes) -> bool:
-    """Say whether a line is of an earlier second, without reading it."""
+    """Return True if a line is older than a second, without decoding it."""
     found = _dated(line)
     return found is not None and found[1] < second
 
 
 def read_event(line: bytes) -> Event | None:
-    """Return None for a line that says nothing: a file's first, or one that was damaged."""
+    """Return the event in a line, None for a first line or a damaged one."""
     try:
         return decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -143,7 +142,7 @@ def read_event(line: bytes) -> Event | None:
 
 
 def lines_after(directory: Path, seq: int) -> Iterator[bytes]:
-    """Yield the whole lines of the events after `seq`, oldest first, as far as they are written."""
+    """Yield the complete lines of events after `seq`, oldest first."""
     for path in later_files(files(directory), seq):
         with path.open("rb") as file:
             file.seek(start_of(file, seq + 1))
@@ -156,9 +155,9 @@ def lines_after(directory: Path, seq: int) -> Iterator[bytes]:
 def safety_events_after(
     directory: Path, seq: int, until: int | None = None
 ) -> Iterator[SafetyEvent]:
-    """Yield what people were told after event `seq`, up to and with event `until`, in order.
+    """Yield SafetyEvents after event `seq`, up to and including `until`, in order.
 
-    It is for a worker thread, and rests now and then.
+    Call it in a worker thread; it pauses now and then.
     """
     rests = Rests()
     for number, line in enumerate(lines_after(directory, seq), 1):
@@ -175,7 +174,7 @@ def newest_events(
 ) -> tuple[list[Event], int]:
     """Return the newest decisions and SafetyEvents before event `before`, oldest first.
 
-    With them comes the number after which these are all.
+    Also return the number after which they are complete.
     """
     lines = NewestFirst(directory, before, bounds)
     found: list[Event] = []
@@ -190,12 +189,12 @@ def newest_events(
 
 
 def later_files(paths: Sequence[Path], seq: int) -> list[Path]:
-    """Leave out the files that end with event `seq` or before, as the one after each says."""
+    """Skip files that end with event `seq` or before, according to the file after each."""
     return [path for path, after in pairwise(paths) if not _begins_by(after, seq)] + [*paths[-1:]]
 
 
 def placed_lines(directory: Path, rests: Rests | None = None) -> Iterator[PlacedLine]:
-    """Yield every whole line of every file, oldest first."""
+    """Yield all complete lines of all files, oldest first."""
     rests = rests or Rests()
     before = b""
     for path in files(directory):
@@ -210,19 +209,19 @@ def placed_lines(directory: Path, rests: Rests | None = None) -> Iterator[Placed
 
 
 def hash_on(line: bytes) -> str:
-    """Return the hash that ends a line, nothing if there is none."""
+    """Return the hash at the end of a line, or an empty text."""
     found = HASHED.search(line)
     return found[1].decode() if found else ""
 
 
 def time_on(line: bytes) -> datetime | None:
-    """Return when the event on a line happened."""
+    """Return the time of the event in a line."""
     found = _dated(line)
     return datetime.fromisoformat((found[1] + found[2]).decode()) if found else None
 
 
 def steady_on(line: bytes) -> float | None:
-    """Return the steady second of the event on a line, which no step of the clock changes."""
+    """Return the steady second of the event in a line, which no clock step changes."""
     found = _steady(line)
     return float(found[1]) if found else None
 
@@ -237,7 +236,7 @@ def _begins_by(path: Path, seq: int) -> bool:
 
 
 def start_of(file: BinaryIO, seq: int) -> int:
-    """Return where the first line begins whose event is `seq` or a later one."""
+    """Return the position of the first line with event `seq` or later."""
     low, high = 0, file.seek(0, os.SEEK_END)
     while low < high:
         middle = (low + high) // 2
@@ -251,7 +250,7 @@ def start_of(file: BinaryIO, seq: int) -> int:
 
 
 def _to_line(file: BinaryIO, offset: int) -> int:
-    """Go to the first line that begins at `offset` or later."""
+    """Seek to the first line that starts at `offset` or later."""
     if offset:
         file.seek(offset - 1)
         file.readline()
@@ -261,14 +260,14 @@ def _to_line(file: BinaryIO, offset: int) -> int:
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[list[bytes]]:
-    """Yield the whole lines before `end`, the last first, as many at a time as were read."""
+    """Yield the complete lines before `end`, last first, in the blocks that were read."""
     rest, torn = b"", True
     while end > 0:
         begin = max(0, end - BLOCK_BYTES)
         file.seek(begin)
         lines = (file.read(end - begin) + rest).split(b"\n")
         if torn:
-            lines.pop()  # what follows the last end of a line is not whole
+            lines.pop()  # the rest after the last newline is incomplete
             torn = not lines
         rest = lines.pop(0) if begin and lines else b""
         end = begin

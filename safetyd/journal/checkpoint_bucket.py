@@ -1,6 +1,6 @@
-"""Checkpoints on a bus of your own: a daemon on another machine needs them to take over.
+"""Checkpoints on an external bus, so that a daemon on another machine can take over.
 
-The journal is trimmed below the older of two, so they must lie where every daemon can read them.
+The journal is trimmed below the older one, so every daemon must be able to read them.
 """
 
 import logging
@@ -29,17 +29,17 @@ class CheckpointBucket:
         self._store: ObjectStore | None = None
 
     async def fetch(self, checkpoints: Checkpoints) -> None:
-        """Bring what another daemon left here into the local directory."""
+        """Download checkpoints of another daemon."""
         store = await self._open()
         have = {path.name for path in checkpoints.paths()}
         for name in await self._names(store):
             if name not in have:
                 found = await store.get(name)
                 checkpoints.adopt(name, found.data or b"")
-                log.info("checkpoint %s was left here by another daemon", name)
+                log.info("downloaded checkpoint %s of another daemon", name)
 
     async def put(self, path: Path, content: bytes) -> None:
-        """Store a checkpoint and drop those that are no longer needed."""
+        """Store a checkpoint and delete old ones."""
         store = await self._open()
         await store.put(path.name, content)
         for old in (await self._names(store))[KEPT:]:
@@ -54,7 +54,7 @@ class CheckpointBucket:
         return self._store
 
     async def _names(self, store: ObjectStore) -> list[str]:
-        """Return what is there, newest first."""
+        """Return all names, newest first."""
         try:
             entries = await store.list(ignore_deletes=True)
         except nats.js.errors.NotFoundError:

@@ -1,4 +1,4 @@
-"""The engine's state on disk, so that a start need not replay everything."""
+"""The engine's state on disk, so that a start need not replay the whole journal."""
 
 import hashlib
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class SavedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """An engine's checkpoint and where in the journal it was taken."""
+    """A checkpoint of the engine, and its position in the journal."""
 
     stream_seq: int
     t: float
@@ -29,7 +29,7 @@ class Sealed(msgspec.Struct, frozen=True):
 
 
 class Unloadable(Exception):
-    """A checkpoint file is damaged or of another version."""
+    """A checkpoint file is damaged, or of another version."""
 
 
 class Checkpoints:
@@ -40,7 +40,7 @@ class Checkpoints:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def write(self, saved: SavedCheckpoint) -> Path:
-        """Write one whole or not at all, and drop those that are no longer needed."""
+        """Write a checkpoint atomically, and delete old ones."""
         body = _encode(saved)
         path = self._directory / f"{saved.engine.seq:020d}.msgpack"
         write_whole(path, _encode(Sealed(hashlib.sha256(body).digest(), body)))
@@ -49,17 +49,17 @@ class Checkpoints:
         return path
 
     def adopt(self, name: str, content: bytes) -> None:
-        """Take in a checkpoint that another daemon wrote."""
+        """Store a checkpoint of another daemon."""
         write_whole(self._directory / name, content)
 
     def paths(self) -> list[Path]:
-        """Return what is there, newest first."""
+        """Return all files, newest first."""
         return sorted(self._directory.glob("*.msgpack"), reverse=True)
 
     def load(self) -> Iterator[SavedCheckpoint | Unloadable]:
-        """Yield what is there, newest first; a file that does not load is yielded as its error.
+        """Yield all checkpoints, newest first; a damaged file is yielded as its error.
 
-        Such a file is put aside, so that it is not counted as one of those to keep.
+        Damaged files are renamed, so that they do not count.
         """
         for path in self.paths():
             try:
@@ -70,21 +70,21 @@ class Checkpoints:
 
 
 def read(path: Path, content: bytes | None = None) -> SavedCheckpoint:
-    """Return the checkpoint of a file, or in what was read of it; raises `Unloadable`."""
+    """Return the checkpoint in a file, or in its content; raises `Unloadable`."""
     try:
         data = path.read_bytes() if content is None else content
         sealed = msgspec.msgpack.decode(data, type=Sealed)
         if hashlib.sha256(sealed.body).digest() != sealed.sha256:
-            raise Unloadable(f"{path}: its checksum is wrong")
+            raise Unloadable(f"{path}: wrong checksum")
         saved = msgspec.msgpack.decode(sealed.body, type=SavedCheckpoint)
     except (OSError, msgspec.DecodeError) as exc:
         raise Unloadable(f"{path}: {exc}") from exc
     if saved.engine.schema != SCHEMA:
-        raise Unloadable(f"{path}: schema {saved.engine.schema}, this version reads {SCHEMA}")
+        raise Unloadable(f"{path}: schema {saved.engine.schema}; this version reads {SCHEMA}")
     return saved
 
 
 def state_digest(checkpoint: Checkpoint) -> str:
-    """Return what two engines have in common exactly if they know the same."""
+    """Return a digest that is the same for engines with the same state."""
     known = [(name, checkpoint.actors[name]) for name in sorted(checkpoint.actors)]
     return hashlib.sha256(_encode((checkpoint.seq, known))).hexdigest()

@@ -1,8 +1,8 @@
-"""From envelopes to answers: decide, journal, mirror to the audit file, and only then tell.
+"""From envelopes to replies: decide, append to the journal, mirror to the audit file, then reply.
 
-While one batch is being written the next is under way behind it and the engine decides into a
-third, so that neither the disk nor the processor waits for the other. There is no way back: an
-append is written, or another daemon owns the journal and this one ends.
+While one batch is being written the next is already sent, and the engine decides into a third, so
+that neither disk nor CPU waits. Nothing is undone: an append is written, or another daemon owns the
+journal and this one ends.
 """
 
 import logging
@@ -29,13 +29,13 @@ from safetyd.journal.mailbox import STALLED_S, Effects, Envelope, Mailbox
 ALLOW_LEAVES_WITHIN_S: Final = 2.0
 RESTS: Final = 3.0  # times as long as a slice of a question took
 AUDIT_AGAIN_S: Final = 0.25
-# One input makes at most a 64 KiB proposal's line and a few short ones.
+# One input produces at most the line of a 64 KiB proposal and a few short ones.
 INPUT_BYTES: Final = 80 * 1024
 
 log = logging.getLogger("safetyd.journal")
 
 Observer = Callable[[Sequence[Event]], None]
-# Gets the final answers of requests, and returns what sends them once they are durable.
+# Takes final decisions of requests, and returns a function that sends them once durable.
 Conclude = Callable[[EngineState, Sequence[Conclusion]], Callable[[], None]]
 
 
@@ -50,7 +50,7 @@ def _no_conclusions(_state: EngineState, _given: Sequence[Conclusion]) -> Callab
 
 
 def put(engine: Engine, envelope: Envelope, moment: Moment) -> Sequence[Event]:
-    """Let happen what an envelope says; return what must be journalled."""
+    """Apply an envelope to the engine; return the events to journal."""
     decision: Decision | None = None
     lasting: list[Event] = []
     caused: Sequence[Event]
@@ -65,11 +65,11 @@ def put(engine: Engine, envelope: Envelope, moment: Moment) -> Sequence[Event]:
 
 
 class Batch:
-    """Lines that are written together, and everything that leaves once they are durable."""
+    """Lines that are written together, and everything to send once they are durable."""
 
     def __init__(self) -> None:
         self.envelopes: list[Envelope] = []
-        self.conclusions: list[Callable[[], None]] = []  # each sends final answers of requests
+        self.conclusions: list[Callable[[], None]] = []  # each sends final decisions of requests
         self.events: list[Event] = []
         self.lines: list[bytes] = []
         self.bytes = 0
@@ -87,7 +87,7 @@ class Batch:
 
 
 class Frozen(NamedTuple):
-    """The engine's state at the end of a batch; `take` gets it with the batch's stream sequence."""
+    """The engine's state after a batch; `take` gets it with the batch's stream sequence."""
 
     t: float
     encode_engine: Callable[[], Checkpoint]
@@ -95,7 +95,7 @@ class Frozen(NamedTuple):
 
 
 class SentBatch(NamedTuple):
-    """A batch on its way into the journal; one without lines waits only for those before it."""
+    """A batch on its way to the journal; without lines it only waits for those before it."""
 
     batch: Batch
     append: Append | None
@@ -103,7 +103,7 @@ class SentBatch(NamedTuple):
 
 
 class CommitLoop:
-    """The only place that touches the engine."""
+    """The only place that uses the engine."""
 
     def __init__(  # noqa: PLR0913 - what it takes from, writes to and tells
         self,
@@ -129,45 +129,45 @@ class CommitLoop:
         self._freeze: Callable[[int, Frozen], None] | None = None
         self._conclude = conclude
         self._observers = observers
-        self._appended = appended  # hears how long an append took, and of how many events
-        self._flush = flush  # lets the answers of a batch leave
+        self._appended = appended  # gets duration and number of events of an append
+        self._flush = flush  # sends the replies of a batch
         self.audit_problem = ""
         self._under_way: deque[float] = deque()  # when each batch was sent
-        self._told_seq = journal.last  # the stream sequence of the newest batch that was told
+        self._told_seq = journal.last  # the stream sequence of the newest finished batch
 
     @property
     def seq(self) -> int:
-        """Return the number of the last event that was decided; it may not be durable yet."""
+        """Return the number of the last decided event, which may not be durable yet."""
         return self._engine.seq
 
     @property
     def unwritten_s(self) -> float:
-        """Return for how long the oldest batch under way has been waiting, 0.0 without one."""
+        """Return how long the oldest unwritten batch has been waiting, 0.0 if there is none."""
         return uptime() - self._under_way[0] if self._under_way else 0.0
 
     @property
     def server_owes_s(self) -> float:
-        """Return the same if it is the journal's server that is waited for."""
+        """Return the same if the journal's server is the cause."""
         return 0.0 if self.audit_problem else self.unwritten_s
 
     @property
     def stalled(self) -> str:
-        """Return why new proposals would wait too long, or nothing."""
+        """Return why new proposals would wait too long, or an empty text."""
         if self.unwritten_s <= STALLED_S:
             return ""
         return self.problem or f"the journal has not answered for {self.unwritten_s:.1f} s"
 
     @property
     def problem(self) -> str:
-        """Return why nothing can be written down now, or nothing."""
+        """Return why nothing can be written now, or an empty text."""
         return self._journal.problem or self.audit_problem
 
     def freeze_next(self, take: Callable[[int, Frozen], None]) -> None:
-        """Hand the engine's state at the next batch boundary to `take`, once that is durable."""
+        """Pass the engine's state after the next batch to `take`, once that is durable."""
         self._freeze = take
 
     async def decide(self) -> None:
-        """Put envelopes to the engine for ever, as far as the open batch has room."""
+        """Apply envelopes to the engine forever, as long as the open batch has room."""
         while True:
             await self.mailbox.wait()
             if self._open.full:
@@ -177,7 +177,7 @@ class CommitLoop:
             self._filled.set()
 
     async def answer(self) -> None:
-        """Put people's questions to the engine for ever, and leave most of the time to agents."""
+        """Answer questions forever, leaving most of the time to agents."""
         while True:
             await self.mailbox.wait_for_question()
             begun = uptime()
@@ -185,7 +185,7 @@ class CommitLoop:
             await anyio.sleep(RESTS * (uptime() - begun))
 
     async def commit(self) -> None:
-        """Send batches to the journal for ever, each while the one before it is under way."""
+        """Send batches to the journal forever, each while the previous one is being written."""
         send, receive = anyio.create_memory_object_stream[SentBatch](0)
         async with send, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(self._deliver, receive)
@@ -199,7 +199,7 @@ class CommitLoop:
     def _open_envelopes(self) -> None:
         batch, engine, (moment, stepped_s) = self._open, self._engine, self._clock.read()
         if stepped_s:
-            # Before anything happens by the new time, or that would be shifted as well.
+            # Before anything else happens at the new time, or that would be shifted too.
             stepped = ClockStepped(at=moment.at, t=moment.t, seconds=stepped_s)
             batch.add(engine.handle(stepped))
         while not batch.full and (envelope := self.mailbox.take()) is not None:
@@ -209,7 +209,7 @@ class CommitLoop:
             batch.conclusions.append(self._conclude(engine, concluded))
 
     def _open_question(self) -> None:
-        """Go on with one question, so that proposals wait for a slice of it at most."""
+        """Continue with one question, so that proposals wait for one slice at most."""
         question = self.mailbox.take_question()
         if question is None:
             return
@@ -234,7 +234,7 @@ class CommitLoop:
             await self._tell(sent)
 
     async def _tell(self, sent: SentBatch) -> None:
-        """Wait until a batch is written, mirror it, and let its answers go."""
+        """Wait until a batch is written, mirror it, and send its replies."""
         batch, began = sent.batch, self._under_way[0]
         if sent.append is not None:
             self._told_seq = await sent.append.settled()
@@ -257,7 +257,7 @@ class CommitLoop:
             try:
                 self._audit.append(batch.lines, batch.events[-1].seq)
             except OSError as exc:
-                self.audit_problem = f"the audit file cannot be written: {exc}"
+                self.audit_problem = f"cannot write the audit file: {exc}"
                 log.error("%s", self.audit_problem)  # noqa: TRY400 - the cause is in the text
                 await anyio.sleep(AUDIT_AGAIN_S)
             else:

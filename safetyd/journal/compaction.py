@@ -1,4 +1,4 @@
-"""Checkpoints, and forgetting the part of the journal that they make needless."""
+"""Saves checkpoints, and trims the journal before them."""
 
 import logging
 from pathlib import Path
@@ -20,14 +20,14 @@ LOOK_S: Final = 1.0
 EVERY_S: Final = 600.0
 EVERY_EVENTS: Final = 100_000
 FORCED_AT: Final = 0.5
-# How often the stream's size is asked for.
+# How often the size of the stream is checked.
 MEASURED_EVENTS: Final = 20_000
 
 log = logging.getLogger("safetyd.checkpoints")
 
 
 class Compaction:
-    """Saves the engine now and then; `saved` is the checkpoint that the start used."""
+    """Saves checkpoints regularly; `saved` is the one that the start used."""
 
     def __init__(
         self,
@@ -45,7 +45,8 @@ class Compaction:
         self._checkpoints = checkpoints
         self._bucket = bucket
         self._older = 0  # stream sequence of the checkpoint before the newest
-        self._newest = 0 if saved is None else saved.stream_seq  # and of the newest
+        # stream sequence of the newest checkpoint
+        self._newest = 0 if saved is None else saved.stream_seq
         self._saving = anyio.Lock()
         self._saved_seq = 0 if saved is None else saved.engine.seq
         self._saved_at = uptime()
@@ -59,9 +60,9 @@ class Compaction:
                 await self.save()
 
     async def save(self) -> Path | None:
-        """Write a checkpoint of the next batch boundary, then trim below the one before it.
+        """Save a checkpoint after the next batch, then trim the journal before the previous one.
 
-        Returns where it is, or None if it could not be written: then `problem` says why.
+        Return its path, or None if it failed; then `problem` says why.
         """
         async with self._saving:
             stream_seq, frozen = await self._freeze()
@@ -71,7 +72,7 @@ class Compaction:
                 if self._bucket is not None:
                     await self._bucket.put(path, await anyio.Path(path).read_bytes())
             except (OSError, nats.errors.Error, TimeoutError) as exc:
-                log.error("no checkpoint could be written, the journal stays whole: %s", exc)  # noqa: TRY400 - the cause is in the text
+                log.error("cannot write a checkpoint; the journal is not trimmed: %s", exc)  # noqa: TRY400 - the cause is in the text
                 self.problem = str(exc)
                 return None
             self.problem = ""
@@ -85,7 +86,7 @@ class Compaction:
         try:
             await self._journal.trim(self._older)
         except JournalSilent as exc:
-            log.warning("the journal was not trimmed and will be next time: %s", exc)
+            log.warning("cannot trim the journal, trying again later: %s", exc)
 
     async def _due(self) -> bool:
         new = self._loop.seq - self._saved_seq

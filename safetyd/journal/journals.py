@@ -1,4 +1,4 @@
-"""The log that everything is rebuilt from, and the simplest one: a journal in memory."""
+"""The journal's interface, and a journal in memory."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
@@ -12,7 +12,7 @@ MAX_BATCH_BYTES: Final = 192 * 1024
 
 
 class JournalSilent(Exception):
-    """The journal gives no answer now; it is asked again later."""
+    """The journal does not answer now; try again later."""
 
 
 class Append(Protocol):
@@ -24,41 +24,41 @@ class Append(Protocol):
 
 
 class Journal(Protocol):
-    """Batches of lines in order, each with a sequence number of its own; they count from 1."""
+    """Batches of lines in order; their sequence numbers start at 1."""
 
     @property
     def last(self) -> int:
-        """Return the sequence number of the newest batch that is known to be written."""
+        """Return the sequence number of the newest written batch."""
         ...
 
     @property
     def problem(self) -> str:
-        """Return why what is under way is not written yet, or nothing."""
+        """Return why sent batches are not written yet, or an empty text."""
         ...
 
     def send(self, batch: bytes) -> Append:
-        """Send a batch that follows all that were sent before."""
+        """Send a batch that follows all earlier ones."""
         ...
 
     def replay(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield every batch after a sequence number, with its own, up to the end."""
+        """Yield all batches after a sequence number, with their own."""
         ...
 
     async def first(self) -> int:
-        """Return the oldest sequence number that is still there."""
+        """Return the oldest sequence number in the journal."""
         ...
 
     async def used(self) -> float:
-        """Return which share of its room is used; raise `JournalSilent` if nobody says."""
+        """Return the used share of its space; raise `JournalSilent` without an answer."""
         ...
 
     async def trim(self, below: int) -> None:
-        """Forget what came before a sequence number; the newest batch always stays."""
+        """Delete batches before a sequence number; the newest one always stays."""
         ...
 
 
 class MemoryJournal:
-    """Writes each batch when it is sent, and loses everything with the process."""
+    """Keeps batches in memory only."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -76,7 +76,7 @@ class MemoryJournal:
             self.send(b"\n".join(lines))
 
     def events(self) -> Iterator[Event]:
-        """Yield everything that is written, as a start reads it."""
+        """Yield all events, as a start reads them."""
         for batch in self._batches.values():
             yield from decode_batch(batch)
 

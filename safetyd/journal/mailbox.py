@@ -1,7 +1,7 @@
-"""Everything that waits for the engine, in order, and the envelopes that it waits in.
+"""The mailbox: everything that waits for the engine, in order, in envelopes.
 
-An envelope reads the engine's state and says what happens; only the commit loop lets it happen. A
-question or a command that raises is logged, its sender gets an error, and the daemon goes on.
+An envelope reads the engine's state and returns events; only the commit loop applies them. If a
+question or command raises, it is logged, its sender gets an error, and the daemon continues.
 """
 
 import logging
@@ -19,16 +19,16 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.messages.decision import Decision
 
-FAILED: Final = "safetyd could not answer this; its log says why"
+FAILED: Final = "internal error; see the daemon's log"
 MAX_ENVELOPES: Final = 4096
 MAX_BYTES: Final = 16 * 1024 * 1024
 STALLED_S: Final = 1.0
 Answer = TypeVar("Answer")
-Answer_co = TypeVar("Answer_co", covariant=True)  # what whoever gave a command is told
+Answer_co = TypeVar("Answer_co", covariant=True)  # the answer to a command
 Packed = TypeVar("Packed")
 Make = Callable[[EngineState, Moment], Event | None]
 
-# Pauses where others may have their turn, goes on with the time as it is then, returns the answer.
+# Yields between slices, receives the current time, and returns the answer.
 Slices = Generator[None, Moment, msgspec.Struct]
 
 Ask = Callable[[EngineState, Moment], msgspec.Struct | Slices]
@@ -37,44 +37,45 @@ log = logging.getLogger("safetyd.mailbox")
 
 
 class Unanswered(Exception):
-    """No answer can be given now; the text says why."""
+    """No answer is possible; the text says why."""
 
 
 class Effects(NamedTuple):
-    """What came of an envelope: the lasting events, and the decision on its last proposal."""
+    """The result of an envelope: its lasting events, and the decision on its last proposal."""
 
     events: Sequence[Event]
     decision: Decision | None
 
 
 class Envelope(ABC):
-    """Something that happens or is asked, and what to do once its consequences are durable."""
+    """An input or question, and what to do once its effects are durable."""
 
     size: int = 256
     received: float
 
     @abstractmethod
     def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
-        """Return what happens now; a `Proposed` among it is decided."""
+        """Return the events; a `Proposed` among them is decided."""
 
     def note(self, state: EngineState, effects: Effects) -> None:  # noqa: B027 - few need to
-        """Look at what came of it, before anything of it is durable."""
+        """Look at the result before it is durable."""
 
     @abstractmethod
     def deliver(self, *, late: bool) -> None:
-        """Tell whoever waits. `late`: too much time has passed for an allow to leave."""
+        """Reply. `late`: too much time has passed to send an allow."""
 
 
 class Question(Envelope):
-    """An envelope that may be opened several times, a slice at a time, until it is `done`."""
+    """An envelope that is opened several times, one slice at a time, until it is `done`."""
 
     done: bool
 
 
 class Mailbox:
-    """Bounded by count, bytes and the age of the oldest envelope.
+    """A queue limited by count, bytes and the age of the oldest envelope.
 
-    Questions of people wait apart, bounded by whoever puts them: no proposal is refused for them.
+    Questions of operators wait separately and are limited elsewhere: they cause no refusal of a
+    proposal.
     """
 
     def __init__(self) -> None:
@@ -89,7 +90,7 @@ class Mailbox:
 
     @property
     def full(self) -> bool:
-        """Say whether new proposals must be refused because old ones are not getting done."""
+        """Return True if new proposals must be refused because too many are waiting."""
         envelopes = self._envelopes
         if not envelopes:
             return False
@@ -103,22 +104,22 @@ class Mailbox:
         self._arrived.set()
 
     def record(self, make: Callable[[Moment], Event]) -> None:
-        """Put an event that nobody waits for."""
+        """Record an event without waiting for it."""
         self.put(EventEnvelope(lambda _state, moment: make(moment)))
 
     def put_first(self, envelope: Envelope) -> None:
-        """Put a stop before everything that already waits."""
+        """Put a stop before everything that is waiting."""
         self._envelopes.appendleft(envelope)
         self._bytes += envelope.size
         self._arrived.set()
 
     def put_question(self, question: Question) -> None:
-        """Put something that is answered now and then, between envelopes."""
+        """Put a question, which is answered between envelopes."""
         self._questions.append(question)
         self._asked.set()
 
     def put_back(self, question: Question) -> None:
-        """Let a question that is not done go on before others begin."""
+        """Continue with an unfinished question before others."""
         self._questions.appendleft(question)
 
     def take_question(self) -> Question | None:
@@ -132,11 +133,11 @@ class Mailbox:
         return envelope
 
     async def ask(self, ask: Callable[[EngineState, Moment], Answer]) -> Answer:
-        """Return the answer to a question, once everything that it speaks of is durable."""
+        """Return the answer to a question, once everything it depends on is durable."""
         return await self.carry_out(lambda state, moment: Carried((), ask(state, moment)))
 
     async def carry_out(self, plan: "Plan[Answer]") -> Answer:
-        """Return the answer to a command, once what it made happen is durable."""
+        """Return the answer to a command, once its effects are durable."""
         answers: list[Answer] = []
         done = anyio.Event()
 
@@ -151,20 +152,20 @@ class Mailbox:
         return answers[0]
 
     async def wait(self) -> None:
-        """Return once something waits."""
+        """Return once an envelope is waiting."""
         if not self._envelopes:
             self._arrived = anyio.Event()
             await self._arrived.wait()
 
     async def wait_for_question(self) -> None:
-        """Return once a question waits."""
+        """Return once a question is waiting."""
         if not self._questions:
             self._asked = anyio.Event()
             await self._asked.wait()
 
 
 class Carried(NamedTuple, Generic[Answer_co]):
-    """What a command makes happen, and what whoever gave it is told."""
+    """The events of a command, and its answer."""
 
     events: Sequence[Event]
     answer: Answer_co
@@ -174,7 +175,7 @@ Plan = Callable[[EngineState, Moment], Carried[Answer_co]]
 
 
 class EventEnvelope(Envelope):
-    """Something that happened outside; `told` hears of it once it is durable."""
+    """An event from outside; `told` is called once it is durable."""
 
     def __init__(self, make: Make, told: Callable[[], None] = lambda: None) -> None:
         self.received = uptime()
@@ -190,9 +191,9 @@ class EventEnvelope(Envelope):
 
 
 class InquiryEnvelope(Question, Generic[Packed]):
-    """A person's question; `spent` hears what each slice of it took.
+    """A question of an operator; `spent` gets the time of each slice.
 
-    The answer waits for the journal as `pack` makes it.
+    The answer waits for the journal in the form that `pack` returns.
     """
 
     def __init__(
@@ -229,7 +230,7 @@ class InquiryEnvelope(Question, Generic[Packed]):
         self._deliver()
 
     def _next(self, state: EngineState, moment: Moment) -> msgspec.Struct | None:
-        """Return what is answered, None if only a slice of it was made."""
+        """Return the answer, or None if only a slice was computed."""
         if self._slices is not None:
             return _advanced(self._slices, moment)
         found = self._ask(state, moment)
@@ -249,7 +250,7 @@ def _advanced(slices: Slices, moment: Moment | None) -> msgspec.Struct | None:
 
 
 class CommandEnvelope(Envelope, Generic[Answer_co]):
-    """A command that depends on the engine's state; its answer follows when all is durable."""
+    """A command that depends on the engine's state; the answer follows once all is durable."""
 
     def __init__(
         self,
@@ -276,7 +277,7 @@ class CommandEnvelope(Envelope, Generic[Answer_co]):
 
 
 class QuestionEnvelope(CommandEnvelope[Answer]):
-    """A question about the engine's state, answered with nothing that is not durable."""
+    """A question about the engine's state; the answer contains only durable facts."""
 
     def __init__(
         self,

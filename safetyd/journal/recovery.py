@@ -1,4 +1,4 @@
-"""What a start rebuilds: the engine from checkpoint and journal, and the audit file's end."""
+"""Rebuilds the engine from checkpoint and journal, and completes the audit file."""
 
 import logging
 from typing import Final
@@ -14,23 +14,23 @@ from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
 from safetyd.journal.journals import Journal
 
 _LOST: Final = (
-    "the journal was lost or replaced. Put it back, or move audit files and checkpoints away to "
-    "begin anew"
+    "the journal was lost or replaced. Restore it, or move audit files and checkpoints away to "
+    "start with an empty one"
 )
 
 log = logging.getLogger("safetyd.journal")
 
 
 class JournalTrimmed(Exception):
-    """The journal begins after the newest checkpoint that can be read."""
+    """The journal starts after the newest readable checkpoint."""
 
 
 class JournalLost(Exception):
-    """The journal ends before the audit file or a checkpoint does."""
+    """The journal ends before the audit file or a checkpoint."""
 
 
 class Restored(msgspec.Struct):
-    """An engine that knows everything, and where it came from."""
+    """The rebuilt engine, and what it was rebuilt from."""
 
     engine: Engine
     checkpoint: SavedCheckpoint | None
@@ -41,7 +41,7 @@ class Restored(msgspec.Struct):
 async def restore(
     policy: Policy, checkpoints: Checkpoints, journal: Journal, audit: Audit
 ) -> Restored:
-    """Bring the engine and the audit file to the journal's end."""
+    """Bring the engine and the audit file to the end of the journal."""
     saved = _newest(checkpoints)
     engine = Engine(policy) if saved is None else Engine.restore(saved.engine)
     after = 0 if saved is None else saved.stream_seq
@@ -58,7 +58,7 @@ async def restore(
         events = decode_batch(batch)
         if not replayed and events[0].seq != engine.seq + 1:
             raise JournalTrimmed(
-                f"the journal goes on with event {events[0].seq} (batch {sequence}), but the "
+                f"the journal continues with event {events[0].seq} (batch {sequence}), but the "
                 f"newest readable checkpoint ends at {engine.seq}"
             )
         engine.replay(events)
@@ -77,12 +77,12 @@ def _newest(checkpoints: Checkpoints) -> SavedCheckpoint | None:
     for saved in checkpoints.load():
         if isinstance(saved, SavedCheckpoint):
             return saved
-        log.error("checkpoint left out, the one before is used: %s", saved)
+        log.error("skipping a damaged checkpoint and using the one before: %s", saved)
     return None
 
 
 async def _mirror(journal: Journal, audit: Audit, up_to: int) -> None:
-    """Write to the audit file what the checkpoint already knows."""
+    """Write events to the audit file that are already in the checkpoint."""
     async for _, batch in journal.replay(max(0, await journal.first() - 1)):
         events = decode_batch(batch)
         _append_missing(audit, batch, events)

@@ -1,8 +1,8 @@
 """The journal in JetStream: one stream, one message per batch of lines.
 
-Every append names the sequence it expects to follow, so of two daemons only one can write. An
-append whose answer was lost is sent again until there is one; "wrong last sequence" is never
-believed by itself, because the repeat of an append that did arrive is told the same.
+Every append names the sequence it expects to follow, so only one of two daemons can write. An
+append without an answer is repeated until there is one. The error "wrong last sequence" alone
+proves nothing, because the repeat of a successful append gets it too.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ _CHECKED: Final = (
 
 
 class Displaced(Exception):
-    """Another daemon writes this journal; this one must answer nothing more."""
+    """Another daemon writes this journal; this one must not reply any more."""
 
 
 class JournalUnusable(Exception):
-    """The stream cannot hold a journal; the text says what is wrong with it."""
+    """The stream is unsuitable for a journal; the text says why."""
 
 
 class ApiError(msgspec.Struct):
@@ -84,20 +84,20 @@ class JetStreamJournal:
     def __init__(self, client: HardenedClient, subjects: Subjects, boot_id: str) -> None:
         self._client = client
         self._js: JetStreamContext = client.jetstream(timeout=5)
-        # A question to a server that has died meanwhile must not delay the next attempt.
+        # A request to a server that has died must not delay the next attempt.
         self._asking: JetStreamContext = client.jetstream(timeout=ANSWER_S)
         self._subjects = subjects
         self._boot_id = boot_id
         self._inbox = f"_INBOX.daemon.{boot_id}"
         self._sent = 0
-        self._under_way: dict[int, SentAppend] = {}  # by number, in the order they were sent
+        self._under_way: dict[int, SentAppend] = {}  # by number, in order
         self._settling = anyio.Lock()
         self._seen = 0.0
-        self.last = 0  # the stream sequence of the newest batch that is known to be written
-        self.problem = ""  # why what is under way is not written yet
+        self.last = 0  # the stream sequence of the newest written batch
+        self.problem = ""  # why sent batches are not written yet
 
     async def open(self, max_bytes: int, replicas: int = 1) -> None:
-        """Make the stream if it is not there, and find its end."""
+        """Create the stream if it is missing, and find its end."""
         await self._client.handle(f"{self._inbox}.*", self._answered)
         wanted = js_api.StreamConfig(
             name=STREAM,
@@ -143,11 +143,11 @@ class JetStreamJournal:
 
     @property
     def unseen_s(self) -> float:
-        """Return how long ago the log was last known to be this daemon's."""
+        """Return how long ago this daemon was last known to own the journal."""
         return uptime() - self._seen
 
     async def watch(self) -> None:
-        """See for ever that the log is this daemon's; raise `Displaced` when it is not."""
+        """Check forever that this daemon owns the journal; raise `Displaced` if not."""
         while True:
             await self._find_out()
             await anyio.sleep(WATCH_S)
@@ -203,7 +203,7 @@ class JetStreamJournal:
             self.problem = ack.error.description
 
     def _written(self, number: int, sequence: int) -> None:
-        """Take note that a batch is written, and with it all before it, which it follows."""
+        """Mark a batch and all earlier ones as written."""
         before = [n for n in self._under_way if n <= number]
         for place, earlier in enumerate(reversed(before)):
             append = self._under_way.pop(earlier)
@@ -213,7 +213,7 @@ class JetStreamJournal:
         self.problem = ""
 
     async def _find_out(self) -> bool:
-        """Ask the log itself which of the batches under way it holds; False if it does not say."""
+        """Ask the stream which sent batches it has; return False without an answer."""
         asked, known = uptime(), self.last
         found = await self._end()
         if found is None:
@@ -222,13 +222,13 @@ class JetStreamJournal:
         ours = [n for n, append in self._under_way.items() if append.message_id == message_id]
         if ours:
             self._written(ours[0], sequence)
-        elif not known <= sequence <= self.last:  # more may have been written since it was asked
+        elif not known <= sequence <= self.last:  # more may have been written in the meantime
             raise Displaced(f"another daemon wrote batch {sequence} of the journal")
         self._seen = asked
         return True
 
     async def _end(self) -> tuple[int, str] | None:
-        """Return sequence and id of the newest batch, 0 in an empty log; None if nobody says."""
+        """Return sequence and id of the newest batch (0 if empty), or None without an answer."""
         try:
             last = await self._asking.get_last_msg(STREAM, self._subjects.journal)
         except nats.js.errors.NotFoundError:
@@ -251,7 +251,7 @@ class JetStreamJournal:
         before = [earlier for earlier in self._under_way.values() if earlier.number < append.number]
         fence = f"Nats-Expected-Last-Subject-Sequence: {self.last + len(before)}\r\n"
         if before:
-            # If the one before was refused, another daemon's batch may stand where it should.
+            # If the previous one was rejected, another daemon's batch may be in its place.
             fence += f"Nats-Expected-Last-Msg-Id: {before[-1].message_id}\r\n"
         headers = f"NATS/1.0\r\nNats-Msg-Id: {append.message_id}\r\n{fence}\r\n".encode()
         line = (
@@ -262,7 +262,7 @@ class JetStreamJournal:
 
 
 def _check(found: js_api.StreamConfig, wanted: js_api.StreamConfig) -> None:
-    """Refuse a stream that would forget, or lose in a power cut, what it acknowledged."""
+    """Reject a stream that could lose acknowledged batches."""
     for name in _CHECKED:
         has, must = (_plain(getattr(config, name)) for config in (found, wanted))
         if has != must:

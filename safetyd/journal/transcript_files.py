@@ -1,8 +1,7 @@
-"""Transcripts as files: one for each session that is over, named after its start.
+"""Transcripts as files: one for each finished session, named after its start.
 
-The journal has every transcript first. `.written` holds the number of the last event that is a
-file, so that what a crash or a full disk kept from becoming one is made up for from the audit
-files.
+Every transcript is in the journal first. `.written` has the number of the last event that became a
+file, so that files missing after a crash or a full disk are written from the audit files.
 """
 
 import logging
@@ -34,24 +33,24 @@ log = logging.getLogger("safetyd.transcripts")
 
 
 class Filed(Transcript, frozen=True, kw_only=True, gc=False):
-    """What a file holds: a transcript, and the number of the event that told it."""
+    """The content of a file: a transcript, and the number of its event."""
 
     seq: int
 
 
 class TranscriptFiles:
-    """Writes what it is told of in another thread, in order and each once."""
+    """Writes transcripts in another thread, in order and once each."""
 
     def __init__(self, data_dir: Path) -> None:
         self._directory = data_dir / DIRECTORY
         self._audit = data_dir / "audit"
         self._waiting: list[Transcribed] = []
-        self._behind = True  # the audit files may have more than was told here
+        self._behind = True  # the audit files may have more
         self._told = anyio.Event()
         self._told.set()
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take note of transcripts; more than can wait are read from the audit files later."""
+        """Queue transcripts; if there are too many, they are read from the audit files later."""
         for event in events:
             if type(event) is Transcribed:
                 if len(self._waiting) < MAX_WAITING:
@@ -72,7 +71,7 @@ class TranscriptFiles:
         try:
             await anyio.to_thread.run_sync(self._write, told, behind)
         except OSError as exc:
-            log.error("transcripts cannot be written, and will be later: %s", exc)  # noqa: TRY400 - the cause is in the text
+            log.error("cannot write transcripts, trying again later: %s", exc)  # noqa: TRY400 - the cause is in the text
             self._behind = True
             await anyio.sleep(AGAIN_S)
             self._told.set()
@@ -98,9 +97,9 @@ class TranscriptFiles:
         return event.seq
 
     def _free(self, event: Transcribed) -> Path | None:
-        """Return the first name that is free, or None if the event is a file already.
+        """Return the first free name, or None if the event already has a file.
 
-        A crash may have come between a file and `.written`: then it is the last of its name.
+        After a crash between a file and `.written`, it is the last of its name.
         """
         start = f"{event.transcript.started_at:%Y-%m-%d-%H%M%S}"
         last, path = None, self._directory / f"{start}.json"
@@ -111,7 +110,7 @@ class TranscriptFiles:
 
 
 def last_written(directory: Path) -> int:
-    """Return the number of the last event that is a file of a directory."""
+    """Return the number of the last event that became a file."""
     try:
         return int((directory / WRITTEN).read_text())
     except (FileNotFoundError, ValueError):
@@ -119,7 +118,7 @@ def last_written(directory: Path) -> int:
 
 
 def names(directory: Path) -> list[str]:
-    """Return what the transcripts of a directory are called, oldest first."""
+    """Return the names of all transcripts in a directory, oldest first."""
     found = (_NAME.fullmatch(path.stem) for path in directory.glob("*.json"))
     return [name[0] for name in sorted(filter(None, found), key=_order)]
 
@@ -130,7 +129,7 @@ def read(directory: Path, name: str) -> Filed:
 
 
 def told_since(audit: Path, seq: int) -> Iterator[Transcribed]:
-    """Yield the transcripts that the audit files tell of after event `seq`, in order."""
+    """Yield transcripts from the audit files after event `seq`, in order."""
     for line in lines_after(audit, seq):
         if line.startswith(_TOLD) and isinstance(event := read_event(line), Transcribed):
             yield event
@@ -141,8 +140,8 @@ def _order(name: re.Match[str]) -> tuple[str, int]:
 
 
 def seq_in(path: Path) -> int:
-    """Return the number of the event that told a transcript, 0 for what is none."""
+    """Return the event number in a transcript, 0 if it is none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Filed).seq
     except (OSError, msgspec.DecodeError):
-        return 0  # somebody else's: it stays as it is
+        return 0  # not written by safetyd; it stays as it is

@@ -202,7 +202,7 @@ async def test_anything_at_the_path_stops(make, tmp_path: Path) -> None:
 
     (stopped,) = rig.write()
     assert isinstance(stopped, Stopped)
-    assert (stopped.by, stopped.reason) == ("file", f"{path} is there")
+    assert (stopped.by, stopped.reason) == ("file", f"{path} exists")
 
 
 async def test_path_that_cannot_be_looked_at_stops(tmp_path: Path) -> None:

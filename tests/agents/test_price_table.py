@@ -114,4 +114,4 @@ def test_model_without_a_price_is_logged_once_with_the_line_to_add(caplog, monke
     prices.of_proposal(proposal, NOON)
 
     [record] = caplog.records
-    assert 'below [prices.models]: "mine" = { input = 15, output = 75 }' in record.getMessage()
+    assert '[prices.models]: "mine" = { input = 15, output = 75 }' in record.getMessage()

@@ -155,7 +155,7 @@ async def test_stop_that_can_be_kept_nowhere_is_not_said_to_be(tmp_path, caplog)
 
     async with rig.keeping():
         rig.halt.stop("operator", "alice", "drill", written=lambda: kept.append("yes"))
-        await until(lambda: "cannot be used" in caplog.text)
+        await until(lambda: "cannot use" in caplog.text)
 
     assert kept == []
     assert rig.stop_flag.holds("code")

@@ -61,7 +61,7 @@ async def test_dead_server_is_noticed_and_its_successor_is_found(
             await server.ended()
 
             server.start()
-            await until(lambda: "bus test: connected again" in caplog.messages)
+            await until(lambda: "bus test: reconnected" in caplog.messages)
             await until(lambda: link.heard)
 
     assert ended == []
@@ -119,7 +119,7 @@ async def test_connection_that_is_closed_for_good_ends_the_daemon(server: Embedd
     await link.client.close()
     await until(lambda: bool(ended))
 
-    assert ended == ["the connection test is closed for good"]
+    assert ended == ["the connection test is closed permanently"]
 
 
 async def test_hanging_up_is_not_a_death(server: Embedded) -> None:

@@ -69,8 +69,8 @@ async def test_flood_shuts_the_door_and_it_opens_again(
     await until(lambda: keyless_gate.open)
 
     assert turned == [False, True]
-    assert caplog.messages[0].startswith("agents without a key flood the bus and are shut out")
-    assert caplog.messages[1] == "agents without a key are let in again"
+    assert "shut out" in caplog.messages[0]
+    assert "again" in caplog.messages[1]
 
 
 async def test_next_flood_shuts_it_again(keyless_gate: KeylessGate, turned: Turned) -> None:
@@ -93,7 +93,7 @@ async def test_server_that_cannot_be_told_is_told_again(
     flood(keyless_gate)
     await until(lambda: turned == [False, False, True])
 
-    assert "the server does not take it on: the disk is full" in caplog.messages
+    assert "the disk is full" in caplog.text
 
 
 async def test_what_is_turned_away_slowly_is_no_flood(

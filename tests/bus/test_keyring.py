@@ -86,7 +86,7 @@ def test_names_are_listed_in_order_and_by_role(keyring: Keyring) -> None:
 
 @pytest.mark.parametrize("name", ["", "a.b", "a b", "../a", "*", ">", "x" * 65, "a\n"])
 def test_name_that_could_not_stand_in_a_subject_gets_no_key(keyring: Keyring, name: str) -> None:
-    with pytest.raises(ValueError, match="is not a name: use 1 to 64"):
+    with pytest.raises(ValueError, match="is not a valid name"):
         keyring.add("agents", name)
 
 
@@ -117,7 +117,7 @@ def test_key_whose_seed_was_moved_away_can_be_revoked(keyring: Keyring) -> None:
 
 
 def test_key_that_is_not_there_cannot_be_revoked(keyring: Keyring) -> None:
-    with pytest.raises(KeyMissing, match="`safetyd agent list` shows who has"):
+    with pytest.raises(KeyMissing, match="`safetyd agent list`"):
         keyring.revoke("agents", "code")
 
 
@@ -127,9 +127,9 @@ def test_file_that_holds_no_key_is_named(keyring: Keyring, content: bytes) -> No
     seed.write_bytes(content)
     seed.with_suffix(".pub").write_bytes(content)
 
-    with pytest.raises(KeyUnusable, match=r"code\.nk holds no nkey seed"):
+    with pytest.raises(KeyUnusable, match=r"code\.nk does not contain an nkey"):
         seed_in(seed)
-    with pytest.raises(KeyUnusable, match=r"code\.pub holds no public key"):
+    with pytest.raises(KeyUnusable, match=r"code\.pub does not contain a public"):
         list(keyring.public("agents"))
 
 
@@ -139,7 +139,7 @@ def test_local_operators_public_key_is_checked_like_every_other(
 ) -> None:
     keyring.operator.with_suffix(".pub").write_bytes(content)
 
-    with pytest.raises(KeyUnusable, match=r"operator\.pub holds no public key"):
+    with pytest.raises(KeyUnusable, match=r"operator\.pub does not contain a public"):
         list(keyring.public("operators"))
 
 
@@ -147,7 +147,7 @@ def test_seed_without_its_public_key_is_checked_too(keyring: Keyring) -> None:
     keyring.operator.with_suffix(".pub").unlink()
     keyring.operator.write_text("SUABC")
 
-    with pytest.raises(KeyUnusable, match=r"operator\.nk holds no nkey seed"):
+    with pytest.raises(KeyUnusable, match=r"operator\.nk does not contain an nkey"):
         list(keyring.public("operators"))
 
 
@@ -160,7 +160,9 @@ def test_bearer_is_long_and_without_its_line_end(keyring: Keyring) -> None:
 def test_file_that_holds_no_token_lets_nobody_in(keyring: Keyring, content: bytes) -> None:
     keyring.operator_token.write_bytes(content)
 
-    with pytest.raises(KeyUnusable, match=r"operator\.token holds no token \(32 or more of"):
+    with pytest.raises(
+        KeyUnusable, match=r"operator\.token does not contain a token \(32 or more of"
+    ):
         keyring.bearer()
 
 
@@ -260,7 +262,7 @@ def test_seed_that_was_moved_away_is_made_anew_by_a_rotation(keyring: Keyring) -
 
 
 def test_name_without_a_key_cannot_be_rotated(keyring: Keyring) -> None:
-    with pytest.raises(KeyMissing, match="`safetyd operator list` shows who has"):
+    with pytest.raises(KeyMissing, match="`safetyd operator list`"):
         keyring.rotate("observers", "wall", now=NOW, until=NOW)
 
 
@@ -387,7 +389,7 @@ def test_who_changes_keys_is_not_disturbed(keyring: Keyring) -> None:
 def test_file_that_holds_no_old_keys_is_named(keyring: Keyring, content: bytes) -> None:
     keyring.operator.with_suffix(".old.json").write_bytes(content)
 
-    with pytest.raises(KeyUnusable, match=r"operator\.old\.json holds no "):
+    with pytest.raises(KeyUnusable, match=r"operator\.old\.json does not contain "):
         keyring.old_keys(NOW)
 
 
@@ -395,5 +397,5 @@ def test_end_without_a_time_zone_is_no_end(keyring: Keyring) -> None:
     content = f'[{{"public": "{public_key(keyring.daemon)}", "until": "2026-11-02T12:00:00"}}]'
     keyring.operator.with_suffix(".old.json").write_text(content)
 
-    with pytest.raises(KeyUnusable, match="holds no list of old keys"):
+    with pytest.raises(KeyUnusable, match="list of old keys"):
         keyring.old_keys(NOW)

@@ -75,7 +75,7 @@ async def test_answer_that_the_server_would_not_take_becomes_an_error() -> None:
 
     answer = captured.answer()
     assert (answer["ok"], answer["code"]) == (False, "too_large")
-    assert f"at most {MAX_ANSWER_BYTES}" in answer["error"]
+    assert f"the limit is {MAX_ANSWER_BYTES}" in answer["error"]
 
 
 def test_muted_publisher_drops_what_would_leave() -> None:

@@ -148,7 +148,7 @@ def test_a_garbled_key_is_named(command, content, tmp_path):
     said = here(command, "--url", "nats://127.0.0.1:1", SAFETYD_DATA_DIR=str(tmp_path))
 
     assert said.returncode == 1
-    assert f"{key} holds no nkey seed" in said.stdout + said.stderr
+    assert f"{key} does not contain an nkey" in said.stdout + said.stderr
 
 
 def test_a_key_that_is_a_directory_is_named(tmp_path):

@@ -43,14 +43,14 @@ def errors(text: str) -> list[str]:
         (
             "[bus]\nprefix = 'a.*'",
             (
-                'bus.prefix is "a.*"; it must be one to four words of A-Z a-z 0-9 _ - with dots '
-                "between, such as safety.v1"
+                'bus.prefix is "a.*"; it must be one to four words of A-Z a-z 0-9 _ - separated by '
+                "dots, such as safety.v1"
             ),
         ),
         (
             "[bus]\nurl = 'bus.example'\nkey_file = '/k'",
             (
-                'bus.url is "bus.example"; it must be an address such as nats://bus.example:4222, '
+                'bus.url is "bus.example"; it must be a URL such as nats://bus.example:4222, '
                 "or empty for an embedded server"
             ),
         ),

@@ -53,7 +53,7 @@ def test_seed_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "seed").write_text("garbage\n")
     bus = BusConfig(url="nats://bus:4222", key_file=str(tmp_path / "seed"))
 
-    with pytest.raises(KeyUnusable, match="seed holds no nkey seed"):
+    with pytest.raises(KeyUnusable, match="seed does not contain an nkey"):
         Settings(Config(bus=bus), None, tmp_path).seed()
 
 

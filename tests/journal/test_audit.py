@@ -206,7 +206,7 @@ def test_chain_that_ends_without_a_hash_is_refused(tmp_path: Path) -> None:
     path = only_file(written(tmp_path, 3))
     path.write_bytes(path.read_bytes() + b'{"seq":4}\n')
 
-    with pytest.raises(BrokenAudit, match=r"audit-00000001\.jsonl: its last line has no hash"):
+    with pytest.raises(BrokenAudit, match=r"audit-00000001\.jsonl: the last line has no hash"):
         opened(tmp_path)
 
 
@@ -263,37 +263,37 @@ def five(tmp_path: Path) -> list[bytes]:
 def test_edited_line_is_found(tmp_path: Path, five: list[bytes]) -> None:
     five[3] = five[3].replace(b"test", b"TEST")
 
-    assert tampered(tmp_path, five).startswith("audit-00000001.jsonl:4: its hash does not fit")
+    assert tampered(tmp_path, five).startswith("audit-00000001.jsonl:4: the hash does not match")
 
 
 def test_deleted_line_is_found(tmp_path: Path, five: list[bytes]) -> None:
     del five[3]
 
-    assert tampered(tmp_path, five).startswith("audit-00000001.jsonl:4: its hash does not fit")
+    assert tampered(tmp_path, five).startswith("audit-00000001.jsonl:4: the hash does not match")
 
 
 def test_swapped_lines_are_found(tmp_path: Path, five: list[bytes]) -> None:
     five[2], five[3] = five[3], five[2]
 
-    assert tampered(tmp_path, five).startswith("audit-00000001.jsonl:3: its hash does not fit")
+    assert tampered(tmp_path, five).startswith("audit-00000001.jsonl:3: the hash does not match")
 
 
 def test_repeated_line_is_found(tmp_path: Path, five: list[bytes]) -> None:
     five.insert(3, five[2])
 
-    assert tampered(tmp_path, five).startswith("audit-00000001.jsonl:4: its hash does not fit")
+    assert tampered(tmp_path, five).startswith("audit-00000001.jsonl:4: the hash does not match")
 
 
 def test_torn_line_is_found(tmp_path: Path, five: list[bytes]) -> None:
     five[5] = five[5][:-1]
 
-    assert tampered(tmp_path, five) == "audit-00000001.jsonl:6: not a whole line"
+    assert tampered(tmp_path, five) == "audit-00000001.jsonl:6: not a complete line"
 
 
 def test_line_without_a_hash_is_found(tmp_path: Path, five: list[bytes]) -> None:
     five[2] = line(2) + b"\n"
 
-    assert tampered(tmp_path, five) == "audit-00000001.jsonl:3: not a whole line"
+    assert tampered(tmp_path, five) == "audit-00000001.jsonl:3: not a complete line"
 
 
 def test_skipped_event_is_found_even_with_a_hash_that_fits(tmp_path: Path) -> None:
@@ -429,4 +429,4 @@ def test_following_names_the_first_of_several_places_and_goes_on(
     said = tampered(tmp_path, five)
 
     assert followed(tmp_path) == said
-    assert ":3: its hash does not fit" in said
+    assert ":3: the hash does not match" in said

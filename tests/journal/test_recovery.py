@@ -132,7 +132,7 @@ async def test_damaged_checkpoint_is_reported_and_the_one_before_used(
 
     assert same(restored, rig)
     assert restored.replayed == 2
-    assert "checkpoint left out, the one before is used" in caplog.text
+    assert "skipping a damaged checkpoint" in caplog.text
 
 
 async def test_without_any_good_checkpoint_the_whole_journal_is_replayed(rig: RecoveryRig) -> None:
@@ -147,7 +147,7 @@ async def test_journal_trimmed_above_every_good_checkpoint_is_refused(rig: Recov
     await rig.live(propose(0), stop(1), resume(2))
     await rig.journal.trim(3)
 
-    with pytest.raises(JournalTrimmed, match="goes on with event 4"):
+    with pytest.raises(JournalTrimmed, match="continues with event 4"):
         await rig.start()
 
 

@@ -150,7 +150,7 @@ def test_what_could_not_be_written_is_written_later(
     files = TranscriptFiles(tmp_path)
 
     def made_room() -> bool:
-        if "cannot be written" not in caplog.text:
+        if "cannot write" not in caplog.text:
             return False
         directory.unlink()
         return True

@@ -143,7 +143,7 @@ def running(directory: Path, variables: Mapping[str, str]) -> Iterator[RunningDa
 def unwritable(heard: Heard) -> bool:
     """Return whether the disk, and not a busy machine, made the start fail."""
     decision = heard.decision
-    why = ("the journal has not answered", "the audit file cannot be written")
+    why = ("the journal has not answered", "cannot write the audit file")
     return decision.cause == "unavailable" and decision.reason.startswith(why)
 
 

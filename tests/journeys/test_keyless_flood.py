@@ -76,7 +76,7 @@ def test_an_anonymous_flood_hardly_slows_agents_with_keys(
 
             found = measure(agents.propose, during, lambda: journal_bytes(daemon))
         assert found.grown < 10 * MB
-        assert "agents without a key flood the bus and are shut out" in daemon.log()
+        assert "anonymous agents flood the bus and are shut out" in daemon.log()
         with pytest.raises(Refused):
             Peer(daemon.endpoint.bus)
         daemon.stop()

@@ -38,7 +38,7 @@ PAYLOADS: Final = {
     "NaN": (b'{"type":"x","confidence":NaN}', "not a JSON object"),
     "infinite": (b'{"type":"x","cost_usd":1e999}', "1e999 is out of range"),
     "infinite where nobody looks": (b'{"type":"x","y":[-1e999]}', "-1e999 is out of range"),
-    "NUL": (b'{"type":"x","text":"\\u0000"}', "the character NUL, which is not taken"),
+    "NUL": (b'{"type":"x","text":"\\u0000"}', "the character NUL"),
     "raw NUL": (b'{"type":"x","text":"\x00"}', "not a JSON object"),
     "bad UTF-8": (b'{"type":"\xff"}', "not a JSON object"),
     "lone surrogate": (b'{"type":"x","\\udfff":1}', "not a JSON object"),
@@ -56,8 +56,8 @@ PAYLOADS: Final = {
         'urgency is "now"; it must be one of high, low',
     ),
     "negative": (b'{"type":"x","cost_usd":-1}', "cost_usd is -1; expected `float` >= 0"),
-    "another's name": (b'{"type":"x","agent":"other"}', "says agent 'other', its subject says"),
-    "type that shows nothing": (b'{"type":"\\n\xe2\x80\x8b"}', "no character that a person"),
+    "another's name": (b'{"type":"x","agent":"other"}', "names agent 'other'"),
+    "type that shows nothing": (b'{"type":"\\n\xe2\x80\x8b"}', "no visible character"),
     "same key twice": (b'{"type":"deploy","type":"read_file"}', 'the key "type" twice'),
     "same key spelt twice": (b'{"type":"deploy","\\u0074ype":"read_file"}', 'key "type" twice'),
     "same key twice inside": (
@@ -260,7 +260,7 @@ def test_an_invalid_agent_name_is_blocked_with_the_rule_for_names(
         decision = peer.ask(f"safety.v1.propose.{name}", GOOD).fields
 
         assert (decision["cause"], decision["agent"]) == ("malformed", "unknown")
-        assert "is not a name of an agent: use 1 to 64 of A-Z a-z 0-9 _ -" in decision["reason"]
+        assert "is not a valid agent name" in decision["reason"]
         assert peer.ask("safety.v1.propose.raw", GOOD).fields["decision"] == "allow"
 
 

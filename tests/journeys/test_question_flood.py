@@ -66,7 +66,7 @@ def test_a_flood_of_queries_slows_neither_agents_nor_operators(daemon: RunningDa
 
             found = measure(proposer.propose, during, lambda: peak_bytes(daemon.pid))
         assert found.grown < MAX_GROWTH_BYTES
-        assert f"{observer.stem} floods the bus with questions" in daemon.log()
+        assert f"{observer.stem} floods the bus with queries" in daemon.log()
         assert query(daemon, "status")["agents"] > NAMES
         return found
 
@@ -125,7 +125,7 @@ def test_an_operator_who_floods_queries_can_still_send_commands(daemon: RunningD
         until(lambda: may_not_ask(url, key))
         until(lambda: may_command(url, key))
 
-    assert "night floods the bus with questions" in daemon.log()
+    assert "night floods the bus with queries" in daemon.log()
 
 
 # When a user is disconnected or admitted again, the server may close connections and lose

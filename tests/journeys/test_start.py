@@ -52,7 +52,7 @@ def test_a_server_that_dies_once_the_daemon_listens_is_restarted(killed: Running
 
     killed.start()
 
-    assert "nats-server ended with 1 and is started again" in killed.log()
+    assert "nats-server ended with exit code 1" in killed.log()
     until(lambda: killed.safetyd("check", "code", "read_file").returncode == 0)
 
 

@@ -118,7 +118,7 @@ def test_token_that_is_none_stops_the_start(start_daemon: StartDaemon) -> None:
     daemon.launch()
 
     assert daemon.wait() == 1
-    assert "operator.token holds no token" in daemon.log()
+    assert "operator.token does not contain a token" in daemon.log()
 
 
 @pytest.mark.journey

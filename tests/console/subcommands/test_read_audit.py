@@ -162,7 +162,7 @@ def test_a_changed_line_is_found_without_a_daemon_and_what_to_do_is_said(audit, 
     answer = json.loads(said.stdout)
     assert said.returncode == 1
     assert answer["code"] == "broken"
-    assert "audit-00000001.jsonl:3: its hash does not fit" in answer["error"]
+    assert "audit-00000001.jsonl:3: the hash does not match" in answer["error"]
     assert "(event 2 of 2026-03-01 12:00:02Z)" in answer["error"]
     assert "compare with your copy; do not overwrite it" in answer["error"]
 
@@ -175,7 +175,7 @@ def test_a_line_that_cannot_be_read_is_found_too(audit, tmp_path):
     said = here("audit", "verify", "--data-dir", str(tmp_path))
 
     assert said.returncode == 1
-    assert "audit-00000001.jsonl:3: not a whole line; compare with your copy" in said.stderr
+    assert "audit-00000001.jsonl:3: not a complete line; compare with your copy" in said.stderr
 
 
 def test_a_whole_chain_says_nothing_of_gaps(audit, tmp_path):

@@ -125,7 +125,7 @@ def test_a_line_that_is_not_whole_waits(tmp_path: Path) -> None:
     [
         (lambda lines: [*lines[:5], lines[5].replace(b"code", b"c0de"), *lines[6:]], ":6:"),
         (lambda lines: [*lines[:5], *lines[6:]], ":6:"),
-        (lambda lines: [*lines[:5], b"rubbish\n", *lines[6:]], ":6: not a whole line"),
+        (lambda lines: [*lines[:5], b"rubbish\n", *lines[6:]], ":6: not a complete line"),
         (lambda lines: [b"rubbish\n", *lines[1:]], ":1: not the first line"),
     ],
 )

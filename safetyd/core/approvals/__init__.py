@@ -1,5 +1,5 @@
-"""Requests to people: asked, answered, over; and grants, which answer beforehand.
+"""Approval requests and their answers, and grants, which approve in advance.
 
-`Approvals` is the actor. Others import the structs of requests and grants, hints for grants, and
-`assurance`, which judges every answer.
+`Approvals` is the actor. Other packages import the structs of requests and grants, hints for
+grants, and `assurance`, which judges every answer.
 """

@@ -1,6 +1,7 @@
-"""Which answers of people count. Whatever the way they come, they are judged and recorded here.
+"""Which answers count. All answers are judged and recorded here, whichever way they arrive.
 
-Every way may deny. Some are not sure enough to approve, and none approves what it cannot show.
+A request can be denied in every way. Some ways are not secure enough to approve, and none can
+approve what it does not show in full.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -13,34 +14,34 @@ from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.binding import is_all
 from safetyd.core.messages.proposal import Proposal, Risk
 
-# What a person does at a terminal of safetyd, with an operator's key.
+# At a terminal, with an operator's key.
 AT_A_TERMINAL: Final = frozenset({"cli", "tui"})
-# Money, and who may do what: nobody should approve these by what a message carries.
+# Money and permissions: too sensitive to approve from a message.
 TERMINAL_ONLY: Final = frozenset(
     {"purchase", "billing_change", "revoke_token", "modify_permissions"}
 )
-SMS_CHARS: Final = 60  # of a text, beside all else that an SMS says
+SMS_CHARS: Final = 60  # of text that fits into an SMS
 DESKTOP_CHARS: Final = 240
-SHORTEST_DIGEST: Final = 8  # letters of a digest that name it
+SHORTEST_DIGEST: Final = 8  # characters of a digest that identify it
 _RISKS: Final[tuple[Risk, ...]] = ("low", "medium", "high", "prohibited")
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer as it came."""
+    """An answer as it was received."""
 
     answer: Literal["approved", "denied"]
     by: str
     via: str  # cli, tui, desktop, link:email, sms and so on
     words: str = ""
-    digest: str = ""  # of what the person saw, or its beginning; empty: of what waits
+    digest: str = ""  # of what the operator saw, or a prefix; empty: not checked
     assurance: str = ""
     delivery: str = ""
     peer: str = ""
-    once: bool = False  # a denial that is not remembered
+    once: bool = False  # a denial that does not apply to later requests
 
 
 class NotTaken(NamedTuple):
-    """Why an answer does not count, and in words what to do."""
+    """Why an answer does not count, and what to do."""
 
     code: Literal["already_decided", "expired", "digest_mismatch", "elsewhere"]
     error: str
@@ -49,10 +50,10 @@ class NotTaken(NamedTuple):
 def taken(
     request: Request, given: Given, moment: Moment, approve_via: tuple[str, ...], *, waits: bool
 ) -> Answered | NotTaken:
-    """Return what is recorded of an answer, or why nothing is.
+    """Return the event to record for an answer, or why it does not count.
 
-    `approve_via` are the ways that the request's type permits, all if it is empty; `waits` says
-    whether the agent waits for the answer.
+    `approve_via` are the ways that the type permits; empty means all. `waits` says whether the
+    agent waits for the answer.
     """
     if over := ended(request, moment):
         return over
@@ -82,22 +83,22 @@ def taken(
 
 
 def ended(request: Request, moment: Moment) -> NotTaken | None:
-    """Return that a request cannot be answered any more, if so."""
+    """Return why a request can no longer be answered, if so."""
     if not request.pending:
         code: Literal["expired", "already_decided"]
         code = "expired" if request.state == "expired" else "already_decided"
         return NotTaken(code, f"The request is already {request.state}")
-    # The tick that says so may come a little later than the deadline.
+    # The tick that expires it may come a little after the deadline.
     if request.over(moment.at, moment.t):
         return NotTaken("expired", "The request has expired")
     return None
 
 
 def approvable(request: Request, via: str, approve_via: tuple[str, ...]) -> bool:
-    """Say whether a request may be approved this way: `cli`, `tui`, `link:email`, `sms` and so on.
+    """Return whether a request can be approved via `cli`, `tui`, `link:email`, `sms` and so on.
 
-    `approve_via` only restricts: what is prohibited, or of the types above, is approved at a
-    terminal or not at all, and a way that has little room only approves what it shows whole.
+    `approve_via` only restricts. Prohibited actions and `TERMINAL_ONLY` types can be approved only
+    at a terminal, and a way with little room only if it shows everything.
     """
     way = _way(via)
     if approve_via and way not in approve_via:
@@ -108,32 +109,32 @@ def approvable(request: Request, via: str, approve_via: tuple[str, ...]) -> bool
 
 
 def refusal(request: Request, via: str, approve_via: tuple[str, ...]) -> str:
-    """Return why a request cannot be approved this way and which can, nothing if it can."""
+    """Return why a request cannot be approved this way, and how it can; empty if it can."""
     return "" if approvable(request, via, approve_via) else _where(request, via, approve_via)
 
 
 def risk_within(risk: Risk, most: Risk) -> bool:
-    """Say whether a risk is no higher than the highest that is permitted."""
+    """Return whether a risk is at most `most`."""
     return _RISKS.index(risk) <= _RISKS.index(most)
 
 
 def says_all(proposal: Proposal) -> bool:
-    """Say whether its text is all that would be done, so that who reads it has read everything."""
-    # Messages leave out what cannot be seen.
+    """Return whether the text shows everything that would be done."""
+    # Messages omit invisible characters.
     seen = proposal.text.replace("\n", "").isprintable()
     return bool(proposal.text) and seen and is_all(proposal)
 
 
 def fits_sms(proposal: Proposal) -> bool:
-    """Say whether an SMS can show all that would be done."""
+    """Return whether an SMS can show everything that would be done."""
     text = proposal.text
     short = len(text) <= SMS_CHARS and text.isascii() and text.isprintable()
-    # The alphabet of SMS has all of ASCII but this one.
+    # The SMS alphabet has all of ASCII except this one.
     return short and "`" not in text and says_all(proposal)
 
 
 def _shows_all(way: str, request: Request) -> bool:
-    """Say whether who answers this way can have seen all that an approval would permit."""
+    """Return whether this way shows everything that an approval would permit."""
     proposal = request.asked.proposal
     if way == "sms":
         return fits_sms(proposal) and not request.gives
@@ -148,7 +149,7 @@ def _needs_terminal(request: Request) -> bool:
 
 
 def _where(request: Request, via: str, approve_via: tuple[str, ...]) -> str:
-    """Say why a way cannot approve a request, and which can."""
+    """Return why a way cannot approve a request, and which can."""
     kind, way = request.asked.type, _way(via)
     if approve_via and way not in approve_via:
         return f"{kind} can be approved only by {' or '.join(approve_via)}, not by {way}"
@@ -162,7 +163,7 @@ def _way(via: str) -> str:
 
 
 def _names(digest: str, request: Request) -> bool:
-    """Say whether a digest, or its beginning, is the request's; none given is taken for it."""
+    """Return whether a digest, or its prefix, is the request's. An empty one matches."""
     if not digest:
         return True
     wanted = digest.removeprefix("sha256:")

@@ -1,4 +1,4 @@
-"""How a request ends, as agents are told: the final answer to each proposal that it was about."""
+"""The final decisions that a closed request gives to its proposals."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -31,17 +31,17 @@ _MESSAGES: Final[dict[State, str]] = {
 
 
 class Conclusion(NamedTuple):
-    """The final answer to one proposal of a request, as things were when it was given."""
+    """The final decision on one proposal, and the request at that time."""
 
     request: Request
     decision: Decision
 
 
 def conclusions(request: Request, pending: Decision, event: Event) -> Iterator[Decision]:
-    """Yield the final answers that `event` gives, the first proposal's first.
+    """Yield the final decisions that `event` causes, that of the first proposal first.
 
-    `pending` is what the first was told so far. Of an approval it takes the place of those that
-    joined; otherwise they end as the request did.
+    `pending` is the decision that the first proposal received so far. An approval supersedes the
+    proposals that joined; otherwise they end like the request.
     """
     yield _first(request, pending, event)
     state = "superseded" if request.state == "approved" else request.state
@@ -83,7 +83,7 @@ def _ended(request: Request, decision: Decision, state: State) -> Decision:
 
 
 def _held(decision: Decision, event: Released) -> Decision:
-    """Return what the guards say now; the approval stays good for its time."""
+    """Return the block of the guards. The approval stays valid."""
     headline = strictest(event.verdicts)
     return msgspec.structs.replace(
         decision,

@@ -1,7 +1,7 @@
-"""How a person may permit what is blocked: the `safetyd grant add` that would lift it.
+"""The `safetyd grant add` command that would allow a blocked action.
 
-It stands in the remedy of a verdict, which people are shown, and not in its reason: that goes to
-the agent, which must not be handed the command that lets it pass.
+It is part of the remedy, which operators see, and not of the reason, which goes to the agent: the
+agent must not receive the command that allows it.
 """
 
 import re
@@ -19,32 +19,32 @@ from safetyd.core.text.patterns import literally
 
 BLOCKLIST: Final = "gate.blocklist:"
 DESTROYS: Final = "gate.shell:irreversible"
-MAX_CHARS: Final = 200  # of a pattern; a longer one nobody would read
+MAX_CHARS: Final = 200  # of a pattern; a longer one is unreadable
 
-# A guard that cannot answer, and speaking to people.
+# A failed guard, and contacting people.
 _NEVER: Final = frozenset({"classify.failed", "classify.human", "rules.known_contacts"})
 _LITERAL: Final = r"(?:[A-Za-z0-9 _\-/=:,@%]|\\[^\w\s]|\\x\{[0-9a-f]+\})+"
 _is_exact = re.compile(rf"\^(?:{_LITERAL}|\({_LITERAL}(?:\|{_LITERAL})*\))\$\Z").match
 
 
 def may_be_named(rule: str) -> bool:
-    """Say whether a grant may name a rule: classify's, the gate's blocklist and safetyd's own."""
+    """Return whether a grant may name a rule: of classify, the blocklist or gate.own."""
     named = rule.startswith((BLOCKLIST, "classify.", "rules.")) and rule not in _NEVER
     return named or rule == OWN
 
 
 def is_exact(pattern: str) -> bool:
-    """Say whether a pattern matches the words that stand in it and no others."""
+    """Return whether a pattern matches only its literal text."""
     return _is_exact(pattern) is not None
 
 
 def worded(verdict: Verdict, decided: Decided, kind: Kind) -> Verdict:
-    """Add to the remedy of a block, if it can be lifted, the command that does so."""
+    """Add the grant command to the remedy of a block, if a grant can lift it."""
     if verdict.decision is not BLOCK or kind.human or verdict.guard not in {"classify", "gate"}:
         return verdict
     if not may_be_named(verdict.rule):
         return verdict
-    if DESTROYS in verdict.also:  # no grant should cover it, so none is offered
+    if DESTROYS in verdict.also:  # no grant should cover this
         return verdict
     if verdict.rule == OWN and verdict.remedy != REWORDED:  # paths and targets are never lifted
         return verdict
@@ -55,14 +55,14 @@ def worded(verdict: Verdict, decided: Decided, kind: Kind) -> Verdict:
 
 
 def command(rule: str, decided: Decided) -> str:
-    """Return the command that permits this very action once; its reason is left to be filled in."""
+    """Return the command that grants this exact action once. The reason is a placeholder."""
     given = ["safetyd", "grant", "add", "--agent", decided.agent, "--type", decided.type]
     given += ["--rule", rule, "--text", _pattern(decided), "--uses", "1", "--for", "1h"]
     return f"{shlex.join(given)} --reason '...'"
 
 
 def _pattern(decided: Decided) -> str:
-    """Return what matches the words of a proposal and nothing else, in plain ASCII."""
+    """Return an ASCII pattern that matches exactly the text of a proposal."""
     if any(verdict.masks_text for verdict in decided.verdicts):
         return "PATTERN"
     said = [literally(word) for word in dict.fromkeys(words(decided.proposal))]

@@ -1,8 +1,8 @@
-"""Grants: what a person permits for a while, so that nobody is asked about it each time.
+"""Grants: actions that an operator approves in advance, for a limited time.
 
-A grant is read narrowly, since agents choose their words: all of a proposal's words and paths must
-match, and what its own words raised is not covered. A grant that names a rule lifts that rule
-alone, also where it blocks; no other lifts a block.
+Agents choose their words, so grants are strict: all texts and paths of a proposal must match, and
+an action that the agent itself rated higher is not covered. A grant that names a rule lifts only
+that rule, even if it blocks. Other grants never lift a block.
 """
 
 import heapq
@@ -28,11 +28,11 @@ from safetyd.core.text.path_globs import Globs, place
 from safetyd.core.text.patterns import PatternSet
 from safetyd.core.text.proposal_patches import patch_of
 
-# What these think of a proposal can be granted; limits, budgets and all that holds agents cannot.
+# Grants can lift verdicts of these guards, but no limits, budgets, stops or pauses.
 TABLE: Final = "classify.high"
 LIFTABLE: Final = frozenset({"classify", "gate", "scores"})
 
-# About single paths: who grants must have named paths.
+# Rules about single paths: only a grant with paths lifts them.
 PLACED: Final = frozenset(
     {
         *("classify.sensitive_path", "classify.protected_path", "classify.outside_project"),
@@ -41,7 +41,7 @@ PLACED: Final = frozenset(
     }
 )
 
-Look = Callable[[str, frozenset[str]], Verdict]  # what a guard says if some rules were not there
+Look = Callable[[str, frozenset[str]], Verdict]  # returns the verdict of a guard without some rules
 MAX_GRANTS: Final = 1_000
 MAX_PER_TICK: Final = 64
 
@@ -50,10 +50,10 @@ class Grant(msgspec.Struct):
     made: Granted
     used: int = 0
     spent_nano: int = 0
-    ends_t: float | None = None  # the steady second at which its time is over
+    ends_t: float | None = None  # when it ends, by the steady clock
 
     def over(self, at: datetime, t: float) -> bool:
-        """Say whether its time is over, by either clock: the wall clock can be put back."""
+        """Return whether it has ended by either clock: the wall clock can be set back."""
         return at >= self.made.until or (self.ends_t is not None and t >= self.ends_t)
 
     @property
@@ -62,12 +62,12 @@ class Grant(msgspec.Struct):
 
     @property
     def named(self) -> bool:
-        """Whether it was made for one rule, which it lifts even where that blocks."""
+        """Whether it names a rule, which it lifts even if that blocks."""
         return bool(self.made.rules) and not self.made.request_id
 
 
 def words(proposal: Proposal) -> tuple[str, ...]:
-    """Return all that a text pattern must match; a proposal without words has an empty one."""
+    """Return the texts that a pattern must match; one empty text if there are none."""
     target = proposal.target
     named = () if target is None else (target.label, target.name)
     return tuple(filter(None, (proposal.text, *named))) or ("",)
@@ -76,7 +76,7 @@ def words(proposal: Proposal) -> tuple[str, ...]:
 def lifted(
     verdict: Verdict, kind: Kind, grants: Sequence[Grant], look: Look
 ) -> tuple[Verdict, list[str]]:
-    """Return what is left of a verdict, and the grants that lifted the rest."""
+    """Return what remains of a verdict, and the grants that lifted the rest."""
     if verdict.guard not in LIFTABLE:
         return verdict, []
     used, gone, rest = list[str](), frozenset[str](), verdict
@@ -94,7 +94,7 @@ def lifted(
 
 
 def _answers(verdict: Verdict, kind: Kind, grants: Sequence[Grant]) -> Iterator[str]:
-    """Yield the grant that answers each rule that asks, or an empty string."""
+    """Yield the grant that covers each rule, or an empty string."""
     for rule in (verdict.rule, *verdict.also):
         found = (g.made.id for g in grants if _lifts(g, verdict.guard, rule, kind))
         yield next(found, "")
@@ -112,7 +112,7 @@ def _lifts(grant: Grant, guard: str, rule: str, kind: Kind) -> bool:
 
 
 def all_match(globs: Globs, proposed: Proposed, kind: Kind) -> bool:
-    """Say whether globs match every path, and where each leads; also of a patch that was read."""
+    """Return whether globs match every path, resolved path and patched file."""
     patch = patch_of(proposed.proposal, edits=kind.edits)
     touched = (*proposed.proposal.paths, *proposed.resolved, *(file.path for file in patch.files))
     places = [place(path, "") for path in touched]
@@ -121,7 +121,7 @@ def all_match(globs: Globs, proposed: Proposed, kind: Kind) -> bool:
 
 
 def affords(grant: Grant, max_usd: float, cost_nano: int | None) -> bool:
-    """Say whether it costs little enough; what does not say its cost may cost anything."""
+    """Return whether the cost fits into a grant. An unknown cost never does."""
     return cost_nano is not None and grant.spent_nano + cost_nano <= nano(max_usd)
 
 
@@ -133,7 +133,7 @@ def cost(event: Proposed | Decided) -> int | None:
 
 
 def unknown_program(asked: Decided) -> str:
-    """Return the one program, with its verb, that does not pass in a command; else nothing."""
+    """Return the only unknown program of a command, with its subcommand; else an empty string."""
     parts = [part for verdict in asked.verdicts for part in verdict.parts]
     programs = {part.program for part in parts}
     if len(programs) != 1 or any(part.effect != Effect.UNKNOWN for part in parts):
@@ -144,23 +144,23 @@ def unknown_program(asked: Decided) -> str:
 
 
 def _is_command_alone(proposal: Proposal) -> bool:
-    """Say whether nothing stands beside a command but where it runs."""
+    """Return whether a proposal is only a command and its folder."""
     return is_all(msgspec.structs.replace(proposal, cwd=None))
 
 
 def _belongs(made: Granted, proposal: Proposal) -> bool:
-    """Say whether a proposal belongs to the project and the session that a grant was made for."""
+    """Return whether a proposal is in the project and session of a grant."""
     if made.request_id and made.project != proposal.project:
         return False
     return made.session is None or made.session == proposal.session
 
 
 class GrantsState(msgspec.Struct):
-    grants: dict[str, Grant] = {}  # live ones, oldest first
+    grants: dict[str, Grant] = {}  # active grants, oldest first
 
 
 class Lifted(NamedTuple):
-    """What still restricts, and the grants without which more would."""
+    """The remaining verdicts, and the grants that lifted others."""
 
     verdicts: tuple[Verdict, ...]
     grants: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class Patterns(NamedTuple):
 
 
 class Grants(Actor):
-    """The live grants. They are bounded: whoever makes one asks first whether it is `full`."""
+    """The active grants. Check `full` before adding one."""
 
     name = "grants"
     _state: GrantsState
@@ -196,12 +196,12 @@ class Grants(Actor):
         return len(self._state.grants) >= MAX_GRANTS
 
     def live(self) -> list[Grant]:
-        """Return every grant that is left, oldest first."""
+        """Return the active grants, oldest first."""
         return list(self._state.grants.values())
 
     @property
     def wide(self) -> list[str]:
-        """The grants by which any words of an agent pass, oldest first."""
+        """The grants that accept any text of an agent, oldest first."""
         return [id_ for id_, grant in self._state.grants.items() if grant.made.wide]
 
     def find(self, id_: str) -> Grant | None:
@@ -215,9 +215,9 @@ class Grants(Actor):
         look: Look,
         only: Container[str] | None = None,
     ) -> Lifted:
-        """Set aside what grants cover, or `only` some of them.
+        """Remove the verdicts that grants cover, all grants or `only` some.
 
-        A block may hide what the same guard would say without it, so `look` asks again.
+        A block may hide other verdicts of the same guard, so `look` asks the guard again.
         """
         mine = self._of_agent.get(proposed.agent)
         if not mine or kind.human:
@@ -233,7 +233,7 @@ class Grants(Actor):
         return Lifted(tuple(left), tuple(used))
 
     def uses(self, event: Decided) -> Sequence[Event]:
-        """Return how an allow uses up grants."""
+        """Return the grant uses of an allowed action."""
         if event.decision is not ALLOW:
             return ()
         known = (self._state.grants.get(id_) for id_ in event.grants)
@@ -257,7 +257,7 @@ class Grants(Actor):
 
     def _covers(self, grant: Grant, proposed: Proposed, kind: Kind) -> bool:
         made = grant.made
-        # Whoever takes a name whose key was revoked does not take what was granted to it.
+        # An anonymous agent does not inherit the grants of a name whose key was revoked.
         another = (made.keyed and proposed.keyless) or made.type not in {None, kind.type}
         if another or grant.over(proposed.at, proposed.t):
             return False
@@ -270,7 +270,7 @@ class Grants(Actor):
         return made.max_usd is None or affords(grant, made.max_usd, cost(proposed))
 
     def _worded(self, id_: str, proposed: Proposed, kind: Kind) -> bool:
-        """Say whether all words and paths of a proposal match the patterns of a grant."""
+        """Return whether all texts and paths of a proposal match the patterns of a grant."""
         text, paths = self._patterns[id_]
         if text is not None and not all(text.find((word,)) for word in words(proposed.proposal)):
             return False
@@ -285,13 +285,13 @@ class Grants(Actor):
         return seen.covers(action, proposal)
 
     def _runs_only(self, made: Granted, proposal: Proposal, kind: Kind) -> bool:
-        """Say whether a program that was granted is all in a command that does not pass."""
+        """Return whether the granted program is all in a command that needs approval."""
         if not _is_command_alone(proposal) or not self._reader.reads(kind, proposal):
             return False
         found = self._reader.reading(proposal).findings
         mine = [f for f in found if f.program == made.program and f.effect is Effect.UNKNOWN]
         others = [f for f in found if not f.passes and f not in mine]
-        # Where work is asked about, it was not what the person saw.
+        # Other work in the command was not shown to the operator.
         works = TABLE in made.rules and any(f.effect is Effect.WORK for f in found)
         return bool(mine) and not others and not works and not any(f.blocks for f in mine)
 
@@ -317,7 +317,7 @@ class Grants(Actor):
             self._close(id_)
 
     def _stepped(self, event: ClockStepped) -> None:
-        """Let no grant last longer because the wall clock was put back."""
+        """Prevent that a grant lasts longer because the wall clock was set back."""
         for id_, grant in self._state.grants.items():
             if grant.ends_t is None or wall(grant.ends_t, event) >= grant.made.until:
                 continue
@@ -325,7 +325,7 @@ class Grants(Actor):
             heapq.heappush(self._ends, (grant.made.until, id_))
 
     def _due(self, tick: Ticked) -> Sequence[Event]:
-        """Say whose time is over, the earliest first; the heap may hold what is gone."""
+        """Return the grants that expired, the earliest first. The heap may have closed ones."""
         over: list[str] = []
         while self._ends and self._ends[0][0] <= tick.at and len(over) < MAX_PER_TICK:
             _, id_ = heapq.heappop(self._ends)

@@ -1,4 +1,4 @@
-"""How much may wait for people: of one agent, and of all agents without a key together."""
+"""Limits on pending requests: of one agent, and of all anonymous agents together."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,18 +10,18 @@ from safetyd.core.messages.verdict import BLOCK, Verdict
 
 
 class Bound(NamedTuple):
-    """What waits of somebody, and the most that may."""
+    """The pending requests of an agent or pool, and their limits."""
 
     whose: str
     waiting: Waiting
     most: int
     most_bytes: int
     rule: str
-    settings: tuple[str, str]  # of the number, and of the bytes
+    settings: tuple[str, str]  # for the number, and for the bytes
 
 
 def passed(proposed: Proposed, index: RequestIndex, config: ApprovalsConfig) -> Verdict | None:
-    """Return what one more request would pass, if anything."""
+    """Return the verdict if one more request would exceed a limit."""
     size = size_of(proposed.proposal)
     for bound in _bounds(proposed, index, config):
         if bound.waiting.count >= bound.most:

@@ -1,4 +1,4 @@
-"""The queue: requests that wait for a person, and approvals that may still be used."""
+"""The queue: pending requests, and approvals that can still be used."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -48,7 +48,7 @@ MAX_PER_TICK: Final = 64
 
 
 class Approvals(RequestIndex, Actor):
-    """Nothing is asked twice: a repeat of an action that is pending joins its request."""
+    """All requests. A repeat of a pending action joins the existing request."""
 
     name = "approvals"
 
@@ -75,11 +75,11 @@ class Approvals(RequestIndex, Actor):
         )
 
     def full(self, proposed: Proposed) -> Verdict | None:
-        """Return what keeps a proposal from being asked about: as much waits as may."""
+        """Return the verdict if a limit on pending requests is reached."""
         return passed(proposed, self, self._config)
 
     def usable(self, proposed: Proposed, kind: Kind, action: bytes) -> Request | None:
-        """Return an approval that a proposal may use: the one it names, or its action's."""
+        """Return an approval that a proposal can use: the one it names, or one of its action."""
         named = proposed.proposal.request_id
         if named is None:
             found = self.same_action(proposed.agent, action)
@@ -88,12 +88,12 @@ class Approvals(RequestIndex, Actor):
         return next((one for one in found if _may_use(proposed, action, one)), None)
 
     def joinable(self, proposed: Proposed, action: bytes) -> Request | None:
-        """Return the open request that asks for all that a proposal would do."""
+        """Return the pending request that covers a proposal."""
         found = self.same_action(proposed.agent, action)
         return next((r for r in found if r.pending and r.covers(action, proposed)), None)
 
     def denied(self, proposed: Proposed, action: bytes) -> Request | None:
-        """Return the denial that answers a proposal, if a person denied the same within a day."""
+        """Return the denial of the same action within the last day, if any."""
         last = self.last_answers.get((proposed.agent, action))
         return last if last is not None and _denies(last, proposed) else None
 
@@ -170,7 +170,7 @@ class Approvals(RequestIndex, Actor):
         return caused
 
     def _paused(self, event: Paused) -> None:
-        """Ask people whether an agent that an anomaly paused may go on."""
+        """Request approval to end the pause that an anomaly caused."""
         if event.source != "anomaly":
             return
         request = unpause(event)
@@ -181,7 +181,7 @@ class Approvals(RequestIndex, Actor):
         self.put(request)
 
     def _unpaused(self, event: Unpaused) -> Sequence[Event]:
-        """Ask no longer once the pause is over."""
+        """Cancel that request when the pause ends."""
         request = next(self.same_action(event.agent, UNPAUSE.encode()), None)
         if request is None or "anomaly" not in event.sources:
             return ()
@@ -197,11 +197,11 @@ class Approvals(RequestIndex, Actor):
         )
 
     def _released(self, event: Released) -> Sequence[Event]:
-        """Let the agent that waits have the approval, or keep it for who proposes the action."""
+        """Give the approval to the waiting agent, or keep it for the next proposal."""
         request = self.find(event.request_id)
         if request is None or not request.unused:
             return ()
-        # A permission is for a proposal that names it, so whoever waits has not used it yet.
+        # A permission is used by a later proposal that names it, not by the waiting request.
         if event.verdicts or not event.waits or request.asked.permission:
             return (_dropped(event, request),)
         self._change(request, used=request.asked.id)
@@ -254,7 +254,7 @@ class Approvals(RequestIndex, Actor):
                 self._change(request, lapsed=True)
 
     def _committed(self, event: Committed) -> None:
-        """Remember what an approved action changed."""
+        """Record the commit of an approved action."""
         if event.why != "after" or not event.commit:
             return
         request = self.of_proposal(event.agent, event.id)
@@ -262,7 +262,7 @@ class Approvals(RequestIndex, Actor):
             self._change(request, change=KeptChange(event.project, event.commit))
 
     def _stepped(self, event: ClockStepped) -> None:
-        """Give nobody more time because the wall clock was put back."""
+        """Prevent that a deadline moves because the wall clock was set back."""
         for request in self.ending():
             before, ends_t = request.ends, request.ends_t
             if before is not None and ends_t is not None and wall(ends_t, event) < before:
@@ -277,7 +277,7 @@ class Approvals(RequestIndex, Actor):
         return (_dropped(cause, request), *_stays(cause, request))
 
     def _due(self, tick: Ticked) -> Sequence[Event]:
-        """Say whose time is over, the earliest first."""
+        """Return the requests and approvals that expired, the earliest first."""
         expired, lapsed = self.due(tick.at, MAX_PER_TICK)
         events: list[Event] = []
         if expired:
@@ -288,7 +288,7 @@ class Approvals(RequestIndex, Actor):
 
 
 def _taken_over(request: Request, id_: str) -> tuple[str, Request]:
-    """Return who asked until now, and the request as one of another proposal of the same words."""
+    """Return the previous proposal id, and the request with a new proposal of the same content."""
     asked = request.asked
     proposal = msgspec.structs.replace(asked.proposal, id=id_)
     return asked.id, msgspec.structs.replace(
@@ -300,13 +300,13 @@ def _taken_over(request: Request, id_: str) -> tuple[str, Request]:
 
 def _may_use(proposed: Proposed, action: bytes, request: Request) -> bool:
     in_time = request.valid_until is not None and not request.over(proposed.at, proposed.t)
-    # Whoever takes a name whose key was revoked does not take what was approved for it.
+    # An anonymous agent does not inherit the approvals of a name whose key was revoked.
     same = request.asked.keyless or not proposed.keyless
     return request.unused and in_time and same and request.covers(action, proposed)
 
 
 def _denies(request: Request, proposed: Proposed) -> bool:
-    """Say whether a proposal of the same action is denied: one that costs less is not."""
+    """Return whether a denial covers a proposal. One that costs less is not covered."""
     until, asked = request.denied_until, request.asked
     if until is None or not until - 2 * DENIED_FOR < proposed.at < until:
         return False
@@ -334,7 +334,7 @@ def _unpaused(cause: Answered, request: Request, source: str) -> Unpaused:
 
 
 def _stays(cause: Event, request: Request) -> Iterator[EscalationDenied]:
-    """Yield that a pause stays, if that was asked."""
+    """Yield an event if the request to end a pause was not approved."""
     if request.pauses and request.state in {"denied", "expired"}:
         yield EscalationDenied(
             at=cause.at,

@@ -1,6 +1,6 @@
-"""One request: what a person was asked, what they answered, and what that still permits.
+"""One approval request: its content, its answer, and what the answer still permits.
 
-    pending --> approved --> used, or lapsed when its time is over
+    pending --> approved --> used, or lapsed after its validity
        |
        +------> denied, expired, cancelled, superseded
 
@@ -26,11 +26,13 @@ from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES, Proposal, Urgency,
 from safetyd.core.messages.verdict import ASK, Verdict
 from safetyd.core.recipients import QuietHours, awake_until
 
-UNPAUSE: Final = "unpause"  # what people are asked when an anomaly paused an agent
-MAX_JOINED: Final = 64  # ids of repeats that are told the end; of more only the number is known
+UNPAUSE: Final = "unpause"  # the type of a request to end a pause that an anomaly caused
+MAX_JOINED: Final = (
+    64  # ids of repeats that receive the final decision; further ones are only counted
+)
 URGENT_WAIT_S: Final = 900.0
 MAX_ASKED_S: Final = 30 * 86_400.0
-DENIED_FOR: Final = timedelta(days=1)  # the same action is not asked for again
+DENIED_FOR: Final = timedelta(days=1)  # how long a denial covers the same action
 
 Minutes = Annotated[float, Meta(ge=0, le=525_600)]
 Pending = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -50,18 +52,18 @@ _OPERATES: Final = frozenset(
 
 
 class ApprovalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    timeout_minutes: Minutes = 60.0  # wait = true; 0: as long as an agent may ask for
-    queued_timeout_minutes: Minutes = 10_080.0  # wait = false; 0: the same
+    timeout_minutes: Minutes = 60.0  # wait = true; 0: the maximum
+    queued_timeout_minutes: Minutes = 10_080.0  # wait = false; 0: the maximum
     approved_valid_minutes: Annotated[float, Meta(gt=0, le=525_600)] = 1440.0
     max_pending_per_agent: Pending = 50
     max_pending_bytes_per_agent: Bytes = 2 * 1024 * 1024
-    max_pending_keyless: Pending = 500  # of all agents without a key together
+    max_pending_keyless: Pending = 500  # of all anonymous agents together
     max_pending_bytes_keyless: Bytes = 16 * 1024 * 1024
     urgent_cost_usd: Annotated[float, Meta(ge=0)] = 20.0
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Who ended a request, when and how; `words` are a message or a reason."""
+    """Who answered a request, when and how. `words` are a message or a reason."""
 
     by: str
     via: str
@@ -78,25 +80,25 @@ class KeptChange(msgspec.Struct, frozen=True, gc=False):
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     id: str
-    asked: Decided  # the proposal, and what the guards thought of it
+    asked: Decided  # the proposal and its verdicts
     action: bytes
     urgency: Urgency
     deadline: datetime | None
     state: State = "pending"
-    until: datetime | None = None  # deferred: nobody is reminded before
+    until: datetime | None = None  # deferred: no reminder before this
     answer: Answer | None = None
     repeats: int = 0
     joined: tuple[str, ...] = ()  # ids of proposals of the same action
-    valid_until: datetime | None = None  # approved: may be used until then
+    valid_until: datetime | None = None  # approved: valid until
     used: str = ""  # the id of the proposal that used the approval
     used_digest: str = ""
     claimant: str | None = None
     lapsed: bool = False
-    lost: tuple[str, ...] = ()  # ids that were used again since, for another request
-    ends_t: float | None = None  # the steady second at which its time is over
-    opened: str = ""  # the id that asked first, if another proposal has taken it over
-    change: KeptChange | None = None  # what the action changed, if that was committed
-    once: bool = False  # denied: the agent may ask for the same again
+    lost: tuple[str, ...] = ()  # ids that now belong to another request
+    ends_t: float | None = None  # when it ends, by the steady clock
+    opened: str = ""  # the first proposal, if another one has taken over
+    change: KeptChange | None = None  # the commit of the action, if any
+    once: bool = False  # denied: the agent may request the same again
 
     @property
     def agent(self) -> str:
@@ -104,13 +106,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The proposals that it is about, the one that asked first."""
+        """The ids of its proposals, the first one first."""
         used = (self.used,) if self.used else ()
         ids = (self.asked.id, *self.joined, *used)
         return tuple(id_ for id_ in ids if id_ not in self.lost) if self.lost else ids
 
     def digest_of(self, id_: str) -> str:
-        """Return the digest of the proposal that may be done under an id."""
+        """Return the digest of the approved proposal with this id."""
         return self.used_digest if id_ == self.used and self.used_digest else self.asked.digest
 
     @property
@@ -119,20 +121,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def unused(self) -> bool:
-        """Whether it is an approval that may still be used."""
+        """Whether it is an approval that can still be used."""
         return self.state == "approved" and not self.used and not self.lapsed
 
     @property
     def ends(self) -> datetime | None:
-        """When it is over if nobody does anything, as far as it is not over yet."""
+        """When it expires, if it has not ended yet."""
         if self.pending:
             return self.deadline
         return self.valid_until if self.unused else None
 
     def over(self, at: datetime, t: float) -> bool:
-        """Say whether the time is over to answer it or, approved, to use it.
+        """Return whether it has expired: the time to answer it, or to use the approval.
 
-        Either clock may say so: one stands still while nothing runs, the other can be put back.
+        Either clock counts: the steady clock stops with the daemon, the wall clock can be set back.
         """
         wall = self.deadline if self.pending else self.valid_until
         steady = self.ends_t
@@ -147,24 +149,24 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def gives(self) -> str:
-        """What an approval gives beside the action, in words for the card."""
+        """What an approval permits besides the action, as a sentence for the card."""
         if self.pauses != "budget":
             return ""
         return "Approval also ends the pause and grants the session the same budget again"
 
     @property
     def own(self) -> bool:
-        """Whether safetyd asks to end a pause; an agent may call a proposal of its own the same."""
+        """Whether safetyd itself requests to end a pause. Agents can propose the same type."""
         return self.asked.type == UNPAUSE and self.asked.id == self.id
 
     @property
     def shown(self) -> Proposal:
-        """What would be done: of an ask for permission with the project that it names."""
+        """The proposal. A permission request has the project that its context names."""
         proposal = self.asked.proposal
         return as_shown(proposal) if self.asked.permission else proposal
 
     def answered_by(self, event: Event) -> bool:
-        """Say whether this was the event that counted: the first one did."""
+        """Return whether this event closed the request. Only the first answer counts."""
         answer = self.answer
         if answer is None or answer.at != event.at:
             return False
@@ -175,16 +177,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def denied_until(self) -> datetime | None:
-        """Until when the same action is denied without asking, if it is.
+        """Until when the same action is denied automatically, if at all.
 
-        A denial of more money, or of an end to a pause, says nothing of the action.
+        A denied budget increase or end of a pause does not deny the action.
         """
         if self.state != "denied" or self.answer is None or self.once or self.pauses:
             return None
         return self.answer.at + DENIED_FOR
 
     def covers(self, action: bytes, proposed: Proposed) -> bool:
-        """Say whether a proposal is what the person saw, or was asked to permit beforehand."""
+        """Return whether a proposal is what the operator saw, or permitted in advance."""
         seen, proposal = self.asked.proposal, proposed.proposal
         if self.asked.permission and action != self.action:
             return self.asked.resolved == proposed.resolved and permits(seen, proposal)
@@ -192,18 +194,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def rules(self) -> frozenset[str]:
-        """The rules that the person was shown; an approval sets exactly these aside."""
+        """The rules that the operator was shown. An approval lifts exactly these."""
         return frozenset(r for v in self.asked.verdicts for r in (v.rule, *v.also))
 
 
 def request_id(agent: str, id_: str, seq: int) -> str:
-    """Name a request, the same on every replay."""
+    """Return the id of a request. It is the same on every replay."""
     name = f"{agent}\0{id_}\0{seq}".encode()
     return f"req_{hashlib.sha256(name).hexdigest()[:12]}"
 
 
 def unpause(event: Paused) -> Request:
-    """Return what people are asked when an agent is paused; it has no deadline."""
+    """Return the request to end a pause. It has no deadline."""
     id_ = request_id(event.agent, UNPAUSE, event.seq)
     proposal = Proposal(type=UNPAUSE, id=id_, description=event.reason)
     verdict = Verdict("pause", ASK, "pause.anomaly", event.reason)
@@ -227,10 +229,10 @@ def unpause(event: Paused) -> Request:
 def deadline_of(
     proposal: Proposal, at: datetime, config: ApprovalsConfig, quiet: QuietHours | None = None
 ) -> datetime:
-    """Return until when an answer counts: the asker's own wish, else what is configured.
+    """Return the deadline of a request: the agent's own timeout, else the configured one.
 
-    What is configured for agents that do not wait leaves out the `quiet` hours of who is asked.
-    Nothing waits for ever: 0 stands for the longest that may be wished.
+    The configured timeout for agents that do not wait excludes the recipient's `quiet` hours. 0
+    means the maximum.
     """
     if proposal.timeout_s is not None:
         asked_s = min(proposal.timeout_s or MAX_ASKED_S, MAX_ASKED_S)
@@ -244,7 +246,7 @@ def deadline_of(
 def urgency_of(
     proposal: Proposal, kind: Kind, deadline: datetime | None, at: datetime, urgent_cost_usd: float
 ) -> Urgency:
-    """Raise the asker's urgency by one step at most, for what cannot wait or costs much."""
+    """Return the agent's urgency, raised by at most one step if it is expensive or cannot wait."""
     if proposal.urgency == "low":
         return "normal" if kind.risk in {"high", "prohibited"} else "low"
     if proposal.urgency == "high":
@@ -256,7 +258,7 @@ def urgency_of(
 
 
 def size_of(proposal: Proposal) -> int:
-    """Return the bytes that a proposal takes when it is written down."""
+    """Return the size of a proposal in bytes of JSON."""
     return len(msgspec.json.encode(proposal))
 
 

@@ -1,4 +1,4 @@
-"""The index of requests: found again by action, by proposal, by agent and by their time."""
+"""The index of requests by action, proposal, agent and deadline."""
 
 import heapq
 import zlib
@@ -11,28 +11,25 @@ import msgspec
 
 from safetyd.core.approvals.request import Request, size_of
 
-MAX_CLOSED: Final = 1_000  # that are remembered, to be shown; the audit files have them all
-SHORTEST: Final = 8  # letters that a request may be called by
+MAX_CLOSED: Final = 1_000  # remembered for display; the audit files have all of them
+SHORTEST: Final = 8  # characters of an id that identify a request
 WHOLE: Final = len("req_") + 12
-PART: Final = 500  # requests that are encoded in one go
+PART: Final = 500  # requests encoded at once
 
 
 class SavedRequest(msgspec.Struct, frozen=True):
-    """Requests in parts, so that whoever decides meanwhile waits for one part at most.
-
-    They are compressed because to copy what is large stops everybody too.
-    """
+    """Requests in compressed parts, so that encoding and copying hardly delay decisions."""
 
     parts: list[bytes] = []
     closed: list[str] = []
 
 
-# As JSON, because a proposal's context is kept as the JSON that it came in.
+# JSON, because the context of a proposal is stored as the received JSON.
 _decode = msgspec.json.Decoder(list[Request]).decode
 
 
 class Waiting:
-    """Requests that wait for a person, oldest first, and the bytes of what they ask."""
+    """The ids and sizes of pending requests, oldest first."""
 
     def __init__(self) -> None:
         self.sizes: dict[str, int] = {}
@@ -51,14 +48,14 @@ class Waiting:
 
 
 class RequestIndex:
-    """Requests are never changed, only replaced: `save` may encode them in another thread."""
+    """Requests are immutable and only replaced, so `save` can encode them in another thread."""
 
     def __init__(self) -> None:
         self._requests: dict[str, Request] = {}  # oldest first
-        self._closed: dict[str, None] = {}  # of these, what is over; longest first
+        self._closed: dict[str, None] = {}  # ids of closed requests, oldest first
         self._pending = Waiting()
         self._pending_of: dict[str, Waiting] = {}
-        self.keyless = Waiting()  # of all agents without a key: names without one are free
+        self.keyless = Waiting()  # of all anonymous agents, whose names can be invented
         self._unused_of: dict[str, dict[str, None]] = {}
         self._of_action: dict[tuple[str, bytes], tuple[str, ...]] = {}
         self._of_proposal: dict[tuple[str, str], str] = {}
@@ -69,7 +66,7 @@ class RequestIndex:
         return self._requests.get(request_id)
 
     def named(self, prefix: str) -> list[Request]:
-        """Return the requests whose ids begin so, with eight letters or more."""
+        """Return the requests whose ids start with `prefix` (at least eight characters)."""
         if exact := self._requests.get(prefix):
             return [exact]
         if not SHORTEST <= len(prefix) < WHOLE:
@@ -77,49 +74,49 @@ class RequestIndex:
         return [request for id_, request in self._requests.items() if id_.startswith(prefix)]
 
     def pending(self, agent: str | None = None) -> Iterator[Request]:
-        """Yield what waits for a person, oldest first."""
+        """Yield pending requests, oldest first."""
         return (self._requests[id_] for id_ in self.waiting(agent).sizes)
 
     def pending_count(self, agent: str | None = None) -> int:
         return self.waiting(agent).count
 
     def most_insistent(self) -> tuple[str | None, int]:
-        """Return the agent that waits for most answers, and for how many; of equals, the first."""
+        """Return the agent with the most pending requests, and their number."""
         counts = {agent: waiting.count for agent, waiting in self._pending_of.items()}
         most = max(counts, key=counts.__getitem__, default=None)
         return most, counts.get(most or "", 0)
 
     def waiting(self, agent: str | None = None) -> Waiting:
-        """Return what is known of all that waits for a person, or of an agent's."""
+        """Return the pending requests of all agents or one, with their sizes."""
         return self._pending if agent is None else self._pending_of.get(agent, Waiting())
 
     def ending(self) -> list[Request]:
-        """Return what is over at some time if nobody does anything."""
+        """Return the requests and approvals that will expire."""
         ids = chain(self._pending.sizes, *self._unused_of.values())
         found = (self._requests[id_] for id_ in ids)
         return [request for request in found if request.ends is not None]
 
     def answered(self) -> list[Request]:
-        """Return what has ended or was approved, used or not, the newest answer first."""
+        """Return closed requests and approvals, the newest answer first."""
         ids = chain(self._closed, *self._unused_of.values())
         return sorted((self._requests[id_] for id_ in ids), key=_answered, reverse=True)
 
     def unused(self, agent: str) -> list[Request]:
-        """Return an agent's approvals that may still be used, the oldest first."""
+        """Return an agent's unused approvals, oldest first."""
         found = (self._requests[id_] for id_ in self._unused_of.get(agent, ()))
         return sorted(found, key=lambda request: request.asked.seq)
 
     def of_proposal(self, agent: str, id_: str) -> Request | None:
-        """Return the request that a proposal is part of, if it is known."""
+        """Return the request of a proposal, if it is known."""
         request_id = self._of_proposal.get((agent, id_))
         return None if request_id is None else self._requests[request_id]
 
     def same_action(self, agent: str, action: bytes) -> Iterator[Request]:
-        """Yield what is pending or approved and unused for the same action, the newest first."""
+        """Yield pending requests and unused approvals of an action, the newest first."""
         return (self._requests[id_] for id_ in reversed(self._of_action.get((agent, action), ())))
 
     def put(self, request: Request) -> None:
-        """Add a request, or replace what is known of it."""
+        """Add or replace a request."""
         before = self._requests.get(request.id)
         self._requests[request.id] = request
         if before is None:
@@ -134,7 +131,7 @@ class RequestIndex:
             heapq.heappush(self._ends, (request.ends, request.id))
 
     def name_proposal(self, request: Request, id_: str) -> Request:
-        """Let a request be the one that a proposal is part of, whichever it was before."""
+        """Assign a proposal to a request, and remove it from its previous one."""
         other = self.of_proposal(request.agent, id_)
         if other is not None and other.id != request.id:
             lost = (*other.lost, id_)
@@ -144,18 +141,18 @@ class RequestIndex:
         return msgspec.structs.replace(request, lost=lost) if request.lost else request
 
     def due(self, at: datetime, most: int) -> tuple[list[str], list[str]]:
-        """Take out whose time is over, the earliest first: the pending, and the unused."""
+        """Remove and return expired requests and expired approvals, the earliest first."""
         pending, unused = list[str](), list[str]()
         while self._ends and self._ends[0][0] <= at and len(pending) + len(unused) < most:
             ends, id_ = heapq.heappop(self._ends)
             request = self._requests.get(id_)
             if request is None or request.ends != ends:
-                continue  # it is over, or its end has moved
+                continue  # it has ended, or its deadline has moved
             (pending if request.pending else unused).append(id_)
         return pending, unused
 
     def save(self) -> Callable[[], bytes]:
-        """Freeze everything now; the function that is returned encodes it."""
+        """Freeze the state. The returned function encodes it."""
         requests, closed = list(self._requests.values()), list(self._closed)
 
         def encoded() -> bytes:
@@ -166,7 +163,7 @@ class RequestIndex:
         return encoded
 
     def load(self, saved: bytes) -> None:
-        """Take on what `save` encoded."""
+        """Load the state that `save` encoded."""
         found = msgspec.msgpack.decode(saved, type=SavedRequest)
         for part in found.parts:
             for request in _decode(zlib.decompress(part)):
@@ -217,7 +214,7 @@ class RequestIndex:
             self._forget(next(iter(self._closed)))
 
     def _leave(self, request: Request) -> None:
-        """Let the action be asked for anew, or an older approval of it be found."""
+        """Remove a closed request from its action, so that the action can be requested again."""
         key = request.agent, request.action
         rest = tuple(id_ for id_ in self._of_action[key] if id_ != request.id)
         if rest:

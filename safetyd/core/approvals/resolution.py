@@ -1,4 +1,4 @@
-"""What people have to do with a decision: an approval that is used, or a request that is made."""
+"""Turns verdicts into requests, unless a grant or an approval covers them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,10 +23,10 @@ from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ASK, BLOCK, Verdict, strictest
 from safetyd.core.recipients import QuietHours, TellingConfig
 
-NOBODY: Final = TellingConfig()  # is told anything
-# For an agent that asks for a person: nothing less than a question is the answer.
+NOBODY: Final = TellingConfig()  # no recipients
+# For an agent that asks for approval: it always gets a request.
 ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "The agent asks for approval")
-# Whoever answers must know what would be done.
+# An operator must see what would be done.
 UNTOLD: Final = Verdict(
     "approvals",
     BLOCK,
@@ -37,7 +37,7 @@ UNTOLD: Final = Verdict(
 
 
 class Involved(NamedTuple):
-    """What still restricts, and the request or approval that it leads to."""
+    """The remaining verdicts, and the request or approval that they lead to."""
 
     verdicts: tuple[Verdict, ...]
     asks: Asking | None = None
@@ -46,7 +46,7 @@ class Involved(NamedTuple):
 
 
 class RequestResolution:
-    """Turns restricting verdicts into questions to people, as far as people may lift them."""
+    """Turn verdicts into approval requests, as far as operators can lift them."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class RequestResolution:
     def involve(
         self, proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], seq: int
     ) -> Involved:
-        """Set aside what grants and then an approval cover; put what then asks to people.
+        """Remove verdicts that a grant or an approval covers. Request approval for the rest.
 
-        `seq` is the number of the decision, by which a new request is named.
+        `seq` is the number of the decision, from which the id of a new request is made.
         """
         look = looking(self._guards, proposed, kind, again=False)
         left, grants = self._grants.lift(proposed, kind, verdicts, look)
@@ -83,7 +83,7 @@ class RequestResolution:
         verdicts: tuple[Verdict, ...],
         grants: tuple[str, ...],
     ) -> tuple[Verdict, ...]:
-        """Return what these grants, if they still hold, leave of verdicts on what is approved."""
+        """Return the verdicts on an approved action that its grants do not lift now."""
         look = looking(self._guards, proposed, kind, again=True)
         return self._grants.lift(proposed, kind, verdicts, look, only=grants).verdicts
 
@@ -130,14 +130,14 @@ class RequestResolution:
         return deadline_of(proposed.proposal, proposed.at, self._config, quiet)
 
     def _quiet(self, agent: str) -> QuietHours | None:
-        """Return the quiet hours of the first person who is told what an agent asks."""
+        """Return the quiet hours of the first recipient of an agent's requests."""
         told = (one for one in self._recipients if one.channels and one.hears_of(agent))
         first = next(told, None)
         return None if first is None else first.quiet
 
 
 def looking(guards: Chain, proposed: Proposed, kind: Kind, *, again: bool) -> Look:
-    """Return what asks a guard as if some rules of it were not there."""
+    """Return a function that asks a guard without some of its rules."""
     classify, gate = guards.classify, guards.gate
 
     def look(guard: str, lifted: frozenset[str]) -> Verdict:
@@ -149,21 +149,22 @@ def looking(guards: Chain, proposed: Proposed, kind: Kind, *, again: bool) -> Lo
 
 
 def asked_for(proposal: Proposal, kind: Kind) -> Verdict:
-    """Return what is said of an ask for permission before any guard is asked."""
+    """Return the verdict on a permission request before the guards judge it."""
     return UNTOLD if kind.in_text and not proposal.text else ASKED
 
 
 def _action(proposed: Proposed, kind: Kind, verdicts: Sequence[Verdict]) -> bytes:
-    """Return what is the same action; of asks for permission, which say less, the same words."""
+    """Return the key of an action; for permission requests, that of their content."""
     if ASKED in verdicts:
         return proposed.digest.encode()
     return binding(proposed.agent, kind.type, proposed.proposal, proposed.resolved)
 
 
 def _joining(known: Request, proposed: Proposed, wished: datetime) -> Asking:
-    """Join an open request, which lasts as long as the last of its proposals wishes.
+    """Join a pending request and extend its deadline to the latest one requested.
 
-    Of those that wait for it the last one is the most likely to be still there.
+    A proposal that waits takes the request over, because the latest agent is most likely still
+    connected.
     """
     asked = known.asked
     same = (asked.digest, asked.keyless) == (proposed.digest, proposed.keyless)
@@ -178,9 +179,9 @@ def _joining(known: Request, proposed: Proposed, wished: datetime) -> Asking:
 
 
 def unlifted(verdicts: Sequence[Verdict], approval: Request) -> tuple[Verdict, ...]:
-    """Return what an approval does not lift: blocks, and rules that the person was not shown.
+    """Return the verdicts that an approval does not lift: blocks, and rules that were not shown.
 
-    The price of a purchase is always shown, and what costs more is not covered.
+    The price of a purchase is always shown, and a higher one is not covered.
     """
     shown = approval.rules | {PURCHASE_RULE}
     return tuple(
@@ -191,7 +192,7 @@ def unlifted(verdicts: Sequence[Verdict], approval: Request) -> tuple[Verdict, .
 
 
 def _denial(request_id: str, answer: Answer) -> Verdict:
-    """Return what a person said of the same action before."""
+    """Return the verdict of an earlier denial of the same action."""
     words = f": {answer.words}" if answer.words else ""
     return Verdict(
         "approvals",

@@ -1,8 +1,7 @@
-"""Suggestions: rules that the answers of people add up to. They are shown, and never applied.
+"""Suggestions: rules that match past answers. They are shown, never applied automatically.
 
-What might be blocked is a kind of action. What might be allowed is one text with nothing beside
-it, a command by its shape, since nobody has seen any other; or a program that nobody knows gets a
-row in the table of programs.
+A suggestion can block a kind of action. It can allow one exact text, or commands of one shape,
+since nothing else was reviewed. Or it adds an unknown program to the table of programs.
 """
 
 import hashlib
@@ -24,38 +23,38 @@ from safetyd.core.events.request_events import Answered
 from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.shape import pattern
 
-MAX_KINDS: Final = 1_000  # that are counted; the one that was not answered for longest gives way
-ENOUGH: Final = 5  # answers of one sort and none of the other
+MAX_KINDS: Final = 1_000  # that are counted; then the least recently answered one is dropped
+ENOUGH: Final = 5  # equal answers, and none of the other kind
 NAME_CHARS: Final = 64
-TEXT_CHARS: Final = 200  # of a text; a longer one nobody would read
+TEXT_CHARS: Final = 200  # of a text; a longer one is unreadable
 
-# What asks in the table of types; a rule that allows puts these aside and no others.
+# Rules of the type table; a rule that allows lifts only these.
 TABLE: Final = frozenset({"classify.high", "classify.unknown_type"})
 _not_in_names = re.compile(r"[^A-Za-z0-9_.-]+").sub
 
 
 class Count(msgspec.Struct):
-    """The answers to requests of one kind: the same agent, type and project, and perhaps text."""
+    """Answers to requests with the same agent, type and project, and perhaps text."""
 
     agent: str
     type: str
     project: str | None
-    text: str | None = None  # of a command its shape; None: whatever they said
+    text: str | None = None  # the shape of a command; None: any text
     approved: int = 0
-    by_table: int = 0  # of these, what nothing but the table of types asked about
+    by_table: int = 0  # of these, required only by the type table
     denied: int = 0
     first_at: datetime | None = None
     last_at: datetime | None = None
-    # Unknown, with its verb, and all that was asked about. Checkpoints from before have none.
+    # An unknown program with its subcommand. Unset in older checkpoints.
     program: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class HistoryState(msgspec.Struct):
-    kinds: dict[str, Count] = {}  # the one answered last comes last
+    kinds: dict[str, Count] = {}  # least recently answered first
 
 
 class Suggestion(NamedTuple):
-    """A rule that would have answered as people did, and what speaks for it."""
+    """A rule that would have given the same answers, and the evidence for it."""
 
     then: Literal["allow", "block"]
     answers: Count
@@ -65,7 +64,7 @@ class Suggestion(NamedTuple):
 
 
 class History(Actor):
-    """How people answered, by kind. It must hear of an answer after the queue did."""
+    """Past answers by kind of request. It must observe an answer after the queue."""
 
     name = "history"
     _state: HistoryState
@@ -78,7 +77,7 @@ class History(Actor):
         self.hears = hearing(on(Answered, self._answered))
 
     def suggestions(self, taken: Sequence[str] = ()) -> list[Suggestion]:
-        """Return the rules that people might want, but none that has a `taken` name."""
+        """Return suggested rules, except those with a `taken` name."""
         counts = self._state.kinds.values()
         found = (suggestion_of(count, self._kinds.named(count.type)) for count in counts)
         return [each for each in found if each is not None and each.name not in taken]
@@ -122,7 +121,7 @@ class History(Actor):
 
 
 def suggestion_of(count: Count, kind: Kind) -> Suggestion | None:
-    """Return the rule that the answers to one kind of question add up to, if they do."""
+    """Return the rule that matches the answers to one kind of request, if any."""
     if kind.human:
         return None
     if count.program:
@@ -152,7 +151,7 @@ def _rule(then: Literal["allow", "block"], count: Count, reason: str) -> Suggest
 
 
 def _row(count: Count, program: str) -> Suggestion:
-    """Suggest the lines for the table of programs."""
+    """Suggest an entry for the table of programs."""
     name, _, verb = program.partition(" ")
     reason = f"approved {count.approved} times and never denied"
     lines = (

@@ -1,4 +1,7 @@
-"""An event in, everything it caused out: the one place where guards are asked and state changes."""
+"""The engine: takes an event, and returns it with everything it caused.
+
+Only here do guards judge and does state change.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
@@ -32,18 +35,18 @@ CONCLUDING: Final = frozenset({Answered, Approved, Released, Expired, Cancelled,
 
 
 class EngineError(Exception):
-    """The rules themselves went wrong; the process must end and start from its journal."""
+    """An internal error. The process must exit and restart from its journal."""
 
 
 class Engine(EngineState):
-    """The core as one object. Only one task may touch it."""
+    """The core as one object. Only one task may use it."""
 
     def __init__(self, policy: Policy) -> None:
         self._concluded: list[Conclusion] = []
         super().__init__(policy)
 
     def decide(self, proposed: Proposed) -> tuple[Decision, Sequence[Event]]:
-        """Return the answer, and what must be journalled before anybody hears it."""
+        """Return the decision, and the events to journal before it is sent."""
         if proposed.proposal.dry_run:
             return self._record(self._judge(proposed, first=False))
         own = self.approvals.of_proposal(proposed.agent, proposed.id)
@@ -60,7 +63,7 @@ class Engine(EngineState):
         return known, ()
 
     def handle(self, event: Event) -> list[Event]:
-        """Return the lasting events among `event` and everything it caused, in order."""
+        """Process an event. Return the events to journal, in order."""
         todo = [event]
         lasting: list[Event] = []
         for current in todo:
@@ -81,12 +84,12 @@ class Engine(EngineState):
         return lasting
 
     def take_conclusions(self) -> list[Conclusion]:
-        """Return the final answers given since the last call, oldest first."""
+        """Return the final decisions since the last call, oldest first."""
         taken, self._concluded = self._concluded, []
         return taken
 
     def replay(self, journal: Iterable[Event]) -> None:
-        """Rebuild state. Consequences are not recomputed: the journal has them."""
+        """Rebuild the state. Consequences are read from the journal, not computed again."""
         for event in journal:
             if event.seq != self.seq + 1:
                 raise EngineError(f"event {event.seq} follows {self.seq}: the journal has a gap")
@@ -101,7 +104,7 @@ class Engine(EngineState):
                 self._conclude(event)
 
     def _replay(self, event: Event) -> None:
-        """Tell everybody; of what that causes, only what is never written down follows again."""
+        """Send an event to all actors, with the events it causes that are not journalled."""
         todo = [event]
         for current in todo:
             for observe in self._listeners.get(type(current), ()):
@@ -109,7 +112,7 @@ class Engine(EngineState):
                     todo.extend(found for found in caused if not found.lasting)
 
     def save(self) -> Callable[[], Checkpoint]:
-        """Freeze everything now; the function that is returned encodes it, in another thread."""
+        """Freeze the state. The returned function encodes it, in another thread."""
         saved = {actor.name: actor.save() for actor in self._actors}
         saved["recall"] = self.recall.save()
         seq, policy = self.seq, self.policy
@@ -122,7 +125,7 @@ class Engine(EngineState):
 
     @classmethod
     def restore(cls, checkpoint: Checkpoint) -> "Engine":
-        """Return an engine that knows what the saved one knew."""
+        """Return an engine with the saved state."""
         engine = cls(checkpoint.policy)
         engine.seq = checkpoint.seq
         engine._load(checkpoint.actors)
@@ -136,7 +139,7 @@ class Engine(EngineState):
         self._listeners = _listeners(self._actors)
 
     def _reconfigure(self, policy: Policy) -> None:
-        """Carry all state over to actors that follow the new rules."""
+        """Rebuild all actors with a new policy, and load their state."""
         if policy != self.policy:
             saved = self.save()().actors
             self._build(policy)
@@ -144,7 +147,7 @@ class Engine(EngineState):
 
     def _load(self, saved: dict[str, bytes]) -> None:
         for actor in self._actors:
-            # An actor that is newer than the checkpoint begins empty.
+            # An actor that the checkpoint does not have starts empty.
             if actor.name in saved:
                 actor.load(saved[actor.name])
         self.recall.load(saved["recall"])
@@ -178,9 +181,10 @@ class Engine(EngineState):
         return decided
 
     def _replaced(self, proposed: Proposed, own: Request | None) -> Request | None:
-        """Return what the agent asks something else for.
+        """Return the pending request that a proposal replaces, if any.
 
-        It is the proposal that it names or, of a permission, what its id asked in other words.
+        That is the one it names or, for a permission request, the one with the same id and other
+        content.
         """
         named = proposed.proposal.supersedes or (proposed.id if proposed.permission else None)
         if not named:
@@ -207,18 +211,18 @@ class Engine(EngineState):
     def _known(
         self, proposed: Proposed, request: Request | None, replaced: Request | None
     ) -> Decision | None:
-        """Return the answer that says what an id stands for, unless that is to be replaced.
+        """Return the earlier decision on this id, unless it is to be replaced.
 
-        While it is pending that is so however old it is.
+        A pending one is remembered until it ends.
         """
         if request is None or not request.pending:
             return self.recall.find(proposed)
         return None if request is replaced else self._pending(request, proposed.id)
 
     def _stands(self, known: Decision, proposed: Proposed, request: Request | None) -> bool:
-        """Say whether an answer may be given again.
+        """Return whether an earlier decision can be repeated.
 
-        An approval that the id has not used yet is no answer: the proposal must use it up.
+        If the id has an unused approval, the proposal is decided again and uses it.
         """
         if request is not None and request.pending:
             return True
@@ -229,7 +233,7 @@ class Engine(EngineState):
         return request.state != "approved" or request.used == proposed.id
 
     def _pending(self, request: Request, id_: str) -> Decision:
-        """Return the answer to whoever asks again; that nobody could be told is said."""
+        """Return the decision on a repeated pending proposal, with `undeliverable` if so."""
         answer = msgspec.structs.replace(self.recall.answer(request.asked), id=id_)
         answer = self._in_own_words(answer, request)
         if not self.outbox.undeliverable(request.id):
@@ -237,12 +241,12 @@ class Engine(EngineState):
         return msgspec.structs.replace(answer, cause="undeliverable")
 
     def _is_over(self, known: Decision) -> bool:
-        """Say whether a pending answer is about a request that has ended without a word to it."""
+        """Return whether the request of a pending decision has ended."""
         request = self.approvals.find(known.request_id or "")
         return known.status == "pending" and (request is None or not request.pending)
 
     def _look_again(self, event: Event) -> Sequence[Event]:
-        """Ask the guards about what a person approved; blocks, and rules not shown, hold it."""
+        """Ask the guards again after an approval. Blocks, and rules not shown, still restrict."""
         request = self.approvals.find(event.request_id) if isinstance(event, Approved) else None
         if request is None or not isinstance(event, Approved):
             return ()
@@ -264,7 +268,7 @@ class Engine(EngineState):
         )
 
     def _conclude(self, event: Event) -> list[Conclusion]:
-        """Remember and return the final answers that an event gives."""
+        """Remember and return the final decisions that an event causes."""
         given = []
         for request in self._ended_by(event):
             pending = self.recall.answer(request.asked)
@@ -275,14 +279,14 @@ class Engine(EngineState):
         return given
 
     def _in_own_words(self, answer: Decision, request: Request) -> Decision:
-        """Let the answer to a proposal that joined a request be about what that one said."""
+        """Return a decision with the digest of the proposal that joined a request."""
         joined = (
             None if answer.id == request.asked.id else self.recall.last(answer.agent, answer.id)
         )
         return answer if joined is None else msgspec.structs.replace(answer, digest=joined.digest)
 
     def _ended_by(self, event: Event) -> Iterator[Request]:
-        """Yield the requests whose proposals have a final answer now."""
+        """Yield the requests that an event closed."""
         match event:
             case Expired():
                 ids = event.request_ids
@@ -292,12 +296,12 @@ class Engine(EngineState):
                 return
         for id_ in ids:
             request = self.approvals.find(id_)
-            # Whatever comes second finds a request that has ended, and ends nothing.
+            # A second answer finds a closed request and changes nothing.
             if request and request.answered_by(event):
                 yield request
 
     def _held(self, proposed: Proposed) -> Verdict:
-        """Return what now forbids an allow that was given before."""
+        """Return the verdict that now blocks an earlier allow, or `ALLOWED`."""
         guards = self.guards.stop, self.guards.pause, self.guards.safe_mode
         return self._first_of(guards, proposed)
 

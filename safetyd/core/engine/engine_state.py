@@ -1,4 +1,4 @@
-"""Everything that the engine knows, for reading: what questions and commands are given."""
+"""The state of the engine, for reading by questions and commands."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -31,7 +31,7 @@ SCHEMA: Final = 1
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the engine knows after event `seq`."""
+    """The whole state of the engine after event `seq`."""
 
     schema: int
     seq: int
@@ -40,9 +40,9 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineState:
-    """The actors of a policy, after event `seq`. Only the engine changes them.
+    """All actors after event `seq`. Only the engine changes them.
 
-    It is lent for the length of a call: a new configuration replaces every actor.
+    Use it only during a call: a new configuration replaces every actor.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -62,16 +62,16 @@ class EngineState:
         return tuple(guard.name for guard in self._guards)
 
     def kind(self, proposal: Proposal) -> Kind:
-        """Return what a proposal is; only commands must be read for that."""
+        """Return the kind of a proposal. Commands are analysed for that."""
         kind = self._kinds.of(proposal)
         return self.reader.kind(proposal, kind) if kind.type == "run_shell" else kind
 
     def approve_via(self, request: Request) -> tuple[str, ...]:
-        """Return the ways in which a request of this type may be approved, none if in every one."""
+        """Return the ways in which this type can be approved; empty means all."""
         return self._kinds.of(request.asked.proposal).approve_via
 
     def holds_back(self, asked: Decided, moment: Moment) -> Verdict:
-        """Return what keeps an approved action from being begun now, or `ALLOWED`."""
+        """Return the verdict that prevents starting an approved action, or `ALLOWED`."""
         chain = self.guards
         guards = chain.stop, chain.pause, chain.mode, chain.safe_mode
         proposed = proposed_again(asked, moment.at, moment.t)
@@ -114,7 +114,7 @@ class EngineState:
         return self.actions.is_busy(agent)
 
     def _holds_name(self, agent: str) -> bool:
-        """Say whether forgetting a name would let its agent off, or leave a request without one."""
+        """Return whether a name is restricted or has a pending request."""
         guards = self.guards
         return (
             guards.safe_mode.holds_alone(agent)

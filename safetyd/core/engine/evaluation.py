@@ -1,4 +1,4 @@
-"""What the guards make of a proposal: one verdict each, and a decision of all of them."""
+"""Collects the verdicts of the guards on a proposal, and makes the decision."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -16,7 +16,7 @@ from safetyd.core.text.folding import masked
 def restricting(
     guards: Iterable[Guard], proposed: Proposed, kind: Kind, *, again: bool = False
 ) -> list[Verdict]:
-    """Ask every guard; return what restricts, in order. A guard that cannot answer blocks."""
+    """Return the restricting verdicts of all guards, in order. A guard that fails blocks."""
     if not again:
         try:
             return [v for guard in guards if (v := guard.check(proposed, kind)) is not ALLOWED]
@@ -41,7 +41,7 @@ def _asked(guard: Guard, proposed: Proposed, kind: Kind, *, again: bool) -> Verd
 
 
 def conflict(known: Decision) -> Verdict:
-    """Refuse an id that stands for something else."""
+    """Return the block of an id that was used for other content."""
     reason = f"Id {known.id} was used for another proposal at {known.at:%H:%M:%S}Z. Use a new id"
     return Verdict(
         "recall",
@@ -56,7 +56,7 @@ def conflict(known: Decision) -> Verdict:
 def decided(
     proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], *, first: bool
 ) -> Decided:
-    """Return the decision that the strictest verdict makes; secrets are masked in it."""
+    """Return the decision of the strictest verdict, with secrets masked."""
     proposal = proposed.proposal
     if verdicts and any(verdict.masks_text for verdict in verdicts):
         proposal = msgspec.structs.replace(proposal, text=masked(proposal.text))
@@ -80,7 +80,7 @@ def decided(
 
 
 def proposed_again(asked: Decided, at: datetime, t: float) -> Proposed:
-    """Return what people were asked about as if it were proposed now."""
+    """Return the proposal of a request as if it were proposed now."""
     return Proposed(
         at=at,
         t=t,

@@ -1,4 +1,4 @@
-"""Everything that can happen, by subject; the journal is made of these.
+"""All events, by subject. The journal consists of them.
 
-Everybody may import everything here. What is added gets a default and a place in `journal_lines`.
+Every package may import from here. New fields need a default.
 """

@@ -1,4 +1,4 @@
-"""What happens to the daemon itself, and what it tells."""
+"""Events of the daemon itself."""
 
 from datetime import datetime
 from typing import Literal
@@ -11,22 +11,22 @@ DiskLevel = Literal["good", "warn", "critical"]
 
 
 class DiskUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How full the disk is that holds the data directory, and how much of that is safetyd's own."""
+    """How full the disk with the data directory is, and how much of it safetyd uses."""
 
     level: DiskLevel
     disk: str  # where it is mounted
     free_bytes: int
     total_bytes: int
-    free_files: int | None = None  # None: it has no such limit
+    free_files: int | None = None  # None: no limit
     parts: dict[str, int] = {}  # bytes of the journal, audit, transcripts, checkpoints and other
     audit_bytes_per_hour: float | None = None  # None: not known yet
 
 
 class KeysChanged(Event, kw_only=True, tag="keys_changed"):
-    """Who may connect has changed; each entry is a role, a name and a public key."""
+    """Keys were added or removed. Each entry is a role, a name and a public key."""
 
     added: tuple[str, ...]
-    removed: tuple[str, ...]  # `old` before the role: a rotation has replaced it, the name has more
+    removed: tuple[str, ...]  # with `old` in front: replaced by a rotation
     by: str
 
 
@@ -39,13 +39,13 @@ class ClockStepped(Event, kw_only=True, tag="clock_stepped"):
 
 
 class DiskMoved(Event, kw_only=True, tag="disk_moved"):
-    """The disk that holds the data directory is at another level than before."""
+    """The disk with the data directory reached another level."""
 
     use: DiskUse
 
 
 class AuditRecovered(Event, kw_only=True, tag="audit_recovered"):
-    """A torn last line was cut off the audit file."""
+    """An incomplete last line was removed from the audit file."""
 
     file: str
     torn_bytes: int
@@ -53,7 +53,7 @@ class AuditRecovered(Event, kw_only=True, tag="audit_recovered"):
 
 
 class SafetyEvent(Event, kw_only=True, omit_defaults=False, tag="safety_event"):
-    """What people, logs and dashboards are told; `seq`, `at` and `t` are the journal's."""
+    """An event for operators, logs and dashboards. `seq`, `at` and `t` are the journal's."""
 
     id: str
     timestamp: datetime

@@ -1,4 +1,4 @@
-"""What happens to proposals and actions: proposed, decided, reported, settled; and to sessions."""
+"""Events of proposals, actions and sessions."""
 
 from datetime import datetime
 from typing import Literal
@@ -13,7 +13,7 @@ from safetyd.core.messages.verdict import Cause, Severity, Verdict
 
 
 class Proposed(Event, kw_only=True, tag="proposed"):
-    """An agent asks. It is written down inside its `Decided`."""
+    """An agent proposes an action. It is journalled as part of its `Decided`."""
 
     lasting = False
 
@@ -22,27 +22,27 @@ class Proposed(Event, kw_only=True, tag="proposed"):
     digest: str
     keyless: bool = False
     priced_nano: int | None = None  # what its tokens cost, in nano-dollars
-    resolved: tuple[str, ...] = ()  # where its paths lead, if elsewhere than they say
-    permission: bool = False  # the agent asks for a person, whatever the guards think
+    resolved: tuple[str, ...] = ()  # its resolved paths, if they differ
+    permission: bool = False  # a permission request, which needs approval in any case
 
     @property
     def id(self) -> str:
-        return self.proposal.id or ""  # intake gives every proposal an id
+        return self.proposal.id or ""  # every accepted proposal has an id
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """The request that a decision opens, or joins if it is open already."""
+    """The request that a decision opens or joins."""
 
     request_id: str
-    action: bytes  # its action key, taken before anything is masked
+    action: bytes  # its action key, computed before masking
     urgency: Urgency = "normal"
     deadline: datetime | None = None
-    joins: bool = False  # it was open already
-    takes_over: bool = False  # and is now of this proposal, which waits for the answer
+    joins: bool = False  # it was open before
+    takes_over: bool = False  # this proposal waits for the answer and takes it over
 
 
 class Using(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """The approval that an allow uses up."""
+    """The approval that an allowed action uses."""
 
     request_id: str
     by: str
@@ -60,27 +60,27 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
     reversibility: Reversibility
     risk: Risk
     keyless: bool = False
-    priced_nano: int | None = None  # fixed here, because prices change
-    verdicts: tuple[Verdict, ...] = ()  # the guards that restricted, in chain order
-    first: bool = True  # False: a dry run or the repeat of an id, which takes nothing
-    permission: bool = False  # the agent asked for a person, whatever the guards think
+    priced_nano: int | None = None  # recorded, because prices change
+    verdicts: tuple[Verdict, ...] = ()  # restricting verdicts, in chain order
+    first: bool = True  # False: a dry run or a repeated id, which consumes nothing
+    permission: bool = False  # a permission request, which needs approval in any case
     asks: Asking | None = None
     uses: Using | None = None
-    grants: tuple[str, ...] = ()  # that lifted something; an allow uses each of them once
-    resolved: tuple[str, ...] = ()  # where its paths led, if elsewhere than they say
+    grants: tuple[str, ...] = ()  # that lifted a verdict; an allow uses each once
+    resolved: tuple[str, ...] = ()  # its resolved paths, if they differ
 
     @property
     def id(self) -> str:
-        return self.proposal.id or ""  # intake gives every proposal an id
+        return self.proposal.id or ""  # every accepted proposal has an id
 
     @property
     def stranger(self) -> bool:
-        """Whether its agent's name, or a word of it, was one too many: nobody remembers those."""
+        """Whether it exceeded a limit on names. Such names are not remembered."""
         return any(verdict.guard == "keys" for verdict in self.verdicts)
 
 
 class Refused(Event, kw_only=True, omit_defaults=True, tag="refused"):
-    """Answers that left without a line of their own: one of these per agent, cause and 10 s."""
+    """Refusals that are only counted: one event per agent, cause and 10 s."""
 
     agent: str
     cause: Cause
@@ -89,7 +89,7 @@ class Refused(Event, kw_only=True, omit_defaults=True, tag="refused"):
 
 
 class Withheld(Event, kw_only=True, tag="withheld"):
-    """An allow that was written down and then not sent."""
+    """An allow that was journalled but not sent."""
 
     agent: str
     id: str
@@ -104,7 +104,7 @@ class Reported(Event, kw_only=True, omit_defaults=True, tag="reported"):
 
 
 class SessionClosed(Event, kw_only=True, tag="session_closed"):
-    """A session is over: its agent said so, or fell silent. The implicit one is called ""."""
+    """A session ended: by its agent, or because it was idle. The implicit one is called ""."""
 
     agent: str
     session: str
@@ -112,15 +112,15 @@ class SessionClosed(Event, kw_only=True, tag="session_closed"):
 
 
 class Transcribed(Event, kw_only=True, tag="transcribed"):
-    """What a session did, told once it is over."""
+    """The transcript of a session that ended."""
 
     transcript: Transcript
 
 
 class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
-    """An outcome counts: the first for an allowed proposal, or one that names no proposal.
+    """An outcome that counts: the first of an allowed proposal, or one without a proposal.
 
-    What the proposal said of itself is repeated here; `id` is None if it names none.
+    It repeats fields of the proposal. Without a proposal, `id` is None.
     """
 
     agent: str
@@ -143,7 +143,7 @@ class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
 
 
 class Overdue(Event, kw_only=True, tag="overdue"):
-    """Allowed actions whose outcomes did not come in time or will not, or that are too many."""
+    """Allowed actions without an outcome: it was late, will not come, or there are too many."""
 
     agent: str
     ids: tuple[str, ...]

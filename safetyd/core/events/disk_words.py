@@ -1,4 +1,4 @@
-"""How full a disk is, what fills it and what to do about it, in words for people."""
+"""Sentences about disk usage: how full a disk is, what fills it, what to do."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _UNITS: Final = (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in its largest unit: 1.4 GiB."""
+    """Format a number of bytes in its largest unit, such as 1.4 GiB."""
     for unit, bytes_ in _UNITS:
         if count >= bytes_:
             return f"{count / bytes_:.1f} {unit}"
@@ -24,14 +24,14 @@ def size(count: float) -> str:
 
 
 def percent(use: DiskUse) -> int:
-    """Return how full a disk is; it is full to 100 only if nothing is free."""
+    """Return how full a disk is in percent; 100 only if nothing is free."""
     if not use.total_bytes:
         return 0
     return 100 * (use.total_bytes - use.free_bytes) // use.total_bytes
 
 
 def fullness(use: DiskUse) -> str:
-    """Return which disk it is, and how full: the disk at / is 91 % full, 4.2 GiB of it is free."""
+    """Return a sentence such as: the disk at / is 91 % full: 4.2 GiB of 50 GiB is free."""
     free = f"{size(use.free_bytes)} of {size(use.total_bytes)} is free"
     files = use.free_files
     few = "" if files is None or files >= FEW_FILES else f" and room for {files} more files"
@@ -39,7 +39,7 @@ def fullness(use: DiskUse) -> str:
 
 
 def filling(use: DiskUse) -> str:
-    """Return what of safetyd's own is on it, the largest parts first, and how fast it grows."""
+    """Return what safetyd stores on the disk, the largest parts first, and how fast it grows."""
     parts = sorted(use.parts.items(), key=lambda part: part[1], reverse=True)[:SHOWN_PARTS]
     shown = ", ".join(f"{name} {size(count)}" for name, count in parts)
     total = size(sum(use.parts.values()))

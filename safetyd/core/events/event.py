@@ -1,4 +1,4 @@
-"""An event and its two times, and from one clock to the other."""
+"""The base of all events, with its two times, and conversion between clocks."""
 
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Literal
@@ -15,9 +15,9 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False, tag_field="event"):
-    """Something that happened. The engine gives it its `seq`; nobody changes it after that."""
+    """Something that happened. The engine sets `seq`; after that it does not change."""
 
-    lasting: ClassVar[bool] = True  # it is written down
+    lasting: ClassVar[bool] = True  # it is journalled
 
     seq: int = 0
     at: datetime
@@ -25,16 +25,16 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False, tag_fiel
 
 
 class Ticked(Event, kw_only=True, tag="ticked"):
-    """Time passed. Actors answer with events and change on those, never on the tick."""
+    """Time passed. Actors return events and change state on those, never on the tick."""
 
     lasting = False
 
 
 def steady(at: datetime, event: Event) -> float:
-    """Return the steady second at which the wall clock, left alone, shows `at`."""
+    """Convert wall time to steady time, as of an event."""
     return event.t + (at - event.at).total_seconds()
 
 
 def wall(t: float, event: Event) -> datetime:
-    """Return what the wall clock, left alone, shows at the steady second `t`."""
+    """Convert steady time to wall time, as of an event."""
     return event.at + timedelta(seconds=t - event.t)

@@ -1,4 +1,4 @@
-"""What guards and people change: stops, pauses, safe mode, breakers, budgets, anomalies."""
+"""Events of guards and operators: stops, pauses, safe mode, breakers, budgets, anomalies."""
 
 from typing import Literal
 
@@ -8,9 +8,9 @@ PauseSource = Literal["operator", "anomaly", "budget", "rollback"]
 
 
 class NameForgotten(Event, kw_only=True, tag="name_forgotten"):
-    """A name without a key made room for another one: whatever is known of it goes.
+    """An anonymous name was forgotten to make room for another one.
 
-    It follows from what is written down.
+    It is not journalled, because it follows from journalled events.
     """
 
     lasting = False
@@ -19,14 +19,14 @@ class NameForgotten(Event, kw_only=True, tag="name_forgotten"):
 
 
 class Stopped(Event, kw_only=True, omit_defaults=True, tag="stopped"):
-    """Nobody may act, or one agent may not, until every source is cleared."""
+    """All agents, or one, are stopped until every source is cleared."""
 
     source: str  # "operator", "anomaly", "environment" or "file:<path>"
     by: str
     reason: str = ""
     agent: str | None = None
     epoch: int
-    via: str = ""  # the way of the command, if it did not come over the bus
+    via: str = ""  # how the command was given, if not over the bus
 
 
 class Resumed(Event, kw_only=True, omit_defaults=True, tag="resumed"):
@@ -49,7 +49,7 @@ class Forgotten(Event, kw_only=True, omit_defaults=True, tag="forgotten"):
 
 
 class Paused(Event, kw_only=True, omit_defaults=True, tag="paused"):
-    """One agent may not act until every source is cleared."""
+    """An agent is paused until every source is cleared."""
 
     agent: str
     source: PauseSource
@@ -63,12 +63,12 @@ class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
     sources: tuple[str, ...]
     by: str
     reason: str = ""
-    approved: bool = False  # a person approved what had met the limit, so that rises
+    approved: bool = False  # the budget request was approved, so the limit rises
     via: str = ""
 
 
 class SafeModeEntered(Event, kw_only=True, omit_defaults=True, tag="safe_mode_entered"):
-    """Only reading is allowed: one agent, all without a key, or everybody if `agent` is None."""
+    """Safe mode for one agent, all anonymous agents, or everyone if `agent` is None."""
 
     by: str  # an operator's name, or "safetyd"
     agent: str | None = None
@@ -90,12 +90,12 @@ class BreakerMoved(Event, kw_only=True, omit_defaults=True, tag="breaker_moved")
     state: Literal["closed", "half_open", "open"]
     reason: str
     agent: str | None = None
-    keyless: bool = False  # it is for agents without a key; for all of them if `agent` is None
-    failed: str = ""  # the agent whose probe failed or was late
+    keyless: bool = False  # it is for anonymous agents; for all of them if `agent` is None
+    failed: str = ""  # the agent whose probe failed or timed out
 
 
 class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked"):
-    """A budget first came near its limit, or first refused. Amounts are US dollars."""
+    """A budget is nearly used up, or refused an action. Amounts in US dollars."""
 
     mark: Literal["warning", "exceeded"]
     scope: str
@@ -108,17 +108,17 @@ class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked")
 
 
 class BudgetRaised(Event, kw_only=True, omit_defaults=True, tag="budget_raised"):
-    """An operator permits so many US dollars more until the UTC day is over."""
+    """An operator raised a budget until the end of the UTC day."""
 
     scope: Literal["day", "agent", "keyless", "model"]
     usd: float
     by: str
     reason: str
-    id: str = ""  # the agent's or the model's name
+    id: str = ""  # the agent or model
 
 
 class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found"):
-    """A detector's condition began to hold."""
+    """A detector found an anomaly."""
 
     rule: str
     severity: Level
@@ -128,7 +128,7 @@ class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found")
 
 
 class PersonSeen(Event, kw_only=True, tag="person_seen"):
-    """Somebody did something that only a person does."""
+    """An operator was active."""
 
     by: str
     how: str

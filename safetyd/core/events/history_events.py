@@ -1,4 +1,4 @@
-"""What happens to the files that agents change: commits, rollbacks, and the daily snapshot."""
+"""Events of file history, rollbacks, snapshots and backups."""
 
 from datetime import date, timedelta
 from typing import Final, Literal
@@ -6,11 +6,11 @@ from typing import Final, Literal
 from safetyd.core.events.event import Event
 from safetyd.core.messages.rollback import RollbackKind
 
-MOST_MISSED: Final = 30  # days of one event
+MOST_MISSED: Final = 30  # days in one event
 
 
 class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):
-    """The folder of a project is to be committed: after an action, or before one for good."""
+    """A project folder must be committed: after an action, or before an irreversible one."""
 
     project: str
     why: Literal["after", "failed", "before"]
@@ -25,15 +25,15 @@ class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):
 
 
 class Committed(Event, kw_only=True, omit_defaults=True, tag="committed"):
-    """A commit of the folder of a project.
+    """A project folder was committed.
 
-    `why` says who made the changes in it: an agent whose action succeeded (`after`) or `failed`, or
-    a human, whose changes were found `before` an action. Rollbacks are `RolledBack`.
+    `why` says who made the changes: an agent whose action succeeded (`after`) or `failed`, or a
+    human, whose changes were found `before` an action. Rollbacks are `RolledBack`.
     """
 
     project: str
-    commit: str  # empty if nothing had changed since the commit before
-    due: int = 0  # the number of the event that it follows; 0 if no event asked for it
+    commit: str  # empty if nothing changed since the last commit
+    due: int = 0  # the number of the `CommitDue` event; 0 if there was none
     why: Literal["after", "failed", "before", "rollback"]
     agent: str = ""
     session: str = ""
@@ -42,33 +42,33 @@ class Committed(Event, kw_only=True, omit_defaults=True, tag="committed"):
     files: int = 0
     added: int = 0  # lines
     removed: int = 0
-    left_out: tuple[str, ...] = ()  # the first files that are too large for it, with the reason
+    left_out: tuple[str, ...] = ()  # the first files that were too large, with the reason
     left_out_files: int = 0  # how many there are
-    within: str = ""  # without a commit of its own: the one made meanwhile, with several changes
+    within: str = ""  # the commit that contains it, if several changes share one
 
 
 class CommitFailed(Event, kw_only=True, omit_defaults=True, tag="commit_failed"):
-    """What an action left, or was about to change, is not in the history of its project."""
+    """A commit failed, so the change is not in the file history."""
 
     project: str
     error: str
     due: int = 0
     agent: str | None = None
     id: str = ""
-    until_ns: int = 0  # it is tried again, with what changed before this time; 0: it is not
+    until_ns: int = 0  # it is retried, with changes before this time; 0: no retry
 
 
 class RollbackOffered(Event, kw_only=True, tag="rollback_offered"):
-    """So many actions in a row failed in a project that going back may be better."""
+    """Several actions in a row failed, so a rollback may help."""
 
     project: str
     agent: str
     errors: int
-    commit: str  # the last after which an action had succeeded
+    commit: str  # the last commit after a successful action
 
 
 class RollbackBegun(Event, kw_only=True, omit_defaults=True, tag="rollback_begun"):
-    """A rollback is under way until `RolledBack`, `RollbackCancelled` or `RollbackFailed`.
+    """A rollback has started. It ends with `RolledBack`, `RollbackCancelled` or `RollbackFailed`.
 
     It is recorded again, with `kept`, before the first file changes.
     """
@@ -77,14 +77,14 @@ class RollbackBegun(Event, kw_only=True, omit_defaults=True, tag="rollback_begun
     kind: RollbackKind
     commit: str
     by: str
-    agents: tuple[str, ...] = ()  # paused meanwhile
+    agents: tuple[str, ...] = ()  # paused during the rollback
     reason: str = ""
     kept: str = ""  # the commit that undoes it
     paths: tuple[str, ...] = ()  # the files and folders that it is limited to
 
 
 class RollbackCancelled(Event, kw_only=True, tag="rollback_cancelled"):
-    """A rollback changed no file: it was refused, or there was nothing to change."""
+    """A rollback changed nothing: it was refused, or there was nothing to restore."""
 
     project: str
     commit: str
@@ -93,7 +93,7 @@ class RollbackCancelled(Event, kw_only=True, tag="rollback_cancelled"):
 
 
 class RolledBack(Event, kw_only=True, omit_defaults=True, tag="rolled_back"):
-    """Files are again as they were. `kept` is the commit of what was there before."""
+    """Files were restored. `kept` is the commit of the state before the rollback."""
 
     project: str
     kind: RollbackKind
@@ -102,19 +102,19 @@ class RolledBack(Event, kw_only=True, omit_defaults=True, tag="rolled_back"):
     by: str
     made: str = ""  # the commit that the rollback made; empty in old journals
     files: int = 0
-    agents: tuple[str, ...] = ()  # those that work there, paused meanwhile
+    agents: tuple[str, ...] = ()  # agents in the project, paused during the rollback
     reason: str = ""
     via: str = ""
 
 
 class RollbackFailed(Event, kw_only=True, omit_defaults=True, tag="rollback_failed"):
-    """A rollback stopped halfway, or safetyd was to go back by itself and could not."""
+    """A rollback failed halfway, or an automatic rollback could not start."""
 
     project: str
     commit: str
     error: str
-    agents: tuple[str, ...] = ()  # that stay paused, because files are neither as before nor back
-    half: bool = False  # some files were put back and others were not
+    agents: tuple[str, ...] = ()  # that stay paused, because only some files were restored
+    half: bool = False  # only some files were restored
     kind: RollbackKind = "soft"
     by: str = ""
     kept: str = ""  # the commit of the folder before the first file changed
@@ -125,35 +125,35 @@ class SnapshotTaken(Event, kw_only=True, omit_defaults=True, tag="snapshot_taken
     day: str  # as 2026-03-01, of the configured zone
     files: int
     size: int  # bytes
-    late: bool = False  # its hour was missed, and it was made up for
+    late: bool = False  # taken later than scheduled
 
 
 class BackupMade(Event, kw_only=True, omit_defaults=True, tag="backup_made"):
-    """Somebody has written everything up to an event into a file."""
+    """A backup up to an event was written."""
 
     by: str
     upto: int  # the number of that event
     size: int  # bytes
-    keys: bool = False  # they are in it, encrypted
-    history: bool = False  # and the stores of version history
+    keys: bool = False  # it contains the keys, encrypted
+    history: bool = False  # it contains the file history
 
 
 class WeekArchived(Event, kw_only=True, tag="week_archived"):
-    """The last snapshot of a week is in an archive."""
+    """The last snapshot of a week was archived."""
 
     week: str  # as 2026-W07
     size: int  # bytes
 
 
 class ArchiveFailed(Event, kw_only=True, tag="archive_failed"):
-    """A week has no archive; it is tried again, and its last snapshot stays."""
+    """A weekly archive failed. It is retried, and the snapshot is retained."""
 
     week: str
     error: str
 
 
 class SnapshotMissed(Event, kw_only=True, omit_defaults=True, tag="snapshot_missed"):
-    """A day's snapshot is missing until it is made up for; `since` is the first of several days."""
+    """A daily snapshot is missing. `since` is the first of several days."""
 
     day: str
     error: str
@@ -164,7 +164,7 @@ class SnapshotMissed(Event, kw_only=True, omit_defaults=True, tag="snapshot_miss
         return day_words(self.since, self.day)
 
     def each_day(self) -> tuple[str, ...]:
-        """Return the days that it is about; they are a month at most."""
+        """Return the missed days, at most a month."""
         if not self.since:
             return (self.day,)
         last = date.fromisoformat(self.day)
@@ -173,5 +173,5 @@ class SnapshotMissed(Event, kw_only=True, omit_defaults=True, tag="snapshot_miss
 
 
 def day_words(since: str, day: str) -> str:
-    """Return the days from the first to the last in words."""
+    """Format a range of days."""
     return day if since in {"", day} else f"{since} to {day}"

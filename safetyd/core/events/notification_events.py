@@ -1,4 +1,4 @@
-"""Telling people: who can be told how, what is due to be sent, and what came of it.
+"""Events of notifications: what is due, and the result of each delivery.
 
     waiting --Due--> open --Told--> accepted or delivered
                       |
@@ -6,7 +6,7 @@
                       |
                       +--NotTold--> parked --Unparked--> open
 
-The core knows people and channels by name only; addresses and secrets stay in the shell.
+The core knows recipients and channels only by name; addresses and secrets stay outside.
 """
 
 from datetime import datetime
@@ -17,7 +17,7 @@ import msgspec
 from safetyd.core.events.event import Event
 from safetyd.core.messages.proposal import Urgency
 
-SHOWN: Final = 20  # things that one message tells of; of more it gives the number
+SHOWN: Final = 20  # items in one message; further ones are only counted
 ItemKind = Literal["request", "reminder", "last_call", "expired", "alert", "summary", "test"]
 
 DeliveryState = Literal[
@@ -34,7 +34,7 @@ DeliveryState = Literal[
 
 
 class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One thing that somebody is told of: a request by its id, or a note by its own."""
+    """One item of a message: a request or a note, by its id."""
 
     kind: ItemKind
     ref: str
@@ -42,7 +42,7 @@ class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class SheetRule(msgspec.Struct, frozen=True, gc=False):
-    """A rule that gave a report its colour, and what to do about it."""
+    """A rule that set the status of a report, and what to do about it."""
 
     colour: str
     says: str
@@ -55,7 +55,7 @@ class SheetSection(msgspec.Struct, frozen=True, gc=False):
 
 
 class NoteSheet(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A report in parts, for a channel that can lay them out; others have the note's text."""
+    """A report in parts, for channels that can lay it out. Others use the note's text."""
 
     colour: str
     rules: tuple[SheetRule, ...] = ()
@@ -64,7 +64,7 @@ class NoteSheet(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaul
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What is no request: an alert, the summary of a session, a test."""
+    """A notification that is not a request: an alert, a session summary or a test."""
 
     id: str
     kind: ItemKind
@@ -73,15 +73,15 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     text: str
     at: datetime
     agent: str | None = None
-    count: int = 1  # how often it was noted
+    count: int = 1  # how often it occurred
     sheet: NoteSheet | None = None
 
 
 class Due(Event, kw_only=True, omit_defaults=True, tag="due"):
-    """One message to one recipient on one channel is to be sent.
+    """One message to one recipient on one channel is due.
 
-    `items` are what it shows, first of agents with a key; `more` others are told by number only.
-    What else was ripe in the same lane is not told, and waits for the next message.
+    It shows `items`, those of agents with keys first; `more` others are only counted. The rest
+    waits for the next message.
     """
 
     delivery: str
@@ -90,14 +90,14 @@ class Due(Event, kw_only=True, omit_defaults=True, tag="due"):
     urgency: Urgency
     items: tuple[Item, ...]
     more: int = 0
-    left: int = 0  # how much waits for the next message
-    digest: bool = False  # of what had to wait for the end of quiet hours
-    held_back: int = 0  # things below the least urgency since the last message
+    left: int = 0  # items that wait for the next message
+    digest: bool = False  # after quiet hours
+    held_back: int = 0  # items below the minimum urgency since the last message
     expires: datetime | None = None
 
 
 class Told(Event, kw_only=True, omit_defaults=True, tag="told"):
-    """A channel took a message; only some can say that it arrived."""
+    """A channel accepted a message. Only some channels confirm the delivery."""
 
     delivery: str
     channel: str
@@ -108,7 +108,7 @@ class Told(Event, kw_only=True, omit_defaults=True, tag="told"):
 
 
 class NotTold(Event, kw_only=True, omit_defaults=True, tag="not_told"):
-    """A message was given up, or waits for an operator (`parked`) or the morning (`quiet`)."""
+    """A message failed, or waits for an operator (`parked`) or the morning (`quiet`)."""
 
     delivery: str
     channel: str
@@ -119,14 +119,14 @@ class NotTold(Event, kw_only=True, omit_defaults=True, tag="not_told"):
 
 
 class Unparked(Event, kw_only=True, tag="unparked"):
-    """Messages are tried again that an error of their channel had stopped."""
+    """Parked messages are sent again."""
 
     deliveries: tuple[str, ...]
     by: str
 
 
 class ChannelMoved(Event, kw_only=True, omit_defaults=True, tag="channel_moved"):
-    """A channel takes nothing any more, or takes messages again."""
+    """A channel is down, or up again."""
 
     channel: str
     up: bool
@@ -134,21 +134,21 @@ class ChannelMoved(Event, kw_only=True, omit_defaults=True, tag="channel_moved")
 
 
 class Climbed(Event, kw_only=True, tag="climbed"):
-    """Steps of requests' ladders came due: a reminder, the backup, a last call."""
+    """Escalation steps of requests are due: a reminder, the backup, a last call."""
 
     steps: tuple[Item, ...]
 
 
 class Announced(Event, kw_only=True, omit_defaults=True, tag="announced"):
-    """Somebody wants people told of something that no other event says: a test, for one."""
+    """A notification without another event, such as a test."""
 
     note: Note
-    recipients: tuple[str, ...] = ()  # none named: all
-    channels: tuple[str, ...] = ()  # none named: all
+    recipients: tuple[str, ...] = ()  # empty: all
+    channels: tuple[str, ...] = ()  # empty: all
 
 
 class LinkRevoked(Event, kw_only=True, omit_defaults=True, tag="link_revoked"):
-    """A link is dead because somebody tried codes on it."""
+    """A link was revoked because someone guessed codes."""
 
     delivery: str
     request_id: str

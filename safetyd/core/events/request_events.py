@@ -1,7 +1,6 @@
-"""What happens to requests and grants.
+"""Events of requests and grants.
 
-Those that are not lasting follow from written events and are never written down: replay makes them
-again.
+Events that are not `lasting` follow from journalled events; a replay creates them again.
 """
 
 from datetime import datetime
@@ -14,7 +13,7 @@ from safetyd.core.messages.verdict import Verdict
 
 
 class Answered(Event, kw_only=True, omit_defaults=True, tag="answered"):
-    """A person approved or denied a request; `words` go back to the agent."""
+    """An operator approved or denied a request. `words` are sent to the agent."""
 
     request_id: str
     agent: str
@@ -23,16 +22,16 @@ class Answered(Event, kw_only=True, omit_defaults=True, tag="answered"):
     by: str
     via: str
     words: str = ""
-    digest: str = ""  # of what the person saw
-    waits: bool = False  # the agent does, so an allow goes straight to it
-    assurance: str = ""  # by link: what showed that it is this person: button, code or device
+    digest: str = ""  # of what the operator saw
+    waits: bool = False  # the agent waits, so the decision is sent to it at once
+    assurance: str = ""  # by link: how the operator was identified: button, code or device
     delivery: str = ""  # the message that the link or code was in
     peer: str = ""  # the address and browser that it came from
-    once: bool = False  # denied: the agent may ask for the same again at once
+    once: bool = False  # denied: the agent may request the same again at once
 
 
 class Released(Event, kw_only=True, omit_defaults=True, tag="released"):
-    """The guards looked again after an approval: it may be done, or `verdicts` hold it back."""
+    """The guards judged an approved action again. `verdicts` are those that still block it."""
 
     request_id: str
     agent: str
@@ -48,7 +47,7 @@ class Expired(Event, kw_only=True, tag="expired"):
 
 
 class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):
-    """What a severe anomaly or a used-up budget asked of people was denied, or nobody answered."""
+    """A request to end a pause was denied or expired."""
 
     agent: str
     request_id: str
@@ -64,7 +63,7 @@ class Cancelled(Event, kw_only=True, omit_defaults=True, tag="cancelled"):
 
 
 class Superseded(Event, kw_only=True, tag="superseded"):
-    """The agent asks something else instead."""
+    """The agent replaced the request with another one."""
 
     request_id: str
     agent: str
@@ -72,7 +71,7 @@ class Superseded(Event, kw_only=True, tag="superseded"):
 
 
 class Deferred(Event, kw_only=True, tag="deferred"):
-    """Nobody is reminded before `until`, and the deadline moves along."""
+    """An operator postponed a request: no reminder before `until`, and a later deadline."""
 
     request_id: str
     by: str
@@ -80,7 +79,7 @@ class Deferred(Event, kw_only=True, tag="deferred"):
 
 
 class DenialLifted(Event, kw_only=True, tag="denial_lifted"):
-    """A person lets an agent ask again for what was denied."""
+    """An operator allows an agent to request a denied action again."""
 
     request_id: str
     agent: str
@@ -88,7 +87,7 @@ class DenialLifted(Event, kw_only=True, tag="denial_lifted"):
 
 
 class Claimed(Event, kw_only=True, tag="claimed"):
-    """Somebody is about to do what was approved, and nobody else may."""
+    """An agent claimed an approved action; no other may execute it."""
 
     request_id: str
     agent: str
@@ -97,16 +96,16 @@ class Claimed(Event, kw_only=True, tag="claimed"):
 
 
 class Lapsed(Event, kw_only=True, tag="lapsed"):
-    """Approvals that nobody used in their time."""
+    """Approvals that expired unused."""
 
     request_ids: tuple[str, ...]
 
 
 class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
-    """A person permits a kind of action for a while, so that nobody is asked about it.
+    """An operator approved a kind of action in advance, for a limited time.
 
-    Made from a request it lifts the `rules` that were shown; else the one rule that is named, or
-    what the table of types asks.
+    A grant made from a request lifts the `rules` that were shown. Others lift the rule that they
+    name, or what the type table requires.
     """
 
     id: str
@@ -123,14 +122,14 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     text: str | None = None  # RE2
     paths: tuple[str, ...] = ()  # globs
     max_usd: float | None = None
-    keyed: bool = False  # its agent had a key: whoever has the name without one is another
-    seen: Seen | None = None  # of the request that it was made from: this again, and nothing else
-    program: str = ""  # with its verb: commands in which nothing else is unknown
-    session: str | None = None  # it holds in this one alone
+    keyed: bool = False  # its agent had a key; an anonymous agent of the same name is another
+    seen: Seen | None = None  # of the request that it was made from: exactly this again
+    program: str = ""  # with its subcommand: commands in which nothing else is unknown
+    session: str | None = None  # only in this session
 
     @property
     def wide(self) -> bool:
-        """Whether any words of an agent pass by it."""
+        """Whether it accepts any text of an agent."""
         return self.text is None and self.seen is None and not self.program
 
 
@@ -152,13 +151,13 @@ class GrantRevoked(Event, kw_only=True, omit_defaults=True, tag="grant_revoked")
 
 
 class GrantEnded(Event, kw_only=True, tag="grant_ended"):
-    """The time of these is over. One that is used up ends with its last `GrantUsed`."""
+    """Grants that expired. A used-up grant ends with its last `GrantUsed`."""
 
     grants: tuple[str, ...]
 
 
 class Approved(Event, kw_only=True, tag="approved"):
-    """An approval landed, and what it sets off at once is done: the guards are asked again."""
+    """An approval was recorded. The guards now judge the action again."""
 
     lasting = False
 
@@ -167,17 +166,17 @@ class Approved(Event, kw_only=True, tag="approved"):
 
 
 class Allowed(Event, kw_only=True, tag="allowed"):
-    """What a person approved is about to be done. It follows from what is written down."""
+    """An approved action starts. It follows from journalled events."""
 
     lasting = False
 
-    decided: Decided  # as if it had been allowed at once, now
+    decided: Decided  # as if it were allowed now
 
 
 class Dropped(Event, kw_only=True, tag="dropped"):
-    """What was asked about is no longer waited for: it is over, or was approved.
+    """A proposal is no longer pending: its request ended or was approved.
 
-    It follows from what is written down.
+    It follows from journalled events.
     """
 
     lasting = False

@@ -1,7 +1,8 @@
-"""The chain: every guard is asked, the strictest wins, of equals the first gives the reason.
+"""The chain of guards. Every guard judges a proposal; the strictest verdict wins.
 
-A file or a folder for each guard, named as the first word of its rules. Others import structs of
-configuration, what a guard shows of itself, and this chain.
+If verdicts are equally strict, the first gives the reason. Each guard has a file or folder named
+like the first word of its rules. Other packages import the configuration structs, what a guard
+shows, and this chain.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,11 +27,11 @@ from safetyd.core.sessions import Sessions
 from safetyd.core.shell.command_reader import CommandReader
 
 if TYPE_CHECKING:
-    from safetyd.core.policy import Policy  # which is made of the guards' own configurations
+    from safetyd.core.policy import Policy  # Policy contains the guards' configurations
 
 
 class Chain(NamedTuple):
-    """The guards in the order in which they are asked."""
+    """The guards in the order in which they judge."""
 
     stop: StopGuard
     keys: KeysGuard
@@ -49,7 +50,7 @@ class Chain(NamedTuple):
 
 
 def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Ties) -> Chain:
-    """Build every guard from its own part of the policy; `ties` say what a name is for."""
+    """Build every guard from its part of the policy. `ties` say what a name is needed for."""
     agents = policy.agents.items()
     setting = Setting(
         kinds=reader.kinds,

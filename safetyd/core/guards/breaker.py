@@ -1,15 +1,15 @@
-"""Circuit breakers, one per dependency or model; for one agent alone, or per task, where needed.
+"""Circuit breakers: one per dependency or model, and if needed per agent or task.
 
     closed --calls failed--> open --open_s--> half_open --probes succeeded--> closed
                               ^                   |
                               +---a probe failed--+
                                   or was too late
 
-A call is the first outcome of an allowed proposal. A breaker moves when `BreakerMoved` is observed
-and forgets its calls with it; while it is not closed only the outcomes of its probes count.
+A call is the first outcome of an allowed proposal. A breaker changes state, and forgets its calls,
+when it observes `BreakerMoved`. While it is not closed, only the outcomes of its probes count.
 
-Agents with keys share a breaker, and all without a key share another: whatever made-up names call
-and fail at, those with keys do not notice.
+Agents with keys share one breaker and anonymous agents another, so failures of invented names do
+not affect agents with keys.
 """
 
 import math
@@ -28,10 +28,10 @@ from safetyd.core.guards.circuit import BreakerConfig, Call, Calls, Move, State,
 from safetyd.core.guards.known_words import MAX_COMMON
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of, seconds
 
-MAX_BREAKERS: Final = 2 * MAX_COMMON  # one for each dependency and model that may be known
+MAX_BREAKERS: Final = 2 * MAX_COMMON  # one per dependency and model
 MAX_PER_TICK: Final = 64
 
-Name = tuple[str, str | None]  # of a breaker, and the agent that it is for, if it is for one
+Name = tuple[str, str | None]  # of a breaker, and its agent if it is for one agent only
 
 
 class BreakerState(msgspec.Struct):
@@ -42,7 +42,7 @@ class BreakerState(msgspec.Struct):
 
 
 class BreakerStatus(msgspec.Struct, frozen=True):
-    """One breaker as it stands."""
+    """The current state of one breaker."""
 
     breaker: str
     state: State
@@ -62,10 +62,10 @@ class BreakerStatus(msgspec.Struct, frozen=True):
 
 
 class BreakerGuard(Guard):
-    """At most 2,000 breakers: for one more, the closed one unused for longest is forgotten.
+    """Keep at most 2,000 breakers. For one more, forget the least recently used closed one.
 
-    If none is closed, one that is for a single agent goes before one that is for all. Those of
-    agents without a key go before all others.
+    If none is closed, forget one of a single agent before one that is shared. Breakers of anonymous
+    agents go first in any case.
     """
 
     name = "breaker"
@@ -84,7 +84,7 @@ class BreakerGuard(Guard):
 
     @property
     def breakers(self) -> tuple[BreakerStatus, ...]:
-        """Return every breaker that is known, those that are not closed first."""
+        """Return all breakers, the ones that are not closed first."""
         closed = tuple(_closed_status(*known) for known in self._state.closed.items())
         return self.tripped + closed
 
@@ -94,19 +94,19 @@ class BreakerGuard(Guard):
         return tuple(_tripped_status(known) for known in self._state.tripped.values())
 
     def calls(self, key: str) -> Sequence[Call]:
-        """Return the calls that a closed breaker knows, oldest first."""
+        """Return the recorded calls of a closed breaker, oldest first."""
         known = self._state.closed.get(key)
         return known.calls if known else ()
 
     def counted(self, event: Settled) -> Iterator[tuple[str, Sequence[Call]]]:
-        """Yield the closed breakers that an outcome is for, with their calls."""
+        """Yield the closed breakers that an outcome counts for, with their calls."""
         for name, agent in self._names(event.agent, event.dependency or event.model, event.task):
             key = breaker_key(agent, name, keyless=event.keyless)
             if calls := self.calls(key):
                 yield key, calls
 
     def states(self) -> Iterator[tuple[str, State]]:
-        """Yield every breaker's name and state in the same order; two may have one name."""
+        """Yield name and state of every breaker, in the same order. Names may repeat."""
         for tripped in self._state.tripped.values():
             yield tripped.breaker, "half_open" if tripped.half_open else "open"
         for key in self._state.closed:
@@ -145,7 +145,7 @@ class BreakerGuard(Guard):
         return f"{tripped.breaker} {state}, {wait}"
 
     def _met(self, event: Proposed | Decided) -> Iterator[Tripped]:
-        """Yield the breakers that a proposal must pass and that are not closed."""
+        """Yield the breakers that concern a proposal and are not closed."""
         for breaker, agent in self._names_of(event):
             if tripped := self._state.tripped.get(
                 breaker_key(agent, breaker, keyless=event.keyless)
@@ -164,7 +164,7 @@ class BreakerGuard(Guard):
             yield f"{agent}:{task}", agent
 
     def _allowed(self, event: Decided) -> Sequence[Event]:
-        """Take a probe's slot; the first one after `open_s` moves the breaker if no tick did."""
+        """Count an allowed call as a probe. The first one after `open_s` half-opens the breaker."""
         if not self._state.tripped or event.decision is not ALLOW:
             return ()
         moves: list[Event] = []
@@ -176,7 +176,7 @@ class BreakerGuard(Guard):
         return moves
 
     def _settled(self, event: Settled) -> Sequence[Event]:
-        # Without a proposal it is no call: nobody opens a breaker by talking.
+        # An outcome without a proposal is no call: reports alone cannot open a breaker.
         if event.id is None:
             return ()
         return self._probed(event, event.id) + self._called(event)
@@ -260,7 +260,7 @@ class BreakerGuard(Guard):
 
 
 def breaker_key(agent: str | None, name: str, *, keyless: bool) -> str:
-    """Name a breaker; agents' names have no spaces, so no two are alike."""
+    """Return the unique key of a breaker. Agent names contain no spaces."""
     return f"{agent or (ANONYMOUS if keyless else '')} {name}"
 
 
@@ -269,7 +269,7 @@ def _probe(agent: str, id_: str) -> str:
 
 
 def _expendable(closed: dict[str, Calls], tripped: dict[str, Tripped]) -> str:
-    """Return which breaker is forgotten first."""
+    """Return the breaker to forget first."""
     candidates = (
         (key for key, one in closed.items() if one.keyless),
         (key for key, one in tripped.items() if one.keyless and one.agent),

@@ -1,4 +1,4 @@
-"""When a breaker opens, for whom, and the few calls that find out whether it may close."""
+"""When a breaker opens, for whom, and the probes that test whether it can close."""
 
 from collections import Counter
 from typing import Annotated, Final, Literal, NamedTuple
@@ -58,7 +58,7 @@ class Calls(msgspec.Struct):
         return ""
 
     def recent(self, config: BreakerConfig, t: float) -> str:
-        """Say how the calls in the window went."""
+        """Return how many calls in the window failed, in words."""
         recent = self._since(t - config.window_s)
         failures = sum(not call.ok for call in recent)
         return f"{failures} of {len(recent)} calls failed in {config.window_s:g} s"
@@ -66,7 +66,7 @@ class Calls(msgspec.Struct):
     def lone_failer(self, config: BreakerConfig, t: float) -> str | None:
         """Return the agent that failed most, unless the calls of others fail as well.
 
-        If nobody else called, it is alone; without a key it may be anybody, so it is not.
+        If nobody else called, it counts as alone, unless it is anonymous.
         """
         recent = self._since(t - config.window_s)
         failures = Counter(call.agent for call in recent if not call.ok)
@@ -84,7 +84,7 @@ class Calls(msgspec.Struct):
 
 
 class Move(NamedTuple):
-    """Where a breaker goes and why, and the agent whose probe failed or was late, if any."""
+    """The next state of a breaker, the reason, and the agent whose probe failed or timed out."""
 
     state: State
     reason: str
@@ -105,10 +105,10 @@ class Tripped(msgspec.Struct):
     failed: str = ""  # the agent whose probe opened it again
 
     def wait_s(self, config: BreakerConfig, t: float, agent: str = "") -> float:
-        """Return how long until a proposal may be a probe; 0 if it may be one now.
+        """Return the seconds until a proposal may be a probe; 0 if it may be one now.
 
-        Once `open_s` is over the breaker counts as half open, however late the tick that says so.
-        Who failed the last probe lets others go first, so that nobody keeps it open for all.
+        After `open_s` the breaker counts as half open even if the tick is late. The agent whose
+        probe failed last waits longer, so that it cannot keep the breaker open for the others.
         """
         yields = self.agent is None and not self.keyless and agent and agent == self.failed
         if yields and (wait_s := self.open_t + 2 * config.open_s - t) > 0:
@@ -116,11 +116,11 @@ class Tripped(msgspec.Struct):
         if not self.half_open:
             return max(self.open_t + config.open_s - t, 0.0)
         if self.started >= config.probe_count:
-            return config.probe_interval_s or 1.0  # nobody knows when the outcomes come
+            return config.probe_interval_s or 1.0  # it is unknown when outcomes arrive
         return max(self.probe_t + config.probe_interval_s - t, 0.0) if self.started else 0.0
 
     def remedy(self, config: BreakerConfig, t: float, agent: str) -> str:
-        """Say what lets a proposal pass that may not be a probe now."""
+        """Return what would allow a proposal that cannot be a probe now."""
         if self.half_open and self.started >= config.probe_count:
             return f"after {config.probe_count} probes of {self.breaker} succeed"
         return after(self.wait_s(config, t, agent))
@@ -131,7 +131,7 @@ class Tripped(msgspec.Struct):
         self.out[probe] = t
 
     def settle(self, config: BreakerConfig, probe: str, t: float, *, ok: bool) -> Move | None:
-        """Take note of a probe's outcome; return where that moves the breaker, and why."""
+        """Record a probe's outcome. Return the state change that it causes, if any."""
         if self._late(config, t):
             return self._overdue(config)
         del self.out[probe]
@@ -143,7 +143,7 @@ class Tripped(msgspec.Struct):
         return Move("closed", f"{self.succeeded} probes succeeded")
 
     def due(self, config: BreakerConfig, t: float) -> Move | None:
-        """Return where time alone moves the breaker, and why."""
+        """Return the state change that is due by time alone, if any."""
         if self.half_open:
             return self._overdue(config) if self._late(config, t) else None
         if self.wait_s(config, t):
@@ -151,7 +151,7 @@ class Tripped(msgspec.Struct):
         return Move("half_open", f"{config.open_s:g} s have passed")
 
     def _late(self, config: BreakerConfig, t: float) -> bool:
-        """Say whether a probe has been without an outcome for too long."""
+        """Return whether a probe has been without an outcome for too long."""
         return bool(self.out) and t >= min(self.out.values()) + config.probe_timeout_s
 
     def _overdue(self, config: BreakerConfig) -> Move:
@@ -161,5 +161,5 @@ class Tripped(msgspec.Struct):
 
 
 def _agent(probe: str) -> str:
-    """Return whose probe it is; agents' names have no spaces."""
+    """Return the agent of a probe. Agent names contain no spaces."""
     return probe.partition(" ")[0]

@@ -17,7 +17,7 @@ from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, after, seconds
 
 MAX_TARGETS: Final = 64  # per agent
-MAX_NAME: Final = 64  # a longer name of a target is kept as its hash
+MAX_NAME: Final = 64  # a longer target name is stored as its hash
 
 
 class CooldownConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,10 +29,11 @@ class CooldownState(msgspec.Struct):
 
 
 class Cooldown(Guard):
-    """The guard. `overrides` are the cooldowns of single agents, in seconds, by their exact names.
+    """Block dispatches to a target that was dispatched to too recently.
 
-    A stamp is the time of the last dispatch that was allowed. No stamp that still holds is
-    forgotten: with 64 targets cooling down, a dispatch to one more waits for the oldest.
+    `overrides` are cooldowns in seconds by exact agent name. A stamp is the time of the last
+    allowed dispatch. Active stamps are never dropped: with 64 targets cooling down, a dispatch to
+    another target waits for the oldest.
     """
 
     name = "cooldown"
@@ -51,14 +52,14 @@ class Cooldown(Guard):
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Return the agents whose dispatches are remembered."""
+        """Return the agents with recorded dispatches."""
         return tuple(self._state.stamps)
 
     def cooldown_s(self, agent: str) -> float:
         return self._overrides.get(agent, self._dispatch_s)
 
     def cooling(self, agent: str, t: float) -> dict[str, float]:
-        """Return the targets that an agent may not dispatch to yet, and for how many seconds."""
+        """Return the targets that are cooling down for an agent, with the seconds left."""
         ready = self.cooldown_s(agent) - t
         stamps = self._state.stamps.get(agent, {})
         return {target: stamp + ready for target, stamp in stamps.items() if stamp + ready > 0}
@@ -106,7 +107,7 @@ class Cooldown(Guard):
 
 
 def _target(agent: str, proposal: Proposal) -> str:
-    """Return what is dispatched: the target's name, or the agent itself."""
+    """Return the dispatch target: its name, or the agent itself if it has none."""
     name = proposal.target.name if proposal.target else ""
     if len(name) > MAX_NAME:
         return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()

@@ -1,7 +1,7 @@
 """Iterations: how many rounds an agent may begin in one session.
 
-A round is counted by the dispatch that was allowed or by the agent's own `iteration`; an agent may
-say both of one round, so the larger number counts.
+Rounds are counted from allowed dispatches and from the agent's `iteration` messages. An agent may
+send both for one round, so the larger number counts.
 """
 
 from collections.abc import Mapping
@@ -59,9 +59,10 @@ class Admits(Protocol):
 
 
 class Iterations(Guard):
-    """The guard. `overrides` are the limits of single agents, by their exact names.
+    """Block an agent that has used up its rounds in a session.
 
-    `admits` says of an agent and a session that it names whether that may be live.
+    `overrides` are limits by exact agent name. `admits` returns whether a session of an agent may
+    be active.
     """
 
     name = "iterations"
@@ -89,21 +90,21 @@ class Iterations(Guard):
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Return the agents that have begun a round in a session that is live."""
+        """Return the agents that began a round in an active session."""
         return tuple(self._state.agents)
 
     def rounds(self, agent: str) -> dict[str, int]:
-        """Return the rounds of each live session that has had some."""
+        """Return the rounds of each active session that has any."""
         mine = self._state.agents.get(agent, {})
         return {session: rounds.count for session, rounds in mine.items()}
 
     def count(self, agent: str, session: str = "") -> int:
-        """Return the rounds of a live session; the implicit one is called ""."""
+        """Return the rounds of an active session. The implicit session is called ""."""
         rounds = self._state.agents.get(agent, {}).get(session)
         return rounds.count if rounds else 0
 
     def most(self, agent: str) -> int:
-        """Return the rounds of the live session that has had most."""
+        """Return the highest number of rounds in one active session."""
         return max(self.rounds(agent).values(), default=0)
 
     def limit(self, agent: str) -> int:
@@ -151,7 +152,7 @@ class Iterations(Guard):
     def _reported(self, event: Reported) -> None:
         if not isinstance(event.telemetry, Iteration):
             return
-        # Telemetry alone must not fill the memory: only sessions that are live have rounds.
+        # Telemetry alone must not fill the memory: only active sessions have rounds.
         session = event.telemetry.session or ""
         if self._admits(event.agent, session, keyless=event.keyless):
             self._rounds(event.agent, session).reported += 1

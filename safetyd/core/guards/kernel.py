@@ -1,4 +1,4 @@
-"""The kernel of one agent: where its actions are, how many in a row failed, and safe mode.
+"""The kernel of one agent: the states of its actions, its consecutive errors, and safe mode.
 
          proposed          allowed            the Nth error in a row
     ready ------> planning ------> executing -----------------------> safe_mode
@@ -7,8 +7,8 @@
     | +----evaluated---- evaluating <--+                                  |
     +--------------------------exited-------------------------------------+
 
-This is the way of one action; an agent may have several under way. A kernel can also be halted:
-an operator puts it in safe mode wherever its actions are.
+The diagram shows one action; an agent may have several in progress. An operator can put a kernel
+in safe mode at any time.
 """
 
 import enum
@@ -23,8 +23,7 @@ from safetyd.core.anonymous_pool import ANONYMOUS
 
 EVERYBODY: Final = "*"  # no agent can have this name
 
-# Names known by their outcomes alone: of one more without a key nothing is counted until it
-# proposes.
+# Anonymous names known only by their outcomes. Further ones are ignored until they propose.
 MAX_UNPROPOSED: Final = 1_000
 
 HEARD_S: Final = 3600.0
@@ -54,7 +53,7 @@ class KernelStep(enum.Enum):
         self.end = end
 
 
-# Of several that hold, the first of these is shown.
+# If several states apply, the first of these is shown.
 _SHOWN: Final = (
     State.SAFE_MODE,
     State.EXECUTING,
@@ -63,15 +62,15 @@ _SHOWN: Final = (
     State.READY,
 )
 
-# Looked up once: this is on the way of every decision.
+# Looked up once, because every decision needs them.
 _READY: Final = State.READY
 _SAFE_MODE: Final = State.SAFE_MODE
 
 
 class Kernel(msgspec.Struct, gc=False):
-    """One agent's kernel. Its memory does not grow with the number of actions."""
+    """One agent's kernel. Its size does not depend on the number of actions."""
 
-    # How many actions there are.
+    # How many actions are in each state.
     planning: int = 0
     executing: int = 0
     evaluating: int = 0
@@ -83,13 +82,13 @@ class Kernel(msgspec.Struct, gc=False):
         return next(filter(self.holds, _SHOWN))
 
     def holds(self, state: State) -> bool:
-        """Say whether a step can begin in `state`: in ready one always can."""
+        """Return whether a step can begin in `state`. In ready, one always can."""
         if state is _SAFE_MODE:
             return self.safe
         return state is _READY or getattr(self, state) > 0
 
     def move(self, *steps: KernelStep) -> None:
-        """Take one action along the diagram; `ValueError` if none is where a step begins."""
+        """Move one action along the diagram. Raise `ValueError` if none is where a step begins."""
         for step in steps:
             if not self.holds(step.begin):
                 raise ValueError(f"no action is {step.begin}, so none can be {step.name.lower()}")
@@ -97,19 +96,19 @@ class Kernel(msgspec.Struct, gc=False):
             self._count(step.end, +1)
 
     def begin(self) -> None:
-        """Be proposed and allowed in one step, as every decision that is final at once is."""
+        """Count one action as proposed and allowed, in one step."""
         self.executing += 1
 
     def give_up(self, count: int) -> None:
-        """End and evaluate so many actions at once, or as many as are executing."""
+        """End and evaluate `count` actions, or as many as are executing."""
         self.executing = max(self.executing - count, 0)
 
     def forget(self) -> None:
-        """Have no action under way; safe mode stays."""
+        """Drop all actions in progress. Safe mode stays."""
         self.planning = self.executing = self.evaluating = 0
 
     def halt(self) -> None:
-        """Enter safe mode without an action's error."""
+        """Enter safe mode without an error."""
         self.safe = True
 
     def _count(self, state: State, change: int) -> None:
@@ -124,53 +123,53 @@ class Kernel(msgspec.Struct, gc=False):
 
 
 def shown(states: Iterable[State]) -> State:
-    """Return the state that stands for many."""
+    """Return the most restricted of several states."""
     return min(states, key=_SHOWN.index, default=_READY)
 
 
 class SafeModeEntry(msgspec.Struct, frozen=True, gc=False):
-    """How a kernel came into safe mode."""
+    """How a kernel entered safe mode."""
 
     t: float
     since: datetime
     by: str
     reason: str
-    by_error: bool = False  # not by a person
+    by_error: bool = False  # not by an operator
 
 
 class AgentKernel(msgspec.Struct, gc=False):
-    """What is known of one agent; the same size whatever it does."""
+    """The kernel of one agent and its history. Its size is constant."""
 
     kernel: Kernel = msgspec.field(default_factory=Kernel)
-    keyless: bool | None = None  # None: it has not proposed yet, and none of its outcomes said so
-    unproposed: bool = False  # although that is known
+    keyless: bool | None = None  # None: unknown, because it has not proposed yet
+    unproposed: bool = False  # it has sent outcomes but no proposal
     heard_t: float = -math.inf
-    busy_until_t: float = -math.inf  # an action without an outcome does not count for longer
-    entry: SafeModeEntry | None = None  # the last one, which may be over
+    busy_until_t: float = -math.inf  # until when an action without an outcome counts as executing
+    entry: SafeModeEntry | None = None  # the last entry, which may have ended
 
     def state(self, t: float) -> State:
         idle = t >= self.busy_until_t and not self.kernel.safe
         return State.READY if idle else self.kernel.state
 
     def begin(self, t: float, timeout_s: float) -> None:
-        """Take note of an action that is allowed."""
+        """Record an allowed action."""
         if t >= self.busy_until_t:
-            # An id that was allowed anew has one outcome for two: such remains go here.
+            # An id that was allowed twice has only one outcome. Leftovers of that are dropped here.
             self.kernel.forget()
         self.busy_until_t = t + timeout_s
         self.kernel.begin()
 
     def give_back(self) -> None:
-        """Take note that an action that was asked about is no longer being planned."""
+        """Record that a pending action was not approved."""
         if self.kernel.planning:
             self.kernel.move(KernelStep.REFUSED)
 
     def end(self) -> None:
-        """Take note that an action is over, if one is under way."""
+        """Record that an action ended, if one is in progress."""
         self.kernel.give_up(1)
 
     def enter(self, entry: SafeModeEntry, *, by_error: bool) -> None:
-        """Enter safe mode; an entry that already holds stays."""
+        """Enter safe mode. An active entry is kept."""
         if not self.kernel.safe:
             self.entry = entry
         if by_error and self.kernel.holds(State.EXECUTING):
@@ -180,14 +179,14 @@ class AgentKernel(msgspec.Struct, gc=False):
 
 
 class Kernels(msgspec.Struct):
-    """No agent is forgotten while it is in safe mode, because that would let it out."""
+    """All kernels. An agent in safe mode is never forgotten, because that would release it."""
 
-    agents: dict[str, AgentKernel] = {}  # and as one of them, all without a key
+    agents: dict[str, AgentKernel] = {}  # anonymous agents also share one entry
     unproposed: int = 0
     everybody: SafeModeEntry | None = None
 
     def proposing(self, name: str, *, keyless: bool) -> AgentKernel:
-        """Return an agent that proposes."""
+        """Return the kernel of an agent that proposes."""
         agent = self.named(name)
         if agent.keyless is None or agent.unproposed:
             self.unproposed -= 1
@@ -195,12 +194,12 @@ class Kernels(msgspec.Struct):
         return agent
 
     def reporting(self, name: str, *, keyless: bool) -> AgentKernel | None:
-        """Return an agent that reports an outcome, or None if it is one too many."""
+        """Return the kernel of an agent that reports; None if there are too many names."""
         if keyless and name not in self.agents and self.unproposed >= MAX_UNPROPOSED:
             return None
         agent = self.named(name)
         if keyless and not agent.keyless:
-            # With a key that was taken away, anybody may use its name.
+            # The key may have been revoked, so anyone may use the name.
             agent.unproposed = agent.keyless is None
             agent.keyless = True
         return agent
@@ -213,11 +212,11 @@ class Kernels(msgspec.Struct):
         return agent
 
     def forget(self, name: str) -> None:
-        """Forget an agent that has proposed and that nothing holds."""
+        """Forget an agent that has proposed and is not restricted."""
         self.agents.pop(name, None)
 
     def holding(self, name: str, *, keyless: bool) -> SafeModeEntry | None:
-        """Return what keeps an agent to reading, if anything does."""
+        """Return the entry that restricts an agent to reading, if any."""
         if self.everybody is not None:
             return self.everybody
         if keyless and self.all_keyless is not None:
@@ -227,14 +226,14 @@ class Kernels(msgspec.Struct):
 
     @property
     def all_keyless(self) -> SafeModeEntry | None:
-        """Return what keeps all agents without a key to reading, if anything does."""
+        """Return the entry that restricts all anonymous agents to reading, if any."""
         agent = self.agents.get(ANONYMOUS)
         return agent.entry if agent is not None and agent.kernel.safe else None
 
     def entries(
         self, only: str | None = None, *, keyless: bool = False
     ) -> Iterator[tuple[str, SafeModeEntry]]:
-        """Yield every kernel that is in safe mode, or only those that hold one agent."""
+        """Yield every kernel in safe mode, or `only` those that restrict one agent."""
         if self.everybody is not None:
             yield EVERYBODY, self.everybody
         names: Iterable[str] = self.agents
@@ -247,9 +246,10 @@ class Kernels(msgspec.Struct):
                 yield name, agent.entry
 
     def spread(self, t: float, window_s: float, *, keyless: bool) -> tuple[tuple[str, ...], int]:
-        """Return who came into safe mode in the window, and how many were heard in the last hour.
+        """Return the agents that entered safe mode in the window, and how many were active.
 
-        It is of those with a key, or of those without: such names can be made up.
+        Agents with keys and anonymous agents are counted separately, because anonymous names can
+        be invented.
         """
         counted = {
             name: agent
@@ -264,19 +264,19 @@ class Kernels(msgspec.Struct):
         return tuple(entered), sum(one.heard_t > t - HEARD_S for one in counted.values())
 
     def exit(self, name: str | None) -> None:
-        """Leave one agent's kernel or, if None, everybody's, and begin to count anew.
+        """End safe mode of one agent or, if None, the global one, and reset the error counts.
 
-        Who is in safe mode alone stays there when everybody's is left.
+        An agent that is in safe mode itself stays there when the global safe mode ends.
         """
         if name is None and self.everybody is not None:
             self.everybody = None
-            self._count_anew(self.agents.values())
+            self._reset_errors(self.agents.values())
         elif name in self.agents and self.agents[name].kernel.safe:
             self.agents[name].kernel.move(KernelStep.EXITED)
             if name == ANONYMOUS:
-                self._count_anew(one for one in self.agents.values() if one.keyless)
+                self._reset_errors(one for one in self.agents.values() if one.keyless)
 
-    def _count_anew(self, agents: Iterable[AgentKernel]) -> None:
+    def _reset_errors(self, agents: Iterable[AgentKernel]) -> None:
         for agent in agents:
             if not agent.kernel.safe:
                 agent.kernel.errors = 0

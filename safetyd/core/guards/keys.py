@@ -1,9 +1,9 @@
-"""Who has been heard, and bounds on names that anybody can make up.
+"""Known agents, and limits on names that anyone can invent.
 
-The name of an agent with a key is never forgotten, because that would reset its limits. Names
-without a key are bounded: a new one takes the place of one that was never allowed anything, else of
-the one that has been silent for longest, but never of one that something holds. The words that
-agents choose are bounded as well: one too many is refused, and nobody remembers it.
+An agent with a key is never forgotten, because that would reset its limits. The number of anonymous
+names is limited: a new name replaces one that was never allowed anything, or else the one that has
+been silent longest, but never one that is restricted. Other names that agents choose (sessions,
+chains, models and so on) are limited too; one too many is blocked and not remembered.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from safetyd.core.messages.telemetry import EpisodeEnded, Heartbeat, Outcome, Se
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, Severity, Verdict
 from safetyd.core.sessions import MAX_SESSIONS, Sessions
 
-# How each kind of word comes to an end.
+# When each kind of name expires.
 _ENDS: Final = {
     "session": "ends",
     "chain": "has not been used for a day",
@@ -35,14 +35,14 @@ _COMMON: Final = frozenset({"model", "dependency"})
 
 
 class Ties(NamedTuple):
-    """What would be lost with a name."""
+    """Reasons to keep a name."""
 
-    held: Callable[[str], bool]  # something keeps it back, or people are asked about it
-    busy: Callable[[str], bool]  # it has actions under way
+    held: Callable[[str], bool]  # it is restricted, or has a pending request
+    busy: Callable[[str], bool]  # it has actions in progress
 
 
 class KnownAgent(msgspec.Struct, gc=False):
-    """What is known of one agent."""
+    """Counters of one agent."""
 
     keyless: bool
     heard_t: float
@@ -54,14 +54,14 @@ class KnownAgent(msgspec.Struct, gc=False):
 
 
 class KeysState(msgspec.Struct):
-    agents: dict[str, KnownAgent] = {}  # of those without a key, the one silent for longest first
+    agents: dict[str, KnownAgent] = {}  # anonymous agents: the one silent longest first
     keyless: int = 0
-    stop_epoch: int = 0  # the newest that anybody was told of
+    stop_epoch: int = 0  # the newest one
     words: Vocabulary = msgspec.field(default_factory=Vocabulary)
 
 
 class KeysGuard(Guard):
-    """The guard. Which sessions are live, `sessions` knows; what a name is for, `ties` do."""
+    """Block names beyond the limits. `ties` say what a name is needed for."""
 
     name = "keys"
     _state: KeysState
@@ -87,16 +87,16 @@ class KeysGuard(Guard):
         return self._state.agents
 
     def keyless(self, agent: str) -> bool:
-        """Say whether nobody with a key was ever heard under a name."""
+        """Return whether a name has only been used without a key."""
         known = self._state.agents.get(agent)
         return known is None or known.keyless
 
     def others(self, *, keyless: bool) -> bool:
-        """Say whether agents with a key are known, beside one that has a key itself."""
+        """Return whether other agents with keys are known."""
         return len(self._state.agents) - self._state.keyless > (not keyless)
 
     def words(self, agent: str) -> dict[str, int]:
-        """Return how many words of its own an agent has that are remembered, by their kind."""
+        """Return how many chains, episodes and tasks of an agent are remembered."""
         mine = self._state.words.of(agent)
         return {"chain": len(mine.chains), "episode": len(mine.episodes), "task": len(mine.tasks)}
 
@@ -104,7 +104,7 @@ class KeysGuard(Guard):
         if proposed.keyless and self._is_full(proposed.agent):
             return self._one_name_too_many(proposed.agent)
         agent, said = proposed.agent, proposed.proposal
-        # Most have none of these words.
+        # Most proposals name none of these.
         if said.session is said.chain is said.episode is said.task is None and (
             said.model is said.dependency is None
         ):
@@ -116,7 +116,7 @@ class KeysGuard(Guard):
         return self._new_words(proposed)
 
     def known(self, settled: Settled) -> Settled:
-        """Return an outcome without the words that nobody remembers."""
+        """Return an outcome without names that are not remembered."""
         settled = self._state.words.known(settled)
         if not settled.session or self._sessions.is_live(settled.agent, settled.session):
             return settled
@@ -131,13 +131,13 @@ class KeysGuard(Guard):
         return not any(self._loose(lambda _: True))
 
     def _loose(self, wanted: Callable[[str], bool]) -> Iterator[str]:
-        """Yield the names without a key that are wanted and not held, longest silent first."""
+        """Yield matching anonymous names that are not restricted, longest silent first."""
         for name, known in self._state.agents.items():
             if known.keyless and wanted(name) and not self._ties.held(name):
                 yield name
 
     def _expendable(self) -> str | None:
-        """Return the name that makes room for a new one, if any can."""
+        """Return the name to forget for a new one, if there is any."""
         agents, busy = self._state.agents, self._ties.busy
         unallowed = self._loose(lambda name: not agents[name].allowed and not busy(name))
         idle = self._loose(lambda name: not busy(name))
@@ -178,7 +178,7 @@ class KeysGuard(Guard):
         return ()
 
     def _make_room(self, event: Decided) -> Sequence[Event]:
-        """Forget a name if this one is new and has no place yet."""
+        """Forget a name if this one is new and the limit is reached."""
         state = self._state
         if not event.keyless or state.keyless < self._max_agents or event.agent in state.agents:
             return ()
@@ -201,7 +201,7 @@ class KeysGuard(Guard):
         self._state.words.of(event.agent).end_episodes(event.session, event.episode)
 
     def _changed(self, event: KeysChanged) -> None:
-        """Take note of agents that have no key any more: anybody may use their names."""
+        """Record agents whose keys were revoked: anyone may use their names now."""
         keyed = {key.split(" ")[1] for key in event.added if key.startswith("agent ")}
         gone = {key.split(" ")[1] for key in event.removed if key.startswith("agent ")} - keyed
         for name, agent in self._state.agents.items():
@@ -247,7 +247,7 @@ class KeysGuard(Guard):
 
 
 def _one_word_too_many(agent: str, full: dict[str, int]) -> Verdict:
-    """Make one verdict of all kinds that are full, and of how many words each has."""
+    """Return one verdict for all kinds of names that reached their limit."""
     kind, *others = full
     common = kind in _COMMON
     plural = "dependencies" if kind == "dependency" else f"{kind}s"

@@ -1,10 +1,10 @@
-"""The words that agents choose: so many of a kind are remembered, and no more.
+"""Names that agents choose (chains, episodes, tasks, models, dependencies), up to a limit of each.
 
-Each is kept with the time when it was last heard, to the minute. A word is forgotten only to make
-room for a new one, and not before a day without it, so that no limit ends with its word.
+Each is stored with the time of its last use, to the minute. A name is forgotten only to make room
+for a new one, and only after a day without use, so that no limit is reset early.
 
-Models and dependencies are everybody's words. Of those that only names without a key have used, and
-can make up, half as many are remembered, so that agents with keys always find a place.
+Models and dependencies are shared by all agents. Anonymous agents, which can invent names, may fill
+only half of the places, so agents with keys always find one.
 """
 
 from collections.abc import Iterator
@@ -16,22 +16,22 @@ from safetyd.core.events.decision_events import Settled
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.telemetry import Outcome
 
-MAX_WORDS: Final = 64  # chains, episodes and tasks of one agent, each
-MAX_COMMON: Final = 1000  # models, and dependencies, of all agents
-MAX_KEYLESS: Final = MAX_COMMON // 2  # of these, what only agents without a key have used
+MAX_WORDS: Final = 64  # of each: chains, episodes and tasks of one agent
+MAX_COMMON: Final = 1000  # of each: models and dependencies of all agents
+MAX_KEYLESS: Final = MAX_COMMON // 2  # of these, names that only anonymous agents use
 REFRESH_S: Final = 60.0
-# What was heard just before a refresh became due is still known for a whole day.
+# A name used just before a refresh was due is still known for a whole day.
 FORGET_S: Final = 86_400.0 + REFRESH_S
 
-Heard = dict[str, float]  # when each word was heard, longest unheard first
+Heard = dict[str, float]  # last use of each name, oldest first
 
 
 class Words(msgspec.Struct, gc=False, omit_defaults=True):
-    """The words of one agent."""
+    """The names that one agent uses."""
 
     chains: Heard = {}
     episodes: Heard = {}
-    within: dict[str, str] = {}  # the session of an episode, where one was named
+    within: dict[str, str] = {}  # the session of an episode, if it has one
     tasks: Heard = {}
 
     def take_episode(self, episode: str, session: str | None, t: float) -> None:
@@ -54,7 +54,7 @@ NO_WORDS: Final = Words()
 
 
 class Common(NamedTuple):
-    """The words of one kind that are everybody's: of agents with keys, and of those without."""
+    """Shared names of one kind: those used with keys, and those used only anonymously."""
 
     keyed: Heard
     keyless: Heard
@@ -63,7 +63,7 @@ class Common(NamedTuple):
         return word in self.keyed or word in self.keyless
 
     def fits(self, word: str, t: float, *, keyless: bool) -> bool:
-        """Say whether a word is known, or may become so."""
+        """Return whether a name is known or may be added."""
         if self.knows(word):
             return True
         if keyless and len(self.keyless) >= MAX_KEYLESS:
@@ -72,7 +72,7 @@ class Common(NamedTuple):
         return room or _is_stale(self.keyed, t) or _is_stale(self.keyless, t)
 
     def hear(self, word: str, t: float, *, keyless: bool) -> None:
-        """Remember a word, if it fits; what an agent with a key uses is no longer made up."""
+        """Add a name or refresh it. A name used with a key no longer counts as anonymous."""
         if word in self.keyed:
             _refresh(self.keyed, word, t)
         elif word in self.keyless and keyless:
@@ -84,14 +84,14 @@ class Common(NamedTuple):
             (self.keyless if keyless else self.keyed)[word] = t
 
     def most(self, *, keyless: bool) -> int:
-        """Return how many there may be where one more does not fit."""
+        """Return the limit that was reached."""
         return MAX_KEYLESS if keyless and len(self.keyless) >= MAX_KEYLESS else MAX_COMMON
 
 
 class Vocabulary(msgspec.Struct):
-    """Every word that is remembered, but for sessions, which have an end of their own."""
+    """All remembered names except sessions, which end by themselves."""
 
-    agents: dict[str, Words] = {}  # of those that use any
+    agents: dict[str, Words] = {}  # only agents that use any
     models: Heard = {}
     dependencies: Heard = {}
     keyless_models: Heard = {}
@@ -106,12 +106,12 @@ class Vocabulary(msgspec.Struct):
         return Common(self.dependencies, self.keyless_dependencies)
 
     def of(self, agent: str) -> Words:
-        """Return an agent's words, to read or to forget."""
+        """Return the names of an agent."""
         return self.agents.get(agent, NO_WORDS)
 
     def knows(self, agent: str, said: Proposal) -> bool:
-        """Say whether no word of a proposal is new."""
-        # Written out, since every proposal that has one is asked about.
+        """Return whether a proposal uses only known names."""
+        # Unrolled for speed: this runs for every proposal.
         mine = self.agents.get(agent, NO_WORDS)
         return (
             (said.chain is None or said.chain in mine.chains)
@@ -124,7 +124,7 @@ class Vocabulary(msgspec.Struct):
     def too_many(
         self, agent: str, said: Proposal, t: float, *, keyless: bool
     ) -> Iterator[tuple[str, int]]:
-        """Yield each kind of which a proposal has one word too many, and how many there may be."""
+        """Yield each kind of name whose limit a proposal exceeds, and the limit."""
         mine = self.of(agent)
         for kind, word, heard in (
             ("chain", said.chain, mine.chains),
@@ -141,7 +141,7 @@ class Vocabulary(msgspec.Struct):
                 yield kind, common.most(keyless=keyless)
 
     def take(self, agent: str, said: Proposal, t: float, *, keyless: bool) -> None:
-        """Remember the words of a proposal."""
+        """Remember the names in a proposal."""
         chain, episode = said.chain, said.episode
         if said.model is said.dependency is said.task is chain is episode is None:
             return
@@ -154,7 +154,7 @@ class Vocabulary(msgspec.Struct):
     def take_outcome(
         self, agent: str, said: Proposal | Outcome, t: float, *, keyless: bool
     ) -> None:
-        """Remember the words that an outcome can have as well, if they fit."""
+        """Remember the names that an outcome can have too, up to the limits."""
         if said.model is not None:
             self._models.hear(said.model, t, keyless=keyless)
         if said.dependency is not None:
@@ -163,7 +163,7 @@ class Vocabulary(msgspec.Struct):
             hear(self._mine(agent).tasks, said.task, MAX_WORDS, t)
 
     def refresh(self, settled: Settled) -> None:
-        """Take note that a chain and a task are in use, if they are known."""
+        """Refresh the chain and task of an outcome, if they are known."""
         if settled.chain is settled.task is None:
             return
         mine = self.of(settled.agent)
@@ -172,7 +172,7 @@ class Vocabulary(msgspec.Struct):
                 hear(heard, word, MAX_WORDS, settled.t)
 
     def known(self, settled: Settled) -> Settled:
-        """Return an outcome without the words that are not remembered."""
+        """Return an outcome without names that are not remembered."""
         if settled.chain is settled.task is settled.model is settled.dependency is None:
             return settled
         mine = self.of(settled.agent)
@@ -196,12 +196,12 @@ class Vocabulary(msgspec.Struct):
 
 
 def fits(heard: Heard, word: str, most: int, t: float) -> bool:
-    """Say whether a word is known, or may become so."""
+    """Return whether a name is known or may be added."""
     return word in heard or len(heard) < most or _is_stale(heard, t)
 
 
 def hear(heard: Heard, word: str, most: int, t: float) -> None:
-    """Remember a word, if it fits."""
+    """Add or refresh a name, up to the limit."""
     if word in heard:
         _refresh(heard, word, t)
     elif fits(heard, word, most, t):
@@ -216,7 +216,7 @@ def _refresh(heard: Heard, word: str, t: float) -> None:
 
 
 def _is_stale(heard: Heard, t: float) -> bool:
-    """Say whether the word that was not heard for longest may be forgotten."""
+    """Return whether the least recently used name may be forgotten."""
     return bool(heard) and next(iter(heard.values())) + FORGET_S <= t
 
 

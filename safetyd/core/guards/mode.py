@@ -1,6 +1,6 @@
-"""The mode: development makes no cloud calls, which is its budget of zero cloud dollars.
+"""The mode: in development, cloud calls are blocked, so no cloud money is spent.
 
-Names of providers and models are the agent's words: a list of them finds honest mistakes.
+Agents state providers and models themselves, so the lists catch honest mistakes only.
 """
 
 import fnmatch
@@ -35,7 +35,7 @@ CLOUD_PROVIDERS: Final = _listed("""
     siliconflow* snowflake* stability* voyage* z.ai zai zhipu*
 """)
 
-# Families whose weights anybody can run (llama, qwen, mistral, gemma, gpt-oss) are not here.
+# Models with open weights (llama, qwen, mistral, gemma, gpt-oss) are not listed.
 CLOUD_MODELS: Final = (
     *_listed("""
         gpt-[0-9]* chatgpt-* o1 o1-* o3 o3-* o4 o4-* gpt-audio* gpt-image-* gpt-realtime* codex-*
@@ -54,9 +54,9 @@ CLOUD_MODELS: Final = (
 
 
 class ModesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What runs in somebody's cloud: globs, in which case is ignored.
+    """Providers and models that run in a cloud, as globs that ignore case.
 
-    A model is looked for whole and without what stands before its last slash.
+    A model is compared with and without the part before its last slash.
     """
 
     cloud_providers: tuple[Glob, ...] = CLOUD_PROVIDERS
@@ -64,7 +64,7 @@ class ModesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ModeGuard(Guard):
-    """The guard. It has nothing to say outside development, and it remembers nothing."""
+    """Block cloud calls in development. Stateless."""
 
     name = "mode"
 
@@ -90,8 +90,8 @@ class ModeGuard(Guard):
         return self._mode
 
     def _why_cloud(self, proposal: Proposal) -> str:
-        """Say what makes it a cloud call; empty if nothing does."""
-        # What the agent denies is not looked at: `cloud: false` lifts nothing.
+        """Return why it is a cloud call; empty if it is none."""
+        # `cloud: false` is ignored: an agent cannot loosen a rule.
         if proposal.cloud:
             return "the proposal says cloud: true"
         if proposal.provider and self._is_cloud_provider(proposal.provider):

@@ -1,6 +1,6 @@
-"""Pauses: an agent does nothing, not even read, until every source of its pause is cleared.
+"""Pauses: a paused agent is blocked, even from reading, until every source of the pause is cleared.
 
-Sources are kept apart, so clearing one leaves the others: an operator, an anomaly, the budget.
+Sources (an operator, an anomaly, the budget, a rollback) are cleared separately.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One reason why an agent stands still."""
+    """One reason why an agent is paused."""
 
     source: PauseSource
     by: str
@@ -39,7 +39,7 @@ class PauseGuard(Guard):
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Return the agents that are paused, longest paused first."""
+        """Return the paused agents, longest paused first."""
         return tuple(self._state.pauses)
 
     def pauses(self, agent: str) -> tuple[Pause, ...]:
@@ -69,7 +69,7 @@ class PauseGuard(Guard):
 
 
 def _verdict(agent: str, pauses: Sequence[Pause]) -> Verdict:
-    """Make one verdict of all sources: the oldest gives the reason."""
+    """Return one verdict for all sources. The oldest gives the reason."""
     rule, *also = (f"pause.{pause.source}" for pause in pauses)
     return Verdict(
         "pause",
@@ -83,6 +83,6 @@ def _verdict(agent: str, pauses: Sequence[Pause]) -> Verdict:
 
 
 def describe(agent: str, pause: Pause) -> str:
-    """Say since when and by whom, and why if a reason was given."""
+    """Return who caused it, when, and the reason if one was given."""
     said = f"{agent} was paused at {pause.since:%H:%M}Z by {pause.by}"
     return f"{said}: {pause.reason}" if pause.reason else said

@@ -1,8 +1,8 @@
-"""`[projects.<p>]`: what holds for proposals that name a project.
+"""`[projects.<p>]`: settings for proposals that name a project.
 
-`project` is the agent's word, so a project loosens only for the agents that it lists; for others
-what holds everywhere holds as well. A file that agents may write is heard beside the project, so
-it only tightens.
+Agents choose which project they name. A project can therefore loosen rules only for the agents that
+it lists; for others the global rules apply as well. A settings file that agents may write can only
+tighten rules.
 """
 
 from collections.abc import Callable
@@ -25,12 +25,12 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 Patterns = tuple[AnyPattern, ...]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Usd = Annotated[float, Meta(ge=0, le=MAX_USD)]
-# Nobody waits longer for the answer to a proposal.
+# No agent waits longer for the answer to a proposal.
 CommitDeadline = Annotated[float, Meta(gt=0, le=300)]
 
 
 class ProjectGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As `[gate]`; None leaves a setting as it is. Visits are counted in one way for all."""
+    """Overrides of `[gate]`; None keeps a setting. `loop_counts` cannot be overridden."""
 
     blocklist_patterns: Patterns | None = None
     irreversible_patterns: Patterns | None = None
@@ -44,7 +44,7 @@ class ProjectGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ProjectConfidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As `[confidence]`; None leaves a setting as it is."""
+    """Overrides of `[confidence]`; None keeps a setting."""
 
     required_for: tuple[Risk, ...] | None = None
     low: Share | None = None
@@ -54,9 +54,9 @@ class ProjectConfidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class ProjectBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Other limits on the accounts that there are; 0 is none, None leaves one as it is.
+    """Overrides of budget limits. 0 means no limit, None keeps a limit.
 
-    The day and the models belong to everybody, so a project has no say in those.
+    The daily and model budgets are shared by all, so a project cannot change them.
     """
 
     chain_usd: Usd | None = None
@@ -65,7 +65,7 @@ class ProjectBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may differ in a project, and what its file may hold."""
+    """The settings that a project, or its file, can override."""
 
     rules: ProjectRules = ProjectRules()
     gate: ProjectGate = ProjectGate()
@@ -74,53 +74,53 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class ProjectFields(ProjectSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the operator writes and what is in force have in common.
+    """The fields of a project, both as configured and as applied.
 
-    With one field more, checkpoints from before would not be written again byte for byte.
+    Another field would change the bytes of rewritten older checkpoints.
     """
 
     root: str = ""
-    agents: tuple[str, ...] = ()  # for these it may loosen; for others it only tightens
-    file: str = ""  # a .safetyd.toml that agents may write: it only tightens
-    # Commands that pass as they stand, such as `make test`. Journals from before have none.
+    agents: tuple[str, ...] = ()  # it can loosen rules for these agents only
+    file: str = ""  # a .safetyd.toml that agents may write; it can only tighten
+    # Commands that are allowed as written, such as `make test`. Older journals have none.
     checks: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    # Whether what agents change is committed, and what then follows from errors; see history.md.
+    # Whether changes of agents are committed, and what happens after errors; see history.md.
     # Journals of earlier versions also have "branch".
     history: Literal["off", "shadow", "branch"] | msgspec.UnsetType = msgspec.UNSET
     state_paths: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    # A number: whether, and for how many seconds an action waits for that commit.
+    # A number is the deadline in seconds of the commit that an action waits for.
     before_irreversible: bool | CommitDeadline | msgspec.UnsetType = msgspec.UNSET
     on_error: Literal["offer", "rollback"] | msgspec.UnsetType = msgspec.UNSET
     errors_in_a_row: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def committed(self) -> bool:
-        """Whether what agents change in its folder is committed."""
+        """Whether changes of agents in its folder are committed."""
         return self.history in {"shadow", "branch"}
 
 
 class ProjectTable(ProjectFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A project as the operator writes it."""
+    """A project as written in the configuration."""
 
     before_irreversible: bool | msgspec.UnsetType = msgspec.UNSET
     commit_deadline_s: CommitDeadline | msgspec.UnsetType = msgspec.UNSET
 
 
 class ProjectConfig(ProjectFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A project as it is in force."""
+    """A project as applied."""
 
     from_file: ProjectSettings | None = None  # what was read from `file`
     file_broken: str = ""  # why that cannot be used
 
     @property
     def commit_deadline_s(self) -> float:
-        """How long an action waits for the commit before it."""
+        """How long an action waits for the commit before it, in seconds."""
         before = self.before_irreversible
         return before if isinstance(before, float) else COMMIT_DEADLINE_S
 
 
 def in_force(table: ProjectTable) -> ProjectConfig:
-    """Return a project as it is without what its file says."""
+    """Return a project as applied, without the settings of its file."""
     fields = {name: getattr(table, name) for name in ProjectFields.__struct_fields__}
     if table.before_irreversible is True and table.commit_deadline_s:
         fields["before_irreversible"] = table.commit_deadline_s
@@ -128,7 +128,7 @@ def in_force(table: ProjectTable) -> ProjectConfig:
 
 
 class Sides(Generic[T]):
-    """What a project has for the agents that it lists, and for others."""
+    """A value for the agents that a project lists, and another for all others."""
 
     def __init__(self, agents: frozenset[str], listed: T, others: T) -> None:
         self._agents = agents
@@ -145,9 +145,9 @@ def sides(
     within: Callable[[T, ProjectSettings], T],
     join: Callable[[tuple[T, ...]], U],
 ) -> Sides[U]:
-    """Join what binds an agent together.
+    """Combine the settings that apply to an agent in a project.
 
-    `base` holds everywhere, and `within` returns it as a project or its file changes it.
+    `base` applies everywhere. `within` returns it as a project, or its file, overrides it.
     """
     own = within(base, project)
     bound = (own,) if project.from_file is None else (own, within(own, project.from_file))
@@ -156,7 +156,7 @@ def sides(
 
 
 def over(base: Config, own: msgspec.Struct) -> Config:
-    """Return settings with those of a project's own that are given; `base` itself without any."""
+    """Return `base` with the overrides that are given; `base` itself if there are none."""
     given = {name: getattr(own, name) for name in own.__struct_fields__}
     changes = {name: value for name, value in given.items() if value is not None}
     return msgspec.structs.replace(base, **changes) if changes else base

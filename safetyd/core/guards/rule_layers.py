@@ -1,4 +1,4 @@
-"""The lists of `[rules]` tables, one over the other, as guards ask them."""
+"""The lists of `[rules]` tables: a project's before the global ones."""
 
 from datetime import tzinfo
 
@@ -11,7 +11,7 @@ from safetyd.core.shell.command_reader import CommandReader
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What rules are read against: the same for all of them."""
+    """The settings that all rules are evaluated with."""
 
     kinds: Kinds
     mode: str
@@ -34,24 +34,24 @@ class Layer:
         self._push_to = frozenset(lists.allow_push_to)
 
     def ruling(self, case: RuleCase) -> Verdict | None:
-        """Return what replaces the table's verdict, if anything here does."""
+        """Return the verdict that replaces that of the type table, if any."""
         kind = case.kind
         if kind.type in self._required:
             return _required(kind)
         for rule in self.milder:
-            # One that does not name a prohibited type was not written to loosen it.
+            # A rule loosens a prohibited type only if it names the type.
             if (not prohibited(kind) or kind.type in rule.types) and rule.matches(case):
                 return rule.verdict
         pushes = kind.type == "push" and case.proposal.remote in self._push_to
         return ALLOWED if pushes or kind.type in self._allowed else None
 
     def rules(self, case: RuleCase) -> Verdict | None:
-        """Return what is said of a part of a command: what blocks first, then what else applies."""
+        """Return the verdict on a part of a command: blocking rules first, then the others."""
         blocking = (rule.verdict for rule in self.blocking if rule.matches(case))
         return next(blocking, None) or self.ruling(case)
 
     def restricts(self, type_: str) -> bool:
-        """Say whether something here may restrict proposals of a type."""
+        """Return whether any rule here can restrict a type."""
         rules = [*self.blocking, *(rule for rule in self.milder if rule.verdict is not ALLOWED)]
         return type_ in self._required or any(not r.types or type_ in r.types for r in rules)
 

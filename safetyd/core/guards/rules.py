@@ -1,7 +1,7 @@
-"""`[rules]`: what an operator says about types, and rules of the operator's own.
+"""`[rules]`: the operator's lists of types, and custom rules.
 
-An agent chooses its words, so a rule that allows is read narrowly: every path must match, not
-any; the text must match as it stands, not in a folded form; and a prohibited type must be named.
+Agents choose their words, so rules that allow are strict: every path must match, the raw text must
+match (not its folded form), and a prohibited type must be named.
 """
 
 import re
@@ -22,7 +22,7 @@ from safetyd.core.text.path_globs import Globs, PathTarget
 from safetyd.core.text.patterns import PatternSet
 from safetyd.core.text.proposal_patches import patch_of
 
-# They may hold secrets, so reading them is enough to ask.
+# Files that may contain secrets: even reading them needs approval.
 SENSITIVE: Final = (
     # keys and passwords
     *("**/.ssh/**", "!**/.ssh/*.pub", "!**/.ssh/known_hosts", "**/id_rsa", "**/id_ecdsa"),
@@ -57,7 +57,7 @@ SENSITIVE: Final = (
     *("**/.nuget/NuGet/NuGet.Config", "**/.config/NuGet/NuGet.Config", "**/.condarc"),
     *("**/.sbt/**/*credentials*", "**/.ivy2/.credentials", "**/.hex/hex.config", "**/.jfrog/**"),
     *("**/.gradle/gradle.properties", "**/.luarocks/**", "**/.bundle/config"),
-    # forges, servers that build, and other services
+    # forges, CI servers, and other services
     *("**/.config/gh/hosts.yml", "**/.config/glab-cli/**", "**/.config/hub", "**/.config/tea/**"),
     *("**/.circleci/cli.yml", "**/.travis/config.yml", "**/.flyrc", "**/.config/argocd/**"),
     *("**/.argocd/**", "**/.drone/**", "**/.gitlab-runner/**", "/etc/gitlab-runner/**"),
@@ -91,12 +91,12 @@ SENSITIVE: Final = (
     *("**/.purple/**", "**/filezilla/*.xml", "**/.config/Signal/**"),
     *("**/.config/Slack/**", "**/.config/discord/**", "**/.bitcoin/**"),
     *("**/.ethereum/keystore/**", "**/wallet.dat", "**/.electrum/**"),
-    # what other agents sign in with
+    # credentials of other agents
     *("**/.claude/.credentials.json", "**/.claude.json", "**/.codex/auth.json"),
     *("**/.gemini/oauth_creds.json", "**/.config/github-copilot/**"),
     *("**/.local/share/opencode/auth.json", "**/.config/openai/**", "**/.aider.conf.yml"),
     *("**/.config/io.datasette.llm/keys.json",),
-    # what was typed, and what the system keeps
+    # histories, and files of the system
     *("**/.bash_history", "**/.zsh_history", "**/.python_history", "**/.psql_history"),
     *("**/.mysql_history", "**/.node_repl_history", "**/.rediscli_history", "**/.sqlite_history"),
     *("**/fish_history", "**/.ipython/profile_*/history.sqlite", "**/.lesshst", "/etc/shadow"),
@@ -106,7 +106,7 @@ SENSITIVE: Final = (
     *("/etc/kubernetes/**", "/var/lib/jenkins/secrets/**"),
 )
 
-# Other programs obey them unasked, and some would let an agent go unguarded.
+# Files that control other programs. Some could disable the guarding of an agent.
 PROTECTED: Final = (
     *("**/.claude/settings*.json", "**/.claude/hooks/**", "**/.mcp.json"),
     *("**/.codex/config.toml", "**/.codex/hooks.json", "**/.gemini/settings.json"),
@@ -115,13 +115,13 @@ PROTECTED: Final = (
     *("**/.cursor/hooks.json", "**/.cursor/mcp.json"),
     *("**/.vscode/tasks.json", "**/.vscode/settings.json", "**/.vscode/mcp.json"),
     *("**/.devcontainer/**",),
-    # git, and what runs its hooks
+    # git and its hooks
     *("**/.git/hooks/**", "**/.git/config", "**/.git/config.worktree"),
     *("**/.git/info/attributes", "**/.git/info/exclude"),
     *("**/.git/modules/**/hooks/**", "**/.git/modules/**/config"),
     *("**/.husky/**", "**/.githooks/**", "**/.gitconfig", "**/.config/git/**"),
     *("/etc/gitconfig", "**/lefthook.yml", "**/.pre-commit-config.yaml"),
-    # what runs on servers that build
+    # CI configuration
     *("**/.github/workflows/**", "**/.github/actions/**", "**/.gitlab-ci.yml"),
     *("**/.circleci/**", "**/.travis.yml", "**/Jenkinsfile", "**/azure-pipelines.y*ml"),
     *("**/bitbucket-pipelines.yml", "**/.drone.yml", "**/.buildkite/**", "**/.woodpecker/**"),
@@ -135,17 +135,17 @@ PROTECTED: Final = (
     *("**/.config/autostart/**", "**/.config/environment.d/**", "**/Library/LaunchAgents/**"),
     *("/etc/profile", "/etc/profile.d/**", "/etc/bash.bashrc", "/etc/zsh/**", "/etc/environment"),
     *("/etc/fish/**", "/Library/LaunchAgents/**", "/Library/LaunchDaemons/**"),
-    # timers, services, the linker, rights
+    # timers, services, linker, permissions
     *("/etc/cron*/**", "/etc/crontab", "/etc/anacrontab", "/var/spool/cron/**"),
     *("**/.config/systemd/**", "**/.local/share/systemd/**", "/etc/systemd/**"),
     *("/run/systemd/**", "/lib/systemd/**", "/usr/lib/systemd/**", "/usr/local/lib/systemd/**"),
     *("/etc/init.d/**", "/etc/rc.local", "/etc/udev/**", "/etc/ld.so.*", "/etc/ld.so.conf.d/**"),
     *("/etc/sudoers", "/etc/sudoers.d/**", "/etc/pam.d/**", "/etc/ssh/**"),
-    # what an interpreter or an editor runs at its start
+    # startup files of interpreters and editors
     *("**/sitecustomize.py", "**/usercustomize.py", "**/site-packages/*.pth"),
     *("**/dist-packages/*.pth", "**/.vimrc", "**/.exrc", "**/.config/nvim/**", "**/.emacs"),
     *("**/.emacs.d/**", "**/.gdbinit", "**/.lldbinit", "**/.tmux.conf"),
-    # What every user of the machine runs and obeys. Projects below /opt, /srv and /usr/src are not.
+    # System directories. /opt, /srv and /usr/src are left out, because projects live there.
     *("/etc/**", "/boot/**", "/bin/**", "/sbin/**", "/lib/**", "/lib64/**", "/usr/bin/**"),
     *("/usr/sbin/**", "/usr/lib/**", "/usr/libexec/**", "/usr/share/**", "/usr/local/bin/**"),
     *("/usr/local/sbin/**", "/usr/local/lib/**", "/proc/**", "/sys/**"),
@@ -160,7 +160,7 @@ ProhibitedMeans = Literal["block", "require_confirmation"]
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a custom rule applies: everything that is given must hold."""
+    """The conditions of a custom rule. All that are given must hold."""
 
     types: Names = ()
     agents: Names = ()
@@ -168,11 +168,11 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     modes: Modes = ()
     remotes: Names = ()
     text: str | None = None  # RE2
-    only_text: bool = False  # beside its text nothing would be done: no target, path, diff, cost
+    only_text: bool = False  # nothing but text: no target, path, diff or cost
     paths: Names = ()  # globs
     cost_over_usd: Amount | None = None
     files_over: Count | None = None
-    hours: str | None = None  # "22:00-06:00", without the last minute
+    hours: str | None = None  # "22:00-06:00"; the end is excluded
     weekdays: Names = ()
 
 
@@ -184,7 +184,7 @@ class CustomRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class RuleLists(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What replaces the table's verdict."""
+    """Lists that replace the verdict of the type table."""
 
     allow_without_permission: Names = ()
     require_permission: Names = ()
@@ -202,7 +202,7 @@ class RulesConfig(RuleLists, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ProjectRules(RuleLists, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A project's own rules, asked before the global ones; None leaves a setting as it is."""
+    """A project's rules, which come before the global ones. None keeps a setting."""
 
     allow_human_communication: bool | None = None
     known_contacts: Names | None = None
@@ -213,7 +213,7 @@ class ProjectRules(RuleLists, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class RuleCase(msgspec.Struct, frozen=True):
-    """A proposal with what was found out about it."""
+    """A proposal with its kind and resolved paths."""
 
     proposed: Proposed
     kind: Kind
@@ -228,7 +228,7 @@ Test = Callable[[RuleCase], bool]
 
 
 class Rule:
-    """A custom rule that can be asked. `ValueError` if its pattern or hours make no sense."""
+    """A compiled custom rule. Raise `ValueError` for an invalid pattern or time range."""
 
     def __init__(self, config: CustomRule, kinds: Kinds, mode: str, timezone: tzinfo) -> None:
         self.verdict = _verdict(config)
@@ -304,7 +304,7 @@ def _measured(when: When) -> Iterator[Test]:
 
 
 def _files(proposal: Proposal, kind: Kind) -> float:
-    """Return how many files would be touched, by the largest of three accounts."""
+    """Return the number of files: the largest of paths, patch and context."""
     context, patch = proposal.context, patch_of(proposal, edits=kind.edits)
     if isinstance(context, msgspec.Raw):
         context = msgspec.json.decode(context)
@@ -323,7 +323,7 @@ def _timed(when: When, timezone: tzinfo) -> Iterator[Test]:
 
 
 def hours(span: str) -> Callable[[datetime], bool]:
-    """Return whether a local time lies in `span`, as "22:00-06:00"; its end is not part of it."""
+    """Return a test whether a local time is in `span`, such as "22:00-06:00" (end excluded)."""
     given = _HOURS.fullmatch(span)
     if given is None:
         raise ValueError(f'{span!r} is not a time range. Write it as "22:00-06:00"')

@@ -1,8 +1,8 @@
-"""Safe mode: after too many errors in a row an agent may only read, until a person lets it go.
+"""Safe mode: after too many consecutive errors an agent may only read, until an operator exits it.
 
-Each agent has a kernel of its own. One more holds everybody: an operator puts it in safe mode, or
-many agents with keys that came into safe mode shortly after one another do. Many without a key only
-hold those without a key, because such names can be made up.
+Each agent has its own kernel. Global safe mode restricts all agents: an operator enters it, or it
+starts when many agents with keys enter safe mode within a short time. Anonymous agents, whose names
+can be invented, restrict only anonymous agents.
 """
 
 import math
@@ -36,14 +36,14 @@ from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all
 class SafeModeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_consecutive_errors: Annotated[int, Meta(ge=1, le=1_000_000)] = 3
     cooldown_ms: Annotated[int, Meta(ge=0, le=604_800_000)] = 60_000
-    count_dependency_errors: bool = False  # those are the breaker's
+    count_dependency_errors: bool = False  # the breaker handles those
     global_after_agents: Annotated[int, Meta(ge=0, le=1_000_000)] = 3  # 0: only an operator
     global_window_s: Annotated[float, Meta(gt=0, le=604_800)] = 600.0
     global_share: Annotated[float, Meta(ge=0, le=1)] = 0.25
 
 
 class SafeModeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What people see. `agents` are the kernels in safe mode, everybody's as "*"."""
+    """The status of one agent or all. `agents` are those in safe mode; "*" is global."""
 
     active: bool
     state: State
@@ -56,7 +56,7 @@ class SafeModeStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """One kernel that is in safe mode, everybody's as "*"."""
+    """One kernel in safe mode; "*" is the global one."""
 
     agent: str
     since: datetime
@@ -66,7 +66,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
-    """Which kernels an exit would leave, everybody's as "*"; or why it may not."""
+    """The kernels that an exit would release ("*" is the global one), or why it is refused."""
 
     agents: tuple[str, ...]
     error: Literal["", "several", "cooling_down"] = ""
@@ -74,7 +74,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SafeMode(Guard):
-    """The guard. After `outcome_timeout_s` an action without an outcome is no longer executing."""
+    """Block changes in safe mode. An action counts as executing for `outcome_timeout_s` at most."""
 
     name = "safe_mode"
     _state: Kernels
@@ -95,7 +95,7 @@ class SafeMode(Guard):
         )
 
     def status(self, agent: str | None, t: float) -> SafeModeStatus:
-        """Describe one agent or, if None, all: the most restricted state and the largest count."""
+        """Return the status of one agent or, if None, the most restricted of all."""
         held = dict(self._state.entries(agent))
         known = self._state.agents
         agents = known.values() if agent is None else (known.get(agent, AgentKernel()),)
@@ -111,7 +111,7 @@ class SafeMode(Guard):
         )
 
     def holds(self, agent: str | None, t: float) -> Iterator[Hold]:
-        """Yield what keeps one agent or, if None, anybody to reading; everybody's comes first."""
+        """Yield the kernels that restrict one agent, or all if None; the global one first."""
         for kernel, entry in self._state.entries(agent):
             yield Hold(
                 agent=kernel,
@@ -122,24 +122,24 @@ class SafeMode(Guard):
             )
 
     def errors(self, agent: str) -> int:
-        """Return an agent's errors in a row."""
+        """Return an agent's consecutive errors."""
         known = self._state.agents.get(agent)
         return known.kernel.errors if known else 0
 
     def knows(self, agent: str) -> bool:
-        """Say whether an agent was ever heard, or put in safe mode."""
+        """Return whether an agent was ever active or put in safe mode."""
         return agent in self._state.agents
 
     def holds_alone(self, agent: str) -> bool:
-        """Say whether an agent's own kernel is in safe mode."""
+        """Return whether an agent's own kernel is in safe mode."""
         known = self._state.agents.get(agent)
         return known is not None and known.kernel.safe
 
     def plan_exit(self, agent: str | None, t: float, *, all_: bool, force: bool) -> Exit:
-        """Say which kernels an exit would leave: none, if what it names is not in safe mode.
+        """Return the kernels that an exit would release; none if the named one is not in safe mode.
 
-        One that names no agent means the only kernel that is in safe mode, or `all_` of them;
-        "*" names everybody's. `force` does not wait for the cooldown.
+        Without an agent, it means the only kernel in safe mode, or `all_` of them. "*" is the
+        global kernel. `force` ignores the cooldown.
         """
         held = {n: e for n, e in self._state.entries() if agent is None or n == agent}
         if len(held) > 1 and not all_:
@@ -189,11 +189,13 @@ class SafeMode(Guard):
             return ()
         agent.heard_t = event.t
         if event.id is None:
-            agent.begin(event.t, self._outcome_timeout_s)  # without asking, and it is over
+            agent.begin(
+                event.t, self._outcome_timeout_s
+            )  # it was done without a proposal, and has ended
         if self._counts(agent, event):
             agent.kernel.errors = 0 if event.ok else agent.kernel.errors + 1
             if agent.kernel.errors >= self._config.max_consecutive_errors:
-                # The action stays where it is until this is observed.
+                # The action keeps its state until this event is observed.
                 return (_too_many_errors(event, agent.kernel.errors),)
         agent.end()
         return ()
@@ -222,7 +224,7 @@ class SafeMode(Guard):
         return self._widespread(event, event.agent) if by_error else ()
 
     def _widespread(self, event: SafeModeEntered, agent: str) -> Sequence[Event]:
-        """Put everybody, or all without a key, in safe mode if this agent is one of too many."""
+        """Restrict all agents, or all anonymous ones, if too many of them entered safe mode."""
         config, keyless = self._config, self._state.agents[agent].keyless is True
         if not config.global_after_agents or self._state.holding(EVERYBODY, keyless=keyless):
             return ()
@@ -244,7 +246,7 @@ class SafeMode(Guard):
         self._state.forget(event.agent)
 
     def _cooldown_ms(self, entries: Iterable[SafeModeEntry], t: float) -> int:
-        """Return how long it takes until all may be left."""
+        """Return the milliseconds until all of them can be left."""
         since_t = max((entry.t for entry in entries), default=-math.inf)
         left_ms = (since_t - t) * 1000 + self._config.cooldown_ms
         return math.ceil(round(max(left_ms, 0.0), 3))
@@ -262,7 +264,7 @@ def _ending(kernel: str) -> str:
     return f"after `safetyd safe-mode exit --agent {named}`"
 
 
-_DOES: Final[Mapping[Reversibility, str]] = {  # what only reads is allowed
+_DOES: Final[Mapping[Reversibility, str]] = {  # read-only actions are allowed
     "reversible": "this action changes something",
     "irreversible": "this action cannot be undone",
     "unknown": "the effect of this action is unknown",

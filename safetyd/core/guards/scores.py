@@ -1,4 +1,4 @@
-"""Scores that a judge gave a proposal: low ones are put to a person."""
+"""Scores that a judge gave a proposal: low scores need approval."""
 
 import math
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _BEST: Final = msgspec.convert(dict.fromkeys(Scores.__struct_fields__, 5), Score
 
 
 class Mark(NamedTuple):
-    """A mark that scores must reach."""
+    """A threshold for scores, and whether it was missed."""
 
     rule: str
     missed: bool
@@ -27,7 +27,7 @@ class Mark(NamedTuple):
 
 
 class ScoresConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person must see: an average below one number, a single score at or below another."""
+    """Scores that need approval: an average below a limit, or a single score at or below one."""
 
     required_for: tuple[Risk, ...] = ()  # risks that must come with scores
     average: Score = 4.0
@@ -36,7 +36,7 @@ class ScoresConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ScoresGuard(Guard):
-    """The guard. It remembers nothing."""
+    """Require approval for low scores. Stateless."""
 
     name = "scores"
 
@@ -68,7 +68,7 @@ class ScoresGuard(Guard):
         return _verdict("scores.missing", reason, remedy)
 
     def _marks(self, scores: Scores) -> Iterator[Mark]:
-        """Yield what scores are held to, in the order in which a person reads it."""
+        """Yield the thresholds in the order in which they are reported."""
         config, average = self._config, _average(scores)
         given: dict[str, float] = msgspec.structs.asdict(scores)
         lowest = min(given, key=given.__getitem__)

@@ -1,7 +1,7 @@
-"""The emergency stop: while any source is active nobody acts, or one agent does not.
+"""The emergency stop: while a source is active, all actions are blocked, or those of one agent.
 
-Sources are kept apart, so clearing one leaves the others: an operator, a file, an anomaly, the
-environment. Every stop and resume has an epoch, which agents acknowledge.
+Sources (an operator, a file, an anomaly, the environment) are cleared separately. Every stop and
+resume has an epoch, which agents acknowledge.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ ENVIRONMENT = "environment"
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason why things stand still."""
+    """One active stop."""
 
     source: str
     by: str
@@ -45,7 +45,7 @@ class StopGuard(Guard):
 
     @property
     def stops(self) -> tuple[Stop, ...]:
-        """Return what is active, oldest first."""
+        """Return the active stops, oldest first."""
         return tuple(self._state.stops)
 
     @property
@@ -53,7 +53,7 @@ class StopGuard(Guard):
         return self._state.epoch
 
     def holds_alone(self, agent: str) -> bool:
-        """Say whether an agent has a stop of its own."""
+        """Return whether an agent has a stop of its own."""
         return any(stop.agent == agent for stop in self._state.stops)
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
@@ -74,7 +74,7 @@ class StopGuard(Guard):
         self._state.epoch = max(self._state.epoch, event.epoch)
 
     def _resumed(self, event: Resumed) -> None:
-        # A stop that was pressed after this resume was asked for is newer, and holds.
+        # A stop that is newer than this resume stays active.
         others = self._others(event.agent, set(event.sources), event.epoch)
         self._state.stops = list(others)
         self._state.epoch = max(self._state.epoch, event.epoch)
@@ -86,7 +86,7 @@ class StopGuard(Guard):
 
 
 def as_stop(event: Stopped) -> Stop:
-    """Return what a stop leaves in force."""
+    """Return the active stop that an event starts."""
     return Stop(
         source=event.source,
         by=event.by,
@@ -98,7 +98,7 @@ def as_stop(event: Stopped) -> Stop:
 
 
 def _verdict(stops: Sequence[Stop]) -> Verdict:
-    """Make one verdict of all stops: the oldest gives the reason, and all must end."""
+    """Return one verdict for all stops. The oldest gives the reason, and all must end."""
     stop, remedy = stops[0], all_of(map(_ending, stops))
     if stop.source == ENVIRONMENT:
         return Verdict(
@@ -124,6 +124,6 @@ def _ending(stop: Stop) -> str:
 
 
 def describe(stop: Stop) -> str:
-    """Say since when and by whom, and why if a reason was given."""
+    """Return who caused it, when, and the reason if one was given."""
     said = f"emergency stop is active since {stop.since:%H:%M}Z by {stop.by}"
     return f"{said}: {stop.reason}" if stop.reason else said

@@ -1,4 +1,4 @@
-"""What agents and the daemon say to each other, and what a decision is made of.
+"""The messages between agents and the daemon, and the parts of a decision.
 
-Everybody may import everything here; the client imports nothing else of the core.
+Every package may import from here. The client imports nothing else of the core.
 """

@@ -1,7 +1,7 @@
-"""What a person's yes is good for: everything that was shown and could change what happens.
+"""What an approval covers: every field that was shown and affects the action.
 
-Bound is every field of a proposal that its digest covers, but for what an agent may say otherwise
-each time without doing anything else: its prose, its own estimates, and where its work belongs.
+An approval is bound to all fields that the digest covers, except those that can differ without
+changing the action: prose, estimates, and the session, episode, chain and task.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ from safetyd.core.messages.proposal import (
     without_nulls,
 )
 
-# The exact text says what happens; without one the description is all that a person had.
+# Without a text, the description is all that the operator saw, so it is bound too.
 PROSE: Final = frozenset({"description", "rationale", "rollback"})
 ESTIMATES: Final = frozenset({"confidence", "scores"})
 BELONGING: Final = frozenset({"session", "episode", "chain", "task"})
-# More of these is not what was shown, less is.
+# A larger amount is not covered, a smaller one is.
 AMOUNTS: Final = frozenset({"cost_usd", "tokens"})
 UNBOUND: Final = UNDIGESTED | PROSE | ESTIMATES | BELONGING | AMOUNTS | {"agent"}
 BOUND: Final = frozenset(Proposal.__struct_fields__) - UNBOUND
@@ -37,28 +37,28 @@ _ACTING: Final = BOUND - {"type", "context", "extra"}
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What a person saw and permits again: the same action, at the same cost or a lower one."""
+    """What an operator saw and grants again: the same action at the same or a lower cost."""
 
     action: bytes
-    words: str = ""  # the beginning of it, for people
+    words: str = ""  # its beginning, for display
     cost_usd: float | None = None
     tokens: Tokens | None = None
-    shape: bool = False  # the action is that of a shape, so others of that shape are it as well
-    shown: Json = None  # by an ask for permission, which does nothing itself
-    resolved: tuple[str, ...] = ()  # where the paths that it showed lead
+    shape: bool = False  # the action is a shape; all commands of that shape match
+    shown: Json = None  # by a permission request, which does nothing itself
+    resolved: tuple[str, ...] = ()  # the resolved paths that were shown
 
     def covers(self, action: bytes, proposal: Proposal) -> bool:
         return action == self.action and no_dearer(self, proposal)
 
     def permits(self, proposal: Proposal, resolved: tuple[str, ...]) -> bool:
-        """Say whether the ask for permission that was seen showed all that would be done."""
+        """Return whether the permission request showed everything that would be done."""
         return self.resolved == resolved and _showed(object_of(self.shown), proposal)
 
 
 def binding(agent: str, kind: str, proposal: Proposal, resolved: tuple[str, ...] = ()) -> bytes:
-    """Name all that a yes is bound to: equal names are what a person has seen.
+    """Return a hash of everything that an approval is bound to.
 
-    `kind` is the proposal's type after aliases, `resolved` where its paths lead.
+    `kind` is the resolved type, `resolved` the resolved paths.
     """
     bare = msgspec.structs.replace(_bare(proposal), type=kind)
     said = (agent, bare, resolved) if resolved else (agent, bare)
@@ -66,7 +66,7 @@ def binding(agent: str, kind: str, proposal: Proposal, resolved: tuple[str, ...]
 
 
 def no_dearer(seen: Proposal | Seen, proposal: Proposal) -> bool:
-    """Say whether a proposal costs no more than what was seen; what is not said may be anything."""
+    """Return whether a proposal costs at most what was shown. An unknown cost may be anything."""
     if (seen.cost_usd is None) != (proposal.cost_usd is None):
         return False
     most, wanted = seen.tokens or _NO_TOKENS, proposal.tokens or _NO_TOKENS
@@ -75,14 +75,14 @@ def no_dearer(seen: Proposal | Seen, proposal: Proposal) -> bool:
 
 
 def is_all(proposal: Proposal) -> bool:
-    """Say whether a text is all that a yes is bound to, beside type and project of a proposal."""
+    """Return whether a proposal consists only of type, text and project."""
     said = {"type": "-", "text": "", "description": "", "project": None}
     beside = msgspec.structs.replace(_bare(proposal), **said)
     return beside == _NOTHING and no_dearer(_NOTHING, proposal)
 
 
 def besides(proposal: Proposal) -> list[str]:
-    """Return the names of what a yes is bound to beside type, text, description and project."""
+    """Return the bound fields that are set, except type, text, description and project."""
     said = BOUND - {"type", "text", "project"}
     names = [name for name in Proposal.__struct_fields__ if name in said]
     bare = _bare(proposal)
@@ -90,20 +90,17 @@ def besides(proposal: Proposal) -> list[str]:
 
 
 def permits(asked: Proposal, proposal: Proposal) -> bool:
-    """Say whether an ask for permission showed all that a proposal would do."""
+    """Return whether a permission request showed everything that a proposal would do."""
     return _showed(shown_by(asked), proposal)
 
 
 def shown_by(asked: Proposal) -> dict[str, object]:
-    """Return what an ask for permission shows, by the names that it has in a proposal.
-
-    That is its text and the entries of its context.
-    """
+    """Return what a permission request shows, by proposal field: its text and its context."""
     return {**without_nulls(object_of(asked.context)), "text": asked.text}
 
 
 def as_shown(asked: Proposal) -> Proposal:
-    """Return an ask for permission with the project and the place that its context names."""
+    """Return a permission request with the project and folder that its context names."""
     shown = object_of(asked.context)
     project, cwd = shown.get("project"), shown.get("cwd")
     return msgspec.structs.replace(
@@ -114,7 +111,7 @@ def as_shown(asked: Proposal) -> Proposal:
 
 
 def shown_paths(asked: Proposal) -> tuple[tuple[str, ...], str | None]:
-    """Return the paths that an ask for permission shows, and the project that it names."""
+    """Return the paths and the project that a permission request shows."""
     shown = object_of(asked.context)
     paths, project = shown.get("paths"), shown.get("project")
     named = project if isinstance(project, str) else None
@@ -124,9 +121,9 @@ def shown_paths(asked: Proposal) -> tuple[tuple[str, ...], str | None]:
 
 
 def action_key(agent: str, kind: str, proposal: Proposal) -> bytes:
-    """Name what an agent does, so that doing the same again and again is seen.
+    """Return a hash that identifies repetitions of an action.
 
-    It has less in it than a binding: what an agent adds to each repetition must not hide it.
+    It covers fewer fields than `binding`, so that small variations cannot hide a repetition.
     """
     what = proposal.text, proposal.target, proposal.paths, proposal.remote, proposal.project
     diff = None if proposal.context is None else diff_of(proposal)
@@ -135,15 +132,15 @@ def action_key(agent: str, kind: str, proposal: Proposal) -> bytes:
 
 
 def diff_of(proposal: Proposal) -> object:
-    """Return what a proposal would change in files, as far as it says so."""
+    """Return the diff in the context of a proposal, if any."""
     return object_of(proposal.context).get("diff")
 
 
 def _bare(proposal: Proposal) -> Proposal:
-    """Return a proposal with nothing in it that a yes is not bound to."""
+    """Return a proposal with only the bound fields."""
     bare = msgspec.structs.replace(proposal, **_DEFAULTS)
     seen = proposal.observation
-    if seen is not None and seen.screen_hash:  # no person can read it, and it changes all the time
+    if seen is not None and seen.screen_hash:  # no human can read it, and it changes all the time
         seen = msgspec.structs.replace(seen, screen_hash="")
         bare = msgspec.structs.replace(bare, observation=seen if seen != Observation() else None)
     if proposal.text:
@@ -152,9 +149,9 @@ def _bare(proposal: Proposal) -> Proposal:
 
 
 def _showed(shown: Mapping[str, object], proposal: Proposal) -> bool:
-    """Say whether all that a proposal would do was shown.
+    """Return whether everything that a proposal would do was shown.
 
-    What was shown of the action must be done so; other entries only explained it.
+    Fields of the action must match exactly. Other entries only explained it.
     """
     done = _fields(proposal)
     told = (*done.items(), *without_nulls(object_of(proposal.context)).items())
@@ -165,12 +162,12 @@ def _showed(shown: Mapping[str, object], proposal: Proposal) -> bool:
 
 
 def _fields(proposal: Proposal) -> dict[str, object]:
-    """Return what would be done as the agent sent it, without its context."""
+    """Return the action as the agent sent it, without its context."""
     bare = msgspec.structs.replace(_bare(proposal), context=None, extra=None, description="")
     fields: dict[str, object] = msgspec.json.decode(canonical(bare))
     del fields["type"]
     for name, unknown in object_of(proposal.extra).items():
-        # Of a field that is known, these are the parts that are not.
+        # These are unknown parts of a known field.
         fields[name] = (
             {**object_of(fields[name]), **object_of(unknown)} if name in fields else unknown
         )
@@ -178,7 +175,7 @@ def _fields(proposal: Proposal) -> dict[str, object]:
 
 
 def _amounts(shown: Mapping[str, object]) -> Seen:
-    """Return the amounts among what was shown; what is none was not shown."""
+    """Return the amounts that were shown. Invalid values count as not shown."""
     try:
         return msgspec.convert({**shown, "action": b""}, Seen)
     except msgspec.ValidationError:
@@ -186,6 +183,6 @@ def _amounts(shown: Mapping[str, object]) -> Seen:
 
 
 def object_of(said: object) -> Mapping[str, object]:
-    """Return an object that an agent sent; as JSON until it has been journalled."""
+    """Return an object that an agent sent. Before it is journalled, it is raw JSON."""
     fields = msgspec.json.decode(said) if isinstance(said, msgspec.Raw) else said
     return fields if isinstance(fields, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What safetyd answers."""
+"""The answer to a proposal."""
 
 from datetime import datetime
 from typing import Literal

@@ -3,7 +3,7 @@
 from typing import Final
 
 NANO: Final = 10**9  # nano-dollars in a dollar
-# One amount is never taken for more, so that sums fit into the 64 bits of a checkpoint.
+# Amounts are capped, so that sums fit into the 64 bits of a checkpoint.
 MAX_USD: Final = 1e9
 MAX_NANO: Final = 10**18
 MAX_SUM: Final = 2**62
@@ -31,7 +31,7 @@ def cents_down(amount: int) -> int:
 
 
 def dollars(amount: int) -> str:
-    """Write nano-dollars for people: cents, and more digits where less than a cent would be 0."""
+    """Format nano-dollars as dollars and cents, with more digits below one cent."""
     if amount == 0 or amount >= _CENT:
         return f"${amount / NANO:.2f}"
     return f"${amount / NANO:.9f}".rstrip("0")

@@ -1,6 +1,6 @@
-"""The mark of what the daemon publishes of its own accord.
+"""The header of messages that the daemon publishes by itself.
 
-Where an answer goes is the asker's choice, and may be where events are heard; none has the mark.
+Clients choose the reply subject, and could choose one of events. Replies never have this header.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What an agent sends when it wants to act, and the digest that names it."""
+"""A proposal, and its digest."""
 
 import hashlib
 import re
@@ -22,11 +22,11 @@ Word = Annotated[str, Meta(max_length=128)]
 Line = Annotated[str, Meta(max_length=1024)]
 Prose = Annotated[str, Meta(max_length=8192)]
 Amount = Annotated[float, Meta(ge=0)]
-# The largest is refused where it is read, not here: journals are kept, and may hold larger ones.
+# The maximum is checked when a message is parsed: old journals may have larger values.
 Cost = Annotated[float, Meta(ge=0, extra_json_schema={"maximum": MAX_USD})]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Score = Annotated[float, Meta(ge=1, le=5)]
-# Not `Raw | None`: msgspec reads that as null alone and refuses every value.
+# Not `Raw | None`: msgspec would accept only null.
 Json = Annotated[object, Meta(extra_json_schema={"type": ["object", "null"]})]
 
 Reversibility = Literal["read_only", "reversible", "irreversible", "unknown"]
@@ -36,9 +36,9 @@ Urgency = Literal["low", "normal", "high"]
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A message of the contract: unknown fields are ignored, defaults are not written.
+    """A message of the protocol. Unknown fields are ignored, defaults are not written.
 
-    No message can hold itself, so the garbage collector need not look at any.
+    Messages have no cycles, so the garbage collector skips them.
     """
 
 
@@ -72,7 +72,7 @@ class Tokens(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """An action that an agent would like to take. Only `type` is required."""
+    """An action that an agent wants to take. Only `type` is required."""
 
     # The type of action, such as read_file, edit_file, run_shell, push or click.
     type: Annotated[str, Meta(min_length=1, max_length=128)]
@@ -81,24 +81,24 @@ class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
     # Your name, if you repeat it; it must be the one in the subject or address.
     agent: Token | None = None
     text: str = ""  # Exactly what will be executed, typed or sent.
-    description: Prose = ""  # What the action does, in words for a person.
-    rationale: Prose = ""  # Why the action is needed, in words for a person.
+    description: Prose = ""  # What the action does, for an operator to read.
+    rationale: Prose = ""  # Why the action is needed, for an operator to read.
     session: Word | None = None  # The session that the action belongs to.
-    episode: Word | None = None  # The part of a session within which loops are counted.
+    episode: Word | None = None  # The part of a session in which loops are detected.
     project: Word | None = None  # The configured project in which you work.
     chain: Word | None = None  # The chain of delegated work whose budget pays for the action.
     task: Word | None = None  # The task that the action belongs to.
-    urgency: Urgency = "normal"  # How urgently a person must answer, if one is asked.
-    wait: bool = False  # True: if a person is asked, the reply comes when the request has ended.
+    urgency: Urgency = "normal"  # How urgently an operator must answer, if approval is needed.
+    wait: bool = False  # True: if approval is needed, the reply comes when the request has ended.
     timeout_s: Amount | None = None  # For how many seconds a request stays open.
-    # What you know of undoing it; this can only make the verdict stricter.
+    # Whether it can be undone; this can only make the verdict stricter.
     reversibility: Reversibility | None = None
-    risk: Risk | None = None  # What you know of its risk; this can only make the verdict stricter.
-    # How sure you are that the action is right, from 0 to 1.
+    risk: Risk | None = None  # How risky it is; this can only make the verdict stricter.
+    # How confident you are that the action is right, from 0 to 1.
     confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
     scores: Scores | None = None  # A judge's scores of the action.
     target: Target | None = None  # The element that is clicked or typed into.
-    observation: Observation | None = None  # What is on the screen now, for the detection of loops.
+    observation: Observation | None = None  # What is on the screen now, for loop detection.
     model: Word | None = None  # The model that is called.
     provider: Word | None = None  # The provider of the model.
     cloud: bool | None = None  # True: the model runs in the cloud.
@@ -109,23 +109,23 @@ class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
     # The files and folders that the action touches.
     paths: Annotated[tuple[Annotated[str, Meta(max_length=4096)], ...], Meta(max_length=1000)] = ()
     remote: Line | None = None  # The remote or server that data is sent to.
-    cwd: Line | None = None  # The folder in which the command runs; relative paths begin there.
-    context: Json = None  # Anything else that a person should see, such as diff.
-    rollback: Prose = ""  # How the action can be undone, in words for a person.
+    cwd: Line | None = None  # The folder in which the command runs; relative paths start there.
+    context: Json = None  # Anything else that an operator should see, such as diff.
+    rollback: Prose = ""  # How the action can be undone, for an operator to read.
     request_id: Word | None = None  # The approved request that this proposal uses.
     at: datetime | None = None  # When the proposal was made.
-    # True: only ask for an opinion; nothing is consumed, and nobody is asked.
+    # True: only return the verdict; nothing is consumed, and nobody is notified.
     dry_run: bool = False
     supersedes: Token | None = None  # The id of an earlier proposal that this one replaces.
-    extra: Json = None  # The fields that safetyd does not know, shown on every card.
+    extra: Json = None  # Fields that safetyd does not know; operators see them.
 
 
-# How a proposal travels and when is not part of what would be done.
+# Fields about delivery and time, which do not change the action.
 UNDIGESTED: Final = frozenset(
     {"id", "at", "wait", "timeout_s", "urgency", "request_id", "dry_run", "supersedes"}
 )
 
-# The fields of a message that have fields of their own.
+# Fields that contain other fields.
 PARTS: Final = frozenset({"target", "observation", "scores", "tokens"})
 
 _is_token = re.compile(r"[A-Za-z0-9_-]{1,64}\Z").match
@@ -133,12 +133,12 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def is_token(name: str) -> bool:
-    """Say whether `name` may stand for an agent, an operator or an id in a subject."""
+    """Return whether `name` is a valid agent, operator or id in a subject."""
     return _is_token(name) is not None
 
 
 def shortest(literal: str) -> float | int:
-    """Read a JSON number with a fraction or exponent, as an integer where it is one."""
+    """Parse a JSON number with a fraction or exponent; return an integer if it is one."""
     number = float(literal)
     if not isfinite(number):
         raise ValueError(f"{literal} is out of range")
@@ -151,9 +151,9 @@ def canonical(fields: object) -> bytes:
 
 
 def without_nulls(fields: Mapping[str, object]) -> dict[str, object]:
-    """Leave out what is null, which says the same as nothing; also in a field that has fields.
+    """Return the fields without nulls, also in fields that contain fields.
 
-    What an agent puts into `context`, `details` or a field that nobody knows stays as it is.
+    `context`, `details` and unknown fields stay unchanged.
     """
     given = {name: value for name, value in fields.items() if value is not None}
     for name in PARTS & given.keys():
@@ -164,9 +164,9 @@ def without_nulls(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def digest(agent: str, fields: Mapping[str, object]) -> str:
-    """Name what would be done: the same for every retelling of one proposal.
+    """Return the digest of a proposal. It does not depend on delivery, ids or time.
 
-    `fields` is the proposal as an object without nulls, its numbers read with `shortest`.
+    `fields` is the proposal without nulls, with numbers parsed by `shortest`.
     """
     said = dict(fields)
     for key in UNDIGESTED:

@@ -1,4 +1,4 @@
-"""What agents are told when files of a project were put back."""
+"""The notice that agents receive after a rollback."""
 
 import shlex
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ RollbackKind = Literal["soft", "revert", "hard"]  # hard: only in journals of ea
 
 
 class Rollback(msgspec.Struct, frozen=True, kw_only=True):
-    """Files of a project were put back; told once, and those that work there read them anew."""
+    """Files of a project were restored. Agents that work there must read them again."""
 
     project: str  # The project.
     kind: RollbackKind  # soft goes to the state after a commit, revert undoes one commit.
     commit: str  # The commit that was restored or undone.
     files: int  # How many files changed.
     agents: tuple[str, ...]  # The agents that work in the project.
-    reason: str  # Why, in the words of the person.
+    reason: str  # The operator's reason.
     at: datetime  # When it was done.
 
 
@@ -30,7 +30,7 @@ def current_kind(kind: RollbackKind) -> Literal["soft", "revert"]:
 def rollback_command(
     project: str, commit: str, kind: RollbackKind = "soft", paths: Sequence[str] = ()
 ) -> str:
-    """Return what an operator types to roll a project back."""
+    """Return the command that rolls a project back."""
     option = f"--{current_kind(kind)}"
     words = ("safetyd", "rollback", commit[:12], option, *paths, "--project", project)
     return f"{shlex.join(words)} --reason WHY"

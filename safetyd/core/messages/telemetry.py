@@ -1,4 +1,4 @@
-"""What an agent tells of itself, tagged by `type`."""
+"""Telemetry: what an agent reports about itself, tagged by `type`."""
 
 from datetime import datetime
 
@@ -27,7 +27,7 @@ class Outcome(Telemetry, frozen=True, kw_only=True, omit_defaults=True, tag="out
     """How an allowed action went. `ok` is false when it could not be carried out."""
 
     ok: bool  # False: the action could not be carried out.
-    id: Token | None = None  # The id of the proposal; without one, nobody was asked.
+    id: Token | None = None  # The id of the proposal; missing if there was none.
     error: Prose = ""  # What went wrong.
     latency_ms: Amount | None = None  # How long the action took, in milliseconds.
     cost_usd: Cost | None = None  # What it cost, in US dollars.
@@ -38,7 +38,7 @@ class Outcome(Telemetry, frozen=True, kw_only=True, omit_defaults=True, tag="out
     session: Word | None = None  # The session that it belongs to, if it has no proposal.
     files_changed: Count | None = None  # How many files it changed.
     action_type: Word | None = None  # The type of action, if it has no proposal.
-    description: Prose = ""  # What was done, in words for a person.
+    description: Prose = ""  # What was done, for an operator to read.
     details: Json = None  # Anything else, such as exit_code.
     at: datetime | None = None  # When the action ended.
 
@@ -59,7 +59,7 @@ class EpisodeEnded(Telemetry, frozen=True, kw_only=True, tag="episode_ended"):
 
 
 class Iteration(Telemetry, frozen=True, kw_only=True, tag="iteration"):
-    session: Word | None = None  # The session that begins another round.
+    session: Word | None = None  # The session that starts another round.
 
 
 class Metrics(Telemetry, frozen=True, kw_only=True, omit_defaults=True, tag="metrics"):
@@ -71,9 +71,9 @@ class Metrics(Telemetry, frozen=True, kw_only=True, omit_defaults=True, tag="met
 
 
 class Heartbeat(Telemetry, frozen=True, kw_only=True, tag="heartbeat"):
-    """I am here; with `stop_epoch`, I know of that stop and hold still."""
+    """The agent is alive; with `stop_epoch`, it also acknowledges that stop."""
 
-    stop_epoch: Count | None = None  # The stop that the agent knows of and obeys.
+    stop_epoch: Count | None = None  # The epoch of the stop that the agent obeys.
 
 
 class Commit(Telemetry, frozen=True, kw_only=True, tag="commit"):
@@ -87,7 +87,7 @@ class Rollback(Telemetry, frozen=True, kw_only=True, tag="rollback"):
 
 
 class Unreported(Telemetry, frozen=True, kw_only=True, tag="unreported"):
-    """No outcome of this action will come: who asked cannot know how it goes, or leaves it."""
+    """No outcome of this action will follow: the agent cannot know it, or abandons the action."""
 
     id: Token  # The id of the proposal.
 

@@ -1,4 +1,4 @@
-"""What is told of a session once it is over: who worked, what was done, and what waits."""
+"""The transcript of a session after its end: agent, actions and pending requests."""
 
 from datetime import datetime
 from typing import Final, Literal
@@ -7,25 +7,25 @@ import msgspec
 
 from safetyd.core.messages.proposal import Json, Tier
 
-ASKED_FOR: Final = "permission_request"  # the type of what an agent asked permission for
+ASKED_FOR: Final = "permission_request"  # the type of a permission request
 
 Status = Literal[
-    "allowed",  # and no outcome was reported
+    "allowed",  # no outcome was reported
     "done",
     "failed",
     "blocked",
     "pending",
-    "approved",  # and not begun
+    "approved",  # not started
     "denied",
     "expired",
     "cancelled",
     "superseded",
-    "closed",  # somebody was asked, and how it ended is no longer known
+    "closed",  # the result of the request is no longer known
 ]
 
 
 class Entry(msgspec.Struct, omit_defaults=True, gc=False):
-    """One action of a session; what an agent did without a proposal has no tier."""
+    """One action of a session. Without a proposal it has no tier."""
 
     type: str
     description: str = ""
@@ -43,18 +43,18 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A session as a whole. The implicit one is called ""."""
+    """A whole session. The implicit session is called ""."""
 
     session_id: str
     agent: str
     started_at: datetime
-    ended_at: datetime  # of a session that fell silent: when it was last heard
+    ended_at: datetime  # of an idle session: its last message
     why: Literal["ended", "idle"]
     provider: str | None
     model: str | None
     token_usage: Usage
     actions: tuple[Entry, ...]
-    left_out: int  # actions that had no room above
+    left_out: int  # actions omitted for lack of space
     pending_permissions: int
     scheduled_next: str | None
-    budget_remaining_percent: int | None  # of the day's, when the transcript was made
+    budget_remaining_percent: int | None  # of the daily budget, when the transcript was made

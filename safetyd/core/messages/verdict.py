@@ -1,4 +1,4 @@
-"""What a guard may say of a proposal, and which of many opinions wins."""
+"""Verdicts of guards, and which of several wins."""
 
 import enum
 import math
@@ -42,20 +42,20 @@ Cause = Literal[
 
 
 class Severity(enum.StrEnum):
-    """How much a verdict restricts, least first."""
+    """How much a verdict restricts, from least to most."""
 
     ALLOW = "allow"
     ASK = "require_confirmation"
     BLOCK = "block"
 
-    __hash__ = str.__hash__  # an enumeration's own is many times slower
+    __hash__ = str.__hash__  # the default of Enum is many times slower
 
     @property
     def rank(self) -> int:
         return _RANK[self]
 
 
-# On the way of every decision: looking up a member of an enumeration is slow.
+# Constants, because looking up an Enum member is slow and every decision needs them.
 ALLOW: Final = Severity.ALLOW
 
 
@@ -72,30 +72,30 @@ _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class CommandPart(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A part of a command that does not pass, and where it stands in the text."""
+    """A part of a command that is not allowed, and its position in the text."""
 
     effect: str
-    program: str  # with its verb
+    program: str  # with its subcommand
     why: str
     shown: str
     start: int  # in bytes
     end: int
-    way: tuple[str, ...] = ()  # what it is inside of, outermost first
+    way: tuple[str, ...] = ()  # the enclosing constructs, outermost first
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One guard's opinion of one proposal."""
+    """One guard's verdict on one proposal."""
 
     guard: str
     decision: Severity
     rule: str  # stable, dotted, for machines: "gate.blocklist:rm_rf"
-    reason: str  # one sentence, for a person
+    reason: str  # one sentence, for people
     cause: Cause = "policy"
     also: tuple[str, ...] = ()  # further rules of the same guard that matched
     retry_after_s: float | None = None
     limit_id: str | None = None
-    masks_text: bool = False  # the proposal's text is a secret and must not be written down
-    remedy: str = ""  # what would have let it pass: words that complete "allowed ..."
+    masks_text: bool = False  # the text is a secret and must not be stored
+    remedy: str = ""  # what would allow it: completes the sentence "allowed ..."
     parts: tuple[CommandPart, ...] = ()  # of a command, the strictest first
 
 
@@ -103,34 +103,34 @@ ALLOWED = Verdict("", Severity.ALLOW, "", "All safety checks passed")
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the most restrictive verdict; of equals, the one given first."""
+    """Return the strictest verdict; of equals, the first."""
     return max(verdicts, key=lambda verdict: verdict.decision.rank, default=ALLOWED)
 
 
 def after(wait_s: float) -> str:
-    """Return the remedy of who only has to wait: rounded up, so that it is never too early."""
+    """Return the remedy of a wait, rounded up so that it is never too early."""
     return f"after {seconds(wait_s)}"
 
 
 def seconds(wait_s: float) -> str:
-    """Write a wait, rounded up; below ten seconds with a decimal."""
+    """Format a wait in seconds, rounded up; below ten seconds with one decimal."""
     if wait_s > TENTHS_UNTIL_S:
         return f"{math.ceil(wait_s)} s"
     return f"{math.ceil(wait_s * 10) / 10:.1f} s"
 
 
 def all_of(remedies: Iterable[str]) -> str:
-    """Join remedies that must all be met; empty if one of them is not known."""
+    """Join remedies that are all needed; empty if one is unknown."""
     each = tuple(dict.fromkeys(remedies))
     waits = {remedy: float(wait[1]) for remedy in each if (wait := _is_wait(remedy))}
-    # Whoever waits the longest has waited for the others.
+    # The longest wait includes the others.
     longest_s = max(waits.values(), default=0.0)
     kept = [remedy for remedy in each if waits.get(remedy, longest_s) >= longest_s]
     return "; and ".join(kept) if all(kept) else ""
 
 
 def together(found: Sequence[Verdict], *, masks_text: bool) -> Verdict:
-    """Make one verdict of many: the strictest, with the rules of the others."""
+    """Combine verdicts: the strictest, with the rules of the others."""
     first = strictest(found)
     also = tuple(dict.fromkeys(v.rule for v in found if v.rule != first.rule))
     if len(found) == 1 and not masks_text:

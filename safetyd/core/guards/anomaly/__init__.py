@@ -1,4 +1,4 @@
-"""What is unusual for an agent, found by one detector for each way to be unusual.
+"""Anomaly detection: one detector for each kind of unusual behaviour.
 
-`anomaly` is the guard. Others import its configuration, and the levels of `findings` to show them.
+`anomaly` is the guard. Other packages import its configuration and the levels in `findings`.
 """

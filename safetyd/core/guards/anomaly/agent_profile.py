@@ -1,4 +1,4 @@
-"""All detectors that look at one agent, and what they remember of it."""
+"""The detectors for one agent, and their state."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -41,7 +41,7 @@ from safetyd.core.messages.binding import action_key
 from safetyd.core.messages.money import NANO
 from safetyd.core.messages.telemetry import Metrics
 
-MAX_MODELS: Final = 8  # per agent; for one more, the one unused for longest is forgotten
+MAX_MODELS: Final = 8  # per agent; then the least recently used one is forgotten
 
 AnyDetector = TypeVar("AnyDetector", bound=Detector)
 OfProposals = RapidIdentical | RepeatedAction | LoopActionType | RapidActions
@@ -50,9 +50,9 @@ Seen = TypeVar("Seen")
 
 
 class Asked(NamedTuple, Generic[Seen]):
-    """A detector that is asked so often that what is needed of it is looked up once.
+    """A detector on the fast path, with its methods looked up once.
 
-    `until_t` says cheaply whether its condition holds; `found` is only called to tell somebody.
+    `until_t` is a cheap check of the condition; `found` is called only to report it.
     """
 
     id: str
@@ -79,25 +79,25 @@ class AnomalyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ProfileGauges(msgspec.Struct, frozen=True):
-    """An agent's numbers of now, its own words included where they are larger."""
+    """The current numbers of an agent. Its own reports count if they are larger."""
 
     iterations_per_hour: float
     cost_per_hour_usd: float
-    error_ratio: float  # of the last outcomes, once there are enough to tell
+    error_ratio: float  # of the last outcomes, once there are enough
     files_per_commit: float  # of the last one
     repeated_action: int  # how often the last action was proposed in a row
 
 
 class AgentProfile(msgspec.Struct):
-    """What is remembered of one agent."""
+    """The state of all detectors for one agent."""
 
     history: ProposalHistory = msgspec.field(default_factory=ProposalHistory)
-    numbers: Numbers | None = None  # None: there is nothing to count yet
+    numbers: Numbers | None = None  # None: nothing counted yet
     models: dict[str, Baseline] = {}  # longest unused first
     conditions: dict[str, Condition] = {}
 
     def counted(self) -> Numbers:
-        """Return the numbers, to count something."""
+        """Return the numbers, created on first use."""
         if self.numbers is None:
             self.numbers = Numbers()
         return self.numbers
@@ -110,7 +110,7 @@ class AgentProfile(msgspec.Struct):
         return baseline
 
     def holding(self, t: float) -> dict[str, int]:
-        """Return what holds at `t`, by its detector, and how often it was seen to so far."""
+        """Return the conditions that hold at `t` by detector, and how often each was seen."""
         parts = (self.conditions, *(baseline.conditions for baseline in self.models.values()))
         return {
             id_: condition.count
@@ -120,7 +120,7 @@ class AgentProfile(msgspec.Struct):
         }
 
     def gauges(self, t: float, at_least: int) -> ProfileGauges:
-        """Return the numbers of `t`; fewer than `at_least` outcomes tell nothing of errors."""
+        """Return the numbers at `t`. The error ratio needs `at_least` outcomes."""
         numbers = self.numbers or Numbers()
         return ProfileGauges(
             numbers.iterations(t),
@@ -132,7 +132,7 @@ class AgentProfile(msgspec.Struct):
 
 
 class Detectors:
-    """The detectors that are enabled."""
+    """The enabled detectors."""
 
     def __init__(self, config: AnomalyConfig) -> None:
         self._config = config
@@ -141,7 +141,7 @@ class Detectors:
         of_acts: Sequence[OfProposals] = _enabled(config.loop_action_type, config.rapid_actions)
         self._of_proposals = (*of_same, *of_acts)
         same, acts = tuple(map(_of_proposals, of_same)), tuple(map(_of_proposals, of_acts))
-        # By whether a proposal's type is patient, and whether it only reads.
+        # By whether the type of a proposal is patient, and whether it is read-only.
         self._asked = {
             (False, False): same + acts,
             (False, True): same,
@@ -161,13 +161,13 @@ class Detectors:
 
     @property
     def severe(self) -> bool:
-        """Say whether a proposal can raise a severe finding."""
+        """Return whether a proposal can raise a severe finding."""
         return any(one.most_severe in SEVERE for one in (*self._of_proposals, *self._skew))
 
     def measures(
         self, agent: AgentProfile, t: float, only: Collection[str] | None = None
     ) -> Iterator[Measure]:
-        """Yield the numbers that are compared, of all detectors or only of those named."""
+        """Yield the numbers that detectors compare, of all detectors or `only` some."""
         history, numbers = agent.history, agent.numbers or Numbers()
         for one in self._of_proposals:
             if only is None or one.id in only:
@@ -184,7 +184,7 @@ class Detectors:
     def remember(
         self, history: ProposalHistory, event: Proposed | Decided, kind: str, *, reads: bool
     ) -> None:
-        """Take in a proposal; `kind` is its type after aliases."""
+        """Record a proposal. `kind` is its resolved type."""
         history.t, history.type = event.t, kind
         patient = kind in PATIENT
         if patient and reads:
@@ -196,18 +196,18 @@ class Detectors:
             history.act_on(key, self._gap_s)
 
     def holding(self, history: ProposalHistory, *, reads: bool) -> list[tuple[str, FoundCondition]]:
-        """Return what holds of the proposal that was taken in last."""
+        """Return the conditions that hold for the last recorded proposal."""
         asked, t = self._asked[history.type in PATIENT, reads], history.t
         return [(one.id, one.found(history, t)) for one in asked if one.until_t(history, t) > t]
 
     def proposed(self, agent: AgentProfile, *, reads: bool) -> list[Looked]:
-        """Look at the proposal that was taken in last."""
+        """Check the last recorded proposal."""
         history = agent.history
         asked = self._asked[history.type in PATIENT, reads]
         return _looked(asked, history, history.t, agent.conditions)
 
     def skewed(self, event: Proposed | Decided) -> list[Looked]:
-        """Look at the time that a proposal gives."""
+        """Check the time that a proposal states."""
         theirs = event.proposal.at
         if theirs is None:
             return []
@@ -220,7 +220,7 @@ class Detectors:
         return [(one.id, one.found(numbers, t)) for one in self._files]
 
     def told(self, numbers: Numbers, metrics: Metrics, t: float) -> list[Looked]:
-        """Take in what an agent says of itself."""
+        """Record the metrics that an agent reports."""
         numbers.tell("iterations", metrics.iterations_per_hour, t)
         numbers.tell("cost", metrics.api_cost_last_hour, t)
         numbers.tell("files", metrics.files_changed_per_commit, t)
@@ -228,7 +228,7 @@ class Detectors:
         return self.iterated(numbers, t) + self.committed(numbers, t) + self._rated(numbers, t)
 
     def settled(self, agent: AgentProfile, event: Settled) -> list[Looked]:
-        """Take in an outcome."""
+        """Record an outcome."""
         numbers, t, kept = agent.counted(), event.t, self._config.error_rate.last
         numbers.settle(t, _usd(event) or 0.0, failed=not event.ok, last=kept)
         looked = _looked(self._of_outcomes, numbers, t, agent.conditions)
@@ -238,7 +238,7 @@ class Detectors:
         return looked
 
     def compared(self, baseline: Baseline, event: Settled) -> list[Looked]:
-        """Compare an outcome with those before, then take it in."""
+        """Compare an outcome with earlier ones, then record it."""
         sample = _sample(event)
         if sample.latency_s is sample.usd is sample.tokens is None:
             return []
@@ -275,7 +275,7 @@ def _of_outcomes(one: OfOutcomes) -> Asked[Numbers]:
 def _looked(
     asked: Sequence[Asked[Seen]], seen: Seen, t: float, conditions: dict[str, Condition]
 ) -> list[Looked]:
-    """Return what begins to hold, or may end; what holds as before is only counted."""
+    """Return conditions that begin or may end. Count those that still hold."""
     looked: list[Looked] = []
     for id_, rank, until, found in asked:
         until_t, condition = until(seen, t), conditions.get(id_)
@@ -291,9 +291,9 @@ def _looked(
 
 
 def _usd(event: Settled) -> float | None:
-    """Return the larger of what an outcome says that it cost and what its tokens cost.
+    """Return the larger of the reported cost and the price of the tokens.
 
-    A price is no such cost: a person approves each.
+    The price of a purchase does not count, because each purchase is approved.
     """
     if event.type in PURCHASES:
         return None if event.priced_nano is None else event.priced_nano / NANO

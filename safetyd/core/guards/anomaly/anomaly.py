@@ -1,7 +1,7 @@
-"""Anomalies: what is unusual is told, and what is dangerously so pauses its agent or stops all.
+"""Anomalies: unusual behaviour is reported; severe cases pause the agent or stop all agents.
 
-Detectors look at first decisions, outcomes, what agents say of themselves, and breakers. The
-proposal that raises a severe finding is itself blocked; what comes after is for pause and stop.
+Detectors check first decisions, outcomes, reported metrics and breakers. A proposal that raises a
+severe finding is blocked. Later proposals are blocked by the pause or the stop.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -54,7 +54,7 @@ MAX_FINDINGS: Final = 100
 
 class AnomalyState(msgspec.Struct):
     agents: dict[str, AgentProfile] = {}
-    trips: dict[str, Trips] = {}  # by breaker, the one that tripped longest ago first
+    trips: dict[str, Trips] = {}  # by breaker, least recently tripped first
     people: Presence = msgspec.field(default_factory=Presence)
     findings: list[AnomalyFound] = []
     epoch: int = 0  # of stops and resumes
@@ -103,20 +103,20 @@ class AnomalyGuard(Guard):
         return known.gauges(t, self._config.error_rate.at_least)
 
     def holding(self, agent: str, t: float) -> dict[str, int]:
-        """Return an agent's conditions that hold, and how often each was seen to so far."""
+        """Return an agent's conditions that hold, and how often each was seen."""
         return (self._state.agents.get(agent) or AgentProfile()).holding(t)
 
     def measures(
         self, agent: str, t: float, only: Collection[str] | None = None
     ) -> Iterator[Measure]:
-        """Yield what detectors compare of an agent, of all of them or only of those named."""
+        """Yield the numbers that detectors, or `only` some, compare for an agent."""
         known = self._state.agents.get(agent)
         if known is not None:
             for measure in self._detectors.measures(known, t, only):
                 yield msgspec.structs.replace(measure, agent=agent)
 
     def trips(self, found: AnomalyFound, t: float) -> Measure | None:
-        """Return how often the breaker of a finding opened, as far as that is kept."""
+        """Return how often the breaker of a finding opened, if it is still remembered."""
         for whose in (found.agent or "", ANONYMOUS):
             if trips := self._state.trips.get(f"{whose} {found.breaker}"):
                 measure = self._config.breaker_oscillation.measure(found.breaker or "", trips, t)
@@ -127,7 +127,7 @@ class AnomalyGuard(Guard):
         return self._state.people.away_s(t)
 
     def seen(self, found: AnomalyFound) -> bool:
-        """Say whether a person gave a command after a finding."""
+        """Return whether an operator gave a command after a finding."""
         seen_t = self._state.people.seen_t
         return seen_t is not None and seen_t > found.t
 
@@ -139,7 +139,7 @@ class AnomalyGuard(Guard):
         return ALLOWED
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
-        return ALLOWED  # it was looked at when it was asked about
+        return ALLOWED  # it was checked when it was proposed
 
     def now(self, decided: Decided, moment: Moment) -> str:
         holding = self.holding(decided.agent, moment.t).items()
@@ -210,7 +210,7 @@ class AnomalyGuard(Guard):
         return self._raised(event, event.agent, found)
 
     def _reported(self, event: Reported) -> Sequence[Event]:
-        # Names without a key are bounded, and only their proposals make them known.
+        # Anonymous names are limited: only a proposal makes one known.
         if event.keyless and event.agent not in self._state.agents:
             return ()
         agent = self._agent(event.agent)
@@ -242,7 +242,7 @@ class AnomalyGuard(Guard):
         return self._raised(event, event.agent, found, event.breaker)
 
     def _alone(self, tick: Ticked) -> Sequence[Event]:
-        """Say that nobody is there, and enter safe mode if that is wished."""
+        """Report that no operator is present, and enter safe mode if configured."""
         people, detector = self._state.people, self._config.no_human
         if people.seen_t is None:
             return (PersonSeen(at=tick.at, t=tick.t, by="safetyd", how="first start"),)
@@ -261,7 +261,7 @@ class AnomalyGuard(Guard):
             self._state.people.told_t = event.t
 
     def _done(self, event: Event) -> None:
-        """Take note of what an operator or another guard did."""
+        """Record actions of operators and of other guards."""
         if by_a_person(event):
             self._state.people.see(event.t)
         match event:
@@ -288,7 +288,7 @@ class AnomalyGuard(Guard):
         found: Sequence[tuple[str, FoundCondition]],
         breaker: str | None = None,
     ) -> Sequence[Event]:
-        """Return what follows from conditions that begin to hold."""
+        """Return the events that follow from new conditions."""
         if not found:
             return ()
         concern = Concern(self._state.epoch, agent, breaker)

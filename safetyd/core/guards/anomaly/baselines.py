@@ -1,4 +1,4 @@
-"""How long, how dear and how many tokens one agent's calls of one model usually are."""
+"""The usual latency, cost and tokens of one agent's calls to one model."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -13,13 +13,13 @@ from safetyd.core.guards.anomaly.measures import Measure, Unit, values
 from safetyd.core.messages.money import dollars, nano
 
 MAX_SAMPLES: Final = 100
-_MOST: Final = 1e15  # larger numbers are taken for this, so that no sum overflows
+_MOST: Final = 1e15  # larger numbers are capped, so that no sum overflows
 
 Weight = Annotated[float, Meta(gt=0, le=1)]
 
 
 class Sample(NamedTuple):
-    """What one outcome said of itself."""
+    """The numbers of one outcome."""
 
     latency_s: float | None
     usd: float | None
@@ -27,18 +27,18 @@ class Sample(NamedTuple):
 
 
 class Baseline(msgspec.Struct):
-    """What came before, oldest first."""
+    """Earlier samples, oldest first."""
 
     latency: list[float] = []
     cost: list[float] = []
     tokens: list[float] = []
-    latencies: int = 0  # all that there ever were
+    latencies: int = 0  # how many there were in total
     fast_s: float = 0.0
     slow_s: float = 0.0
     conditions: dict[str, Condition] = {}
 
     def add(self, sample: Sample, *, fast: float, slow: float) -> None:
-        """Take in an outcome; `fast` and `slow` are the weights of a new latency."""
+        """Record an outcome. `fast` and `slow` are the weights of a new latency."""
         latency_s, usd, tokens = sample
         if latency_s is not None:
             _keep(self.latency, latency_s)
@@ -57,7 +57,7 @@ class Baseline(msgspec.Struct):
 
 
 class Outlier(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Latency, cost or tokens are far from those before."""
+    """Latency, cost or tokens differ much from earlier samples."""
 
     id: ClassVar[str] = "outlier"
 
@@ -87,7 +87,7 @@ class Outlier(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return f"{what} {write(number)} (mean {write(mean)}, z {z:.1f})"
 
     def measures(self, baseline: Baseline, model: str) -> Iterator[Measure]:
-        """Yield the last latency, cost and tokens beside what was usual before, if known."""
+        """Yield the last latency, cost and tokens, with the usual values if known."""
         kept: tuple[tuple[Unit, list[float]], ...] = (
             ("s", baseline.latency),
             ("usd", baseline.cost),
@@ -114,7 +114,7 @@ class Outlier(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class EwmaLatency(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The latency of late is a multiple of what it usually is."""
+    """The recent latency is a multiple of the usual one."""
 
     id: ClassVar[str] = "ewma_latency"
 
@@ -131,7 +131,7 @@ class EwmaLatency(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return FoundCondition(self.severity, f"Latency drift: {of_late}, usually {usually}")
 
     def measures(self, baseline: Baseline, model: str) -> Iterator[Measure]:
-        """Yield the latency of late beside the usual one, if there was any."""
+        """Yield the recent and the usual latency, if there are samples."""
         if baseline.latencies:
             learnt = baseline.latencies > self.after
             yield Measure(

@@ -1,6 +1,6 @@
-"""A finding is raised when its condition begins to hold, and not again for a while.
+"""Findings: raised when a condition begins to hold, and then not again for a while.
 
-What follows is a finding alone, a pause, or a stop.
+A finding may also cause a pause or a stop.
 """
 
 import math
@@ -13,13 +13,13 @@ from safetyd.core.events.event import LEVELS, Event, Level
 from safetyd.core.events.guard_events import AnomalyFound, Paused, Stopped
 
 QUIET_S: Final = 600.0
-NEVER: Final = -math.inf  # when a condition stops holding that does not hold
+NEVER: Final = -math.inf  # the end of a condition that does not hold
 SEVERE: Final[tuple[Level, ...]] = ("high", "critical")
 RANK: Final[dict[Level, int]] = {level: rank for rank, level in enumerate(LEVELS, 1)}
 
 
 class Detector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every `[anomaly.<id>]` table has."""
+    """Settings of every `[anomaly.<id>]` table."""
 
     id: ClassVar[str]
 
@@ -28,7 +28,7 @@ class Detector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def most_severe(self) -> Level:
-        """The severity that its findings can have at most."""
+        """The highest severity of its findings."""
         return self.severity
 
 
@@ -37,24 +37,24 @@ class FoundCondition(msgspec.Struct, frozen=True, gc=False):
 
     severity: Level
     message: str
-    # When it stops holding of itself. Infinity: when it is seen not to hold.
+    # When it ends by itself. Infinity: when a check no longer finds it.
     until_t: float = math.inf
-    remedy: str = ""  # what would let a proposal pass that it blocks
+    remedy: str = ""  # what would allow a proposal that it blocks
 
 
 class Condition(msgspec.Struct):
-    """Whether one detector's condition holds, and what was said of it."""
+    """Whether one detector's condition holds, and what was reported."""
 
     holds: bool = False
     until_t: float = math.inf
-    count: int = 0  # how often it was seen to hold since it began
-    raised: int = 0  # how severe a finding was raised since it began; 0: none
+    count: int = 0  # how often it was seen since it began
+    raised: int = 0  # severity of the finding raised since it began; 0: none
     quiet_until_t: float = -math.inf
 
     def update(self, t: float, found: FoundCondition | None) -> bool:
-        """Take note of what was found at `t`; say whether to raise it.
+        """Record the result of a check at `t`. Return whether to raise a finding.
 
-        What begins again too soon is raised when the quiet is over, if it holds then.
+        A condition that returns too soon is raised after the quiet time, if it still holds.
         """
         if self.holds and t >= self.until_t:
             self._end(self.until_t)
@@ -78,12 +78,12 @@ class Condition(msgspec.Struct):
         self.count = self.raised = 0
 
 
-# What a detector found, by its id; None: its condition does not hold.
+# A detector's id and what it found; None: its condition does not hold.
 Looked = tuple[str, FoundCondition | None]
 
 
 class Concern(NamedTuple):
-    """Whom a finding is about, and the last epoch of a stop."""
+    """The agent or breaker of a finding, and the last epoch of a stop."""
 
     epoch: int
     agent: str | None = None
@@ -93,7 +93,7 @@ class Concern(NamedTuple):
 def begun(
     t: float, conditions: dict[str, Condition], looked: Sequence[Looked]
 ) -> list[tuple[str, FoundCondition]]:
-    """Bring the conditions up to date; return those that begin to hold, to be raised."""
+    """Update the conditions. Return those to raise a finding for."""
     raised: list[tuple[str, FoundCondition]] = []
     for id_, found in looked:
         if id_ not in conditions:
@@ -106,13 +106,13 @@ def begun(
 
 
 def would_raise(condition: Condition | None, t: float, found: FoundCondition) -> bool:
-    """Say whether a finding would be raised, and change nothing."""
+    """Return whether a finding would be raised, without changing state."""
     copied = Condition() if condition is None else msgspec.structs.replace(condition)
     return copied.update(t, found)
 
 
 def response(cause: Event, id_: str, found: FoundCondition, concern: Concern) -> list[Event]:
-    """Return the finding, and the pause or stop that its severity asks for."""
+    """Return the finding, and the pause or stop that its severity requires."""
     told: list[Event] = [
         AnomalyFound(
             at=cause.at,

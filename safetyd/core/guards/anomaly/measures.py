@@ -1,4 +1,4 @@
-"""The numbers that detectors compare, to be shown and drawn."""
+"""The numbers that detectors compare, for tables and charts."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 MAX_VALUES: Final = 100  # of one series
-_DIGITS: Final = 9  # after the point: whole nano-dollars
+_DIGITS: Final = 9  # decimals: whole nano-dollars
 
 Unit = Literal[
     "times", "actions", "outcomes", "rounds", "usd", "files", "ratio", "s", "tokens", "h"
@@ -14,28 +14,27 @@ Unit = Literal[
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """One number that a detector watches: how it is now, what is usual, and how far it may go.
+    """A number that a detector watches: its current value, the usual value and the limits.
 
-    `values` are what came before, oldest first, and `ages_s` how long ago each was; a series whose
-    times are not kept has none.
+    `values` are earlier values, oldest first. `ages_s` are their ages, if times are recorded.
     """
 
     detector: str
     unit: Unit
     now: float
-    most: float | None = None  # more than this is unusual; null: not enough is known yet
-    least: float | None = None  # and less than this
+    most: float | None = None  # above this is unusual; null: not enough samples
+    least: float | None = None  # below this is unusual
     usual: float | None = None  # the mean
-    deviation: float | None = None  # from it, as a rule
+    deviation: float | None = None  # standard deviation
     agent: str | None = None
-    model: str | None = None  # that it is about; "": calls that named none
+    model: str | None = None  # "": calls without a model
     breaker: str | None = None
     values: tuple[float, ...] = ()
     ages_s: tuple[float, ...] = ()
 
 
 def values(numbers: Sequence[float]) -> tuple[float, ...]:
-    """Return the newest of a series, as they are shown."""
+    """Return the newest values of a series, rounded."""
     return tuple(round(number, _DIGITS) for number in numbers[-MAX_VALUES:])
 
 

@@ -1,4 +1,4 @@
-"""When a person was last seen, and what happens if nobody is."""
+"""When an operator was last active, and what happens if nobody is."""
 
 from typing import Annotated, ClassVar, Final
 
@@ -22,30 +22,30 @@ from safetyd.core.guards.anomaly.findings import Detector, FoundCondition
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86_400.0
 
-# What stands in `by` where it was no person.
+# Values of `by` that are not operators.
 _MACHINES: Final = frozenset({"safetyd", "file", "environment"})
 
 Hours = Annotated[float, Meta(ge=0)]
 
 
 class HumanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is done when no person has been seen for so long; 0 is never."""
+    """What happens after some hours without an operator; 0 means never."""
 
-    confirm_after_h: Hours = 0.0  # irreversible proposals that would pass ask again
+    confirm_after_h: Hours = 0.0  # irreversible proposals then need approval
     safe_mode_after_h: Hours = 0.0
 
 
 class Presence(msgspec.Struct):
     seen_t: float | None = None
-    told_t: float | None = None  # when nobody was last said to be there
-    safe_mode: bool = False  # everybody is in safe mode
+    told_t: float | None = None  # when the absence was last reported
+    safe_mode: bool = False  # global safe mode is active
 
     def away_s(self, t: float) -> float:
-        """Return how long nobody has been seen; the first start counts as seen."""
+        """Return the seconds since an operator was active. The first start counts."""
         return 0.0 if self.seen_t is None else t - self.seen_t
 
     def away(self, hours: float, t: float) -> bool:
-        """Say whether nobody was seen for more than so many hours; 0 is never."""
+        """Return whether no operator was active for more than `hours`; 0 means never."""
         return hours > 0 and self.away_s(t) > hours * HOUR_S
 
     def see(self, t: float) -> None:
@@ -54,7 +54,7 @@ class Presence(msgspec.Struct):
 
 
 class NoHuman(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Found once a day."""
+    """No operator was active for a long time. Reported once a day."""
 
     id: ClassVar[str] = "no_human"
 
@@ -73,7 +73,7 @@ def nobody_for(seconds: float) -> str:
 
 
 def by_a_person(event: Event) -> bool:
-    """Say whether only a person can have caused this."""
+    """Return whether an operator caused this."""
     if isinstance(event, Stopped | Paused):
         return event.source == "operator"
     if isinstance(event, Resumed | Unpaused | SafeModeEntered | SafeModeExited | Forgotten):

@@ -1,7 +1,7 @@
-"""What an agent proposes: the same again and again, one type, too fast, or at an odd time.
+"""Detectors for proposals: repeated actions, one type only, too fast, or a wrong clock.
 
-Detectors are asked about a history that ends with the proposal. They are asked about every one, so
-`until_t` says cheaply whether a condition holds, and `found` is only called to tell somebody.
+Detectors check a history that ends with the current proposal. They run for every proposal, so
+`until_t` is a cheap check of the condition, and `found` is called only to report it.
 """
 
 import math
@@ -16,8 +16,8 @@ from safetyd.core.guards.anomaly.findings import NEVER, RANK, Detector, FoundCon
 from safetyd.core.guards.anomaly.measures import Measure, ages
 from safetyd.core.messages.verdict import after
 
-MAX_ACTIONS: Final = 64  # different actions whose times are kept
-# Types that are repeated while waiting.
+MAX_ACTIONS: Final = 64  # different actions whose times are stored
+# Types that are often repeated, such as scrolling.
 PATIENT: Final = frozenset({"scroll", "key", "wait"})
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
@@ -25,25 +25,25 @@ Seconds = Annotated[float, Meta(gt=0)]
 
 
 class ProposalHistory(msgspec.Struct):
-    """What is remembered of one agent's proposals; patient types and reading count apart."""
+    """The recent proposals of one agent. Patient types and reads are counted separately."""
 
-    t: float = 0.0  # of the last proposal, as is its type
+    t: float = 0.0  # of the last proposal; so is the type
     type: str = ""
     # Proposals of types that are not patient.
     last: bytes = b""  # the last action's key
-    in_a_row: int = 0  # how often it was proposed without another in between
+    in_a_row: int = 0  # how often it was proposed in a row
     times: dict[bytes, list[float]] = {}  # when actions were last proposed, oldest first
-    # Acts: proposals that are not only to read.
+    # Acts: proposals that are not read-only.
     acts: int = 0
-    act_t: float = 0.0  # of the last act, as are its type and key
+    act_t: float = 0.0  # of the last act; so are type and key
     act_type: str = ""
     act: bytes = b""
-    one_type: int = 0  # how many in a row, to the last, were of one type
+    one_type: int = 0  # how many of the last acts in a row had one type
     one_action: int = 0
-    rapid: int = 0  # how many in a row came soon after one another
+    rapid: int = 0  # how many of the last acts in a row were rapid
 
     def add(self, key: bytes, times: int) -> None:
-        """Take in an action at `t`, of a type that is not patient; `times` of each are kept."""
+        """Record an action at `t` of a type that is not patient. Keep `times` of each."""
         if key == self.last:
             self.in_a_row += 1
         else:
@@ -55,7 +55,7 @@ class ProposalHistory(msgspec.Struct):
         known.append(self.t)
 
     def act_on(self, key: bytes, gap_s: float) -> None:
-        """Take in an act at `t`."""
+        """Record an act at `t`."""
         self.acts += 1
         self.one_type = self.one_type + 1 if self.type == self.act_type else 1
         self.one_action = self.one_action + 1 if key == self.act else 1
@@ -91,7 +91,7 @@ class RapidIdentical(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
     def measure(self, history: ProposalHistory, t: float) -> Measure:
-        """Return how often the last action was proposed of late."""
+        """Return how often the last action was proposed recently."""
         times = history.times.get(history.last, [])
         recent = sum(t - time < self.within_s for time in times)
         return Measure(
@@ -122,7 +122,7 @@ class RepeatedAction(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of the last acts are of one type."""
+    """The last acts all have one type."""
 
     id: ClassVar[str] = "loop_action_type"
 
@@ -152,7 +152,7 @@ class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class RapidActions(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of the last acts came soon after one another."""
+    """The last acts all followed each other quickly."""
 
     id: ClassVar[str] = "rapid_actions"
 
@@ -171,7 +171,7 @@ class RapidActions(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return FoundCondition(self.severity, "Unusually rapid actions detected", remedy=remedy)
 
     def measure(self, history: ProposalHistory, _t: float) -> Measure:
-        """Return how many acts in a row came soon after one another."""
+        """Return how many acts in a row followed each other quickly."""
         return Measure(detector=self.id, unit="actions", now=history.rapid, most=self.last - 1)
 
 
@@ -189,7 +189,7 @@ class TimeSkew(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def skew_s(theirs: datetime, ours: datetime) -> float:
-    """Return how far a proposal's own time is from ours."""
+    """Return the difference between a proposal's time and ours, in seconds."""
     if theirs.tzinfo is None:
         theirs = theirs.replace(tzinfo=UTC)
     return (theirs - ours).total_seconds()

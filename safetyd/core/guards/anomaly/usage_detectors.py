@@ -1,7 +1,7 @@
-"""What an agent uses up and breaks: rounds, money, files, errors, and breakers again and again.
+"""Detectors for usage and failures: rounds, money, files, errors, and breakers that keep tripping.
 
-What it says of itself counts where it is more than we know, for an hour.
-Detectors that are asked about every outcome have `until_t`, as those of proposals do.
+Numbers that an agent reports count for an hour, if they are larger than ours. Detectors that run
+for every outcome have `until_t`, like those for proposals.
 """
 
 import math
@@ -23,7 +23,7 @@ MAX_BREAKERS: Final = 1_000
 
 
 class Hour(msgspec.Struct):
-    """A sum over the last hour, kept by the minute: an amount may count up to one too long."""
+    """A sum over the last hour, stored by the minute. An amount may count a minute too long."""
 
     first_t: list[float] = []
     last_t: list[float] = []
@@ -41,21 +41,21 @@ class Hour(msgspec.Struct):
         self.amounts.append(amount)
 
     def total(self, t: float) -> float:
-        # Rounded, so that fifty dimes are five dollars and not a hair more.
+        # Rounded, so that fifty dimes are exactly five dollars.
         return round(sum(self.amounts[self._expired(t) :]), 9)
 
     def above_until_t(self, most: float) -> float:
-        """Return when the sum is no more than `most` if nothing is added; if it is not, `NEVER`."""
+        """Return when the sum falls to `most` if nothing is added; `NEVER` if it is not above."""
         newest = 0.0
         for last_t, amount in zip(reversed(self.last_t), reversed(self.amounts), strict=True):
             newest += amount
-            # What is further above than that, no rounding brings below.
+            # Rounding cannot bring a larger difference below the limit.
             if newest > most + _ROUNDED or round(newest, 9) > most:
                 return last_t + HOUR_S
         return NEVER
 
     def series(self, t: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return the amounts of the last hour by the minute, and how long ago each began."""
+        """Return the amounts of the last hour by the minute, and their ages."""
         expired = self._expired(t)
         return values(self.amounts[expired:]), ages(self.first_t[expired:], t)
 
@@ -67,21 +67,21 @@ class Hour(msgspec.Struct):
 
 
 class Numbers(msgspec.Struct):
-    """What is known of one agent."""
+    """Counters of one agent."""
 
-    rounds: Hour = msgspec.field(default_factory=Hour)  # that it told of
-    dispatches: Hour = msgspec.field(default_factory=Hour)  # that it was allowed
+    rounds: Hour = msgspec.field(default_factory=Hour)  # reported by the agent
+    dispatches: Hour = msgspec.field(default_factory=Hour)  # allowed dispatches
     cost: Hour = msgspec.field(default_factory=Hour)
     failed: list[bool] = []  # the last outcomes
     outcomes: int = 0
     last_cost: float = 0.0
-    rising: int = 0  # how many in a row, to the last, cost more than the one before
+    rising: int = 0  # how many of the last in a row cost more than the one before
     files: int = 0  # of the last commit
     told: dict[str, float] = {}
     told_t: dict[str, float] = {}
 
     def settle(self, t: float, cost: float, *, failed: bool, last: int) -> None:
-        """Take note of an outcome; `last` is how many are kept to tell errors by."""
+        """Record an outcome. Keep the `last` results for the error rate."""
         self.cost.add(t, cost)
         self.failed.append(failed)
         if len(self.failed) > last:
@@ -96,7 +96,7 @@ class Numbers(msgspec.Struct):
             self.told_t[what] = t
 
     def told_of(self, what: Told, t: float) -> float:
-        """Return what the agent said in the last hour, or 0."""
+        """Return what the agent reported in the last hour, or 0."""
         return self.told[what] if what in self.told and t - self.told_t[what] < HOUR_S else 0.0
 
     def iterations(self, t: float) -> float:
@@ -151,7 +151,7 @@ class IterationsPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fiel
         return FoundCondition(self.severity, f"High iteration velocity: {iterations:g}/hr", until_t)
 
     def measure(self, numbers: Numbers, t: float) -> Measure:
-        """Return the rounds of the last hour, as they came or as they were dispatched."""
+        """Return the rounds of the last hour: reported or dispatched, whichever is more."""
         ours = max(numbers.rounds, numbers.dispatches, key=lambda hour: hour.total(t))
         rounds, ages_s = ours.series(t)
         return Measure(
@@ -221,7 +221,7 @@ class ErrorRate(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return FoundCondition(self.severity, f"High error rate: {ratio:.1%}")
 
     def measure(self, numbers: Numbers, t: float) -> Measure:
-        """Return which part of the last outcomes failed; in the series 1 is a failure."""
+        """Return the share of failed outcomes. In the series, 1 is a failure."""
         return Measure(
             detector=self.id,
             unit="ratio",
@@ -232,7 +232,7 @@ class ErrorRate(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Trips(msgspec.Struct):
-    """When one breaker opened, oldest first."""
+    """The times when a breaker opened, oldest first."""
 
     times: list[float] = []
     conditions: dict[str, Condition] = {}
@@ -259,7 +259,7 @@ class BreakerOscillation(Detector, frozen=True, kw_only=True, forbid_unknown_fie
         return FoundCondition(self.severity, message, trips.times[0] + self.within_s)
 
     def measure(self, breaker: str, trips: Trips, t: float) -> Measure:
-        """Return how often a breaker opened of late."""
+        """Return how often a breaker opened recently."""
         recent = sum(t - time < self.within_s for time in trips.times)
         return Measure(
             detector=self.id,
@@ -273,7 +273,7 @@ class BreakerOscillation(Detector, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def trips_of(breakers: dict[str, Trips], key: str) -> Trips:
-    """Return what is kept of a breaker; of too many, the one unused for longest is forgotten."""
+    """Return the trips of a breaker. Forget the least recently used one beyond the limit."""
     trips = breakers.pop(key, None) or Trips()
     breakers[key] = trips
     if len(breakers) > MAX_BREAKERS:

@@ -1,4 +1,4 @@
-"""Money: what is spent, set aside and left, by chain, session, day, agent, model and party.
+"""Budgets: money spent and reserved, by chain, session, day, agent and model.
 
-`budget` is the guard. Others import its configuration, and `limits` to show how a budget stands.
+`budget` is the guard. Other packages import its configuration, and `limits` to show a budget.
 """

@@ -1,7 +1,7 @@
-"""What the ledger is made of: accounts, and the bounds on how many there are.
+"""The accounts in the ledger, and limits on their number.
 
-Chains, sessions and models are the agents' words. So many of them have an account of their own and
-further ones share one, so that nothing that was spent is ever dropped to make room.
+Agents choose the names of chains, sessions and models. Up to a limit each has its own account;
+further ones share one, so no spending is ever dropped to make room.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,42 +12,42 @@ import msgspec
 from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.messages.money import MAX_SUM
 
-MAX_NAMES: Final = 65  # chains, and sessions, of one agent: what it may name, and the implicit one
+MAX_NAMES: Final = 65  # of each: chains and sessions of one agent, with the implicit one
 MAX_MODELS: Final = 1000
-MAX_LINES: Final = 256  # sessions and models of one agent, for people to look at
+MAX_LINES: Final = 256  # of one agent, by session and model, for display
 FORGET_CHAIN_S: Final = 86_400.0
 
 _SHARED: Final = ""
 
 
 class Account(msgspec.Struct, gc=False, omit_defaults=True):
-    """Nano-dollars of one chain, session, day, agent or model."""
+    """The nano-dollars of one chain, session, day, agent or model."""
 
     spent: int = 0
     reserved: int = 0
-    raised: int = 0  # how far people have lifted the limit
+    raised: int = 0  # how much operators have raised the limit
     heard_t: float = 0.0
-    warned_nano: int = 0  # the highest limit that people were warned of
-    exceeded_nano: int = 0  # and the highest that they know to be used up
+    warned_nano: int = 0  # the highest limit with a warning
+    exceeded_nano: int = 0  # the highest limit reported as used up
 
     @property
     def used(self) -> int:
         return self.spent + self.reserved
 
     def lacks(self, limit: int, need: int) -> bool:
-        """Say whether a limit is reached, or would be exceeded by `need`."""
+        """Return whether a limit is reached, or would be exceeded by `need`."""
         room = limit + self.raised - self.spent - self.reserved
         return room <= 0 or room < need
 
     def fits(self, limit: int, nano: int) -> int:
-        """Return how much of an amount a limit has room for; 0 is no limit."""
+        """Return how much of an amount fits within a limit; 0 means no limit."""
         return min(nano, max(limit + self.raised - self.used, 0)) if limit else nano
 
     def lift(self, nano: int) -> None:
         self.raised = min(self.raised + nano, MAX_SUM)
 
     def permit(self, nano: int) -> None:
-        """Lift the limit, and let people be told anew when that is used."""
+        """Raise the limit, and warn again when the new limit is reached."""
         self.lift(nano)
         self.warned_nano = self.exceeded_nano = 0
 
@@ -62,7 +62,7 @@ class Account(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class Payer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Whose money it is: the accounts that one proposal or outcome counts in."""
+    """The accounts that a proposal or outcome counts in."""
 
     agent: str
     session: str = ""
@@ -83,20 +83,20 @@ class Reservation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def pending(self) -> bool:
-        """Whether a person has yet to approve it: then it counts in no account."""
+        """Whether it waits for approval. Then it counts in no account."""
         return self.day == NO_DAY.number
 
 
 class AccountBooks(msgspec.Struct):
     """The accounts of one agent."""
 
-    chains: dict[str, Account] = {}  # longest unheard first
+    chains: dict[str, Account] = {}  # least recently used first
     sessions: dict[str, Account] = {}
     reservations: dict[str, Reservation] = {}  # by the proposal's id
     lines: dict[tuple[str, str], int] = {}  # spent by session and model, oldest first
     paused: bool = False
-    asked: str | None = None  # the session that people were asked about
-    asked_nano: int = 0  # and its limit
+    asked: str | None = None  # the session with a pending request for more money
+    asked_nano: int = 0  # its limit
 
     def note(self, session: str, model: str, nano: int) -> None:
         self.lines[session, model] = min(self.lines.pop((session, model), 0) + nano, MAX_SUM)
@@ -104,24 +104,24 @@ class AccountBooks(msgspec.Struct):
             del self.lines[next(iter(self.lines))]
 
     def pause(self, session: str, limit: int) -> bool:
-        """Note that people are asked about a session; False if they are being asked already."""
+        """Record that a session needs approval. Return False if a request is pending already."""
         if self.paused:
             return False
         self.paused, self.asked, self.asked_nano = True, session, limit
         return True
 
     def unpause(self, *, raises: bool) -> None:
-        """Let the session that people were asked about have as much again, if it still lasts."""
+        """End the pause and, if it was approved, raise the limit of the session."""
         if self.asked is not None and raises:
             self.sessions[self.asked].lift(self.asked_nano)
         self.paused, self.asked = False, None
 
 
 class Part(msgspec.Struct):
-    """What counts against one party's share of a day, and of a model's day.
+    """The spending that counts against a share of the day, and of each model's day.
 
-    Of an agent with a key that is what it used beyond what was set aside; of all others together
-    it is everything.
+    For an agent with a key that is spending beyond its reservations. For anonymous agents, which
+    share one part, it is everything.
     """
 
     total: Account = msgspec.field(default_factory=Account)
@@ -129,7 +129,7 @@ class Part(msgspec.Struct):
 
 
 class Day(msgspec.Struct):
-    """The accounts of one UTC day, which all agents share."""
+    """The shared accounts of one UTC day."""
 
     number: int = 0
     total: Account = msgspec.field(default_factory=Account)
@@ -138,7 +138,7 @@ class Day(msgspec.Struct):
     parts: dict[str, Part] = {}  # by party
 
 
-# Stand for what does not exist where it is only read.
+# Empty defaults for reading.
 NOTHING: Final = Account()
 NO_BOOKS: Final = AccountBooks()
 NO_DAY: Final = Day()
@@ -146,7 +146,7 @@ NO_PART: Final = Part()
 
 
 def found(accounts: dict[str, Account], name: str, most: int) -> Account:
-    """Return the account that a name has or would share, to read."""
+    """Return the account of a name, or the shared one. For reading only."""
     account = accounts.get(name)
     if account is None and len(accounts) >= most:
         account = accounts.get(_SHARED)
@@ -159,7 +159,7 @@ def found_chain(chains: dict[str, Account], name: str, t: float) -> Account:
 
 
 def fullest(accounts: Iterable[tuple[str, Account]]) -> tuple[str, Account] | None:
-    """Return the account with the least left below the limit that all of them have."""
+    """Return the account with the least money left."""
     return max(accounts, key=lambda named: named[1].used - named[1].raised, default=None)
 
 
@@ -168,7 +168,7 @@ def live_chains(chains: dict[str, Account], t: float) -> Iterator[tuple[str, Acc
 
 
 def opened(accounts: dict[str, Account], name: str, most: int) -> str:
-    """Make sure that a name has an account; return the name that it goes by."""
+    """Create the account of a name if needed. Return its key, which may be the shared one."""
     key = name if name in accounts or len(accounts) < most else _SHARED
     if key not in accounts:
         accounts[key] = Account()
@@ -176,7 +176,7 @@ def opened(accounts: dict[str, Account], name: str, most: int) -> str:
 
 
 def opened_chain(chains: dict[str, Account], name: str, t: float) -> str:
-    """Do the same for a chain that was heard now, and forget those unheard for a day."""
+    """Do the same for a chain used now, and forget chains unused for a day."""
     if chains and next(iter(chains.values())).heard_t + FORGET_CHAIN_S <= t:
         for old in [known for known, account in chains.items() if _forgotten(account, t)]:
             del chains[old]

@@ -1,4 +1,4 @@
-"""What is spent, set aside and left, to look at: in a chain, a session, a day, a model, a part."""
+"""Read access to the accounts of a ledger."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -28,8 +28,8 @@ from safetyd.core.guards.budget.accounts import (
 )
 
 Accounts = tuple[Account | None, Account, Account, Account, Account | None]
-Limits = tuple[int, int, int, int, int]  # of the same; 0 is none
-Shares = tuple[int, int]  # of one party in the day and in a model's day; 0 is none
+Limits = tuple[int, int, int, int, int]  # of the same accounts; 0 means none
+Shares = tuple[int, int]  # of the day and of a model's day; 0 means none
 
 NO_SHARES: Final[Shares] = (0, 0)
 
@@ -37,11 +37,11 @@ NO_SHARES: Final[Shares] = (0, 0)
 class LedgerState(msgspec.Struct):
     day: Day = msgspec.field(default_factory=Day)
     agents: dict[str, AccountBooks] = {}
-    purchases: "LedgerState | UnsetType" = UNSET  # unset until something is bought
+    purchases: "LedgerState | UnsetType" = UNSET  # unset until the first purchase
 
 
 class Balances:
-    """Reads the state of a ledger, and changes nothing."""
+    """Read the state of a ledger without changing it."""
 
     def __init__(self, state: LedgerState) -> None:
         self._state = state
@@ -51,7 +51,7 @@ class Balances:
         return self._state.agents
 
     def day(self, number: int) -> Day:
-        """Return the day's accounts, to read."""
+        """Return the accounts of a day. For reading only."""
         day = self._state.day
         return day if number <= day.number else NO_DAY
 
@@ -59,7 +59,7 @@ class Balances:
         return date.fromordinal(max(number, self._state.day.number))
 
     def find(self, payer: Payer, number: int, t: float) -> Accounts:
-        """Return the accounts of chain, session, day, agent and model, to read; None: not named."""
+        """Return the accounts of chain, session, day, agent and model; None if not named."""
         books = self._state.agents.get(payer.agent, NO_BOOKS)
         day = self._state.day
         if number > day.number:
@@ -74,18 +74,18 @@ class Balances:
         )
 
     def fullest(self, agent: str, t: float) -> Iterator[tuple[str, Account] | None]:
-        """Yield the fullest chain and the fullest session of an agent; None: it has none."""
+        """Yield the fullest chain and the fullest session of an agent; None if it has none."""
         books = self._state.agents.get(agent, NO_BOOKS)
         yield fullest(live_chains(books.chains, t))
         yield fullest(books.sessions.items())
 
     def part(self, payer: Payer, number: int) -> tuple[Account, Account]:
-        """Return what counts against a party's shares of the day and of a model, to read."""
+        """Return what counts against the shares of the day and of a model."""
         part = self.day(number).parts.get(payer.counted_as, NO_PART)
         return part.total, found(part.models, payer.model or "", MAX_MODELS)
 
     def over_share(self, proposed: Proposed, shares: Shares, need: int) -> bool:
-        """Say whether a party has used up a share, or would: with a key only by what it reports."""
+        """Return whether a share is or would be used up. With a key, only reported costs count."""
         part = self.day(proposed.at.toordinal()).parts.get(counted_as(proposed), NO_PART)
         of_day, of_model = shares
         model, need = proposed.proposal.model, need if proposed.keyless else 0
@@ -96,8 +96,8 @@ class Balances:
         )
 
     def affords(self, proposed: Proposed, limits: Limits, need: int) -> bool:
-        """Say whether every account that a proposal counts in has room for `need`."""
-        # Written out, since every proposal is asked about.
+        """Return whether all accounts of a proposal have room for `need`."""
+        # Unrolled for speed: this runs for every proposal.
         agent, chain, model = proposed.agent, proposed.proposal.chain, proposed.proposal.model
         of_chain, of_session, of_day, of_agent, of_model = limits
         day, books = self.day(proposed.at.toordinal()), self._state.agents.get(agent, NO_BOOKS)
@@ -119,14 +119,14 @@ class Balances:
         )
 
     def is_free(self, event: Decided) -> bool:
-        """Say whether an action that costs nothing leaves every account as it is."""
+        """Return whether a free action changes no account."""
         if event.proposal.chain is not None:
-            return False  # which was heard now
+            return False  # the chain was used now
         books = self._state.agents.get(event.agent)
         return books is None or event.id not in books.reservations
 
     def pending(self, agent: str | None = None) -> Iterator[Reservation]:
-        """Yield the money of each action, or of an agent's, that waits for approval."""
+        """Yield the reservations that wait for approval, of all agents or one."""
         agents = self._state.agents
         for books in agents.values() if agent is None else (agents.get(agent, NO_BOOKS),):
             yield from (held for held in books.reservations.values() if held.pending)

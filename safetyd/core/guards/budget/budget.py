@@ -1,14 +1,15 @@
-"""Budgets: what a proposal may cost is reserved when it is allowed, and settled by its outcome.
+"""Budgets: the estimated cost is reserved when an action is allowed, and settled by its outcome.
 
-Each scope (chain, session, day, and per day agent and model) refuses what does not fit beside all
-that is spent and set aside in it. So however many actions are under way at once, what was allowed
-never exceeds a limit by its estimates, and what was spent never becomes less.
+Each scope (chain, session, day, and agent and model per day) refuses an action that does not fit
+next to what is spent and reserved. Estimates of allowed actions therefore never exceed a limit,
+however many run at once, and spending never decreases.
 
-What a party reports beyond what was set aside is everybody's up to its share. Names without a key
-can be made up, so of theirs everything counts against one share as soon as others have keys.
+Costs that an agent reports beyond its reservations count in the common budget only up to its share.
+Anonymous names can be invented, so as soon as any agent has a key, all costs of anonymous agents
+count against one share.
 
-Money of an action that waits for approval counts nowhere. Prices of purchases have accounts of
-their own with the same limits; beyond these a purchase needs approval and is never blocked.
+Pending actions reserve nothing. Purchases have separate accounts with the same limits; beyond them
+a purchase needs approval and is never blocked.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,22 +53,23 @@ Counted = Proposed | Decided | Settled
 
 
 class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits in US dollars; 0 is none."""
+    """Limits in US dollars; 0 means none."""
 
     chain_usd: Usd = 5.0
     session_usd: Usd = 10.0
     day_usd: Usd = 50.0
-    agent_usd: Usd = 0.0  # per UTC day, as is the model's
+    agent_usd: Usd = 0.0  # per UTC day, like model_usd
     model_usd: Usd = 0.0
     warn_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
-    default_cost_usd: Usd = 0.0  # of a proposal that names neither cost nor tokens
-    party_share: Annotated[float, Meta(gt=0, le=1)] = 0.5  # of a day, while others have keys
+    default_cost_usd: Usd = 0.0  # of a proposal that states neither cost nor tokens
+    party_share: Annotated[float, Meta(gt=0, le=1)] = 0.5  # of the day, if other agents have keys
 
 
 class Budget(Guard):
-    """The guard. `session_usd` holds the agents whose sessions have a limit of their own.
+    """Block or pause agents that reach a spending limit.
 
-    `others` says whether a party must leave a part of the day to agents with keys.
+    `session_usd` are session limits by agent. `others` returns whether a part of the day is
+    reserved for other agents with keys.
     """
 
     name = "budget"
@@ -129,7 +131,7 @@ class Budget(Guard):
         return ", ".join(standing.now() for standing in touched if standing.base) or "no limits"
 
     def standings(self, at: datetime) -> Iterator[Standing]:
-        """Yield every budget that was touched, today's first."""
+        """Yield every budget in use, today's first."""
         number, balances = at.toordinal(), self._ledger.balances
         day, name = balances.day(number), balances.date(number).isoformat()
         _, _, of_day, of_agent, _ = self._limits
@@ -149,24 +151,24 @@ class Budget(Guard):
         return tuple(self._ledger.balances.agents)
 
     def of_agent(self, agent: str, at: datetime) -> Iterator[Standing]:
-        """Yield every budget that an agent has to itself: of the day, of chains and sessions."""
+        """Yield the budgets of one agent: of the day, its chains and its sessions."""
         yield self.day_of(agent, at)
         if agent in self._ledger.balances.agents:
             yield from self._standings_of(agent)
 
     def of_models(self, at: datetime) -> Iterator[Standing]:
-        """Yield the day's budget of each model."""
+        """Yield the daily budget of each model."""
         for model, account in self._ledger.balances.day(at.toordinal()).models.items():
             yield Standing("model", model, None, account, self._limits[4])
 
     def spent_today(self, at: datetime) -> tuple[int, int]:
-        """Return the number of the day that money counts in now, and what was spent in it."""
+        """Return the number of the current day, and what was spent in it."""
         number = at.toordinal()
         day = self._ledger.balances.day(number)
         return max(number, day.number), day.total.spent
 
     def raisable(self, scope: str, name: str, at: datetime) -> tuple[Standing, ...]:
-        """Return what an operator raises for the day, as far as there is a limit."""
+        """Return the limited budgets that an operator can raise for the day."""
         payer = Payer(name, model=name if scope == "model" else None, keyless=scope == "keyless")
         shares = self._shares_of(keyless=payer.keyless)
         touched = self._touched(payer, Moment(at, 0.0), self._limits, shares)
@@ -174,7 +176,7 @@ class Budget(Guard):
         return tuple(found for found in touched if found.scope in scopes and found.base)
 
     def fullest(self, agent: str, t: float) -> Iterator[Standing]:
-        """Yield the chain and the session that an agent has the least left in, as far as it has."""
+        """Yield the chain and the session of an agent with the least money left."""
         limits = self._own.get(agent, self._limits)
         fullest = self._ledger.balances.fullest(agent, t)
         for scope, found, limit in zip(SCOPES, fullest, limits, strict=False):
@@ -182,22 +184,22 @@ class Budget(Guard):
                 yield Standing(scope, found[0], agent, found[1], limit)
 
     def day_of(self, agent: str, at: datetime) -> Standing:
-        """Return an agent's part of the day."""
+        """Return an agent's daily budget."""
         account = self._ledger.balances.day(at.toordinal()).agents.get(agent, NOTHING)
         return Standing("agent", agent, agent, account, self._limits[3])
 
     def spending(self) -> Iterator[Spend]:
-        """Yield what was spent by agent, session and model; of each agent the latest 256."""
+        """Yield spending by agent, session and model; the latest 256 of each agent."""
         for agent, books in self._ledger.balances.agents.items():
             for (session, model), spent in books.lines.items():
                 yield Spend(agent, session, model, spent)
 
     def bought_today(self, at: datetime) -> Standing:
-        """Return what was bought today, by all agents, against the limit of the day."""
+        """Return what all agents bought today, with the daily limit."""
         return self._purchases.today(at, self._limits[2])
 
     def pending(self, agent: str | None = None) -> PendingSums:
-        """Return what actions, or an agent's, that wait for approval would cost."""
+        """Return the cost of pending actions, of all agents or one."""
         return PendingSums(self._ledger.balances.pending(agent))
 
     def save(self) -> Callable[[], bytes]:
@@ -222,7 +224,7 @@ class Budget(Guard):
 
     def _decided(self, event: Decided) -> Sequence[Event]:
         if event.verdicts and event.stranger:
-            return ()  # what may not be known gets no accounts
+            return ()  # a name beyond the limits gets no accounts
         need, price = estimates(event, event.type, self._default)
         allowed = event.decision is ALLOW
         if allowed and not need and not price and self._ledger.balances.is_free(event):
@@ -271,7 +273,7 @@ class Budget(Guard):
         cost, price = costs(event, held.nano if held else 0, bought.nano if bought else 0)
         if price or bought:
             self._purchases.spend(event, payer, bought, price)
-        if held is None or not held.nano:  # without a reservation it is today's money
+        if held is None or not held.nano:  # without a reservation it counts today
             ledger.spend_unreserved(payer, cost, event.t, shares)
         else:
             ledger.spend(ledger.named(held, event.model), cost, shares)
@@ -294,7 +296,7 @@ class Budget(Guard):
         self._purchases.ledger.forget(event.agent)
 
     def _unpaused(self, event: Unpaused) -> None:
-        """Let the session that people were asked about spend as much again, if they approved it."""
+        """Raise the session limit that an operator approved."""
         books = self._ledger.balances.agents.get(event.agent)
         if books is not None and "budget" in event.sources:
             books.unpause(raises=event.approved)
@@ -328,7 +330,7 @@ class Budget(Guard):
     def _touched(
         self, payer: Payer, event: Event | Moment, limits: Limits, shares: Shares
     ) -> Iterator[Standing]:
-        """Yield the budgets that a proposal or outcome counts in."""
+        """Yield the budgets that a proposal or outcome counts in, with their limits."""
         number = event.at.toordinal()
         today = self._ledger.balances.date(number).isoformat()
         ids = (payer.chain, payer.session, today, payer.agent, payer.model)
@@ -345,7 +347,7 @@ class Budget(Guard):
         return self._shares if self._others(keyless=keyless) else NO_SHARES
 
     def _limits_of(self, event: Counted) -> Limits:
-        # An outcome does not say which project it is of; its proposal was held to the project's.
+        # An outcome names no project. Its proposal was already held to the project's limits.
         project = None if isinstance(event, Settled) else event.proposal.project
         own = None if project is None else self._projects.get(project)
         return self._own.get(event.agent, self._limits) if own is None else own.of(event.agent)
@@ -376,7 +378,7 @@ def _payer(event: Proposed | Decided) -> Payer:
 def _of_party(
     party: str, total: Account, models: Mapping[str, Account], shares: Shares
 ) -> Iterator[Standing]:
-    """Yield a party's shares of the day and of models, as far as they are limited."""
+    """Yield the limited shares of the day and of models."""
     of_day, of_model = shares
     keyless = party == ANONYMOUS
     scope: Scope = "keyless" if keyless else "share"
@@ -388,7 +390,7 @@ def _of_party(
 
 
 def _is_free(proposal: Proposal, kind: Kind) -> bool:
-    """Say whether an action whose estimate is nothing needs no model money."""
+    """Return whether an action with an estimate of 0 uses no model."""
     return proposal.model is proposal.provider is None and kind.type not in MODEL_TYPES
 
 

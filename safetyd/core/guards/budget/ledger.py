@@ -1,4 +1,4 @@
-"""Who has spent and set aside how much, per chain, session, day, agent and model."""
+"""The ledger: money spent and reserved per chain, session, day, agent and model."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -22,15 +22,15 @@ from safetyd.core.guards.budget.accounts import (
 )
 from safetyd.core.guards.budget.balances import NO_SHARES, Balances, LedgerState, Shares
 
-# Names without a key that were never allowed anything can still report costs: beyond so many these
-# count in the day and in the share of all of them alone.
+# Anonymous agents can report costs without any proposal. Beyond this many names, such costs count
+# only in the day and in their common share.
 MAX_AGENTS: Final = 4096
 
 
 class Ledger:
-    """All accounts, to change them; `balances` is for looking.
+    """All accounts, for writing. `balances` is for reading.
 
-    Days are numbered; one that is over is never gone back to.
+    Days are numbered and only move forward.
     """
 
     def __init__(self, state: LedgerState | None = None) -> None:
@@ -38,12 +38,12 @@ class Ledger:
         self.balances = Balances(self.state)
 
     def begin(self, number: int) -> None:
-        """Begin a day, unless it or a later one has begun."""
+        """Start a day, unless it or a later one has started."""
         if number > self.state.day.number:
             self.state.day = Day(number)
 
     def open(self, payer: Payer, t: float) -> Payer:
-        """Make sure that every account exists; return the names that they go by."""
+        """Create missing accounts. Return their keys."""
         books = self.state.agents.get(payer.agent)
         if books is None:
             books = self.state.agents[payer.agent] = AccountBooks()
@@ -61,13 +61,13 @@ class Ledger:
         return heard
 
     def hear(self, payer: Payer, t: float) -> None:
-        """Note that a chain is in use."""
+        """Record that a chain is in use."""
         books = self.state.agents.get(payer.agent)
         if books is not None and payer.chain is not None:
             opened_chain(books.chains, payer.chain, t)
 
     def release_pending(self, agent: str, id_: str) -> None:
-        """Forget what an action would cost that no longer waits for approval."""
+        """Drop the reservation of an action that is no longer pending."""
         held = self.state.agents.get(agent, NO_BOOKS).reservations.get(id_)
         if held is not None and held.pending:
             self.release(agent, id_)
@@ -75,11 +75,13 @@ class Ledger:
     def reserve(
         self, payer: Payer, id_: str, nano: int, t: float, *, pending: bool = False
     ) -> None:
-        """Reserve money. What the same id held before may have been used, so it is spent.
+        """Reserve money. An earlier reservation of the same id may have been used, so it is spent.
 
-        Pending money is only remembered: no account counts it before a person approves.
+        A pending reservation counts in no account until it is approved.
         """
-        heard = self.open(payer, t)  # first, or a chain whose last reservation this is is forgotten
+        heard = self.open(
+            payer, t
+        )  # first, so that a chain is not forgotten with its last reservation
         self.spend_reserved(payer.agent, id_)
         day = NO_DAY.number if pending else self.state.day.number
         held = Reservation(nano, day, heard)
@@ -88,7 +90,7 @@ class Ledger:
             account.reserve(nano)
 
     def release(self, agent: str, id_: str) -> Reservation | None:
-        """Give back what was set aside, and return what that was."""
+        """Release a reservation and return it."""
         held = self.state.agents.get(agent, NO_BOOKS).reservations.pop(id_, None)
         if held is not None:
             for account in self._accounts(held):
@@ -96,9 +98,9 @@ class Ledger:
         return held
 
     def spend(self, held: Reservation, nano: int, shares: Shares) -> None:
-        """Write down what was used, on the day on which it was set aside.
+        """Record spending, on the day of the reservation.
 
-        Beyond what was set aside it is everybody's as far as the party has not had its share.
+        Spending beyond the reservation counts in the common accounts up to the agent's share.
         """
         for account in self._own(held):
             account.spend(nano)
@@ -109,7 +111,7 @@ class Ledger:
             self.state.agents[payer.agent].note(payer.session, payer.model or "", nano)
 
     def spend_reserved(self, agent: str, id_: str) -> None:
-        """Take what was set aside as used, all of it."""
+        """Count a whole reservation as spent."""
         held = self.release(agent, id_)
         if held is not None and not held.pending:
             self.spend(held, held.nano, NO_SHARES)
@@ -122,7 +124,7 @@ class Ledger:
         self.spend(Reservation(0, self.state.day.number, self.open(payer, t)), nano, shares)
 
     def lift(self, scope: str, name: str, nano: int) -> None:
-        """Permit so much more until the day is over; a party's is taken from no other."""
+        """Raise a limit until the end of the day, without reducing any other."""
         day = self.state.day
         if scope == "model":
             day.models[opened(day.models, name, MAX_MODELS)].permit(nano)
@@ -134,14 +136,14 @@ class Ledger:
             day.agents.setdefault(name, Account()).permit(nano)
 
     def named(self, held: Reservation, model: str | None) -> Reservation:
-        """Return the reservation with the model of its outcome, if it had none of its own."""
+        """Return the reservation with the model of its outcome, if it had none."""
         if model is None or held.payer.model is not None:
             return held
         key = opened(self.state.day.models, model, MAX_MODELS)
         return msgspec.structs.replace(held, payer=msgspec.structs.replace(held.payer, model=key))
 
     def close(self, agent: str, session: str) -> None:
-        """Forget a session's account; what is set aside for it stays in the others."""
+        """Forget a session's account. Its reservations stay in the other accounts."""
         books = self.state.agents.get(agent, NO_BOOKS)
         if books.sessions.pop(session, None) is None:
             return
@@ -152,16 +154,16 @@ class Ledger:
                 books.reservations[id_] = msgspec.structs.replace(held, session_over=True)
 
     def forget(self, agent: str) -> None:
-        """Forget an agent's own accounts; what was set aside for it is spent."""
+        """Forget an agent's accounts. Its reservations count as spent."""
         for id_ in tuple(self.state.agents.get(agent, NO_BOOKS).reservations):
             self.spend_reserved(agent, id_)
         self.state.agents.pop(agent, None)
         self.state.day.agents.pop(agent, None)
 
     def save(self, bought: LedgerState) -> Callable[[], bytes]:
-        """Freeze the state, with that of purchases if there are any."""
+        """Encode the state, with purchases if there are any."""
         self.state.purchases = bought if bought.day.number else UNSET
-        # Saved accounts of chains and sessions count pending money as reserved, as they always did.
+        # In saved state, chains and sessions count pending money as reserved (an older format).
         before: list[tuple[Account, int]] = []
         for held in self.balances.pending():
             for account in self._own(held):
@@ -196,7 +198,7 @@ class Ledger:
                     yield part.models[payer.model]
 
     def _own(self, held: Reservation) -> Iterator[Account]:
-        """Yield the accounts that are its agent's alone."""
+        """Yield the accounts that belong to its agent only."""
         payer, day = held.payer, self.state.day
         books = self.state.agents[payer.agent]
         if payer.chain in books.chains:
@@ -207,10 +209,10 @@ class Ledger:
             yield day.agents[payer.agent]
 
     def _spend_common(self, payer: Payer, reserved: int, beyond: int, shares: Shares) -> None:
-        """Spend what was set aside and, of what goes beyond it, what the share has room for.
+        """Spend a reservation and, beyond it, as much as fits in the share.
 
-        What it has no room for stays in the agent's own accounts: nobody else can be made to pay
-        it, and people can add to a share without knowing how much was made up.
+        The rest counts only in the agent's own accounts. So an agent cannot use up the common
+        budget with invented costs.
         """
         day, part = self.state.day, self._open_part(payer)
         shared = [(day.total, part.total, shares[0])]

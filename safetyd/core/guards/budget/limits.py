@@ -1,4 +1,4 @@
-"""The limits on the accounts that a proposal counts in, how each stands, and what is said of it."""
+"""Limits on accounts, their current state, and the sentences about them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -27,13 +27,13 @@ _FRESH: Final[dict[Scope, str]] = {
 
 
 class Standing(NamedTuple):
-    """What is spent, set aside and permitted in one scope. Amounts are nano-dollars."""
+    """Money spent and reserved in one scope, and its limit, in nano-dollars."""
 
     scope: Scope
-    id: str  # of the day its date, of the implicit session ""
+    id: str  # the date of a day, "" for the implicit session
     agent: str | None  # None: all agents share it
     account: Account
-    base: int  # the limit that is configured; 0 is none
+    base: int  # the configured limit; 0 means none
 
     @property
     def rule(self) -> str:
@@ -49,16 +49,16 @@ class Standing(NamedTuple):
 
     @property
     def limit(self) -> int:
-        """What is permitted, with what people have added; 0 is no limit."""
+        """The limit including what operators added; 0 means none."""
         return self.base + self.account.raised if self.base else 0
 
     def refuses(self, need: int) -> bool:
-        # What an agent with a key sets aside does not count against its share.
+        # Reservations of an agent with a key do not count against its share.
         need = 0 if self.scope == "share" else need
         return bool(self.base) and self.account.lacks(self.base, need)
 
     def verdict(self, need: int) -> Verdict:
-        """Return what is said to a proposal that does not fit; only a session's budget asks."""
+        """Return the verdict on a proposal that does not fit. Only a session budget asks."""
         decision = Severity.ASK if self.scope == "session" else Severity.BLOCK
         named = self.id and self.scope != "day"
         limit_id = f"{self.rule}:{self.id}" if named else self.rule
@@ -87,7 +87,7 @@ class Standing(NamedTuple):
         return f"{said} would be exceeded: {needs}"
 
     def remedy(self, need: int) -> str:
-        """Say what would make it fit: a larger limit, a smaller estimate, or a fresh account."""
+        """Return what would make it fit: a larger limit, a smaller estimate, or a new account."""
         room = self.limit - self.account.used
         needed = self.account.used - self.account.raised + max(need, 1)
         if self.scope == "share":
@@ -103,11 +103,11 @@ class Standing(NamedTuple):
 
     @property
     def _key(self) -> str:
-        # A chain's, a session's and an agent's limit may stand in other tables as well.
+        # Limits of chains, sessions and agents can also be set in other tables.
         return f"budget.{self.scope}_usd" if self.agent is None else f"{self.scope}_usd"
 
     def now(self) -> str:
-        """Say what is used of what is permitted."""
+        """Return the money used and the limit, in words."""
         named = f"{self.scope} {self.id}" if self.id and self.scope != "day" else self.scope
         return f"{named} {dollars(self.account.used)} of {dollars(self.limit)}"
 
@@ -127,7 +127,7 @@ class Standing(NamedTuple):
 
 
 class PendingSums:
-    """What actions that wait for approval would cost, by the scopes that they would count in."""
+    """The cost of pending actions, by the scopes in which they would count."""
 
     def __init__(self, pending: Iterable[Reservation]) -> None:
         self._sums: Counter[tuple[Scope, str, str | None]] = Counter()
@@ -152,7 +152,7 @@ class PendingSums:
 
 
 class Spend(NamedTuple):
-    """What one agent spent in one session on one model, in nano-dollars."""
+    """Spending of one agent in one session on one model, in nano-dollars."""
 
     agent: str
     session: str
@@ -161,7 +161,7 @@ class Spend(NamedTuple):
 
 
 class ProjectLimits:
-    """The limits in one project. `own` holds the agents that have others than the usual."""
+    """The limits in one project. `own` are the limits of agents that have special ones."""
 
     def __init__(self, project: ProjectConfig, usual: Limits, own: Mapping[str, Limits]) -> None:
         self._usual = sides(project, usual, _within, _smallest)

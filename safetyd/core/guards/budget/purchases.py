@@ -1,7 +1,7 @@
 """What an action costs: its model and tokens, or the price of what it buys.
 
-A price is not model spending. It counts in accounts of its own, so that no purchase uses up what
-models may cost. Their limits are those of the budget; beyond them a purchase needs approval.
+Purchases count in separate accounts, so they never use up the budget for models. Their limits are
+those of the budget; beyond them a purchase needs approval.
 """
 
 from datetime import datetime
@@ -19,18 +19,18 @@ from safetyd.core.messages.money import dollars, nano
 from safetyd.core.messages.verdict import ALLOWED, ASK, Verdict
 
 PURCHASE_RULE: Final = "budget.purchase"
-MODEL_TYPES: Final = frozenset({"model_call", "dispatch"})  # types that need model money
+MODEL_TYPES: Final = frozenset({"model_call", "dispatch"})  # types that use a model
 
 
 def larger_cost(said_usd: float | None, priced_nano: int | None, neither: int) -> int:
-    """Return the larger of what the agent says and what its tokens cost, as far as given."""
+    """Return the larger of the stated cost and the price of the tokens, if given."""
     if said_usd is None:
         return neither if priced_nano is None else priced_nano
     return max(nano(said_usd), priced_nano or 0)
 
 
 def estimates(event: Proposed | Decided, type_: str, default: int) -> tuple[int, int]:
-    """Return what a proposal would cost in model money, and the price of what it buys."""
+    """Return the estimated model cost of a proposal, and its purchase price."""
     said_usd, priced_nano = event.proposal.cost_usd, event.priced_nano
     if type_ in PURCHASES:
         return priced_nano or 0, larger_cost(said_usd, None, default)
@@ -40,7 +40,7 @@ def estimates(event: Proposed | Decided, type_: str, default: int) -> tuple[int,
 
 
 def costs(event: Settled, reserved: int, price: int) -> tuple[int, int]:
-    """Return the same of an outcome; what it does not say is what was expected."""
+    """Return the same for an outcome. Missing amounts default to the reservation."""
     if event.type in PURCHASES:
         tokens = reserved if event.priced_nano is None else event.priced_nano
         return tokens, larger_cost(event.cost_usd, None, price)
@@ -48,7 +48,7 @@ def costs(event: Settled, reserved: int, price: int) -> tuple[int, int]:
 
 
 class Purchases:
-    """The accounts of what was bought, by chain, session, day and agent."""
+    """The accounts of purchases, by chain, session, day and agent."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -66,7 +66,7 @@ class Purchases:
         self.ledger.reserve(_buyer(payer), event.id, price, event.t)
 
     def spend(self, event: Settled, payer: Payer, reserved: Reservation | None, price: int) -> None:
-        """Count what was paid, on the day on which it was reserved."""
+        """Record what was paid, on the day of the reservation."""
         self.ledger.begin(event.at.toordinal())
         if reserved is None:
             self.ledger.spend_unreserved(_buyer(payer), price, event.t, NO_SHARES)
@@ -74,7 +74,7 @@ class Purchases:
             self.ledger.spend(reserved, price, NO_SHARES)
 
     def today(self, at: datetime, limit: int) -> Standing:
-        """Return what all agents bought on the UTC day."""
+        """Return the purchases of all agents on the UTC day."""
         number, balances = at.toordinal(), self.ledger.balances
         return Standing(
             "day", balances.date(number).isoformat(), None, balances.day(number).total, limit
@@ -82,7 +82,7 @@ class Purchases:
 
 
 def _buyer(payer: Payer) -> Payer:
-    """Return whose money it is; no model is paid by it."""
+    """Return the payer without a model, which a purchase does not pay for."""
     return payer if payer.model is None else msgspec.structs.replace(payer, model=None)
 
 

@@ -1,4 +1,4 @@
-"""What kind of action this is: the table of types, and the operator's rules over it.
+"""Classification: the table of action types, and the operator's rules on top of it.
 
-`classify` is the guard. Others import the checks of a configuration in `rule_checks`.
+`classify` is the guard. Other packages import the configuration checks in `rule_checks`.
 """

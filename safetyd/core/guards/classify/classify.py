@@ -1,6 +1,6 @@
-"""Which types of action pass, are asked about or are prohibited, by the table and the rules.
+"""Which action types are allowed, need approval or are prohibited, by the type table and the rules.
 
-It remembers two things: memory operations per session, and types that nobody knows.
+It remembers memory operations per session, and unknown types.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ MAX_UNKNOWN: Final = 256
 
 
 class RuleSets:
-    """The sets that bind an agent together. `plain` are the types that all of them let pass."""
+    """The rule sets that apply to an agent. `plain` are the types that all of them allow."""
 
     def __init__(self, sets: Sequence[RuleSet], broken: Verdict | None = None) -> None:
         self._sets = sets
@@ -40,7 +40,7 @@ class RuleSets:
         self.plain = every if broken is None else frozenset()
 
     def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
-        """Say that no path is a reason to ask, in any rule set."""
+        """Return whether no path needs approval in any rule set."""
         return all(rule_set.well_placed(proposed, kind) for rule_set in self._sets)
 
     def judge(
@@ -50,7 +50,7 @@ class RuleSets:
         memory_used: float,
         lifted: AbstractSet[str] = NONE,
     ) -> Verdict:
-        """Return the strictest verdict of all sets, with the other rules that objected."""
+        """Return the strictest verdict of all sets, with the other rules that matched."""
         each = (rule_set.judge(proposed, kind, memory_used, lifted) for rule_set in self._sets)
         found = [verdict for verdicts in each for verdict in verdicts]
         found += self._broken
@@ -58,7 +58,7 @@ class RuleSets:
 
 
 def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]:
-    """Return who judges in a project; where its file is broken, everything is asked about."""
+    """Return the rule sets of a project. If its file is broken, everything needs approval."""
     broken = None
     if project.file_broken:
         broken = rule_verdicts.broken_file(name, project.file, project.file_broken)
@@ -72,7 +72,7 @@ def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]
 
 class ClassifyState(msgspec.Struct):
     memory: dict[str, dict[str, int]] = {}  # allowed in live sessions, by agent and session
-    unknown: dict[str, int] = {}  # the first types that were not known, and how often
+    unknown: dict[str, int] = {}  # unknown types, and how often each was proposed
 
 
 class Classify(Guard):
@@ -107,7 +107,7 @@ class Classify(Guard):
         return rule_sets.judge(proposed, kind, self._memory_used(proposed))
 
     def check_without(self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str]) -> Verdict:
-        """Return the same as if some rules that block were not there."""
+        """Return the verdict without the `lifted` rules."""
         memory_used = self._memory_used(proposed)
         return self._rule_sets(proposed).judge(proposed, kind, memory_used, lifted)
 
@@ -118,17 +118,17 @@ class Classify(Guard):
         return f"{kind.type}: {kind.tier}, {kind.risk}, {kind.reversibility}"
 
     def unknown_types(self) -> dict[str, int]:
-        """Return the types that were proposed and are not known, and how often each was."""
+        """Return the unknown types that were proposed, and how often."""
         return self._state.unknown.copy()
 
     def load(self, saved: bytes) -> None:
         super().load(saved)
-        # New rules may have made some of them known.
+        # A new configuration may define some of them.
         unknown = self._state.unknown
         self._state.unknown = {name: n for name, n in unknown.items() if not self._knows(name)}
 
     def _knows(self, name: str) -> bool:
-        # A type of an older journal may have become another name of one.
+        # A type in an older journal may be an alias now.
         return name in self._kinds.known or self._kinds.named(name).known
 
     def _rule_sets(self, proposed: Proposed) -> RuleSets:

@@ -1,4 +1,4 @@
-"""What is wrong with the files that a patch touches: the same as with paths, and with modes."""
+"""Rules for the files that a patch changes: their paths and modes."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,7 +12,7 @@ from safetyd.core.text.proposal_patches import patch_of, says_executable
 
 
 class PatchRules:
-    """Judges patches by the lists of paths and the root of a rule set."""
+    """Judge patches by the path lists and the root of a rule set."""
 
     def __init__(self, sensitive: Globs, protected: Globs, either: Globs, root: str) -> None:
         self._sensitive = sensitive
@@ -21,12 +21,12 @@ class PatchRules:
         self._root = root
 
     def places(self, proposal: Proposal, kind: Kind) -> Iterator[PathTarget]:
-        """Yield where the files of patches most likely lie."""
+        """Yield the likely locations of the patched files."""
         for file in patch_of(proposal, edits=kind.edits).files:
             yield place(file.path, self._root)
 
     def judge(self, proposal: Proposal, kind: Kind) -> Iterable[Verdict]:
-        """Return everything that asks."""
+        """Return all verdicts on the patch."""
         patch = patch_of(proposal, edits=kind.edits)
         unremarkable = patch is NO_PATCH and proposal.context is None
         return () if unremarkable else self._judged(proposal, kind, patch)
@@ -44,7 +44,7 @@ class PatchRules:
             yield rule_verdicts.said_executable(proposal.paths[0])
 
     def _placed(self, files: tuple[PatchedFile, ...]) -> list[tuple[PatchedFile, list[PathTarget]]]:
-        """Return where each file may lie; nothing if none of that can be a reason to ask."""
+        """Return the possible locations of each file; empty if none of them can need approval."""
         placed = [
             (file, [where for way in file.readings for where in likely(way, self._root)])
             for file in files

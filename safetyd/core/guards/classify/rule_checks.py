@@ -1,4 +1,4 @@
-"""What is wrong with `[rules]` and `[projects]`, each with the full key and what to do about it."""
+"""Checks of `[rules]` and `[projects]`: each problem has its full key and how to fix it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from safetyd.core.text.patterns import PatternConfig
 
 Problem = tuple[str, str]
 
-_TAKEN: Final = frozenset({"require_permission", "known_contacts"})  # rule ids of our own
+_TAKEN: Final = frozenset({"require_permission", "known_contacts"})  # built-in rule ids
 _LET_PEOPLE: Final = "If you want this, also set allow_human_communication = true"
 
 _is_name = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z").match
@@ -31,7 +31,7 @@ _is_name = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z").match
 def problems(
     rules: RulesConfig, projects: Mapping[str, ProjectFields], kinds: Kinds
 ) -> list[Problem]:
-    """Return every mistake of the operator's; what a project's `file` says is not among them."""
+    """Return every problem in the configuration, except in a project's `file`."""
     wrong = [*_table_problems("rules", rules), *_list_problems("rules", rules, kinds)]
     if not rules.allow_human_communication:
         wrong += [*_type_problems(kinds), *_human_problems("rules", rules, kinds)]
@@ -137,6 +137,6 @@ def _glob_problems(globs: Sequence[str]) -> Iterator[str]:
         if glob.removeprefix(EXCEPT).startswith("~") or "$" in glob:
             yield f"{glob!r} depends on who runs the agent. Write a full path, or begin with **/"
     try:
-        Globs(globs, ignore_case=True)  # which takes more room than without
+        Globs(globs, ignore_case=True)  # needs more memory than case-sensitive globs
     except ValueError as exc:
         yield str(exc)

@@ -1,10 +1,10 @@
-"""What the table of types says of a proposal, and what an operator's rules make of it.
+"""The verdict of the type table on a proposal, and how the operator's rules change it.
 
-The first of the rules in force that applies replaces the table's verdict,
-but never one that the agent's own words raised: a custom rule that blocks, `require_permission`,
-a custom rule that asks or allows, `allow_push_to`, `allow_without_permission`. A project's rules
-come before the global ones, except that custom rules that block do so everywhere. Paths and the
-cap on memory operations then ask at least.
+The first rule that applies replaces the verdict of the table, in this order: a custom rule that
+blocks, `require_permission`, a custom rule that asks or allows, `allow_push_to`,
+`allow_without_permission`. No rule loosens what the agent itself rated higher. A project's rules
+come before the global ones, but global rules that block always apply. Paths and the limit on memory
+operations can then require approval.
 """
 
 import functools
@@ -37,13 +37,13 @@ from safetyd.core.text.path_globs import (
 
 NONE: Final[AbstractSet[str]] = frozenset()
 MEMORY: Final = "memory_"
-# Live sessions of one agent whose memory operations are counted: there can be no more.
+# Active sessions of one agent whose memory operations are counted.
 MAX_SESSIONS: Final = 65
-MAX_REMEMBERED: Final = 256  # verdicts on unknown types, which are costly to word
+MAX_REMEMBERED: Final = 256  # cached verdicts on unknown types
 
 
 class RuleSet:
-    """One set of rules in force. `plain` are the types that no rule here can restrict."""
+    """One set of rules. `plain` are the types that no rule here can restrict."""
 
     def __init__(
         self, config: RulesConfig, layers: Sequence[Layer], setting: Setting, root: str = ""
@@ -61,12 +61,12 @@ class RuleSet:
         self.plain = frozenset(_plain(setting.kinds.known, layers))
 
     def within(self, rules: ProjectRules, root: str) -> "RuleSet":
-        """Return this rule set as a project with `rules` of its own and a root has it."""
+        """Return this rule set with the `rules` and root of a project."""
         layers = (Layer(rules, self._setting), *self._layers)
         return RuleSet(_over(self._config, rules), layers, self._setting, root)
 
     def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
-        """Say that no path, nor a word of a command that may be one, is a reason to ask."""
+        """Return whether no path, also in the text of a command, needs approval."""
         proposal = proposed.proposal
         if any(self._patches.judge(proposal, kind)):
             return False
@@ -78,7 +78,7 @@ class RuleSet:
     def judge(
         self, proposed: Proposed, kind: Kind, memory_used: float, lifted: AbstractSet[str]
     ) -> Iterator[Verdict]:
-        """Yield everything that restricts, the rules first; those that are `lifted` do not."""
+        """Yield all verdicts, those of rules first. `lifted` rules are skipped."""
         if kind.raised or kind.type not in self.plain:
             patched = self._patches.places(proposed.proposal, kind)
             places = (*self._places(proposed), *patched)
@@ -108,7 +108,7 @@ class RuleSet:
         return verdict
 
     def _with_remedy(self, verdict: Verdict, case: RuleCase) -> Verdict:
-        """Say what would let it pass: what a rule wants, and what the table does without it."""
+        """Add to a verdict what would allow the action."""
         own = self._setting.kinds.named(case.kind.type)
         ways = (
             verdict.remedy,
@@ -145,7 +145,7 @@ class RuleSet:
         return verdict
 
     def _deletes_at_home(self, case: RuleCase) -> bool:
-        """Say whether it deletes nothing but files below the project's root, to write code."""
+        """Return whether a coding agent deletes only files below the project root."""
         if not self._setting.coding or case.kind.type != "delete_file" or case.kind.raised:
             return False
         return bool(case.places) and all(p.local not in {None, "."} for p in case.places)
@@ -177,7 +177,7 @@ class RuleSet:
         yield from self._named(proposed.proposal, kind)
 
     def _named(self, proposal: Proposal, kind: Kind) -> Iterator[Verdict]:
-        """Yield what is wrong with paths that a command names."""
+        """Yield verdicts on the paths that a command names."""
         said = self._said(proposal, kind)
         if not said or (
             self._either.miss((where.path for where, _ in said), resolved=True) and not self._root
@@ -211,13 +211,15 @@ def _seen(word: str) -> str:
     return word.replace(HOLE, "...")
 
 
-@functools.lru_cache(maxsize=64)  # most projects have the same, and compiling takes milliseconds
+@functools.lru_cache(
+    maxsize=64
+)  # most projects use the same globs, and compiling takes milliseconds
 def _globs(globs: tuple[str, ...]) -> Globs:
     return Globs(globs, ignore_case=True)
 
 
 def _over(base: RulesConfig, rules: ProjectRules) -> RulesConfig:
-    """Return the settings of `base` as a project changes them."""
+    """Return the settings of `base` with a project's overrides."""
     changes = {
         name: value
         for name in RulesConfig.__struct_fields__
@@ -234,7 +236,7 @@ def _plain(known: Mapping[str, Kind], layers: Sequence[Layer]) -> Iterator[str]:
 
 
 def _permitted(kind: Kind) -> str:
-    """Say what would let a type pass; empty if it does."""
+    """Return the setting that would allow a type; empty if it is allowed."""
     if _passes(kind):
         return ""
     return (
@@ -245,5 +247,5 @@ def _permitted(kind: Kind) -> str:
 
 
 def _passes(kind: Kind) -> bool:
-    """Say whether risk and tier both let it pass; an operator may have set them apart."""
+    """Return whether risk and tier both allow it. An operator can set them separately."""
     return kind.tier == "auto_allowed" and kind.risk in {"low", "medium"}

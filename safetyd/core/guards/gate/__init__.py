@@ -1,4 +1,4 @@
-"""What an action says: dangerous words, secrets, loops, confidence, and what is safetyd's own.
+"""The gate: dangerous words, secrets, loops, confidence, and resources that belong to safetyd.
 
-`gate` is the guard, `safety_gate` the same as a library. Others import their configuration.
+`gate` is the guard, `safety_gate` the same as a library. Other packages import the configuration.
 """

@@ -1,7 +1,7 @@
-"""Labels of buttons that commit: to buy, subscribe, cancel, publish, transfer, sign or erase.
+"""Labels of buttons that commit: buy, subscribe, cancel, publish, transfer, sign or erase.
 
-A label begins with its verb, or has it behind another ("Review and place order", "Tap to buy").
-Words elsewhere in it only name things: "Show order", "Where to buy", "Manage subscription".
+The verb is at the start of a label or after another verb ("Review and place order", "Tap to buy").
+Elsewhere the same words only name things: "Show order", "Where to buy", "Manage subscription".
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
-"""What is thought of a command that was read: its findings, and an operator's rules on them.
+"""Verdicts on analysed shell commands: their findings, and the operator's rules about them.
 
-A finding that amounts to an action of the table of types is judged by the rules for that type, so
-`allow_push_to` holds for `git push` as it holds for a proposal of type push.
+A finding that corresponds to an action type is judged by the rules for that type. So
+`allow_push_to` applies to `git push` as it does to a proposal of type push.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Finding
 from safetyd.core.text.path_globs import place
 
-MAX_PARTS: Final = 20  # of a command that a verdict names
+MAX_PARTS: Final = 20  # of a command, listed in a verdict
 MAX_PROGRAMS: Final = 8
 NONE: Final[AbstractSet[str]] = frozenset()
 EFFECT: Final = "gate.shell:"
@@ -26,7 +26,7 @@ PROGRAM: Final = "shell."
 
 
 class CommandRules:
-    """Judges the findings in a command."""
+    """Judge the findings in a command."""
 
     def __init__(self, reader: CommandReader, setting: Setting, layers: Sequence[Layer]) -> None:
         self._setting = setting
@@ -34,14 +34,14 @@ class CommandRules:
         self.reader = reader
 
     def within(self, rules: ProjectRules) -> "CommandRules":
-        """Return these rules as a project with rules of its own has them."""
+        """Return these rules with the rules of a project before them."""
         if rules == ProjectRules():
             return self
         layers = (Layer(rules, self._setting), *self._layers)
         return CommandRules(self.reader, self._setting, layers)
 
     def judge(self, proposed: Proposed, lifted: AbstractSet[str] = NONE) -> list[Verdict]:
-        """Return what restricts: what an operator's rules say, and one verdict on the rest."""
+        """Return the verdicts of the operator's rules, and one verdict on the other findings."""
         reading = self.reader.reading(proposed.proposal)
         ruled: list[Verdict] = []
         left: list[Finding] = []
@@ -58,7 +58,7 @@ class CommandRules:
         return [*ruled, *([_verdict(left)] if left else [])]
 
     def _ruling(self, finding: Finding, proposed: Proposed) -> Verdict | None:
-        """Return what the operator's rules say of an action of this type; None: nothing."""
+        """Return the verdict of the operator's rules for this type of action, if any."""
         kind = self._setting.kinds.named(finding.type)
         paths = tuple(touch.path.replace(HOLE, "$") for touch in finding.touches)
         proposal = msgspec.structs.replace(
@@ -76,7 +76,7 @@ class CommandRules:
 
 
 def rules_of(finding: Finding) -> tuple[str, str]:
-    """Return the rules that a finding goes by: its effect, and its program with its verb."""
+    """Return the rule ids of a finding: its effect, and its program with the subcommand."""
     return f"{EFFECT}{finding.effect}", f"{PROGRAM}{finding.program.replace(' ', '_')}"
 
 

@@ -1,4 +1,4 @@
-"""The patterns that the gate comes with, under the names that rule ids and grants use."""
+"""The default patterns of the gate. Rule ids and grants use their names."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ def _named(**patterns: str) -> tuple[PatternConfig, ...]:
     return tuple(PatternConfig(name=name, pattern=pattern) for name, pattern in patterns.items())
 
 
-# Words that destroy in a command and mean nothing in the name of a file that is read.
+# Destructive in a command, harmless in the name of a file that is read.
 BARE_WORDS: Final = _named(
     delete=r"\bdelete\b",
     remove=r"\bremove\b",
@@ -47,7 +47,7 @@ CREDENTIALS: Final = (
     PatternConfig(name="credential", pattern="credential"),
 )
 
-# They can be evaded: they catch what an honest agent does without thinking.
+# They can be evaded. They catch mistakes of honest agents.
 SHELL: Final = _named(
     git_push=r"\bgit\s+(push|clean|filter-branch)\b",
     git_remote=r"\bgit\s+remote\s+(add|set-url)\b",

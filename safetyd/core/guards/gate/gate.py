@@ -1,8 +1,8 @@
-"""The gate: what a proposal says, where it acts, and whether it gets anywhere.
+"""The gate: checks what a proposal says, where it acts, and whether it makes progress.
 
-The steps, in order: what is safetyd's own, blocklist, loop, credential, irreversible, window,
-confidence, and tricks of Unicode. The strictest decides, of equals the first; all that matched are
-listed. A match of the first two that blocks ends the looking. Rules for text can be evaded.
+The steps, in order: safetyd's own resources, blocklist, loop, credential, irreversible, window,
+confidence, suspicious Unicode. The strictest match decides; of equals, the first. All matches are
+listed, but a block by one of the first two steps skips the rest. Text rules can be evaded.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,11 +27,11 @@ from safetyd.core.messages.telemetry import EpisodeEnded, SessionEnded
 from safetyd.core.messages.verdict import ALLOWED, BLOCK, Verdict
 from safetyd.core.text.folding import masked
 
-NOTHING_OWN: Final = OwnConfig()  # but the names that every daemon has
+NOTHING_OWN: Final = OwnConfig()  # only the names that every daemon has
 
 
 class Gate(Guard):
-    """The guard. It remembers visits of states and nothing else."""
+    """Judge text, targets and confidence. It remembers only visited states."""
 
     name = "gate"
 
@@ -61,13 +61,13 @@ class Gate(Guard):
         return self._judge(proposed, kind, self._visits(proposed, kind.type))
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:
-        # Its visit was counted when it was asked about.
+        # Its visit was counted when it was proposed.
         return self._judge(proposed, kind, 0)
 
     def check_without(
         self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str], *, again: bool
     ) -> Verdict:
-        """Return the same as if some rules that block were not there."""
+        """Return the verdict without the `lifted` rules."""
         visits = 0 if again else self._visits(proposed, kind.type)
         return self._judge(proposed, kind, visits, lifted)
 
@@ -113,7 +113,7 @@ class Gate(Guard):
         return merged((own, verdict))
 
     def _visits(self, event: Proposed | Decided, kind: str) -> int:
-        """Return how many visits of its state there are with this one, 0 if it is none."""
+        """Return the number of visits to its state including this one; 0 if it does not count."""
         visit = self._visit(event, kind)
         return self._loops.visits_with(visit) if visit else 0
 
@@ -125,7 +125,7 @@ class Gate(Guard):
         proposal = event.proposal
         if proposal.observation is None:
             return None
-        # The journal has secrets masked, and a replay must see what was seen live.
+        # The journal masks secrets, and a replay must see the same text.
         secret = self._binding(event).takes_secret(kind, proposal.target)
         text = masked(proposal.text) if secret else proposal.text
         return visit_of(event.agent, kind, proposal, text)

@@ -1,4 +1,4 @@
-"""`[gate]` and `[confidence]`: what the gate looks for, and how sure an agent must be."""
+"""`[gate]` and `[confidence]`: patterns and required confidence."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,7 +16,7 @@ from safetyd.core.text.patterns import AnyPattern
 
 
 class ConfidenceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How sure an agent must be, by risk; for GUI types the gate has a threshold of its own."""
+    """The required confidence by risk. GUI types use `gate.confidence_threshold`."""
 
     required_for: tuple[Risk, ...] = ()
     low: Share = 0.5
@@ -36,13 +36,12 @@ class GateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     expected_app: str | None = None
     expected_window_pattern: str | None = None
     shell_patterns: tuple[AnyPattern, ...] = default_patterns.SHELL
-    # judge: commands are read; patterns: they are searched for words, as before. Journals from
-    # before there was a choice have none.
+    # judge: analyse commands; patterns: search them for patterns. Unset in older journals.
     shell: ShellReading | msgspec.UnsetType = msgspec.UNSET
 
 
 def problems(config: GateConfig | ProjectGate) -> list[tuple[str, str]]:
-    """Return the key of everything that cannot be used, as `blocklist_patterns[3]`, and why."""
+    """Return the key of each invalid setting, such as `blocklist_patterns[3]`, and the reason."""
     lists: dict[str, Sequence[AnyPattern] | None] = {
         "blocklist_patterns": config.blocklist_patterns,
         "irreversible_patterns": config.irreversible_patterns,

@@ -1,4 +1,4 @@
-"""The steps of the gate, without memory."""
+"""The steps of the gate, without state."""
 
 import re
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ _SHIPPED: Final = frozenset(
 
 
 class Rules:
-    """The steps, without memory."""
+    """The steps for one set of settings."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class Rules:
         self._blocklist = Watch(
             "gate.blocklist", "On the blocklist: the text", block, Severity.BLOCK
         )
-        self._elsewhere = self._blocklist.rules_but(_BARE)  # looked for wherever they stand
+        self._elsewhere = self._blocklist.rules_but(_BARE)  # searched for everywhere
         self._irreversible = Watch(
             "gate.irreversible", "Looks irreversible: the text", config.irreversible_patterns
         )
         self._shell = Watch("gate.shell", "Command needs approval: the text", config.shell_patterns)
         watched = self._blocklist, self._irreversible, self._shell
         self._sieve = Sieve([watch.patterns for watch in watched])
-        # What the operator added is looked for in commands as well, in the raw text.
+        # Patterns that the operator added are also searched for in the raw text of commands.
         self._own_blocklist = self._blocklist.only(_added(config.blocklist_patterns))
         self._own_irreversible = self._irreversible.only(_added(config.irreversible_patterns))
         self._own_shell = self._shell.only(_added(config.shell_patterns))
@@ -91,7 +91,7 @@ class Rules:
         prepare()
 
     def within(self, own: ProjectSettings) -> "Rules":
-        """Return these rules as a project has them; themselves if it has nothing to say."""
+        """Return these rules with a project's settings; `self` if it has none."""
         config, confidence = over(self._config, own.gate), over(self._confidence, own.confidence)
         commands = None if self._commands is None else self._commands.within(own.rules)
         same = config is self._config and confidence is self._confidence
@@ -102,9 +102,9 @@ class Rules:
     def judge(
         self, proposed: Proposed, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
     ) -> Verdict:
-        """Judge a proposal that is the given visit of its state; 0 if it is none that counts.
+        """Judge a proposal. `visits` is the number of visits to its state, 0 if it does not count.
 
-        Rules of the blocklist and of commands that are `lifted` are not looked for.
+        `lifted` rules of the blocklist and of commands are skipped.
         """
         proposal = proposed.proposal
         said = words(proposal)
@@ -130,7 +130,7 @@ class Rules:
     def _unremarkable(
         self, proposal: Proposal, kind: Kind, visits: int, said: Sequence[str], *, read: bool
     ) -> bool:
-        """Say whether no step can match; most proposals are decided by this one look."""
+        """Return whether no step can match (fast path for most proposals)."""
         sieve = self._own_sieve if read and not proposal.target and self._coding else self._sieve
         return (
             visits < self._config.loop_threshold
@@ -146,7 +146,7 @@ class Rules:
         return bool(self._secrets(kind, target))
 
     def now(self, decided: Decided, visits: int) -> str:
-        """Say how confident the agent was and had to be, and which visit this would be."""
+        """Return the given and required confidence, and the number of visits, in words."""
         confidence, threshold = decided.proposal.confidence, self.threshold(_kind(decided))
         said = "no confidence given"
         if confidence is not None:
@@ -154,7 +154,7 @@ class Rules:
         return f"{said}; visit {visits} of {self._config.loop_threshold}" if visits else said
 
     def threshold(self, kind: Kind) -> float:
-        """Return how confident an agent must be to do this kind of thing unasked."""
+        """Return the confidence that this kind of action requires."""
         if kind.type in GUI:
             return self._config.confidence_threshold
         if not kind.known:
@@ -177,7 +177,7 @@ class Rules:
         return [verdict for verdict in found if verdict.rule in counting]
 
     def _blocklisted_in_command(self, proposal: Proposal) -> list[Verdict]:
-        """Look for words where a command would do them, and for the operator's own anywhere."""
+        """Search the acting parts of a command, and all of it for the operator's patterns."""
         found = self._own_blocklist.found(text_words(proposal))
         if proposal.target is not None:
             found += self._blocklist.found(target_words(proposal))
@@ -225,13 +225,13 @@ class Rules:
             text = text_words(proposal)
             command = self._own_irreversible.found(text) + self._own_shell.found(text)
             return command + self._irreversible.found(target_words(proposal))
-        if kind.type == "run_tests":  # which may run anything
+        if kind.type == "run_tests":  # tests may run anything
             return self._shell.found(text_words(proposal))
-        # Typing commits nothing, whatever the field is called; the click that follows does.
+        # Typing commits nothing; the click that follows does.
         if kind.read_only or kind.type == "type":
             return []
         if not self._is_command(kind):
-            # Text that is only stored, or told to a model, commits nothing.
+            # Text that is only stored, or sent to a model, commits nothing.
             stored = not kind.acts and not kind.prose
             found = self._irreversible.found(target_words(proposal) if stored else said)
             return found + _BUTTONS.found(said) if kind.type in CLICKS else found
@@ -259,7 +259,7 @@ class Rules:
 
 
 class Joint:
-    """Several sets of rules that must all be content."""
+    """Several sets of rules, all of which apply."""
 
     def __init__(self, several: Sequence[Rules]) -> None:
         self._several = several
@@ -267,7 +267,7 @@ class Joint:
     def judge(
         self, proposed: Proposed, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
     ) -> Verdict:
-        """Return the strictest verdict, with every rule that matched in any of them."""
+        """Return the strictest verdict, with the rules that matched in any set."""
         each = (rules.judge(proposed, kind, visits, lifted) for rules in self._several)
         found = [verdict for verdict in each if verdict is not ALLOWED]
         return merged(found) if found else ALLOWED
@@ -281,7 +281,7 @@ class Joint:
 
 
 def _kind(decided: Decided) -> Kind:
-    """Return what was judged; whether its type was known shows in the rules that matched."""
+    """Return the kind that was judged. The matched rules show whether the type was known."""
     rules = {rule for verdict in decided.verdicts for rule in (verdict.rule, *verdict.also)}
     return Kind(
         decided.type,
@@ -293,17 +293,17 @@ def _kind(decided: Decided) -> Kind:
 
 
 def _without_compounds(command: str) -> str:
-    """Return a command without options such as `--delete-emptydir-data`, whose parts do nothing."""
+    """Return a command without options such as `--delete-emptydir-data`."""
     return _COMPOUND.sub(" ", command)
 
 
 def _added(listed: Sequence[AnyPattern]) -> frozenset[str]:
-    """Return the patterns that safetyd does not come with."""
+    """Return the patterns that are not defaults."""
     return frozenset(known.pattern for known in named(listed)) - _SHIPPED
 
 
 def _softened(blocklist: Sequence[AnyPattern]) -> list[AnyPattern]:
-    """Let bare words ask, unless the operator said what they mean."""
+    """Make bare words ask instead of block, unless the operator configured them."""
     return [
         msgspec.structs.replace(known, then=known.then or Severity.ASK)
         if known.pattern in _BARE

@@ -1,4 +1,4 @@
-"""Which states of the screen an agent has been in, and whether it tried anything new there."""
+"""Loop detection: screen states that an agent visited, and whether it tried something new."""
 
 import hashlib
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import msgspec
 from safetyd.core.messages.binding import diff_of
 from safetyd.core.messages.proposal import Observation, Proposal
 
-# Per agent: the episodes that may be live, as many sessions that have none, and the implicit one.
+# Per agent: active episodes, as many sessions without episodes, and the implicit one.
 MAX_EPISODES: Final = 129
 RING: Final = 256  # states and signatures per episode
 SELDOM: Final = 10
@@ -22,18 +22,18 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """One proposal as the loop detector sees it."""
+    """One proposal, for loop detection."""
 
     agent: str
     episode: str
     session: str | None
     state: str
     signature: str
-    patient: bool  # of a type that is repeated while waiting, so that few of them count
+    patient: bool  # of a type that is often repeated, so only every tenth counts
 
 
 class Episode(msgspec.Struct):
-    """What was seen and done since the episode began, oldest first."""
+    """States and actions since the episode began, oldest first."""
 
     session: str | None
     seen: dict[str, None] = {}
@@ -44,8 +44,7 @@ class Episode(msgspec.Struct):
 class Loops:
     """Visits per agent and episode.
 
-    At most 129 episodes per agent are remembered: one more, and the one unused for longest is
-    forgotten, with its visits.
+    Up to 129 episodes per agent are remembered; then the least recently used one is forgotten.
     """
 
     def __init__(self, counts: LoopCounts) -> None:
@@ -53,7 +52,7 @@ class Loops:
         self._agents: dict[str, dict[str, Episode]] = {}
 
     def visits_with(self, visit: Visit) -> int:
-        """Return how often its state was visited with this visit; 0 if it does not count."""
+        """Return the number of visits to its state including this one; 0 if it does not count."""
         episode = self._agents.get(visit.agent, {}).get(visit.episode) or Episode(visit.session)
         if not self._counts(visit, episode):
             return 0
@@ -81,7 +80,7 @@ class Loops:
             self._agents[agent] = kept
 
     def close(self, agent: str, session: str) -> None:
-        """Drop what was visited in a session outside any episode."""
+        """Drop the visits of a session that belong to no episode."""
         episodes = self._agents.get(agent, {})
         if episodes.pop(_session_key(session or None), None) and not episodes:
             del self._agents[agent]
@@ -110,9 +109,9 @@ class Loops:
 
 
 def visit_of(agent: str, kind: str, proposal: Proposal, text: str) -> Visit | None:
-    """Return the visit that a proposal makes; None if it did not say what it saw.
+    """Return the visit that a proposal makes; None without an observation.
 
-    `kind` is its type after aliases and `text` its text as it may be written down.
+    `kind` is the resolved type, and `text` the text with secrets masked.
     """
     state = state_hash(proposal.observation) if proposal.observation else ""
     if not state:
@@ -126,7 +125,7 @@ def visit_of(agent: str, kind: str, proposal: Proposal, text: str) -> Visit | No
 
 
 def state_hash(observation: Observation) -> str:
-    """Name the state that was observed; empty if nothing was."""
+    """Return the hash of the observed state; empty if nothing was observed."""
     parts = [observation.window_title, observation.app_name, observation.url]
     if observation.screen_hash:
         parts.append(observation.screen_hash)
@@ -134,7 +133,7 @@ def state_hash(observation: Observation) -> str:
 
 
 def _signature(state: str, kind: str, text: str, proposal: Proposal) -> str:
-    """Name what is tried; another change of files, or of other files, is something new."""
+    """Return the hash of an action in a state. Other paths or another diff make it a new one."""
     done = (state, kind, proposal.target, text)
     diff = None if proposal.context is None else diff_of(proposal)
     if diff is None and not proposal.paths:
@@ -155,7 +154,7 @@ def _session_key(session: str | None) -> str:
 
 
 def _push(ring: dict[str, Value], key: str, value: Value, most: int = RING) -> None:
-    """Put `key` last, and drop the first one if that makes more than `most`."""
+    """Move `key` to the end, and drop the first entry if there are more than `most`."""
     ring.pop(key, None)
     ring[key] = value
     if len(ring) > most:

@@ -1,7 +1,7 @@
-"""What is safetyd's own: its name, its files and keys, its place on the bus and on the web.
+"""Resources that belong to safetyd: its name, files, keys, bus subjects and web addresses.
 
-Only a person acts on these, so an action that names them is blocked. They are found by words, and
-there are other ways to spell them; commands of safetyd that only read pass.
+They are reserved for operators, so an action that names them is blocked. They are found by text
+patterns, which can be evaded. Commands of safetyd that only read are allowed.
 """
 
 import re
@@ -33,17 +33,17 @@ _NAME: Final = "safetyd"
 _KEYS: Final = ("operator.nk", "operator.token", "links.json")
 _SEED: Final = ".nk"
 _STOP_FILE: Final = "EMERGENCY_STOP"
-_SWITCH: Final = "AI_COMPANY_ENABLED"  # its other name holds safetyd's
+_SWITCH: Final = "AI_COMPANY_ENABLED"  # its other name contains "safetyd"
 
-# What a shell takes out of a word: quotes, and variables that are empty.
+# What a shell removes from a word: quotes and empty variables.
 _UNSEEN: Final = r"(?:\\\n?|\$?['\"]|`|\$[@*]|\$\{\w*\}|\$\(\))*"
 _SLASH: Final = r"/(?:\.?/)*"
-# Where a path begins, by whatever root of a process, and where the name of a file ends.
+# The start of a path, also below /proc/*/root, and the end of a file name.
 _BEGIN: Final = r"(?:\A|[^\w.\-/~}]|\s-\w)(?:/proc/[\w/-]+/root)?"
 _END: Final = r"(?:[^\w.\-]|\z)"
 _MANY: Final = r"(?:\*|\{[^{}\s]*\})"
 _ONE: Final = r"(?:\?|\[[^\]\s]+\])"
-# Patterns of a shell that stand for the name, as far as three of its letters in a row show.
+# Shell wildcards that can match the name, if three of its letters in a row are literal.
 _WILD_NAME: Final = "|".join(
     (
         rf"\bsaf(?:e|{_ONE})(?:t|{_ONE})(?:y|{_ONE})(?:d|{_ONE})",
@@ -65,17 +65,17 @@ _below_home = re.compile(r"/(?:root|(?:home|Users)/[^/]+)/(.+)\Z").match
 
 
 class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a daemon has what is its own. It finds that out itself; there is no setting."""
+    """Where a daemon stores its resources. The daemon fills this in; it is no setting."""
 
-    directories: tuple[str, ...] = ()  # absolute, by each of their names
-    files: tuple[str, ...] = ()  # stop files and keys that lie elsewhere
-    settings: tuple[str, ...] = ()  # what may be read, but not changed
+    directories: tuple[str, ...] = ()  # absolute paths, with all their names
+    files: tuple[str, ...] = ()  # stop files and keys outside these directories
+    settings: tuple[str, ...] = ()  # files that agents may read but not change
     addresses: tuple[str, ...] = ()  # as host:port
     prefix: str = "safety.v1"  # of its subjects
 
 
 class OwnResources:
-    """Looks for what is safetyd's own in what a proposal says and in the paths that it gives."""
+    """Find resources of safetyd in the text, target and paths of a proposal."""
 
     def __init__(
         self, config: OwnConfig, roots: Mapping[str, str], reader: CommandReader | None = None
@@ -93,7 +93,7 @@ class OwnResources:
         self._above = frozenset(_above(config.directories))
 
     def judge(self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str] = NONE) -> Verdict:
-        """Block what names or touches anything here; only what a text names can be lifted."""
+        """Block a proposal that names or touches a resource. A grant can lift only text matches."""
         proposal = proposed.proposal
         patched = patch_of(proposal, edits=kind.edits).files
         placed = ALLOWED
@@ -110,7 +110,7 @@ class OwnResources:
         return placed
 
     def _said(self, proposal: Proposal, kind: Kind) -> str:
-        """Return what the text names, if it does something."""
+        """Return the resource that the text names, if the action does more than read."""
         if self._reader is not None and self._reader.reads(kind, proposal):
             return self._in_command(self._reader.reading(proposal).findings)
         text, root = proposal.text, self._root(proposal)
@@ -122,7 +122,7 @@ class OwnResources:
         return "one of safetyd's files" if self._winds_to(text, root) else ""
 
     def _in_command(self, findings: Sequence[Finding]) -> str:
-        """Return what a command acts on; what it prints or mentions is not acted on."""
+        """Return the resource that a command acts on. Printing or mentioning it does not count."""
         for finding in findings:
             if finding.blocks and finding.program.partition(" ")[0] == OWN_PROGRAM:
                 return _NAME
@@ -138,7 +138,7 @@ class OwnResources:
         return any(map(owned.find, likely(touch.path.replace(HOLE, "$"), "")))
 
     def _winds_to(self, text: str, root: str) -> bool:
-        """Say whether a path in a text leads here from a root, or by way of `..`."""
+        """Return whether a path in a text leads to a resource from a root, or through `..`."""
         words = dict.fromkeys(path_words(text))
         winding = (word for word in words if root or (".." in word and word[0] in "/~$"))
         places = [place(word, root) for word in winding]
@@ -148,7 +148,7 @@ class OwnResources:
         return any(map(owned.find, places))
 
     def _in_target(self, proposal: Proposal, kind: Kind) -> str:
-        """Return what an action is aimed at; safetyd's name in a label says nothing."""
+        """Return the resource that is the target. The name of safetyd in a label does not count."""
         target, seen = proposal.target, proposal.observation
         if not kind.acts or (target is None and seen is None and proposal.extra is None):
             return ""
@@ -181,14 +181,14 @@ class OwnResources:
 
 
 def _written(extra: object) -> str:
-    """Return the fields that nobody knows as they were written: a file may stand in any."""
+    """Return unknown fields as text: each may name a file."""
     if extra is None:
         return ""
     return bytes(extra if isinstance(extra, msgspec.Raw) else canonical(extra)).decode()
 
 
 def _named(config: OwnConfig) -> Iterator[tuple[str, str]]:
-    """Yield what is safetyd's own, in words, and a pattern that finds it in a text."""
+    """Yield the name of each resource, and a pattern that finds it in text."""
     yield _NAME, f"{_spelt(_NAME)}|{_WILD_NAME}"
     for key in _KEYS:
         yield "one of safetyd's keys", rf"\b{_spelt(key)}\b"
@@ -204,7 +204,7 @@ def _named(config: OwnConfig) -> Iterator[tuple[str, str]]:
         for name in _names_of(path):
             yield "one of safetyd's files", name + _END
     for path in config.files:
-        # A plain word, such as stop, has other meanings.
+        # A plain word such as "stop" has other meanings.
         if not (name := path.rpartition("/")[2]).isalpha():
             yield "one of safetyd's files", rf"\b{_spelt(name)}{_END}"
     for address in config.addresses:
@@ -212,14 +212,14 @@ def _named(config: OwnConfig) -> Iterator[tuple[str, str]]:
 
 
 def _names_of(path: str) -> Iterator[str]:
-    """Yield patterns for a path as it is, and from a home."""
+    """Yield patterns for a path, absolute and from a home directory."""
     yield _BEGIN + _spelt(path)
     if below := _below_home(path):
         yield rf"(?:~[\w.-]*|\$HOME|\$\{{HOME\}}){_UNSEEN}{_spelt('/' + below[1])}"
 
 
 def _spelt(name: str) -> str:
-    """Return a pattern for a name in whatever quotes a shell would take out of it."""
+    """Return a pattern for a name with any quotes that a shell would remove."""
     return _UNSEEN.join(_SLASH if char == "/" else re2.escape(char) for char in name)
 
 

@@ -1,7 +1,7 @@
 """The gate as a library, for programs that run without the daemon.
 
-It is deterministic and synchronous. It reads text only: it knows nothing of meaning and does not
-look at screenshots, and whoever calls it must put what needs confirmation to a person.
+It is deterministic and synchronous. It matches text only: it does not understand meaning or look at
+screenshots. The caller must ask a human when confirmation is required.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,9 +31,9 @@ class SafetyDecision(Enum):
 @dataclass
 class SafetyAssessment:
     decision: SafetyDecision
-    reason: str  # one sentence, for a person
+    reason: str  # one sentence, for people
     triggered_rules: list[str]
-    confidence: float  # how certain the gate is; rules always are: 1.0
+    confidence: float  # always 1.0, because rules are certain
 
 
 @dataclass
@@ -57,7 +57,7 @@ class SafetyConfig:
 
 
 class GateStep(Protocol):
-    """One step of what was done so far."""
+    """One earlier step."""
 
     @property
     def observation(self) -> object: ...
@@ -122,7 +122,7 @@ def _rules(config: SafetyConfig) -> Rules:
 
 
 def _named(patterns: Iterable[str], known: Iterable[PatternConfig]) -> tuple[AnyPattern, ...]:
-    """Give shipped patterns their names again; others are named by their place."""
+    """Name default patterns as shipped, and others by their position."""
     names = {pattern.pattern: pattern for pattern in known}
     return tuple(names.get(pattern, pattern) for pattern in dict.fromkeys(patterns))
 
@@ -164,7 +164,7 @@ def _observation(observation: object) -> Observation:
 
 
 def _get(thing: object, name: str) -> object:
-    """Return what an object or a mapping says under a name."""
+    """Return an attribute of an object or an item of a mapping."""
     found: object = thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
     return found
 

@@ -1,4 +1,4 @@
-"""What the steps of the gate are made of."""
+"""Building blocks of the gate: pattern lists, expected windows, confidence."""
 
 from collections.abc import Callable, Container, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ MAX_QUOTED: Final = 60  # characters of what matched
 
 
 class Watch:
-    """A list of patterns, and the verdict that a match of each brings."""
+    """A list of patterns with the verdict for a match of each."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class Watch:
         )
 
     def found(self, words: Sequence[str], *, secret: bool = False) -> list[Verdict]:
-        """Return the verdict of each pattern that matches; a `secret` is not quoted."""
+        """Return the verdict of each matching pattern. A `secret` is not quoted."""
         numbers = self.patterns.find(words)
         return [self._verdicts[n] if secret else self._quoting(n, words) for n in numbers]
 
     def only(self, patterns: Container[str]) -> "Watch":
-        """Return a watch for some of these patterns, with the same verdicts."""
+        """Return a watch for a subset of these patterns."""
         rule, why, then, remedy = self._terms
         kept = [known for known in self.patterns.patterns if known.pattern in patterns]
         return Watch(rule, why, kept, then, remedy)
@@ -64,7 +64,7 @@ class Watch:
 
 
 class Expectation:
-    """Which app or window an agent should be in. A GUI type must say where it acts."""
+    """The app or window in which an agent must act. A GUI type must state its own."""
 
     def __init__(
         self, what: str, given: Callable[[Proposal], list[str]], holds: Callable[[str], bool]
@@ -87,7 +87,7 @@ class Expectation:
 
 
 def expectations(app: str | None, window_pattern: str | None) -> tuple[Expectation, ...]:
-    """Return what is expected; None or an empty string expects nothing."""
+    """Return the expectations. None or an empty string means none."""
     expected = []
     if app:
         expected.append(Expectation(f"app {quoted(app)}", _apps, _equals(app)))
@@ -104,7 +104,7 @@ def expectations(app: str | None, window_pattern: str | None) -> tuple[Expectati
 
 
 def words(proposal: Proposal) -> tuple[str, ...]:
-    """Return all that the gate reads, in every form: the text and what the target is called."""
+    """Return the text and the target's label and name, raw and folded."""
     text = proposal.text
     if proposal.target is None and text.isascii() and text.isprintable():
         return (text,)
@@ -138,7 +138,7 @@ def unsure(reason: str, threshold: float) -> Verdict:
 
 
 def compared(confidence: float, threshold: float) -> str:
-    """Return whether a confidence is enough, in the words that `explain` prints."""
+    """Return whether a confidence is enough, as `explain` prints it."""
     given, needed = percentages(confidence, threshold)
     if confidence >= threshold:
         return f"Passed: {given}% >= {needed}%"
@@ -155,7 +155,7 @@ def percentages(confidence: float, threshold: float) -> tuple[str, str]:
 
 
 def merged(found: Sequence[Verdict]) -> Verdict:
-    """Make one of verdicts that each name further rules: the strictest, with all that matched."""
+    """Combine verdicts: the strictest, with all rules that matched."""
     one = together(found, masks_text=any(verdict.masks_text for verdict in found))
     matched = dict.fromkeys(rule for verdict in found for rule in (verdict.rule, *verdict.also))
     return msgspec.structs.replace(one, also=tuple(r for r in matched if r != one.rule))

@@ -1,4 +1,4 @@
-"""How often agents may propose: buckets of everybody, each agent and each model.
+"""Rate limits: token buckets for all agents, each agent and each model.
 
-`rate` is the guard. Others import its configuration.
+`rate` is the guard. Other packages import its configuration.
 """

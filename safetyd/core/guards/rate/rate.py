@@ -1,8 +1,8 @@
-"""Rate limits: token buckets for everybody together, for each agent and for each model.
+"""Rate limits: token buckets for all agents together, for each agent and for each model.
 
-A proposal needs a token at each level that applies, and takes all or none. When the common bucket
-runs low, agents that have had their share of the last minute wait. Names without a key can be made
-up: as soon as others have keys, they leave half of every bucket that is shared to those.
+A proposal takes a token at each level that applies, or none at all. When the common bucket runs
+low, agents that used their share in the last minute wait. Anonymous names can be invented, so as
+soon as any agent has a key, half of every shared bucket is reserved for agents with keys.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,11 +28,11 @@ from safetyd.core.guards.rate.rate_limits import (
 from safetyd.core.messages.verdict import ALLOWED, BLOCK, Severity, Verdict, after
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-LOW: Final = 5  # at or below this part of the common burst, tokens go by shares: a fifth
+LOW: Final = 5  # at or below this fraction (a fifth) of the common burst, each agent has a share
 UNFAIR_WAIT_S: Final = 1.0
-MORE_S: Final = 0.05  # from just enough to more than that
+MORE_S: Final = 0.05  # added to a wait, so that the level is above the limit
 
-Missing = tuple[float, Verdict]  # what is refused, and for how long if nobody takes any more
+Missing = tuple[float, Verdict]  # seconds to wait if nobody takes a token, and the verdict
 
 
 class RateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class RateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Taker(TokenBucket, gc=False):
-    """An agent's bucket at its last proposal, and the tokens it took in the minute before."""
+    """An agent's bucket at its last proposal, and the tokens that it took in the last minute."""
 
     taken: sliding_window.Ring = msgspec.field(default_factory=sliding_window.empty)
     keyless: bool = False
@@ -56,8 +56,8 @@ class Taker(TokenBucket, gc=False):
 class RateState(msgspec.Struct):
     common: TokenBucket = msgspec.field(default_factory=TokenBucket)
     agents: dict[str, Taker] = {}
-    models: dict[str, TokenBucket] = {}  # the keys guard bounds how many
-    # Agents, by slot: those with a key and those without.
+    models: dict[str, TokenBucket] = {}  # the keys guard limits how many
+    # Agents that proposed, by slot: with a key, and anonymous.
     proposing: sliding_window.Ring = msgspec.field(default_factory=sliding_window.empty)
     keyless: sliding_window.Ring = msgspec.field(default_factory=sliding_window.empty)
 
@@ -66,7 +66,7 @@ class RateState(msgspec.Struct):
 
 
 class BucketLevel(NamedTuple):
-    """What a bucket holds now, at most holds, and gains in a second."""
+    """The tokens in a bucket, its capacity, and its refill rate."""
 
     tokens: float
     burst: float
@@ -74,7 +74,7 @@ class BucketLevel(NamedTuple):
 
     @property
     def full_s(self) -> float:
-        """Return in how many seconds it is full if nobody takes any more."""
+        """Return the seconds until it is full if nobody takes a token."""
         return (self.burst - self.tokens) / self.per_s
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class BucketLevel(NamedTuple):
 
 
 class RateReserve(NamedTuple):
-    """The tokens that must stay in the common bucket and in a model's."""
+    """Tokens of the common bucket and of a model's that are reserved for agents with keys."""
 
     common: float
     model: float
@@ -92,7 +92,7 @@ NO_RESERVE: Final = RateReserve(0.0, 0.0)
 
 
 class Limit(Refill):
-    """How a kind of bucket fills, as it is configured."""
+    """The configured capacity and refill rate of a bucket."""
 
     __slots__ = ("tokens_per_minute",)
 
@@ -104,15 +104,16 @@ class Limit(Refill):
         return BucketLevel(self.level(bucket, t), self.burst, self.per_s)
 
     def take(self, bucket: TokenBucket, t: float) -> None:
-        """Take a token of what there is at `t`, or the rest of one."""
+        """Take a token at `t`, or what is left of one."""
         level = self.fill(bucket, t)
         bucket.tokens = level - 1.0 if level > 1.0 else 0.0
 
 
 class RateLimiter(Guard):
-    """The guard. `overrides` are the buckets of single agents, by their exact names.
+    """Block proposals that exceed a rate limit.
 
-    `others` says whether agents with keys are known, to whom others leave their reserve.
+    `overrides` are buckets by exact agent name. `others` returns whether agents with keys are
+    known, for whom tokens are reserved.
     """
 
     name = "rate"
@@ -137,7 +138,7 @@ class RateLimiter(Guard):
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Return the agents whose buckets are known."""
+        """Return the agents that have a bucket."""
         return tuple(self._state.agents)
 
     @property
@@ -148,7 +149,7 @@ class RateLimiter(Guard):
         return self._common.now(self._state.common, t)
 
     def keyless_bucket(self, t: float) -> BucketLevel | None:
-        """Return what agents without a key may take of everybody's, if they must leave a part."""
+        """Return the part of the common bucket for anonymous agents, if a part is reserved."""
         if not self._others(keyless=True):
             return None
         common, kept = self.common_bucket(t), self._reserve.common
@@ -163,7 +164,7 @@ class RateLimiter(Guard):
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
         agent, model, t = proposed.agent, proposed.proposal.model, proposed.t
-        # Written out, since every proposal is asked about.
+        # Unrolled for speed: this runs for every proposal.
         common, own = self._state.common, self._state.agents.get(agent, _FULL)
         limit = self._overrides.get(agent, self._agent)
         low, kept = self._low, NO_RESERVE
@@ -183,7 +184,7 @@ class RateLimiter(Guard):
         return _longest(missing) if missing else ALLOWED
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
-        return ALLOWED  # tokens were taken when it was asked about
+        return ALLOWED  # its tokens were taken when it was proposed
 
     def now(self, decided: Decided, moment: Moment) -> str:
         agent, model, t = decided.agent, decided.proposal.model, moment.t
@@ -221,14 +222,14 @@ class RateLimiter(Guard):
         return bucket
 
     def _drop_full(self, t: float) -> None:
-        """Make room for a model: buckets that are full again hold nobody up."""
+        """Drop full buckets of models to make room; they limit nobody."""
         models, limit = self._state.models, self._model
         if len(models) >= MAX_COMMON:
             kept = {name: one for name, one in models.items() if limit.level(one, t) < limit.burst}
             self._state.models = kept
 
     def _mark(self, event: Decided, slot: int) -> Taker:
-        """Count the agent among those that proposed in this slot, and no longer in an earlier."""
+        """Count the agent as active in this slot instead of an earlier one."""
         state, taker = self._state, self._state.agents.get(event.agent)
         newest = sliding_window.slot_at(state.common.t)
         for ring in (state.proposing, state.keyless):
@@ -244,11 +245,11 @@ class RateLimiter(Guard):
         return taker
 
     def _low_above(self, kept: RateReserve) -> float:
-        """Return the level at or below which tokens that are not kept go by shares."""
+        """Return the level at or below which each agent is limited to its share."""
         return kept.common + (self._common.burst - kept.common) / LOW
 
     def _empty(self, proposed: Proposed, kept: RateReserve) -> Iterator[Missing]:
-        """Yield a refusal for each level without a token, and when it will have one."""
+        """Yield a verdict for each empty level, with the wait until it has a token."""
         agent, model, t = proposed.agent, proposed.proposal.model, proposed.t
         own = self._overrides.get(agent, self._agent)
         part = (
@@ -265,9 +266,9 @@ class RateLimiter(Guard):
             yield _refusal("rate.model", model, self._model, level, f"model {model}{part}")
 
     def _unfair(self, proposed: Proposed, kept: RateReserve) -> Iterator[Missing]:
-        """Yield a refusal if little is left and the agent has had its share of the last minute.
+        """Yield a verdict if the common bucket is low and the agent has used its share.
 
-        Shares are among those with a key, or among those without.
+        Agents with keys and anonymous agents have separate shares.
         """
         agent, t, low = proposed.agent, proposed.t, self._low_above(kept)
         taker, slot = self._state.agents.get(agent), sliding_window.slot_at(t)
@@ -306,7 +307,7 @@ def _verdict(rule: str, limit_id: str, why: str, wait_s: float) -> Verdict:
 
 
 def _longest(missing: Sequence[Missing]) -> Verdict:
-    """Make one verdict of many: the one that must be waited for longest."""
+    """Combine verdicts into the one with the longest wait."""
     first = max((verdict for _, verdict in missing), key=lambda v: v.retry_after_s or 0.0)
     also = tuple(verdict.rule for _, verdict in missing if verdict is not first)
     wait_s = max(enough_s for enough_s, _ in missing)

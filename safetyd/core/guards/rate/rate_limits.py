@@ -1,4 +1,4 @@
-"""The rates that each mode comes with. A table that gives one number keeps the others."""
+"""The default rates of each mode. A table that sets one number keeps the other defaults."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ Tokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
 class BucketConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A bucket that is full at first sight."""
+    """A token bucket. It starts full."""
 
     tokens_per_minute: Tokens  # proposals, not a model's tokens
     burst: Tokens
@@ -52,7 +52,7 @@ class ModeRates(
     forbid_unknown_fields=True,
     rename={"global_": "global"},
 ):
-    """The buckets of one mode: everybody's together, each agent's, each model's."""
+    """The buckets of one mode: common, per agent and per model."""
 
     global_: BucketConfig
     agent: BucketConfig

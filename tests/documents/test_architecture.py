@@ -82,7 +82,7 @@ def methods(node: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 @pytest.mark.parametrize(("document", "path", "symbol"), sorted(set(named())))
-def test_every_place_that_is_named_is_there(document: str, path: str, symbol: str) -> None:
+def test_every_named_path_exists(document: str, path: str, symbol: str) -> None:
     there = [begin / path for begin in BEGINS if (begin / path).exists()]
 
     assert there, f"{document} names {path}"
@@ -91,11 +91,11 @@ def test_every_place_that_is_named_is_there(document: str, path: str, symbol: st
 
 
 @pytest.mark.parametrize(("document", "name"), sorted(set(classes_named())))
-def test_every_class_that_is_named_is_there(document: str, name: str) -> None:
+def test_every_named_class_exists(document: str, name: str) -> None:
     assert any(name in definitions(path) for path in MODULES), f"{document} names {name}"
 
 
-def test_the_rooms_are_those_of_the_document() -> None:
+def test_the_document_lists_all_packages() -> None:
     text = (ROOT / "docs/architecture.md").read_text()
 
     assert {path.name for path in SAFETYD.iterdir() if (path / "__init__.py").exists()} == ROOMS
@@ -104,7 +104,7 @@ def test_the_rooms_are_those_of_the_document() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_folder_says_what_it_is_for(package: Path) -> None:
+def test_every_package_has_a_docstring(package: Path) -> None:
     said = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
 
     if package != SAFETYD:
@@ -132,7 +132,7 @@ def keeps_the_state(path: Path) -> bool:
     )
 
 
-def test_only_the_commit_loop_keeps_the_engine() -> None:
+def test_only_the_commit_loop_stores_the_engine() -> None:
     outside = [path for path in MODULES if SAFETYD / "core" not in path.parents]
 
     keep = [path.relative_to(SAFETYD).as_posix() for path in outside if keeps_the_state(path)]

@@ -57,14 +57,14 @@ def _references(part: object) -> Iterator[str]:
             yield from _references(inner)
 
 
-def test_an_operation_speaks_only_messages_of_its_channel(document: dict[str, Any]):
+def test_an_operation_uses_only_messages_of_its_channel(document: dict[str, Any]):
     for operation in document["operations"].values():
         for side in filter(None, (operation, operation.get("reply"))):
             channel = side["channel"]["$ref"]
             assert all(m["$ref"].startswith(f"{channel}/messages/") for m in side["messages"])
 
 
-def test_every_schema_of_what_is_on_the_bus_is_a_message_of_some_operation(
+def test_every_schema_belongs_to_an_operation(
     document: dict[str, Any],
 ):
     used = {

@@ -32,19 +32,19 @@ def at_once(mode: str) -> int:
 
 @pytest.mark.req("S1.3")
 @pytest.mark.parametrize("name", ["safetyd", *MODES])
-def test_a_ready_configuration_is_right(name: str):
+def test_a_shipped_configuration_is_valid(name: str):
     said = safetyd("config", "check", str(CONFIG_DIR / f"{name}.toml"))
 
     assert (said.returncode, said.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_ready_configuration_has_the_mode_of_its_name(mode: str):
+def test_a_shipped_configuration_has_the_mode_of_its_name(mode: str):
     assert load(CONFIG_DIR / f"{mode}.toml").mode == mode
 
 
 @pytest.mark.req("S1.3")
-def test_development_calls_no_model_in_the_cloud():
+def test_development_blocks_cloud_models():
     answer = call_cloud("development")
 
     assert (answer.decision, answer.cause) == (Severity.BLOCK, "mode_violation")
@@ -53,16 +53,16 @@ def test_development_calls_no_model_in_the_cloud():
 
 @pytest.mark.req("S1.3")
 @pytest.mark.parametrize("mode", ["production", "hybrid"])
-def test_production_and_hybrid_call_the_cloud(mode: str):
+def test_production_and_hybrid_allow_cloud_models(mode: str):
     assert call_cloud(mode).decision is Severity.ALLOW
 
 
 @pytest.mark.req("S1.14")
-def test_development_lets_an_agent_do_less_at_once():
+def test_development_has_smaller_bursts():
     assert (at_once("development"), at_once("production"), at_once("hybrid")) == (60, 120, 120)
 
 
-def test_development_runs_the_tests_of_a_coding_agent_and_asks_before_it_pushes():
+def test_development_allows_tests_and_needs_approval_for_a_push():
     development = engine("development")
     build = propose(0, type="run_shell", text="make test")
     push = propose(1, id="p2", type="run_shell", text="git push", digest="sha256:d2")
@@ -71,13 +71,13 @@ def test_development_runs_the_tests_of_a_coding_agent_and_asks_before_it_pushes(
     assert ask(development, push).decision is Severity.ASK
 
 
-def test_on_your_own_machine_agents_write_code_and_elsewhere_they_are_watched():
+def test_development_has_the_coding_profile_and_the_others_are_strict():
     profiles = {mode: load(CONFIG_DIR / f"{mode}.toml").profile for mode in MODES}
 
     assert profiles == {"development": "coding", "production": "strict", "hybrid": "strict"}
 
 
-def test_hybrid_asks_before_a_dear_call_and_models_at_home_cost_nothing():
+def test_in_hybrid_an_expensive_call_needs_approval_and_local_models_are_free():
     prices = load(CONFIG_DIR / "hybrid.toml").prices
 
     assert call_cloud("hybrid", cost_usd=2.0).decision is Severity.ASK

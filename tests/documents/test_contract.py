@@ -50,7 +50,7 @@ def test_every_generated_file_is_current():
     assert stale == [], "run `python docs/generate.py`"
 
 
-def test_the_check_names_what_is_not_current(tmp_path: Path):
+def test_the_check_names_outdated_files(tmp_path: Path):
     shutil.copytree(DOCS, tmp_path / "docs")
     (tmp_path / "docs/schemas/proposal.json").write_text("{}")
     (tmp_path / "docs/schemas/old.json").write_text("{}")
@@ -73,14 +73,14 @@ def _generate(directory: Path, *options: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize(("name", "sample"), SAMPLES)
-def test_a_message_of_the_contract_fits_its_schema_and_its_struct(name: str, sample: str):
+def test_a_sample_matches_its_schema_and_its_struct(name: str, sample: str):
     validator(name).validate(json.loads(sample))
 
     msgspec.json.decode(sample, type=MESSAGES[name])
 
 
 @pytest.mark.parametrize(("name", "sample"), [one for one in SAMPLES if one[0] in BY_AGENTS])
-def test_what_an_agent_need_not_say_may_be_null(name: str, sample: str):
+def test_optional_fields_of_agents_may_be_null(name: str, sample: str):
     schema = schema_of(name)
     nulls = dict.fromkeys(schema["properties"].keys() - set(schema["required"]))
 
@@ -88,7 +88,7 @@ def test_what_an_agent_need_not_say_may_be_null(name: str, sample: str):
 
 
 @pytest.mark.parametrize(("name", "sample"), BROKEN)
-def test_a_broken_message_fits_neither(name: str, sample: str):
+def test_a_broken_sample_does_not_match(name: str, sample: str):
     assert not validator(name).is_valid(json.loads(sample))
 
 
@@ -98,7 +98,7 @@ def test_every_request_has_a_sample():
     assert said <= {name for name, _ in SAMPLES}
 
 
-def test_every_answer_of_the_engine_fits_the_decision_schema():
+def test_every_decision_matches_its_schema():
     engine = Engine(Policy())
 
     answers = [
@@ -116,7 +116,7 @@ def test_every_answer_of_the_engine_fits_the_decision_schema():
 
 
 @pytest.mark.req("S1.42")
-def test_every_line_of_an_audit_file_fits_its_schema(tmp_path: Path):
+def test_every_audit_line_matches_its_schema(tmp_path: Path):
     events = list(one_of_each())
     audit = Audit(tmp_path, max_bytes=1 << 20)
     audit.open()
@@ -138,7 +138,7 @@ def test_every_line_of_an_audit_file_fits_its_schema(tmp_path: Path):
     "spoil",
     [{"hash": "short"}, {"event": "unheard_of"}, {"at": None}, {"decision": "perhaps"}],
 )
-def test_a_spoilt_line_does_not_fit(spoil: dict[str, object]):
+def test_a_broken_audit_line_does_not_match(spoil: dict[str, object]):
     [decided, *_] = play(Engine(Policy()), propose(1))
     line = {**json.loads(encode(decided)), "hash": "0" * 64}
 
@@ -146,7 +146,7 @@ def test_a_spoilt_line_does_not_fit(spoil: dict[str, object]):
     assert not validator("audit_line").is_valid({**line, **spoil})
 
 
-def test_the_audit_schema_knows_every_event_of_the_journal():
+def test_the_audit_schema_has_every_event():
     known = {part["$ref"].rsplit("/")[-1] for part in audit_line()["oneOf"]}
 
     assert known == {kind.__name__ for kind in get_args(AnyEvent)} | {"Opened"}
@@ -172,12 +172,12 @@ def example(kind: str) -> str:
     return str(block)
 
 
-def test_the_documents_webhook_fits_its_schema():
+def test_the_documented_webhook_matches_its_schema():
     validator("webhook", closed=True).validate(json.loads(example("json")))
 
 
 @pytest.mark.req("S3.34")
-def test_the_documents_receiver_believes_what_is_signed_and_nothing_else():
+def test_the_documented_receiver_accepts_only_signed_webhooks():
     names: dict[str, Any] = {}
     exec(example("python"), names)
     genuine = names["genuine"]

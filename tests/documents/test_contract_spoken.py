@@ -84,7 +84,7 @@ def telling(person: Client) -> Tell:
 
 
 @pytest.mark.journey
-async def test_what_a_daemon_says_fits_the_contract(lines: Lines):
+async def test_messages_of_a_daemon_match_their_schemas(lines: Lines):
     agent, person = lines
     events = await person.subscribe("safety.v1.event.*")
     states = await person.subscribe("safety.v1.state.*")
@@ -107,7 +107,7 @@ async def test_what_a_daemon_says_fits_the_contract(lines: Lines):
 
 
 @pytest.mark.journey
-async def test_what_is_said_about_requests_fits_the_contract(lines: Lines):
+async def test_messages_about_requests_match_their_schemas(lines: Lines):
     agent, person = lines
     tell = telling(person)
 
@@ -203,7 +203,7 @@ async def arrived(tell: Tell, note: str) -> list[dict[str, Any]]:
 
 @pytest.mark.journey
 @pytest.mark.req("S3.27")
-async def test_what_is_said_about_messages_fits_the_contract(told_lines: Told):
+async def test_messages_about_notifications_match_their_schemas(told_lines: Told):
     tell = telling(told_lines.person)
     notices = await told_lines.person.subscribe("safety.v1.event.DESKTOP_NOTICE")
     await told_lines.person.flush()
@@ -225,7 +225,7 @@ async def test_what_is_said_about_messages_fits_the_contract(told_lines: Told):
 
 
 @pytest.mark.journey
-async def test_what_is_said_of_a_request_that_people_are_told_of_fits_the_contract(
+async def test_a_notified_request_matches_its_schema(
     told_lines: Told,
 ):
     tell = telling(told_lines.person)

@@ -1,4 +1,4 @@
-"""The dashboard: Grafana can load it, and every number that it draws is one that a daemon tells."""
+"""Grafana can load the dashboard, and a daemon exports every metric of it and of the alerts."""
 
 import json
 import re
@@ -15,26 +15,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from safetyd.client import SyncSafety
 from tests.checkout import ROOT
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.documents.test_prometheus_alerts import promtool
+from tests.documents.test_prometheus_alerts import metrics_in_alerts, promtool
 from tests.journeys.agents import until
 from tests.journeys.delivery_targets import targets
 
 DASHBOARD: Final[dict[str, Any]] = json.loads(
     (ROOT / "config" / "grafana" / "safetyd.json").read_text(encoding="utf-8")
 )
-ROWS: Final = [
-    "State",
-    "Decisions",
-    "Latency",
-    "Spending",
-    "Breakers",
-    "Anomalies",
-    "Messages",
-    "Bus and journal",
-    "Disk",
-]
 WIDTH: Final = 24
-# What Grafana puts there, and the label that every scrape brings.
+# Values that Grafana fills in, and the label of every scrape.
 FILLED_IN: Final = {"$__rate_interval": "5m", "$instance": ".*"}
 BY_PROMETHEUS: Final = {"instance"}
 SELECTOR: Final = re.compile(r"\b((?:safetyd|autonomy)_\w+)(?:\{(.*?)\})?")
@@ -42,7 +31,7 @@ LABEL: Final = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
 
 
 class Drawn(NamedTuple):
-    """One expression of a panel, and how its series are called."""
+    """An expression of a panel, and the legend of its series."""
 
     panel: str
     expression: str
@@ -57,13 +46,13 @@ class Drawn(NamedTuple):
 
     @property
     def selectors(self) -> list[tuple[str, set[str]]]:
-        """Return each metric with the labels that it is chosen by."""
+        """Return each metric with the labels in its selector."""
         found = SELECTOR.findall(self.expression)
         return [(name, set(LABEL.findall(inner)) - BY_PROMETHEUS) for name, inner in found]
 
     @property
     def labels(self) -> set[str]:
-        """Return the labels by which series are told apart or called."""
+        """Return the labels in groupings and legends."""
         by = re.findall(r"\bby \((.*?)\)", self.expression)
         names = {name.strip() for names in by for name in names.split(",")}
         return names | set(re.findall(r"\{\{(\w+)\}\}", self.legend))
@@ -81,7 +70,7 @@ def drawn() -> Iterator[Drawn]:
 
 
 def busy(daemon: RunningDaemon) -> None:
-    """Let there be one of everything that is counted by a label."""
+    """Cause at least one sample of every metric with labels."""
     with SyncSafety("code", url=daemon.endpoint.bus) as safety:
         decision = safety.propose("read_file", dependency="db", cost_usd=0.5)
         safety.report(decision.id, ok=True, cost_usd=0.5)
@@ -91,33 +80,40 @@ def busy(daemon: RunningDaemon) -> None:
     assert daemon.safetyd("notify", "test", "webhook").returncode == 0
 
 
-def told(daemon: RunningDaemon) -> dict[str, set[str]]:
-    """Return the labels of each metric of which the daemon tells."""
+def scraped(daemon: RunningDaemon) -> str:
     with urllib.request.urlopen(f"{daemon.endpoint.web}/metrics") as page:
-        families = text_string_to_metric_families(page.read().decode())
-        return {sample.name: set(sample.labels) for family in families for sample in family.samples}
+        return str(page.read().decode())
+
+
+def labels_of_metrics(page: str) -> dict[str, set[str]]:
+    families = text_string_to_metric_families(page)
+    return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
 
 @pytest.mark.journey
-def test_every_metric_and_label_that_a_panel_draws_is_told_by_a_daemon(
+def test_a_daemon_exports_every_metric_and_label_of_the_dashboard_and_the_alerts(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
     with targets() as everywhere:
-        daemon = start_daemon(everywhere.configure(tmp_path))
+        outlet = '\n[outlets.postgres]\ndsn_file = "nowhere"\n'
+        daemon = start_daemon(everywhere.configure(tmp_path) + outlet)
         busy(daemon)
-        wanted = {name for one in drawn() for name, _ in one.selectors}
-        until(lambda: wanted <= told(daemon).keys())
-        exported = told(daemon)
+        wanted = {name for one in drawn() for name, _ in one.selectors} | metrics_in_alerts()
+        until(lambda: wanted <= labels_of_metrics(scraped(daemon)).keys())
+        page = scraped(daemon)
 
+    exported = labels_of_metrics(page)
     for one in drawn():
         assert one.selectors, one
         for name, chosen_by in one.selectors:
             assert chosen_by <= exported[name], (one, exported[name])
         known = set.union(*(exported[name] for name, _ in one.selectors))
         assert one.labels <= known, (one, known)
+    linted = promtool("check", "metrics", typed=page)
+    assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
-def test_prometheus_can_read_every_expression(tmp_path: Path) -> None:
+def test_prometheus_accepts_every_expression(tmp_path: Path) -> None:
     rules = [
         {"record": f"dashboard:drawn:{number}", "expr": one.promql}
         for number, one in enumerate(drawn())
@@ -131,7 +127,7 @@ def test_prometheus_can_read_every_expression(tmp_path: Path) -> None:
     assert f"{len(rules)} rules found" in checked.stdout
 
 
-def test_panels_have_ids_of_their_own_and_places_that_do_not_overlap() -> None:
+def test_panels_have_unique_ids_and_do_not_overlap() -> None:
     ids = [panel["id"] for panel in panels()]
     assert len(set(ids)) == len(ids)
 
@@ -148,7 +144,7 @@ def test_panels_have_ids_of_their_own_and_places_that_do_not_overlap() -> None:
         assert apart, (one, other)
 
 
-def test_every_panel_asks_the_data_source_that_its_reader_chose() -> None:
+def test_every_panel_uses_the_selected_data_source() -> None:
     chosen = {"type": "prometheus", "uid": "${datasource}"}
     asked = [panel["datasource"] for panel in panels() if panel["type"] != "row"]
     asked += [target["datasource"] for panel in panels() for target in panel.get("targets", ())]
@@ -159,7 +155,3 @@ def test_every_panel_asks_the_data_source_that_its_reader_chose() -> None:
     assert variables["datasource"]["query"] == "prometheus"
     assert set(variables) == {"datasource", "instance"}
     assert DASHBOARD["uid"] == "safetyd"
-
-
-def test_the_rows_are_those_that_an_operator_looks_for() -> None:
-    assert [panel["title"] for panel in panels() if panel["type"] == "row"] == ROWS

@@ -115,7 +115,7 @@ def test_an_example_prints_what_is_written(
 
 
 @pytest.mark.parametrize(("key", "written"), DEFAULT.findall(TEXT))
-def test_a_default_is_the_one_in_force(key: str, written: str) -> None:
+def test_a_documented_default_is_the_real_one(key: str, written: str) -> None:
     is_ = reduce(getitem, key.split("."), DEFAULTS)
     said = tomllib.loads(f"it = {written}")["it"]
 

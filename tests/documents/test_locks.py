@@ -13,7 +13,7 @@ from tests.checkout import ROOT
 from tests.locks import ALL, FILES, RUNTIME, problems
 
 
-def test_everything_that_is_installed_is_locked_with_hashes() -> None:
+def test_everything_installed_is_locked_with_hashes() -> None:
     assert list(problems()) == []
 
 
@@ -34,7 +34,7 @@ def test_everything_that_is_installed_is_locked_with_hashes() -> None:
         ("pyproject.toml", r'"click >= 8.5"', '"click >= 9"', "click>=9 is not what is locked"),
     ],
 )
-def test_what_is_not_locked_is_found(
+def test_missing_locks_are_found(
     tmp_path: Path, file: str, pattern: str, new: str, problem: str
 ) -> None:
     for name in (*FILES, "pyproject.toml"):
@@ -47,7 +47,7 @@ def test_what_is_not_locked_is_found(
     assert re.search(problem, "\n".join(problems(tmp_path)))
 
 
-def test_another_file_under_a_locked_name_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
     locked = (ROOT / RUNTIME).read_text()
     entry = re.search(r"^click==(.*?) .*\n(    --hash=.*\n)+", locked, re.MULTILINE)
     assert entry is not None
@@ -70,7 +70,7 @@ def test_another_file_under_a_locked_name_is_refused(tmp_path: Path) -> None:
     assert "DO NOT MATCH THE HASHES" in refused.stderr
 
 
-def test_make_installs_only_what_has_a_hash_or_is_safetyd_itself() -> None:
+def test_make_installs_only_locked_packages_and_safetyd() -> None:
     lines = re.findall(r"pip install (.*)", (ROOT / "Makefile").read_text())
 
     assert lines

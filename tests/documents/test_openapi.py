@@ -134,11 +134,11 @@ def closed_schemas() -> dict[str, Any]:
     return dict(schemas)
 
 
-def test_the_document_has_what_openapi_requires() -> None:
+def test_the_document_is_valid_openapi() -> None:
     Draft202012Validator(STRUCTURE).validate(DOCUMENT)
 
 
-def test_every_schema_is_one() -> None:
+def test_every_schema_is_valid() -> None:
     for schema in DOCUMENT["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
 
@@ -164,7 +164,7 @@ def references(part: object) -> Iterator[str]:
             yield from references(inner)
 
 
-def test_operations_have_names_of_their_own() -> None:
+def test_operations_have_unique_names() -> None:
     names = [operation.content["operationId"] for operation in operations()]
 
     assert len(set(names)) == len(names)
@@ -176,7 +176,7 @@ def test_every_parameter_of_a_path_is_described() -> None:
         assert {p["name"] for p in content["parameters"] if p["in"] == "path"} == named
 
 
-async def test_what_is_served_is_documented_and_the_other_way_round(tmp_path: Path) -> None:
+async def test_the_document_has_exactly_the_served_paths(tmp_path: Path) -> None:
     async with question_site(tmp_path) as site:
         app = web.Application()
         site.api.routes(app)
@@ -220,7 +220,7 @@ def test_every_path_has_an_example_of_an_answer() -> None:
 
 
 @pytest.mark.parametrize("example", list(documented()), ids=lambda example: example.line)
-def test_every_documented_answer_fits_its_schema(example: Documented) -> None:
+def test_every_documented_answer_matches_its_schema(example: Documented) -> None:
     validator(example.schema).validate(example.value)
 
 
@@ -235,7 +235,7 @@ def played(daemon: RunningDaemon) -> Played:
 
 
 @pytest.mark.journey
-def test_the_daemon_hands_out_the_document(daemon: RunningDaemon) -> None:
+def test_the_daemon_serves_the_document(daemon: RunningDaemon) -> None:
     heard = fetch(daemon, "/api/openapi.yaml")
 
     assert heard.content_type == "application/yaml"
@@ -244,7 +244,7 @@ def test_the_daemon_hands_out_the_document(daemon: RunningDaemon) -> None:
 
 @pytest.mark.journey
 @pytest.mark.parametrize("example", list(documented()), ids=lambda example: example.line)
-def test_every_documented_example_is_answered_so(
+def test_every_documented_example_gets_its_answer(
     daemon: RunningDaemon, played: Played, example: Documented
 ) -> None:
     record = recorded()

@@ -48,8 +48,10 @@ STILL_IN_CODE: Final = frozenset(PHRASES) - {
     r"(?:for )?who names none",
     r"in (?:his|her|their|its) stead",
     r"(?:look|looked|looks) after by hand",
+    r"nor plainly",
     r"nought",
     r"put right",
+    r"whose ever",
 }
 
 DOCUMENTS: Final = sorted(

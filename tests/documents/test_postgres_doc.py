@@ -36,7 +36,7 @@ def test_there_are_ten_questions() -> None:
 
 @pytest.mark.req("S1.44")
 @pytest.mark.parametrize("query", QUERIES, ids=range(1, len(QUERIES) + 1))
-def test_each_question_is_answered_for_who_may_only_look(store: PostgresStore, query: str) -> None:
+def test_each_query_works_for_a_reader(store: PostgresStore, query: str) -> None:
     with psycopg.connect(store.server.dsn(), autocommit=True) as connection:
         connection.execute("SET ROLE documented_reader; SET search_path = documented")
 
@@ -46,7 +46,7 @@ def test_each_question_is_answered_for_who_may_only_look(store: PostgresStore, q
     assert bool(answer) is not repeated
 
 
-def test_every_table_and_view_is_named(store: PostgresStore, tmp_path: Path) -> None:
+def test_every_table_and_view_is_documented(store: PostgresStore, tmp_path: Path) -> None:
     found = store.rows(
         "SELECT relname FROM pg_class WHERE relnamespace = 'documented'::regnamespace "
         "AND relkind IN ('r', 'p', 'v') AND NOT relispartition"

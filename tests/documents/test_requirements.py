@@ -12,22 +12,22 @@ LISTED = {
 }
 
 
-def test_every_requirement_that_is_done_has_a_test() -> None:
+def test_every_done_requirement_has_a_test() -> None:
     assert [str(late) for late in missing(requirements(), marks()) if late.done] == []
 
 
-def test_every_mark_is_of_a_requirement_that_exists() -> None:
+def test_every_mark_names_a_requirement() -> None:
     assert unknown(requirements(), marks()) == []
 
 
-def test_the_list_is_what_stands_under_its_two_headings(tmp_path: Path) -> None:
+def test_requirements_are_read_from_both_headings(tmp_path: Path) -> None:
     path = tmp_path / "list.md"
     path.write_text("# R\n\n## Done\n\n### Part\n\n- S1.1 A\n\n## To come\n\n- S1.2 B\n")
 
     assert requirements(path) == LISTED
 
 
-def test_a_number_that_stands_twice_is_an_error(tmp_path: Path) -> None:
+def test_a_duplicate_number_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "list.md"
     path.write_text("## Done\n- S1.1 A\n- S1.1 B\n")
 
@@ -35,7 +35,7 @@ def test_a_number_that_stands_twice_is_an_error(tmp_path: Path) -> None:
         requirements(path)
 
 
-def test_only_marks_on_what_pytest_runs_count(tmp_path: Path) -> None:
+def test_only_marks_on_collected_tests_count(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text(
         'pytestmark = pytest.mark.req("S1.1")\n'
         '@pytest.mark.req("S1.2")\ndef helper(): ...\n'
@@ -54,7 +54,9 @@ def test_only_marks_on_what_pytest_runs_count(tmp_path: Path) -> None:
     assert found[1].where == "test_a.py:4"
 
 
-def test_what_is_to_come_is_listed_and_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_planned_requirements_are_listed_and_do_not_fail(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     code = tell(LISTED, [Mark("S1.1", "test_a.py:1")])
 
     said = "To come, without a test:\n  S1.2   B\n1 of 2 requirements have a test.\n"
@@ -68,7 +70,7 @@ def test_what_is_to_come_is_listed_and_no_failure(capsys: pytest.CaptureFixture[
         ("S9.9", "test_a.py:1: there is no requirement S9.9\n"),
     ],
 )
-def test_what_should_not_be_is_a_failure(
+def test_a_missing_test_or_requirement_fails(
     number: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = tell(LISTED, [Mark(number, "test_a.py:1")])

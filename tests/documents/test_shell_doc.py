@@ -30,18 +30,20 @@ def trial() -> CommandTrial:
 
 
 @pytest.mark.parametrize(("said", "command"), EXAMPLES)
-def test_an_example_is_judged_as_written(trial: CommandTrial, said: str, command: str) -> None:
+def test_an_example_gets_the_documented_verdict(
+    trial: CommandTrial, said: str, command: str
+) -> None:
     assert SAID[trial.decide(command, Place())] == said
 
 
-def test_the_labelled_commands_are_judged_so_with_the_programs_of_the_document() -> None:
+def test_the_documented_programs_give_the_labelled_verdicts() -> None:
     policy = msgspec.structs.replace(parse(CONFIG, "shell.md").policy(), profile="coding")
     corpus = [msgspec.json.decode(line, type=Labelled) for line in CORPUS.splitlines()]
 
     assert measure(CommandTrial(policy), corpus, Place()).otherwise == ()
 
 
-def test_every_key_of_a_program_is_explained() -> None:
+def test_every_key_of_a_program_is_documented() -> None:
     keys = set(re.findall(r"^\| `(\w+)`", TEXT, re.MULTILINE))
     effects = {"work", "unknown", "installs", "leaves", "irreversible", "privileged", "secrets"}
 

@@ -12,7 +12,7 @@ TEXT = (ROOT / "docs/simulate.md").read_text()
 [FAILED] = re.findall(r"```text\n(.*?)```", TEXT, re.DOTALL)
 
 
-def test_the_tests_of_the_document_pass(tmp_path: Path) -> None:
+def test_the_documented_tests_pass(tmp_path: Path) -> None:
     shutil.copy(ROOT / "config" / "production.toml", tmp_path)
     (tmp_path / "tests.toml").write_text(TESTS)
 
@@ -22,7 +22,7 @@ def test_the_tests_of_the_document_pass(tmp_path: Path) -> None:
     assert said.stdout.endswith("2 passed, 0 failed.\n")
 
 
-def test_what_fails_is_shown_as_in_the_document(tmp_path: Path) -> None:
+def test_a_failure_looks_as_documented(tmp_path: Path) -> None:
     (tmp_path / "tests.toml").write_text(
         '[[test]]\nname = "a push is blocked"\n'
         'proposal = { type = "push", text = "main" }\nexpect = "block"\n'

@@ -50,13 +50,13 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
 
 
-def test_systemd_finds_nothing_wrong_with_the_unit(installed: Path):
+def test_systemd_accepts_the_unit(installed: Path):
     verified = analyze("verify", "--man=no", str(installed))
 
     assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
 
 
-def test_systemd_calls_the_unit_safe(installed: Path):
+def test_systemd_rates_the_unit_as_safe(installed: Path):
     judged = analyze("security", "--offline=true", "--no-pager", str(installed))
 
     [exposure] = re.findall(r"Overall exposure level.*: ([0-9.]+)", judged.stdout)
@@ -107,7 +107,7 @@ def test_the_operations_page_has_drop_ins_for_projects():
         ("LoadCredential", "safetyd.bus.nk"),
     ],
 )
-def test_the_unit_has_what_the_daemon_relies_on(directive: str, value: str):
+def test_the_unit_has_the_directives_that_the_daemon_needs(directive: str, value: str):
     assert directives(SYSTEMD / "safetyd.service")[directive] == [value]
 
 
@@ -117,7 +117,7 @@ def test_the_watchdog_waits_until_a_hung_server_is_replaced():
     assert float(watchdog.removesuffix("s")) >= 10
 
 
-def test_the_unit_runs_as_the_user_that_sysusers_makes():
+def test_the_unit_runs_as_the_sysusers_user():
     unit = directives(SYSTEMD / "safetyd.service")
     [made] = re.findall(r"^u (\w+)", (SYSTEMD / "safetyd.sysusers").read_text(), re.MULTILINE)
 
@@ -170,7 +170,7 @@ def manager() -> Iterator[tuple[str, Manager]]:
 
 
 @pytest.mark.journey
-def test_the_watchdog_is_fed_only_while_the_bus_is_heard(start_daemon: StartDaemon):
+def test_the_watchdog_is_fed_only_while_the_bus_is_connected(start_daemon: StartDaemon):
     with manager() as (address, told):
         watchdog = {"WATCHDOG_USEC": f"{WATCHDOG_S * 1e6:.0f}"}
         daemon = start_daemon(variables={"NOTIFY_SOCKET": address, **watchdog})
@@ -210,7 +210,7 @@ def _wait_for_end(pid: int) -> float:
 # -- the page for operators ------------------------------------------------------------------------
 
 
-def test_every_file_that_the_operations_page_installs_is_there():
+def test_every_file_that_operations_installs_exists():
     page = (SYSTEMD.parent / "docs/operations.md").read_text()
     shipped = set(re.findall(r"(?<=[ `])(?:config|systemd)/[\w.]+", page))
 

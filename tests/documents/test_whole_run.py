@@ -32,7 +32,7 @@ def test_is_wrong():
     ],
     ids=["flaky", "wrong"],
 )
-def test_only_tests_that_pass_alone_are_forgiven(
+def test_only_tests_that_pass_alone_do_not_fail_the_run(
     tmp_path: Path, tests: str, code: int, said: tuple[str, ...]
 ) -> None:
     suite = tmp_path / "test_sample.py"

@@ -18,18 +18,19 @@ from safetyd.core.messages.verdict import ALLOWED, Cause, Severity, Verdict, str
 MAX_ANSWERS: Final = 100_000
 GENERATION: Final = 2_000
 
+# Checkpoints contain these messages: a change would make replay of older journals differ.
 _MESSAGES: Final = {
     Severity.ALLOW: "",
     Severity.ASK: (
-        "This needs approval, but no operator can be asked. Do not act and do not try another way."
+        "This needs a person, and nobody can be asked yet. Do not act and do not try another way."
     ),
     Severity.BLOCK: "This is not permitted. Do not act and do not try another way.",
 }
-DENIED: Final = "An operator denied this. Do not act and do not try another way."
+DENIED: Final = "A person said no. Do not act and do not try another way."
 _BY_CAUSE: Final[dict[Cause, str]] = {
     "loop": (
-        "You have done this before in the same state. Do not repeat it: try something that you "
-        "have not tried yet, or report that you are stuck."
+        "You have done this before in the same state. Do not do it again: try something that you "
+        "have not tried yet, or say that you are stuck."
     ),
     "human_denied": DENIED,
 }

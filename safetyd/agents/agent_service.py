@@ -28,6 +28,7 @@ from safetyd.clock import Clock, uptime
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Reported, Withheld
 from safetyd.core.events.event import Moment
+from safetyd.core.file_commits import CommitFirst
 from safetyd.core.guards.stop import describe
 from safetyd.core.messages.binding import shown_paths
 from safetyd.core.messages.decision import Decision
@@ -36,7 +37,6 @@ from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
 from safetyd.core.policy import Policy
 from safetyd.core.text.proposal_patches import patch_of
-from safetyd.core.version_history import CommitFirst
 from safetyd.journal.mailbox import (
     FAILED,
     CommandEnvelope,

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.version_history import CommitFirst
+from safetyd.core.file_commits import CommitFirst
 
 
 def commit_first(state: EngineState, agent: str, id_: str) -> CommitFirst | None:
     """Return what must be committed before an action that was just allowed."""
-    return state.records.version_history.first(agent, id_)
+    return state.records.file_commits.first(agent, id_)
 
 
 class CommitsBefore(Protocol):

@@ -163,7 +163,7 @@ def own(request: Request) -> OwnRequest:
 def asked_about(state: EngineState, agent: str, ask: PermissionAsk) -> PermissionResult:
     """Answer an agent's question about its own requests and rollbacks."""
     if ask.rollbacks:
-        return PermissionResult(rollbacks=state.records.version_history.rollbacks(agent))
+        return PermissionResult(rollbacks=state.records.file_commits.rollbacks(agent))
     if ask.open:
         mine = [*state.approvals.pending(agent), *state.approvals.unused(agent)]
         return PermissionResult(requests=tuple(map(own, mine[:MAX_OPEN])))

@@ -10,10 +10,10 @@ from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.event import Event, Moment
+from safetyd.core.file_commits import CommitFirst
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW
-from safetyd.core.version_history import CommitFirst
 from safetyd.journal.mailbox import Effects, Envelope
 
 

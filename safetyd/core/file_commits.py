@@ -56,7 +56,7 @@ class CommitFirst(NamedTuple):
     behind: bool = False  # a commit of its project is pending
 
 
-class VersionHistory(Actor):
+class FileCommits(Actor):
     """Decides when files are committed. `approver` returns who approved a proposal, if anyone."""
 
     name = "version_history"

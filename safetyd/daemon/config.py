@@ -23,6 +23,7 @@ from safetyd.bus.connections import BusConfig
 from safetyd.core.action_types import Kinds, TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
+from safetyd.core.file_commits import share
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.presence import HumanConfig
 from safetyd.core.guards.budget.budget import BudgetConfig
@@ -41,7 +42,6 @@ from safetyd.core.policy import AgentConfig, Mode, Policy, Profile
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.shell import programs
 from safetyd.core.shell.command_reader import ShellConfig
-from safetyd.core.version_history import share
 from safetyd.daemon.disk_space import DiskConfig
 from safetyd.extras.backup.history_config import HistoryConfig
 from safetyd.extras.postgres.postgres_config import ExportersConfig, exporter_problems

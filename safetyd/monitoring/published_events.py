@@ -9,7 +9,7 @@ from safetyd.bus.subjects import Subjects
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.event import Event
 from safetyd.core.events.history_events import RolledBack
-from safetyd.core.version_history import notice
+from safetyd.core.file_commits import notice
 
 
 class PublishedEvents:

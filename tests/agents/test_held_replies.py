@@ -6,8 +6,8 @@ from safetyd.agents.emergency_stop import StopFlag
 from safetyd.agents.held_replies import MAX_HELD, HeldReplies, HeldReply, Shape
 from safetyd.agents.permissions import result
 from safetyd.core.approvals.request import MAX_JOINED
+from safetyd.core.file_commits import CommitFirst
 from safetyd.core.guards.stop import as_stop
-from safetyd.core.version_history import CommitFirst
 from tests.captured_connection import REPLY, CapturedPublisher
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import stop

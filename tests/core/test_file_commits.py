@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from safetyd.core import version_history
+from safetyd.core import file_commits
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Decided, Overdue, Reported
@@ -22,11 +22,11 @@ from safetyd.core.events.history_events import (
     RollbackOffered,
     RolledBack,
 )
+from safetyd.core.file_commits import MAX_AGENTS
 from safetyd.core.guards.projects import ProjectConfig, ProjectTable, in_force
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.messages.rollback import rollback_command
 from safetyd.core.policy import Configured, Policy
-from safetyd.core.version_history import MAX_AGENTS
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, outcome, play, propose
 
@@ -69,7 +69,7 @@ def test_a_successful_action_in_a_project_is_committed() -> None:
     assert (found.project, found.why, found.agent, found.id) == ("shop", "after", "code", "p1")
     assert (found.session, found.ticket, found.description) == ("s", "T-7", "cart")
     assert (found.type, found.decision, found.approver) == ("edit_file", decided.seq, "")
-    assert shop.records.version_history.due == (found,)
+    assert shop.records.file_commits.due == (found,)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_an_action_belongs_to_the_project_that_it_names_or_works_in(
 
 def test_a_finished_or_failed_commit_is_no_longer_pending() -> None:
     shop = engine()
-    history = shop.records.version_history
+    history = shop.records.file_commits
     (first,) = due(play(shop, edit(1), outcome(2)))
     (second,) = due(play(shop, edit(3, "p2", text="b"), outcome(4, "p2")))
     assert history.due == (first, second)
@@ -142,7 +142,7 @@ def test_a_commit_without_changes_is_no_rollback_target() -> None:
     (second,) = due(play(shop, edit(4, "p2", text="b"), outcome(5, "p2")))
     play(shop, committed(6, second, ""))
 
-    assert shop.records.version_history.good("shop") == "4f2a"
+    assert shop.records.file_commits.good("shop") == "4f2a"
 
 
 @pytest.mark.req("S2.41")
@@ -187,7 +187,7 @@ def test_errors_of_unlisted_agents_offer_no_rollback(*, keyless: bool) -> None:
         events += play(shop, asked, keyless_or_not(failed, keyless=keyless))
 
     assert not [event for event in events if isinstance(event, RollbackOffered)]
-    known = shop.records.version_history.agents("shop")
+    known = shop.records.file_commits.agents("shop")
     assert ("stranger" in known) is not keyless  # whoever has a key is paused while files go back
 
 
@@ -209,7 +209,7 @@ def test_without_listed_agents_those_with_a_key_have_priority(
 
     offered = [event.errors for event in events if isinstance(event, RollbackOffered)]
     assert offered == ([] if keyless and before == (False,) else [3])
-    assert shop.records.version_history.agents("shop") == ("code",)
+    assert shop.records.file_commits.agents("shop") == ("code",)
 
 
 def keyless_or_not(event: Reported, *, keyless: bool) -> Reported:
@@ -228,7 +228,7 @@ def test_without_a_commit_no_rollback_is_offered() -> None:
 
 def test_a_limited_number_of_agents_of_a_project_is_remembered() -> None:
     shop = engine()
-    history = shop.records.version_history
+    history = shop.records.file_commits
     for number in range(MAX_AGENTS + 1):
         agent = f"a{number}"
         said: dict[str, Any] = {"type": "edit_file", "project": "shop", "text": "x"}
@@ -243,7 +243,7 @@ def test_a_limited_number_of_agents_of_a_project_is_remembered() -> None:
 def test_with_too_many_open_changes_the_oldest_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("safetyd.core.version_history.MAX_CHANGES", 2)
+    monkeypatch.setattr("safetyd.core.file_commits.MAX_CHANGES", 2)
     shop = engine()
     play(shop, *(edit(n, f"p{n}", text=f"{n}") for n in range(3)))
 
@@ -270,14 +270,14 @@ def test_an_approved_action_that_cannot_be_undone_is_preceded_by_a_commit(*, bef
     asked = story.asks(1, **said)
     story.answers(2, asked.request_id)
     story.asks(3, "p2", **said)
-    history = story.engine.records.version_history
+    history = story.engine.records.file_commits
 
     assert [(due.why, due.approver) for due in history.due] == [("before", "alice")] * before
     first = history.first("code", "p2")
     assert first is not None
     assert first.due == (history.due[0] if before else None)
     assert history.first("code", "p1") is None
-    assert story.replayed().records.version_history.due == history.due
+    assert story.replayed().records.file_commits.due == history.due
 
 
 def test_an_action_that_waited_for_approval_is_preceded_by_a_commit_too() -> None:
@@ -286,9 +286,9 @@ def test_an_action_that_waited_for_approval_is_preceded_by_a_commit_too() -> Non
     asked = story.asks(1, wait=True, **said)
     story.answers(2, asked.request_id, waits=True)
 
-    (found,) = story.engine.records.version_history.due
+    (found,) = story.engine.records.file_commits.due
     assert (found.why, found.id, found.approver) == ("before", "p1", "alice")
-    assert story.replayed().records.version_history.due == (found,)
+    assert story.replayed().records.file_commits.due == (found,)
 
 
 def rolled_back(t: float, project: str, *agents: str) -> RolledBack:
@@ -305,10 +305,10 @@ def test_an_agent_gets_the_last_rollback_of_each_of_its_projects() -> None:
         rolled_back(4, "theirs", "other"),
     )
 
-    found = story.engine.records.version_history.rollbacks("code")
+    found = story.engine.records.file_commits.rollbacks("code")
 
     assert [(one.project, one.at) for one in found] == [("api", at(2)), ("shop", at(3))]
-    assert story.replayed().records.version_history.rollbacks("code") == found
+    assert story.replayed().records.file_commits.rollbacks("code") == found
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_project_settings_survive_a_checkpoint(written: dict[str, Any], waits_s:
 
 def test_changes_by_people_are_known_if_no_other_action_is_open() -> None:
     shop = engine()
-    history = shop.records.version_history
+    history = shop.records.file_commits
     play(shop, edit(1, paths=("cart.py", "/srv/shop/a.py"), cwd="/srv/shop"))
     first = history.first("code", "p1")
     assert first is not None
@@ -357,7 +357,7 @@ def test_a_project_without_file_history_belongs_to_the_one_around_it() -> None:
     inner = ProjectConfig(root="/srv/shop/docs/", agents=("writer",))
     projects = {"shop": ProjectConfig(**SHOP), "docs": inner, "talk": ProjectConfig(agents=("x",))}
     shop = Engine(Policy(profile="coding", projects=projects))
-    history = shop.records.version_history
+    history = shop.records.file_commits
 
     (found,) = due(play(shop, edit(1, project="docs", paths=("a.md",)), outcome(2)))
 
@@ -421,10 +421,10 @@ def test_a_rollback_is_unfinished_until_one_is_finished_or_agents_work_again(
     shop = engine()
     play(shop, *story)
 
-    found = [one.rollback for one in shop.records.version_history.trouble if one.rollback]
+    found = [one.rollback for one in shop.records.file_commits.trouble if one.rollback]
 
     assert [one.error for one in found] == ([] if error is None else [error])
-    stopped = shop.records.version_history.stopped_rollback("shop")
+    stopped = shop.records.file_commits.stopped_rollback("shop")
     assert (stopped is not None) == bool(error)
 
 
@@ -433,18 +433,18 @@ def test_failing_commits_need_an_operator() -> None:
     failed = CommitFailed(at=at(1), t=1.0, project="shop", error="the folder is gone")
     play(shop, failed)
 
-    (trouble,) = shop.records.version_history.trouble
+    (trouble,) = shop.records.file_commits.trouble
     assert (trouble.project, trouble.commit_error) == ("shop", "the folder is gone")
     play(shop, agent_commit(2))
-    assert shop.records.version_history.trouble == ()
+    assert shop.records.file_commits.trouble == ()
 
 
 def test_a_failed_commit_is_retried_until_it_succeeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(version_history, "MAX_FAILED", 2)
+    monkeypatch.setattr(file_commits, "MAX_FAILED", 2)
     shop = engine()
-    history = shop.records.version_history
+    history = shop.records.file_commits
     dues: list[CommitDue] = []
     for number in range(4):
         told = edit(number, f"p{number}", text=str(number)), outcome(number, f"p{number}")

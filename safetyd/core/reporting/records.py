@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 from safetyd.core.approvals.queue import Approvals
+from safetyd.core.file_commits import FileCommits
 from safetyd.core.guards import Chain
 from safetyd.core.open_actions import Actions
 from safetyd.core.policy import Policy
@@ -13,7 +14,6 @@ from safetyd.core.reporting.kept_days import KeptDays
 from safetyd.core.reporting.last_decisions import LastDecisions
 from safetyd.core.reporting.session_transcripts import Transcripts
 from safetyd.core.sessions import Sessions
-from safetyd.core.version_history import VersionHistory
 
 
 class Records(NamedTuple):
@@ -21,7 +21,7 @@ class Records(NamedTuple):
     last_decisions: LastDecisions
     spending: DaySpending
     failure_windows: FailureWindows
-    version_history: VersionHistory
+    file_commits: FileCommits
     kept_days: KeptDays
 
 
@@ -37,7 +37,7 @@ def records(
         LastDecisions(guards.keys),
         DaySpending(guards.budget),
         FailureWindows(guards.breaker),
-        VersionHistory(policy.projects, partial(_approver, approvals)),
+        FileCommits(policy.projects, partial(_approver, approvals)),
         KeptDays(),
     )
 

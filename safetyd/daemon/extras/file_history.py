@@ -11,8 +11,8 @@ import anyio.to_thread
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
+from safetyd.core.file_commits import FileCommits
 from safetyd.core.reporting.records import Records
-from safetyd.core.version_history import VersionHistory
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.extra import Extra, ExtraHost
 from safetyd.extras.file_history.folder_changes import CommitLimits
@@ -34,7 +34,7 @@ class FileHistory(Extra):
     commits: CommitWorker
 
     def __init__(self, host: ExtraHost, records: Records) -> None:
-        of, known = host.of, records.version_history
+        of, known = host.of, records.file_commits
         self._changed: set[str] | None = _changed(known)  # at the start
         self._mailbox = of.mailbox
         self._directory = of.data_dir / DIRECTORY
@@ -105,13 +105,13 @@ class FileHistory(Extra):
             log.warning("%s", problem)
 
 
-def _changed(known: VersionHistory) -> set[str]:
+def _changed(known: FileCommits) -> set[str]:
     """Return projects with uncommitted changes by agents."""
     return {due.project for due in (*known.due, *(one.due for one in known.failed))}
 
 
 def _changed_now(state: EngineState, _moment: Moment) -> set[str]:
-    return _changed(state.records.version_history)
+    return _changed(state.records.file_commits)
 
 
 EXTRA = FileHistory

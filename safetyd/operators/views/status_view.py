@@ -68,7 +68,7 @@ def status(
         found=len(recent),
         requests=_requests(state, moment, urgencies),
         wide_grants=tuple(state.grants.wide),
-        histories=state.records.version_history.trouble,
+        histories=state.records.file_commits.trouble,
         agents=len(state.keys.agents),
         foremost=most,
         agent_states=counted,

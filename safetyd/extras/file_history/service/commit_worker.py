@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from safetyd.clock import after_changes_ns, file_time_ns
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed, RollbackOffered
+from safetyd.core.file_commits import CommitFirst, commit_due
 from safetyd.core.history_state import Change, FailedCommit
 from safetyd.core.policy import Configured
-from safetyd.core.version_history import CommitFirst, commit_due
 from safetyd.extras.file_history.history_records import (
     MOST_NAMED,
     CommitMade,
@@ -168,10 +168,10 @@ class CommitWorker:
         return [one for one in failed if one.due.seq not in self._retried]
 
     async def _failed(self) -> tuple[FailedCommit, ...]:
-        return await self._mailbox.ask(lambda state, _: state.records.version_history.failed)
+        return await self._mailbox.ask(lambda state, _: state.records.file_commits.failed)
 
     async def _is_due(self, project: str) -> bool:
-        known = lambda state, _: state.records.version_history.is_due(project)  # noqa: E731
+        known = lambda state, _: state.records.file_commits.is_due(project)  # noqa: E731
         return await self._mailbox.ask(known)
 
     def _retry_later(self, project: str) -> None:

@@ -33,7 +33,7 @@ class RollbackPlans(NamedTuple):
 
     def begin(self, state: EngineState, moment: Moment) -> Carried["Begun"]:
         """Pause the agents, and return the rollback that stopped halfway before it, if any."""
-        known = state.records.version_history
+        known = state.records.file_commits
         plans = self._replace(agents=known.agents(self.project))
         why = f"project {self.project} is rolled back: {self.command.reason}"
         paused = (
@@ -54,7 +54,7 @@ class RollbackPlans(NamedTuple):
             about: dict[str, Any] = {"at": moment.at, "t": moment.t, "by": self.by}
             commit = self.command.commit
             cancelled = RollbackCancelled(project=self.project, commit=commit, why=why, **about)
-            stopped = state.records.version_history.stopped_rollback(self.project)
+            stopped = state.records.file_commits.stopped_rollback(self.project)
             going_on = self._unpaused(
                 () if stopped else self.agents, "nothing was rolled back", moment
             )
@@ -112,7 +112,7 @@ class Begun(NamedTuple):
 
 def interrupted(state: EngineState, moment: Moment) -> Carried[tuple[UnfinishedRollback, ...]]:
     """Record the rollbacks during which a daemon before this one ended; return all unfinished."""
-    begun = tuple(one.rollback for one in state.records.version_history.trouble if one.rollback)
+    begun = tuple(one.rollback for one in state.records.file_commits.trouble if one.rollback)
     ended = "safetyd ended in the middle of the rollback; some files may not be put back"
     failed = tuple(_failed(replace(one, error=ended), moment) for one in begun if not one.error)
     return Carried(failed, begun)

@@ -58,7 +58,7 @@ class HistoryRig:
             lambda: self.clock.now().at,
             self.service.offered,
             self._flush,
-            self.engine.records.version_history.due,
+            self.engine.records.file_commits.due,
         )
 
     async def _retry(self, project: str) -> None:
@@ -66,7 +66,7 @@ class HistoryRig:
 
     def begins(self, id_: str, act: Callable[[], None]) -> None:
         """Let an action begin that is allowed now."""
-        first = self.engine.records.version_history.first("code", id_)
+        first = self.engine.records.file_commits.first("code", id_)
         self.worker.after("code", id_, first, act)
 
     def writes(self, text: str, *, ok: bool = True, id_: str = "") -> str:

@@ -32,7 +32,7 @@ async def test_what_an_action_left_is_committed_and_the_event_names_it(rig: Hist
     (row,) = rig.histories.find("shop").rows()
     assert (made.commit, made.id, made.why) == (row.commit, "p1", "after")
     assert (made.files, made.added, made.removed) == (1, 1, 0)
-    assert rig.engine.records.version_history.due == ()
+    assert rig.engine.records.file_commits.due == ()
 
 
 async def test_an_action_that_changed_nothing_makes_no_commit(rig: HistoryRig) -> None:
@@ -74,7 +74,7 @@ async def test_a_commit_that_cannot_be_made_is_told_and_retried_and_the_next_is_
 
     assert f"{rig.root} does not exist" in failed.error
     assert (failed.project, failed.agent) == ("shop", "code")
-    assert (retried.id, retried.files, rig.engine.records.version_history.failed) == (first, 1, ())
+    assert (retried.id, retried.files, rig.engine.records.file_commits.failed) == (first, 1, ())
     assert made.commit
 
 
@@ -144,7 +144,7 @@ async def test_an_action_begins_when_the_commit_before_it_takes_too_long(tmp_pat
         rig.begins("p1", lambda: begun.append("p1"))
         (late,) = await rig.sees(CommitFailed)
         assert begun == ["p1"]
-        (due,) = rig.engine.records.version_history.due
+        (due,) = rig.engine.records.file_commits.due
 
     assert late.error == "it takes longer than 0.01 s, and the action begins before it"
     assert due.id == "p1", "it is made all the same"

@@ -130,7 +130,7 @@ def test_a_rollback_is_its_own_commit_and_not_attributed_to_the_next_agent(
     assert (back["author"], back["approver"], back["files"]) == ("rollback", "local", 1)
     listed = work.daemon.safetyd("history", "--project", "undone").stdout
     assert "rollback by local" in listed
-    assert "goes back to the state after COMMIT" in listed
+    assert "`safetyd rollback COMMIT --soft" in listed
     (line,) = work.recorded("rolled_back", "undone")
     ids = [line[name] for name in ("commit", "kept", "made")]
     assert ids == [good["commit"], newest["commit"], back["commit"]]

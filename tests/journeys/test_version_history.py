@@ -84,7 +84,7 @@ def test_changes_of_an_agent_are_listed_shown_and_rolled_back(shop: Shop) -> Non
     assert done.returncode == 0, done.stderr
     assert project.file.read_text() == "two\n"
     assert (told["reason"], told["metadata"]["agents"]) == ("wrong way", "shop-coder")
-    assert "Paused meanwhile, and told: shop-coder." in done.stdout
+    assert "notified: shop-coder." in done.stdout
 
     assert re.search(r"RED 1 rollback: \d\d:\d\d shop by local: wrong way\n", _report(daemon))
     undo = done.stdout.split("safetyd rollback ")[1].split()[0]

@@ -1,4 +1,4 @@
-"""Who may come in: the keys of agents and people, and the browsers of the control room.
+"""Access: keys of agents and operators, tokens for HTTP, and browsers of the control room.
 
 `command_table.py` names these commands, and `cli.py` loads them.
 """

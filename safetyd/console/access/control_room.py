@@ -1,4 +1,4 @@
-"""`safetyd open` and `safetyd sessions`: the control room, and who is signed in to it."""
+"""`safetyd open` and `safetyd sessions`: sign browsers in to the control room, and out."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask, connected
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import Columns, table
-from safetyd.console.terminal_text import document, echo, plain
+from safetyd.console.terminal_text import document, echo, plain, several
 from safetyd.host import write_whole
 from safetyd.operators.contract.session_contract import (
     SessionEndCommand,
@@ -26,9 +26,9 @@ from safetyd.operators.contract.session_contract import (
     SignInQuestion,
 )
 
-MAX_CHARS: Final = 40  # of what nobody knows
+MAX_CHARS: Final = 40  # of an unknown browser
 
-# Many say that they are others as well, so the first that is found is it.
+# The first match counts: many browsers also claim to be others.
 _BROWSERS: Final = {
     "Edge": r"Edg(?:e|A|iOS)?/(\d+)",
     "Opera": r"OPR/(\d+)",
@@ -49,29 +49,34 @@ _SYSTEMS: Final = {
 
 
 @command("open")
-@click.option("--print", "only_print", is_flag=True, help="Print the link and open nothing.")
-@click.option("--numeric", is_flag=True, help="Lead to 127.0.0.1, for a browser without names.")
+@click.option("--print", "only_print", is_flag=True, help="Print the link instead of opening it.")
+@click.option("--numeric", is_flag=True, help="Use 127.0.0.1, for Safari.")
 @json_option
 @reaches_daemon
 def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool) -> None:
     """Open the control room in a browser, signed in.
 
-    The link signs one browser in, once, within five minutes. Over ssh, forward the port and use
-    `--print`. It leads to a name below localhost that is new with each start of the daemon, so that
-    nothing in the browser can have waited for it. Safari does not find such names: `--numeric`.
+    The link works once and expires after five minutes. Over ssh, forward the port and use
+    --print. Each start of the daemon has a new host name below localhost, so that nothing stored in
+    the browser can reach it. Safari does not resolve such names: use --numeric.
+
+    Examples:
+      safetyd open
+      safetyd open --print
+
     """
     answer = ask(location, SignInQuestion(numeric=numeric))
     if as_json:
         click.echo(document(answer))
         return
     minutes = round(answer.expires_s / 60)
-    if not only_print and _has_browser() and webbrowser.open(_leading_to(answer.url)):
-        click.echo(f"The control room opens in your browser, signed in as {answer.operator}.")
-        click.echo("If it does not: safetyd open --print", err=True)
+    if not only_print and _has_browser() and webbrowser.open(_redirect_page(answer.url)):
+        click.echo(f"Opening the control room in your browser, signed in as {answer.operator}.")
+        click.echo("If no window opens: safetyd open --print", err=True)
         return
     click.echo(answer.url)
     click.echo(
-        f"It signs one browser in as {answer.operator}, once, within {minutes} minutes.",
+        f"The link signs in one browser as {answer.operator} and expires in {minutes} minutes.",
         err=True,
     )
 
@@ -79,8 +84,10 @@ def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool)
 @command(sends=SessionsQuestion)
 @click.argument("action", type=click.Choice(["list", "end"]), default="list")
 @click.argument("ids", nargs=-1)
-@click.option("--of", "owner", metavar="NAME", default="", help="End all of one operator.")
-@click.option("--all", "everybody", is_flag=True, help="End all.")
+@click.option(
+    "--of", "owner", metavar="NAME", default="", help="Sign out all browsers of this operator."
+)
+@click.option("--all", "everybody", is_flag=True, help="Sign out all browsers.")
 @json_option
 @reaches_daemon
 def sessions(
@@ -92,26 +99,33 @@ def sessions(
     everybody: bool,
     as_json: bool,
 ) -> None:
+    """To sign browsers out, use `end` with the IDs of their sessions, --of NAME or --all.
+
+    Examples:
+      safetyd sessions
+      safetyd sessions end --of alice
+
+    """
     if action == "list":
         echo(ask(location, SessionsQuestion()), _listed, as_json=as_json)
         return
     if bool(ids) + bool(owner) + everybody != 1:
-        raise click.UsageError("name the sessions to end, or --of NAME, or --all")
+        raise click.UsageError("give session IDs, --of NAME or --all")
     commands = [SessionEndCommand(id=id_) for id_ in ids]
     commands = commands or [SessionEndCommand(operator=owner, all=everybody)]
     ended = anyio.run(_ended, location, commands)
-    count = f"{len(ended)} {'browser is' if len(ended) == 1 else 'browsers are'} signed out."
+    count = f"Signed out {several(len(ended), 'browser')}."
     click.echo(document({"ok": True, "ended": ended}) if as_json else count)
 
 
 def _listed(answer: SessionsAnswer) -> str:
     if not answer.sessions:
-        return "No browser is signed in. `safetyd open` signs one in."
+        return "No browser is signed in. To sign one in: `safetyd open`"
     return table(answer.sessions, _SESSIONS)
 
 
 def browser_name(said: str) -> str:
-    """Return browser and system, such as Chrome 156 on Linux; of others the begin of its words."""
+    """Return browser and system, such as Chrome 156 on Linux, or the start of an unknown name."""
     for name, pattern in _BROWSERS.items():
         if found := re.search(pattern, said):
             system = next((known for known, word in _SYSTEMS.items() if word in said), "")
@@ -128,10 +142,10 @@ _SESSIONS: Final[Columns[SessionRow]] = {
 }
 
 
-def _leading_to(link: str) -> str:
-    """Return the address of a page that leads to a link, and that nobody else can read.
+def _redirect_page(link: str) -> str:
+    """Write a private page that redirects to a link, and return its address.
 
-    Everybody on this machine sees the arguments of a browser as it starts.
+    Other users of this machine can see the arguments of a browser, so the link is not among them.
     """
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or Path.home() / ".cache")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -141,7 +155,7 @@ def _leading_to(link: str) -> str:
 
 
 def _has_browser() -> bool:
-    """Say whether a browser would be seen by whoever typed this."""
+    """Return True if a browser would open where the command was typed."""
     if os.environ.get("SSH_CONNECTION"):
         return False
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,4 +1,4 @@
-"""Changes of keys that a running daemon takes on, or that are undone; without one they wait."""
+"""Change keys and reload the daemon; undo the change if the daemon refuses it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from safetyd.operators.contract.hold_contract import ReloadCommand, Reloaded
 from safetyd.operators.contract.status_contract import StatusAnswer, StatusQuestion
 
 OVERLAP: Final = "24h"
-# The old key is needed until the daemon has the new one.
+# The old key must stay valid until the daemon has loaded the new one.
 STEP: Final = timedelta(minutes=1)
 LET_IN_S: Final = 5.0
 AGAIN_S: Final = 0.05
@@ -30,7 +30,7 @@ AGAIN_S: Final = 0.05
 
 def _checked(_: click.Context, __: click.Parameter, name: str) -> str:
     if not is_token(name):
-        raise click.UsageError(f"{name!r} is not a name: use 1 to 64 of A-Z a-z 0-9 _ -")
+        raise click.UsageError(f"invalid name {name!r}: use 1 to 64 of A-Z a-z 0-9 _ -")
     return name
 
 
@@ -38,8 +38,8 @@ name_argument = click.argument("name", callback=_checked)
 
 
 @contextmanager
-def key_errors(unwritten: str) -> Iterator[None]:
-    """Say what keeps a key from being made, read or deleted; `unwritten` is for a bad file."""
+def key_errors(failed: str) -> Iterator[None]:
+    """Turn errors of keys into failures; `failed` says what an OSError prevented."""
     try:
         yield
     except KeyExists as exc:
@@ -47,13 +47,13 @@ def key_errors(unwritten: str) -> Iterator[None]:
     except KeyMissing as exc:
         raise Failure(str(exc), "not_found") from exc
     except KeyUnusable as exc:
-        raise Failure(f"{exc}; delete it or put it right first", "no_key") from exc
+        raise Failure(f"{exc}; fix or delete it first", "no_key") from exc
     except OSError as exc:
-        raise Failure(f"{unwritten}: {exc.strerror}") from exc
+        raise Failure(f"{failed}: {exc.strerror}") from exc
 
 
 def reloaded(location: Location) -> StatusAnswer | None:
-    """Make a running daemon read the keys again; return how it is, None if there is none."""
+    """Make the daemon reload its keys; return its status, or None if no daemon answers."""
 
     async def reload() -> StatusAnswer:
         async with connected(location) as operator:
@@ -68,7 +68,7 @@ def reloaded(location: Location) -> StatusAnswer | None:
 
 
 class Terms(NamedTuple):
-    """Whose key is rotated, and how long the old one is trusted."""
+    """Whose key is rotated, and how long the old key stays valid."""
 
     role: Role
     name: str
@@ -79,7 +79,7 @@ class Terms(NamedTuple):
 
 def rotation_terms(role: Role, name: str, overlap: str | None, *, at_once: bool) -> Terms:
     if at_once and overlap is not None:
-        raise click.UsageError("--now leaves no time for --overlap: give one of them")
+        raise click.UsageError("give --now or --overlap, not both")
     now = Clock().now().at
     return Terms(role, name, now, now if at_once else meant(overlap or OVERLAP, now), at_once)
 
@@ -87,7 +87,7 @@ def rotation_terms(role: Role, name: str, overlap: str | None, *, at_once: bool)
 def rotated(
     location: Location, keyring: Keyring, terms: Terms
 ) -> tuple[Rotation, StatusAnswer | None]:
-    """Return the new key and what the daemon says, None if none answers."""
+    """Rotate a key; return it and the status of the daemon, None if no daemon answers."""
     try:
         return anyio.run(_rotate, location, keyring, terms)
     except NotReachable:
@@ -97,9 +97,9 @@ def rotated(
 async def _rotate(
     location: Location, keyring: Keyring, terms: Terms
 ) -> tuple[Rotation, StatusAnswer | None]:
-    """Rotate over one connection, for its own key may be the one that is replaced.
+    """Rotate a key, perhaps the one that this connection uses.
 
-    With the old key the daemon is told of the new one, and with the new one of the old one's end.
+    The daemon loads the new key while the old one is valid. With --now it then drops the old one.
     """
     role, name, now, until, at_once = terms
     async with connected(location) as operator:
@@ -113,7 +113,7 @@ async def _rotate(
             return rotation, None
         except Failure as exc:
             keyring.undo(rotation)
-            said = f"{name} keeps the key it has: the daemon refuses: {exc.message}"
+            said = f"the key of {name} is unchanged, because the daemon refused: {exc.message}"
             raise Failure(said, exc.code) from exc
     if two_steps:
         keyring.end_old_keys(role, name)
@@ -123,13 +123,13 @@ async def _rotate(
         try:
             reply = await _reloaded_with_new_key(location)
         except Failure as exc:
-            said = f"{name} has a new key, {rotation.seed}, but the old one is trusted"
+            said = f"{name} has a new key, {rotation.seed}, but the old one stays valid"
             raise Failure(f"{said} until {when(until)}: {exc.message}", exc.code) from exc
     return rotation, msgspec.structs.replace(status, next_start=reply.next_start)
 
 
 async def _reloaded_with_new_key(location: Location) -> Reloaded:
-    """Make the daemon read the keys again; the bus may take on the key in this moment."""
+    """Make the daemon reload its keys; retry while the bus does not accept the new key yet."""
     end = uptime() + LET_IN_S
     while True:
         try:

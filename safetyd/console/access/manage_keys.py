@@ -1,7 +1,7 @@
-"""`safetyd agent` and `safetyd operator`: who has a key. A running daemon is told at once."""
+"""`safetyd agent` and `safetyd operator`: manage keys. A running daemon reloads them at once."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 import click
@@ -24,16 +24,14 @@ from safetyd.console.access.manage_tokens import add_token, rotate_token
 from safetyd.console.failure import Failure
 from safetyd.console.help_page import group
 from safetyd.console.locations import Location, endpoint, look_into, make_private
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, together
 from safetyd.console.render.layout import Columns, table, when
 from safetyd.console.render.status_page import pending
 from safetyd.console.terminal_text import document
 from safetyd.operators.contract.status_contract import StatusAnswer
 
-Command = Callable[..., None]
-
-_HOW_AN_AGENT_USES_IT: Final = """\
-An agent that already runs as {name} without this key is cut off.
+_AGENT_USAGE: Final = """\
+Agents that use the name {name} without this key are now refused.
 
 In the agent's shell:
 
@@ -46,37 +44,30 @@ In its program:
 
   async with Safety("{name}") as safety:
       decision = await safety.propose("read_file")"""
-_HOW_A_PERSON_USES_IT: Final = """
-{name} uses it so:
+_OPERATOR_USAGE: Final = """
+To use it, {name} runs:
 
   export SAFETYD_URL={bus}
   safetyd status --key-file {seed}"""
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has a key, or only a token."""
+    """An agent or operator with a key, or an agent with a token."""
 
     name: str
     public: str = ""
     seed_here: bool = False
     old_keys: tuple[OldKey, ...] = ()
-    role: Literal["operator", "observer"] | UnsetType = UNSET  # of a person
+    role: Literal["operator", "observer"] | UnsetType = UNSET  # of an operator
     token: bool | UnsetType = UNSET  # whether an agent has one
 
 
-def rotates(command: Command) -> Command:
-    """Give a command what a rotation needs."""
-    for option in reversed(_ROTATION):
-        command = option(command)
-    return command
-
-
-_ROTATION: Final = (
+rotates = together(
     name_argument,
     click.option(
-        "--overlap", metavar=OVERLAP, help=f"How long the old key is trusted, else {OVERLAP}."
+        "--overlap", metavar=OVERLAP, help=f"How long the old key stays valid. Default: {OVERLAP}."
     ),
-    click.option("--now", "at_once", is_flag=True, help="Trust the old key no longer."),
+    click.option("--now", "at_once", is_flag=True, help="End the old key at once."),
     json_option,
     reaches_daemon,
 )
@@ -84,28 +75,34 @@ _ROTATION: Final = (
 
 @group()
 def agent() -> None:
-    """Manage the keys of agents."""
+    """Manage keys and tokens of agents."""
 
 
 @agent.command("add")
 @name_argument
-@click.option("--token", is_flag=True, help="Create a token for HTTP instead, and print it once.")
+@click.option("--token", is_flag=True, help="Create a token for HTTP instead of a key.")
 @reaches_daemon
 def agent_add(location: Location, name: str, *, token: bool) -> None:
-    """Create a key for an agent and print how to use it."""
+    """Create a key for an agent and print how to use it.
+
+    Examples:
+      safetyd agent add code
+      safetyd agent add code --token
+
+    """
     if token:
         add_token(location, name)
     else:
-        _add(location, "agents", name, _HOW_AN_AGENT_USES_IT)
+        _add(location, "agents", name, _AGENT_USAGE)
 
 
 @agent.command("list")
 @json_option
 @reaches_daemon
 def agent_list(location: Location, *, as_json: bool) -> None:
-    """List the agents that have a key or a token."""
+    """List agents with a key or a token."""
     keyed = {row.name: row for row in _rows(location, "agents")}
-    with key_errors("the tokens cannot be read"):
+    with key_errors("cannot read the tokens"):
         tokens = AgentTokens(location.keys).hashes()
     rows = [
         msgspec.structs.replace(keyed.get(name, KeyRow(name=name)), token=name in tokens)
@@ -115,7 +112,7 @@ def agent_list(location: Location, *, as_json: bool) -> None:
 
 
 @agent.command("rotate")
-@click.option("--token", is_flag=True, help="Replace its token for HTTP instead.")
+@click.option("--token", is_flag=True, help="Replace the token for HTTP instead of the key.")
 @rotates
 def agent_rotate(
     location: Location,
@@ -126,7 +123,13 @@ def agent_rotate(
     as_json: bool,
     token: bool,
 ) -> None:
-    """Give an agent a new key; the old one is trusted for a while."""
+    """Replace the key of an agent. The old key stays valid for a while.
+
+    Examples:
+      safetyd agent rotate code --overlap 2h
+      safetyd agent rotate code --now
+
+    """
     terms = rotation_terms("agents", name, overlap, at_once=at_once)
     rotate = rotate_token if token else _rotate
     rotate(location, terms, as_json=as_json)
@@ -136,34 +139,42 @@ def agent_rotate(
 @name_argument
 @reaches_daemon
 def agent_revoke(location: Location, name: str) -> None:
-    """Revoke the keys and tokens of an agent; its connections end."""
+    """Revoke the keys and tokens of an agent and close its connections."""
     _revoke(location, "agents", name)
-    click.echo("Where bus.open_agents is on, anybody may use the name without a key now.")
+    click.echo("If bus.open_agents is on, any agent can now use the name without a key.")
 
 
 @group()
 def operator() -> None:
-    """Manage the keys of people."""
+    """Manage keys of operators and observers."""
 
 
 @operator.command("add")
 @name_argument
-@click.option("--observer", is_flag=True, help="May ask questions and change nothing.")
+@click.option(
+    "--observer", is_flag=True, help="Create an observer, who can read and change nothing."
+)
 @reaches_daemon
 def operator_add(location: Location, name: str, *, observer: bool) -> None:
-    """Make a key for a person and say how it is used."""
+    """Create a key for an operator and print how to use it.
+
+    Examples:
+      safetyd operator add alice
+      safetyd operator add wall --observer
+
+    """
     _make_own(location)
     if (role := _role(location, name)) is not None:
         held = Keyring(location.keys).known(role, name)
-        raise Failure(f"{held}, `safetyd operator list` shows all", "exists")
-    _add(location, "observers" if observer else "operators", name, _HOW_A_PERSON_USES_IT)
+        raise Failure(f"{held}. All keys: `safetyd operator list`", "exists")
+    _add(location, "observers" if observer else "operators", name, _OPERATOR_USAGE)
 
 
 @operator.command("list")
 @json_option
 @reaches_daemon
 def operator_list(location: Location, *, as_json: bool) -> None:
-    """List the people who have a key."""
+    """List operators and observers."""
     _show("operators", _people(location), {"role": lambda row: row.role}, as_json=as_json)
 
 
@@ -172,9 +183,14 @@ def operator_list(location: Location, *, as_json: bool) -> None:
 def operator_rotate(
     location: Location, name: str, overlap: str | None, *, at_once: bool, as_json: bool
 ) -> None:
-    """Give a person a new key; the old one is trusted for a while.
+    """Replace the key of an operator. The old key stays valid for a while.
 
-    The name local is this machine's own operator, whose token for the web API is new then, too.
+    For the operator "local" of this machine, this also replaces the token of the web API.
+
+    Examples:
+      safetyd operator rotate alice
+      safetyd operator rotate local --now
+
     """
     _make_own(location)
     role = _role(location, name) or "operators"
@@ -185,10 +201,10 @@ def operator_rotate(
 @name_argument
 @reaches_daemon
 def operator_revoke(location: Location, name: str) -> None:
-    """Take a person's keys away; their connections end."""
+    """Revoke the keys of an operator and close their connections."""
     if name == LOCAL_OPERATOR:
         raise Failure(
-            f"{name} is this machine's own operator: to end its key and make another, type "
+            f"{name} is the operator of this machine and must have a key. To replace the key: "
             f"`safetyd operator rotate {name} --now`",
             "local",
         )
@@ -198,55 +214,57 @@ def operator_revoke(location: Location, name: str) -> None:
 
 def _make_own(location: Location) -> None:
     make_private(location.data_dir)
-    with key_errors(f"no key can be made in {location.keys}"):
+    with key_errors(f"cannot create a key in {location.keys}"):
         Keyring(location.keys).make_own()
 
 
 def _add(location: Location, role: Role, name: str, usage: str) -> None:
-    """Make a key that a running daemon takes on, or none at all."""
+    """Create a key and reload the daemon; delete the key if the daemon refuses."""
     make_private(location.data_dir)
     keyring = Keyring(location.keys)
-    with key_errors(f"no key can be made in {location.keys}"):
+    with key_errors(f"cannot create a key in {location.keys}"):
         seed = keyring.add(role, name)
     try:
-        lines = _reload(location, f"{name} may use it now.", f"{name} may use it")
+        lines = _reload(location, "It is valid now.", "it is valid")
     except Failure as exc:
         keyring.revoke(role, name, tokens=False)
-        raise Failure(f"{name} gets no key: the daemon refuses: {exc.message}", exc.code) from exc
+        raise Failure(
+            f"no key was created for {name}, because the daemon refused: {exc.message}", exc.code
+        ) from exc
     found = endpoint(location.data_dir)
     bus = location.given or (found.bus if found else "<the bus that `safetyd run` prints>")
     how = usage.format(name=name, bus=bus, seed=shlex.quote(str(seed)))
-    click.echo("\n".join((f"{name} has a key: {seed}", *lines, how)))
+    click.echo("\n".join((f"Created a key for {name}: {seed}", *lines, how)))
 
 
 def _revoke(location: Location, role: Role, name: str) -> None:
-    with key_errors(f"the key of {name} cannot be deleted"):
+    with key_errors(f"cannot delete the key of {name}"):
         Keyring(location.keys).revoke(role, name)
     try:
-        lines = _reload(location, f"{name} has no key any more.", f"{name}'s key ends")
+        lines = _reload(location, f"Revoked the key of {name}.", f"the key of {name} ends")
     except Failure as exc:
         raise Failure(
-            f"the daemon still honours the key of {name}, for it refuses: {exc.message}\n"
-            "the key ends once that is mended and `safetyd reload` succeeds",
+            f"the key of {name} is still valid, because the daemon refused: {exc.message}\n"
+            "fix that, then run `safetyd reload`: the key ends then",
             exc.code,
         ) from exc
     click.echo("\n".join(lines))
 
 
 def _reload(location: Location, done: str, later: str) -> list[str]:
-    """Make a running daemon take the keys on; return what that means, and what waits besides."""
+    """Reload the daemon; return `done`, or when `later` becomes true, and pending changes."""
     status = reloaded(location)
     if status is None:
-        return [f"No daemon answers; {later} from its next start."]
-    another = f"{later} once the bus has what `safetyd nats-config` prints now."
+        return [f"No daemon is running; {later} from its next start."]
+    another = f"Update the bus with the output of `safetyd nats-config`; {later} from then on."
     return [done if status.embedded else another, *pending(status.next_start)]
 
 
 def _rotate(location: Location, terms: Terms, *, as_json: bool) -> None:
-    """Make a new key that a running daemon takes on, or none at all."""
+    """Replace a key and reload the daemon; keep the old key if the daemon refuses."""
     keyring, name = Keyring(location.keys), terms.name
     was_here = keyring.seed_of(terms.role, name).exists()
-    with key_errors(f"{name} keeps the key it has"):
+    with key_errors(f"the key of {name} is unchanged"):
         rotation, status = rotated(location, keyring, terms)
     if as_json:
         facts = {
@@ -261,37 +279,37 @@ def _rotate(location: Location, terms: Terms, *, as_json: bool) -> None:
     lines += [*_rotated_lines(rotation, status), *_next_steps(terms, was_here=was_here)]
     if terms.role == "operators" and name == LOCAL_OPERATOR:
         lines.append(
-            f"{keyring.operator_token} is new, too, and the old one counts no more: read it again."
+            f"The token of the web API is new, too; read it from {keyring.operator_token}."
         )
     click.echo("\n".join((*lines, *pending(status.next_start if status else ()))))
 
 
 def _rotated_lines(rotation: Rotation, status: StatusAnswer | None) -> Iterator[str]:
-    """Say until when which key counts, and what has to be done for it."""
+    """Yield which keys are valid until when, and what to do for that."""
     old = rotation.old_keys
     if len(old) > 1:
-        yield f"{len(old)} old keys are trusted, the last until {_last(old)}."
+        yield f"{len(old)} old keys are still valid, the last until {_last(old)}."
     elif old:
-        yield f"The old key is trusted until {_last(old)}; its connections end then."
+        yield f"The old key is valid until {_last(old)}; its connections end then."
     if not status:
-        also = "" if old else ", and the old one no more"
-        yield f"No daemon answers; the new key counts from its next start{also}."
+        also = "" if old else ", and the old one ends then"
+        yield f"No daemon is running; the new key is valid from its next start{also}."
     elif not status.embedded:
-        yield "The bus refuses the new key until it has what `safetyd nats-config` prints now."
-        again = f" It needs that again after {_last(old)}." if old else ""
-        yield f"It goes on trusting the old one as long as nobody takes it out.{again}"
+        again = f", and again after {_last(old)}" if old else ""
+        yield f"Update the bus with the output of `safetyd nats-config` now{again}."
+        yield "Until then it accepts the old key and refuses the new one."
     elif not old:
-        yield "The old key is trusted no longer; its connections end."
+        yield "The old key is no longer valid; its connections end."
 
 
 def _next_steps(terms: Terms, *, was_here: bool) -> Iterator[str]:
     if not was_here:
-        yield f"{terms.name} had taken its key elsewhere: move the new one there."
+        yield "The old key file was moved away: move the new one to the same place."
         return
     if terms.role == "agents":
-        yield "An agent that uses safetyd's client and this file goes on by itself."
+        yield "Agents that use safetyd's client with this file load the new key by themselves."
     others = "" if terms.at_once else " before then"
-    yield f"Restart what else has read this file{others}; what has a copy needs the new key."
+    yield f"Restart other programs that use this file{others}, and replace copies of it."
 
 
 def _last(old: Sequence[OldKey]) -> str:
@@ -299,7 +317,7 @@ def _last(old: Sequence[OldKey]) -> str:
 
 
 def _role(location: Location, name: str) -> Role | None:
-    """Return the role of a person who has a key."""
+    """Return the role of an operator or observer with a key."""
     roles: dict[object, Role] = {"operator": "operators", "observer": "observers"}
     return next((roles[row.role] for row in _people(location) if row.name == name), None)
 
@@ -313,7 +331,7 @@ def _people(location: Location) -> list[KeyRow]:
 def _rows(location: Location, role: Role) -> list[KeyRow]:
     keyring = Keyring(location.keys)
     look_into(location.keys / role)
-    with key_errors(f"{location.keys} cannot be read"):
+    with key_errors(f"cannot read {location.keys}"):
         try:
             found = list(keyring.public(role))
         except FileNotFoundError:
@@ -334,7 +352,7 @@ def _show(what: str, rows: Sequence[KeyRow], more: Columns[KeyRow], *, as_json: 
     if as_json:
         click.echo(document({"ok": True, what: rows}))
     elif not rows:
-        click.echo("Nobody has a key.")
+        click.echo("No keys yet.")
     else:
         old = _OLD_KEYS if any(row.old_keys for row in rows) else {}
         click.echo(table(rows, {**_KEYS, **old, **more}))

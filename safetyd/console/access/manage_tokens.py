@@ -1,4 +1,4 @@
-"""Tokens of agents that propose over HTTP: `safetyd agent add NAME --token` and `rotate`."""
+"""Tokens of agents that use HTTP: `safetyd agent add NAME --token` and `rotate`."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,11 +14,11 @@ from safetyd.console.terminal_text import document
 
 _ADDRESS: Final = "<the web address that `safetyd run` prints>"
 _EXAMPLE: Final = """\
-The token of {name}, shown only now:
+The token of {name}; it is not shown again:
 
   {token}
 
-An agent that already runs as {name} without a key or token is cut off.
+Agents that use the name {name} without a key or token are now refused.
 
 In the agent's shell:
 
@@ -39,7 +39,7 @@ def add_token(location: Location, name: str) -> None:
 
 
 def rotate_token(location: Location, terms: Terms, *, as_json: bool) -> None:
-    """Replace a token; the old one is accepted until the overlap ends."""
+    """Create a new token; the old one stays valid until the overlap ends."""
     tokens, name = AgentTokens(location.keys), terms.name
     token, lines = _changed(
         location, tokens, name, lambda: tokens.rotate(name, now=terms.now, until=terms.until)
@@ -48,15 +48,15 @@ def rotate_token(location: Location, terms: Terms, *, as_json: bool) -> None:
     if as_json:
         click.echo(document({"ok": True, "name": name, "token": token, "old_until": until}))
         return
-    old = f"until {when(until)}" if until else "no longer"
-    shown = f"The new token of {name}, shown only now:\n\n  {token}"
-    click.echo("\n".join((*lines, f"The old token is accepted {old}.", shown)))
+    old = f"is valid until {when(until)}" if until else "is no longer valid"
+    shown = f"The new token of {name}; it is not shown again:\n\n  {token}"
+    click.echo("\n".join((*lines, f"The old token {old}.", shown)))
 
 
 def _changed(
     location: Location, tokens: AgentTokens, name: str, change: Callable[[], str]
 ) -> tuple[str, Sequence[str]]:
-    """Return the new token and what the daemon says; without its consent nothing changes."""
+    """Change a token and reload the daemon; return it and notes. Undo it if the daemon refuses."""
     with key_errors(f"cannot write a token to {location.keys}"):
         before = tokens.read(name)
         token = change()
@@ -64,6 +64,8 @@ def _changed(
         status = reloaded(location)
     except Failure as exc:
         tokens.restore(name, before)
-        raise Failure(f"no token for {name}: the daemon refuses: {exc.message}", exc.code) from exc
-    later = ("No daemon answers; the token is accepted from its next start.",)
+        raise Failure(
+            f"no token was created for {name}, because the daemon refused: {exc.message}", exc.code
+        ) from exc
+    later = ("No daemon is running; the token is valid from its next start.",)
     return token, () if status else later

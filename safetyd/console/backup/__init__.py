@@ -1,4 +1,4 @@
-"""What is kept and for how long: `retention`, `backup` and `restore`.
+"""Snapshots and backups: `retention`, `backup` and `restore`.
 
 `command_table.py` names these commands, and `cli.py` loads them.
 """

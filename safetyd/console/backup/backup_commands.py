@@ -1,4 +1,4 @@
-"""`safetyd backup` and `safetyd restore`: everything that a daemon knows, in one file."""
+"""`safetyd backup` and `safetyd restore`: the state of a daemon in one file."""
 
 import os
 import shlex
@@ -38,15 +38,15 @@ _GROUPS: Final = {"agents": "agent add", "operators": "operator add", "observers
 
 @command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--with-keys", is_flag=True, help="Keys too; the file is encrypted.")
+@click.option("--with-keys", is_flag=True, help="Include keys; the file is then encrypted.")
 @click.option(
     "--recipient",
     "recipients",
     metavar="AGE1...",
     multiple=True,
-    help="Encrypt the file for this age public key; may be repeated.",
+    help="Encrypt the file for this age public key. Can be repeated.",
 )
-@click.option("--with-history", is_flag=True, help="Commits of version history too.")
+@click.option("--with-history", is_flag=True, help="Include the commits of file history.")
 @json_option
 @reaches_daemon
 def backup(
@@ -58,16 +58,21 @@ def backup(
     with_history: bool,
     as_json: bool,
 ) -> None:
-    """Write everything that the daemon knows now into FILE, while it runs.
+    """Write the state of the running daemon to FILE.
 
-    `safetyd restore` makes a data directory of it: the same decisions, requests, grants and
-    budgets. Keys are left out unless you ask for them; such a file is encrypted for the recipients
-    that you name, or else with a passphrase, which is asked for or read from the file that
-    SAFETYD_PASSPHRASE_FILE names. `age`, `zstd` and `tar` can read the file too.
+    `safetyd restore` creates a data directory from it, with the same decisions, requests, grants
+    and budgets. With --with-keys the file is encrypted, for the recipients that you give or with a
+    passphrase. The passphrase is prompted for, or read from the file in SAFETYD_PASSPHRASE_FILE.
+    `age`, `zstd` and `tar` can read the file, too.
+
+    Examples:
+      safetyd backup /mnt/backup/safetyd.tar.zst
+      safetyd backup --with-keys --recipient age1... safetyd.tar.zst.age
+
     """
     need("backup", "zstandard", "pyrage")
     if file.exists():
-        raise Failure(f"{file} is there already: choose another name", "exists")
+        raise Failure(f"{file} already exists: choose another name", "exists")
     passphrase = _new_passphrase() if with_keys and not recipients else ""
     found = _prepared(location, with_keys=with_keys, with_history=with_history)
     try:
@@ -77,37 +82,37 @@ def backup(
     except BadKey as exc:
         raise WrongUsage(str(exc)) from exc
     except OSError as exc:
-        raise Failure(f"{file} is not written: {exc}", "unwritable") from exc
+        raise Failure(f"cannot write {file}: {exc}", "unwritable") from exc
     _record(location, found.facts, written)
     if as_json:
         facts = msgspec.to_builtins(found.facts)
         click.echo(document({"ok": True, "file": str(file), "size": written, **facts}))
         return
-    click.echo(f"{file}: everything up to event {found.facts.seq}, {size(written)}.")
+    click.echo(f"Wrote {file}: state up to event {found.facts.seq}, {size(written)}.")
     click.echo(f"  state  {found.facts.state}")
     if passphrase or recipients:
-        key = "passphrase" if passphrase else "identity of a recipient"
-        click.echo(f"It is encrypted. Without the {key} nobody can read it, not even you.")
+        key = "passphrase" if passphrase else "identity (secret key) of a recipient"
+        click.echo(f"It is encrypted. Nobody can read it without the {key}.")
     if not with_keys:
-        click.echo("Keys are not in it; --with-keys takes them along.")
+        click.echo("Keys are not included; use --with-keys to include them.")
     if found.facts.stores and not with_history:
         stores = several(found.facts.stores, "project")
-        click.echo(f"Commits of {stores} are not in it; --with-history takes them along.")
+        click.echo(f"File history of {stores} is not included; use --with-history to include it.")
 
 
 def _record(location: Location, facts: BackupFacts, written: int) -> None:
-    """Have the daemon record it; the file is good whatever becomes of that."""
+    """Make the daemon record the backup; the file is valid even if that fails."""
     made = BackupMadeCommand(seq=facts.seq, size=written, keys=facts.keys, history=facts.history)
     try:
         ask(location, made)
     except Failure as exc:
-        click.echo(f"It is not recorded that this backup was made: {exc}", err=True)
+        click.echo(f"The backup is complete, but the daemon did not record it: {exc}", err=True)
 
 
 def _prepared(location: Location, *, with_keys: bool, with_history: bool) -> Backup:
-    """Ask for a checkpoint, and look at what goes with it.
+    """Make the daemon save a checkpoint, and collect the files that belong to it.
 
-    A busy daemon may have dropped it for newer ones by then: that is tried again.
+    A busy daemon may already have deleted that checkpoint for newer ones; then retry.
     """
     at = Clock().now().at
     for left in reversed(range(TRIES)):
@@ -116,11 +121,11 @@ def _prepared(location: Location, *, with_keys: bool, with_history: bool) -> Bac
             return Backup(_source(reply), at, keys=with_keys, history=with_history)
         except NoBackup as exc:
             if not left:
-                raise Failure(f"no backup is made: {exc}", "failed") from exc
+                raise Failure(f"no backup was made: {exc}", "failed") from exc
         except OSError as exc:
             raise Failure(
-                f"{reply.data_dir} cannot be read ({exc}): type this on the machine where the "
-                "daemon runs, as its user",
+                f"cannot read {reply.data_dir} ({exc}): run this on the machine of the daemon, as "
+                "its user",
                 "unreadable",
             ) from exc
     raise AssertionError
@@ -129,7 +134,7 @@ def _prepared(location: Location, *, with_keys: bool, with_history: bool) -> Bac
 def _source(reply: CheckpointDone) -> BackupSource:
     data_dir = Path(reply.data_dir)
     if not data_dir.is_dir():
-        raise FileNotFoundError(f"{data_dir} is not there")
+        raise FileNotFoundError(f"{data_dir} does not exist")
     return BackupSource(
         data_dir,
         data_dir / "checkpoints" / reply.file,
@@ -149,10 +154,14 @@ def _source(reply: CheckpointDone) -> BackupSource:
 @json_option
 @packages_needed("restore")
 def restore(file: Path, into: Path, *, identity: Path | None, as_json: bool) -> None:
-    """Make the data directory DIR of a backup; DIR must be new or empty.
+    """Create the data directory DIR from a backup. DIR must be new or empty.
 
-    The whole backup is checked before anything is written, and DIR appears when it is complete.
-    Stop the daemon that the backup was made of before you start another one from it.
+    The whole backup is verified before anything is written. Stop the old daemon before you start
+    one with DIR.
+
+    Examples:
+      safetyd restore safetyd.tar.zst /var/lib/safetyd
+
     """
     try:
         restoring = Restoring(file, into.absolute(), _known_passphrase, identity)
@@ -161,51 +170,51 @@ def restore(file: Path, into: Path, *, identity: Path | None, as_json: bool) -> 
     except NotEmpty as exc:
         raise Failure(str(exc), "not_empty") from exc
     except BackupUnusable as exc:
-        raise Failure(f"nothing is restored: {exc}", "unusable") from exc
+        raise Failure(f"nothing was restored: {exc}", "unusable") from exc
     except OSError as exc:
-        raise Failure(f"nothing is restored: {exc}", "failed") from exc
+        raise Failure(f"nothing was restored: {exc}", "failed") from exc
     steps = list(_next_steps(into.absolute(), facts))
     if as_json:
         told = msgspec.to_builtins(facts)
         click.echo(document({"ok": True, "data_dir": str(into.absolute()), "next": steps, **told}))
         return
-    click.echo(f"{into}: everything up to event {facts.seq}, as of {when(facts.at.isoformat())}.")
+    click.echo(f"Restored {into}: state up to event {facts.seq}, of {when(facts.at)}.")
     click.echo(f"  state  {facts.state}")
     for step in steps:
         click.echo(step)
 
 
 def _next_steps(into: Path, facts: BackupFacts) -> Iterator[str]:
-    """Say what to do before agents can go on."""
+    """Yield what to do before agents can connect again."""
     option = f"--data-dir {shlex.quote(str(into))}"
     if not facts.settings:
-        yield "The daemon had no configuration file, and there is none here."
+        yield "The backup has no configuration file: the daemon had none."
     if facts.stores and not facts.history:
-        yield "Commits of version history were not in it: projects begin a new one."
-    yield f"Start it with: safetyd run {option}"
+        yield "File history was not included: projects start a new one."
+    yield f"To start it: safetyd run {option}"
     if facts.keys:
-        yield "Keys that were revoked since are trusted again: revoke them before you start."
+        yield "Keys revoked after the backup are valid again: revoke them before you start."
         return
-    yield "Keys were not in it: the start makes new ones for the daemon and for you."
+    yield "Keys were not included: the start creates new ones for the daemon and for you."
     for role, names in facts.names.items():
         more = " --observer" if role == "observers" else ""
         for name in names:
             yield f"Then: safetyd {_GROUPS[role]} {plain(name)}{more} {option}"
-    yield "Links in messages that were sent before lead nowhere; files with passwords are yours."
+    yield "Links in earlier messages no longer work. Files with passwords are not part of a backup."
 
 
 def _new_passphrase() -> str:
-    """Return one for a file that is to be written; it is typed twice."""
+    """Return the passphrase for a new file; at a terminal it is typed twice."""
     found = _from_file() or _typed("Passphrase for the backup", twice=True)
     if len(found) < MIN_CHARS:
         raise Failure(
-            f"the passphrase has {len(found)} characters; it needs {MIN_CHARS}", "passphrase"
+            f"the passphrase has {len(found)} characters; use at least {MIN_CHARS}", "passphrase"
         )
     return found
 
 
 def _known_passphrase() -> str:
-    """Return the one that a file was written with."""
+    """Return the passphrase of an existing file."""
     return _from_file() or _typed("Passphrase of the backup", twice=False)
 
 
@@ -216,17 +225,17 @@ def _from_file() -> str:
     try:
         text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
-        raise Failure(f"{name} of {VARIABLE} cannot be read: {exc}", "passphrase") from exc
+        raise Failure(f"cannot read {name} of {VARIABLE}: {exc}", "passphrase") from exc
     first = text.partition("\n")[0].removesuffix("\r")
     if not first:
-        raise Failure(f"{name} of {VARIABLE} has no first line", "passphrase")
+        raise Failure(f"the first line of {name} of {VARIABLE} is empty", "passphrase")
     return first
 
 
 def _typed(prompt: str, *, twice: bool) -> str:
     if not sys.stdin.isatty():
         raise Failure(
-            f"a passphrase is needed: type this at a terminal, or name a file in {VARIABLE}",
+            f"a passphrase is needed: run this at a terminal, or set {VARIABLE} to a file",
             "passphrase",
         )
     found: str = click.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
@@ -235,7 +244,7 @@ def _typed(prompt: str, *, twice: bool) -> str:
 
 @contextmanager
 def _progress(label: str, size: int, *, hidden: bool) -> Iterator[Callable[[int], None]]:
-    """Give a function that hears of so many more bytes; a terminal shows how far that is."""
+    """Show a progress bar at a terminal; yield a function that adds bytes."""
     hidden = hidden or not sys.stderr.isatty()
     with click.progressbar(length=size, label=label, file=sys.stderr, hidden=hidden) as bar:
         yield bar.update

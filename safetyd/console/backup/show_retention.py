@@ -1,4 +1,4 @@
-"""`safetyd retention`: what is kept until when, and letting go of what is due."""
+"""`safetyd retention`: snapshots and archives, and until when they are stored."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -25,26 +25,30 @@ from safetyd.extras.backup.snapshots import Busy
 from safetyd.host import own_config, system_zone
 from safetyd.operators.contract.status_contract import StatusQuestion
 
-# What safetyd deletes of its own accord, and what it never does.
+# How long the parts of the data directory are stored.
 RULES: Final = {
-    "audit": "for ever; closed files may be moved away",
-    "transcripts": "for ever; they may be moved away",
-    "journal": "as far as the older checkpoint needs it",
+    "audit": "forever; all but the newest file can be moved",
+    "transcripts": "forever; they can be moved",
+    "journal": "as long as the older checkpoint needs it",
     "checkpoints": "the two newest",
 }
 
 
 @command()
-@click.option("--now", is_flag=True, help="Delete what is due.")
+@click.option("--now", is_flag=True, help="Delete expired snapshots and archives now.")
 @config_option
 @json_option
 @reaches_daemon
 @packages_needed("retention")
 def retention(location: Location, config_path: Path | None, *, now: bool, as_json: bool) -> None:
-    """Show what is kept until when, and how large it is.
+    """List snapshots and archives, their size and when they expire.
 
-    The daemon deletes what is due after each day's snapshot; --now does it at once. Nothing else
-    than safetyd's own snapshots and archives is ever deleted.
+    The daemon deletes expired ones after each daily snapshot. It deletes nothing else.
+
+    Examples:
+      safetyd retention
+      safetyd retention --now
+
     """
     config = _config(location, config_path)
     kept = Retention(location.data_dir, config.history.archive_dir)
@@ -58,9 +62,9 @@ def retention(location: Location, config_path: Path | None, *, now: bool, as_jso
         missing = kept.missing_days(config.history.due_day(at, zone)) if wanted else []
         parts = measured(location.data_dir)
     except Busy as exc:
-        raise Failure(f"{exc}: try again in a while", "busy") from exc
+        raise Failure(f"{exc}: try again later", "busy") from exc
     except OSError as exc:
-        raise Failure(f"what is kept cannot be read or deleted: {exc}", "unreadable") from exc
+        raise Failure(f"cannot read or delete snapshots and archives: {exc}", "unreadable") from exc
     if as_json:
         told = {"ok": True, "deleted": gone, "kept": items, "missing": missing, "parts": parts}
         click.echo(document(msgspec.to_builtins(told)))
@@ -70,12 +74,12 @@ def retention(location: Location, config_path: Path | None, *, now: bool, as_jso
     if items:
         click.echo(table(items, _KEPT))
     else:
-        none = 'No snapshots are taken: set history.snapshot_at, such as "03:30".'
-        click.echo("There is no snapshot yet." if wanted else none)
+        none = 'Snapshots are off. To turn them on, set history.snapshot_at, such as "03:30".'
+        click.echo("No snapshots yet." if wanted else none)
     if missing:
-        click.echo(f"MISSING: no snapshot of {some([day.isoformat() for day in missing])}.")
+        click.echo(f"SNAPSHOT MISSING: {some([day.isoformat() for day in missing])}")
     rows = [(name, size(parts.get(name, 0)), rule) for name, rule in RULES.items()]
-    click.echo(aligned([("part", "size", "kept"), *rows]))
+    click.echo(aligned([("part", "size", "stored"), *rows]))
 
 
 def _config(location: Location, given: Path | None) -> Config:
@@ -83,16 +87,16 @@ def _config(location: Location, given: Path | None) -> Config:
 
 
 def _of_daemon(location: Location) -> Path | None:
-    """Return the file that a running daemon was started with."""
+    """Return the configuration file of the running daemon."""
     with suppress(Failure):
         return Path(found) if (found := ask(location, StatusQuestion()).config) else None
     return None
 
 
 _KEPT: Final[Columns[RetainedItem]] = {
-    "kept": lambda item: item.kind,
-    "of": lambda item: item.name,
+    "kind": lambda item: item.kind,
+    "name": lambda item: item.name,
     "size": lambda item: size(item.size),
     "frees": lambda item: size(item.frees),
-    "goes": lambda item: item.goes or f"not yet: {item.stays}",
+    "expires": lambda item: item.goes or f"not yet: {item.stays}",
 }

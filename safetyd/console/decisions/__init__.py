@@ -1,4 +1,4 @@
-"""What was decided: `decisions` lists it, `explain` says why, `report` counts it by day.
+"""Decisions: `decisions` lists them, `explain` shows why, `report` counts them by day.
 
 `list_decisions`, `explain_decision` and `show_report` are the commands.
 """

@@ -1,4 +1,4 @@
-"""`safetyd explain`: one proposal, all that was decided about it, and why."""
+"""`safetyd explain`: everything about one proposal."""
 
 from typing import Final
 
@@ -24,18 +24,21 @@ SHOWN_BYTES: Final = 1024 * 1024
 
 @command(sends=ExplainQuestion)
 @click.argument("id_", metavar="ID", required=False)
-@click.option("--last", metavar="AGENT", help="The newest decision about this agent.")
+@click.option("--last", metavar="AGENT", help="Explain the newest decision about this agent.")
 @json_option
 @reaches_daemon
 def explain(location: Location, id_: str | None, last: str | None, *, as_json: bool) -> None:
-    """It says what would have let the proposal pass.
+    """ID names a proposal or a request. The output also shows what would have been allowed.
 
-    ID is that of the proposal, or of the request that it opened. Guards that did not restrict it
-    tell where they stand today. Without a daemon the audit files are read, and only what was
-    decided then is known.
+    If no daemon is running, the audit files are read; they do not have the present state of guards.
+
+    Examples:
+      safetyd explain req_36998346ea45
+      safetyd explain --last code
+
     """
     if bool(id_) == bool(last):
-        raise WrongUsage("name a proposal or a request by its ID, or an agent by --last")
+        raise WrongUsage("give the ID of a proposal or request, or --last AGENT")
     asked = ExplainQuestion(id=id_ or "", last=last or "")
     try:
         answer = ask(location, asked, patience_s=SEARCH_S)
@@ -45,7 +48,7 @@ def explain(location: Location, id_: str | None, last: str | None, *, as_json: b
 
 
 def _from_files(location: Location, asked: ExplainQuestion, missing: NotReachable) -> ExplainAnswer:
-    """Return what the audit files here say, if there are any."""
+    """Explain from the audit files of the data directory."""
     where = readable(location, missing)
     with using_file(where, "read"):
         found = search(where, asked, SHOWN_BYTES, rests=Rests(0.0))

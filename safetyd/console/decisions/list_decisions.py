@@ -1,4 +1,4 @@
-"""`safetyd decisions`: what was decided, about whom, by which rule; also as it happens."""
+"""`safetyd decisions`: list decisions, or follow them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -30,25 +30,25 @@ from safetyd.operators.views import decision_view
 SEARCH_S: Final = 30.0
 PAGE: Final = 1000  # the most that one question may ask for
 LOOK_S: Final = 0.5
-MAX_NEW: Final = 500  # rows of one look; nobody could read more
+MAX_NEW: Final = 500  # rows per look while following
 
 Answered = Callable[[DecisionsQuestion], Awaitable[DecisionsAnswer]]
 Newest = tuple[list[Row], bool, int]
 
 
 @command("decisions", sends=DecisionsQuestion)
-@click.option("--agent", metavar="A", help="Only about this agent.")
+@click.option("--agent", metavar="A", help="Only decisions about this agent.")
 @click.option(
     "--verdict",
     type=click.Choice([*VERDICTS, *(verdict.value for verdict in Severity)]),
-    help="Only this one, as the table or as JSON has it.",
+    help="Only this verdict.",
 )
-@click.option("--rule", metavar="R", help="Only by this rule, or by rules that begin so.")
-@click.option("--text", metavar="T", help="Only with this in the action or in the reason.")
-@click.option("--since", metavar="WHEN", help="Only since then: 2h, 9:00, 'yesterday 9:00'.")
-@click.option("--events", is_flag=True, help="Also what happened besides: stops, answers, limits.")
+@click.option("--rule", metavar="R", help="Only this rule, or rules that start with this.")
+@click.option("--text", metavar="T", help="Only actions or reasons that contain this text.")
+@click.option("--since", metavar="WHEN", help="Only since this time: 2h, 9:00, 'yesterday 9:00'.")
+@click.option("--events", is_flag=True, help="Include events such as stops, answers and limits.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("-f", "--follow", is_flag=True, help="Go on as more is decided, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new decisions until Ctrl-C.")
 @json_option
 @reaches_daemon
 def decided(  # noqa: PLR0913 - each narrows down what is shown
@@ -64,8 +64,13 @@ def decided(  # noqa: PLR0913 - each narrows down what is shown
     follow: bool,
     as_json: bool,
 ) -> None:
-    """With --follow the newest come last and, with --json, one a line. Without a daemon the audit
-    files are read.
+    """The newest come first; with --follow the newest come last, with --json one document per line.
+    If no daemon is running, the audit files are read.
+
+    Examples:
+      safetyd decisions --verdict block --since 24h
+      safetyd decisions --agent code --events --follow
+
     """
     asked = DecisionsQuestion(
         what="all" if events else "decisions",
@@ -126,14 +131,14 @@ async def _follow(
         ask = partial(operator.ask, patience_s=SEARCH_S)
         rows, _, newest = await _newest(ask, asked, limit)
         _print(rows, as_json=as_json)
-        click.echo(f"Following {operator.address}; Ctrl-C ends.", err=True)
+        click.echo(f"Following {operator.address}. Press Ctrl-C to stop.", err=True)
         while True:
             await anyio.sleep(LOOK_S)
             later = replace(asked, after=newest)
             rows, more, last = await _newest(ask, later, MAX_NEW)
             if more:
                 click.echo(
-                    "There were more than are shown; --agent or --verdict shows less.", err=True
+                    "Some decisions were skipped; filter with --agent or --verdict.", err=True
                 )
             _print(rows, as_json=as_json)
             newest = last or newest

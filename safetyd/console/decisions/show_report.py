@@ -1,4 +1,4 @@
-"""`safetyd report`: a day's report, from the daemon or from the audit files."""
+"""`safetyd report`: the daily report, from the daemon or from the audit files."""
 
 import sys
 from collections.abc import Iterator
@@ -24,15 +24,17 @@ from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.report_contract import ReportQuestion
 from safetyd.operators.replies import CommandRefused
 
-SEARCH_S: Final = 120.0  # a daemon reads slowly, so that agents do not wait for it
-LATE_S: Final = 1.0  # after which people are told how far it is
+SEARCH_S: Final = 120.0  # a daemon reads slowly, so that agents do not wait
+LATE_S: Final = 1.0  # after which progress is shown
 
 
 @command(sends=ReportQuestion)
-@click.option("--date", "day", metavar="D", help="2026-03-01, today or yesterday.")
-@click.option("--since", metavar="D", help="All days from this one on.")
-@click.option("--md", "as_md", is_flag=True, help="Print Markdown, as it is kept.")
-@click.option("--html", "as_html", is_flag=True, help="Print a page of HTML.")
+@click.option(
+    "--date", "day", metavar="D", help="The day: 2026-03-01, today or yesterday. Default: today."
+)
+@click.option("--since", metavar="D", help="Report all days from this one on.")
+@click.option("--md", "as_md", is_flag=True, help="Print Markdown.")
+@click.option("--html", "as_html", is_flag=True, help="Print HTML.")
 @json_option
 @reaches_daemon
 def report(
@@ -44,15 +46,18 @@ def report(
     as_html: bool,
     as_json: bool,
 ) -> None:
-    """Without a day, today so far.
+    """Days are in the time zone of notifications.timezone. If no daemon is running, the audit files
+    are read; the report is the same.
 
-    Days are those of notifications.timezone. Without a daemon the audit files are read; they are
-    all that a report is made of.
+    Examples:
+      safetyd report --date yesterday
+      safetyd report --since 2026-03-01 --md > report.md
+
     """
     if as_md + as_html + as_json > 1:
-        raise WrongUsage("give one of --md, --html and --json")
+        raise WrongUsage("give only one of --md, --html and --json")
     if day and since:
-        raise WrongUsage("give --date for one day or --since for several, not both")
+        raise WrongUsage("give --date for one day or --since for several days, not both")
     asked = ReportQuestion(date=day or "", since=since or "")
     made = _made(location, asked)
     if as_json:
@@ -73,7 +78,7 @@ def _made(location: Location, asked: ReportQuestion) -> DailyReport:
 
 
 def _from_files(audit: Path, asked: ReportQuestion) -> DailyReport:
-    """Return what the audit files say."""
+    """Make a report from the audit files."""
     progress = ReadingProgress()
     try:
         zone = policy_now(audit).zone
@@ -89,7 +94,7 @@ def _from_files(audit: Path, asked: ReportQuestion) -> DailyReport:
 
 
 class ReadingProgress:
-    """How far it is, at a terminal, if it takes longer than a second."""
+    """Progress at a terminal, shown if reading takes longer than a second."""
 
     def __init__(self) -> None:
         self._begun = uptime()

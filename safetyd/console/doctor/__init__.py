@@ -1,4 +1,4 @@
-"""What `safetyd doctor` looks at, and what it says to do.
+"""The checks of `safetyd doctor`, and what to do about each problem.
 
 `doctor` is the command.
 """

@@ -1,4 +1,4 @@
-"""Whether a daemon is well; and if there is none, whether one could start."""
+"""Checks of a running daemon or, if there is none, of what a start needs."""
 
 import errno
 import socket
@@ -30,32 +30,32 @@ _LEVELS: Final[dict[str, Level]] = {"good": "ok", "warn": "note", "bad": "wrong"
 
 
 def parts(answer: HealthAnswer) -> Iterator[Finding]:
-    """Tell what the daemon itself says of its parts."""
+    """Yield the daemon's own health checks."""
     for check in answer.checks:
         fix = f": {check.fix}" if check.fix else ""
         yield Finding(check.name, _LEVELS[check.state], f"{check.says}{fix}")
 
 
 def daemon(status: StatusAnswer) -> Iterator[Finding]:
-    """Tell of what people have stopped, asked for and permitted."""
+    """Yield stops, pending requests, wide grants and access of anonymous agents."""
     yield from _stops(status.stop)
     waiting = status.requests
     yield note(
         "requests",
-        f"{several(waiting.pending, 'request')} open. "
+        f"{several(waiting.pending, 'pending request')}. "
         f"{notified_by(waiting.channels, waiting.down, status.failing)}",
     )
     if waiting.unnotified:
-        untold = several(waiting.unnotified, "request")
-        yield wrong("requests", f"nobody knows of {untold}: see `safetyd notify outbox`")
+        missed = several(waiting.unnotified, "request")
+        yield wrong("requests", f"nobody was notified of {missed}: see `safetyd notify outbox`")
     if status.wide_grants:
         wide = names(status.wide_grants)
-        yield note("grants", f"whatever an agent says passes by {wide}: see `safetyd grants`")
+        yield note("grants", f"{wide} allows any text: see `safetyd grants`")
     if status.open_agents:
         yield note(
             "open agents",
-            "agents without a key are welcome and have no secrets from one another: each can speak "
-            "under any name that has no key; give those that matter one with `safetyd agent add`",
+            "anonymous agents are allowed: each can use any name without a key and read the "
+            "answers to the others. To protect a name, create a key: `safetyd agent add NAME`",
         )
 
 
@@ -65,17 +65,14 @@ def _stops(view: Standstill) -> Iterator[Finding]:
         for cause, ending in told_of(stops):
             yield note(check, f"{cause}; {ending}")
     if not view.stops:
-        yield ok("stop", "nothing is stopped")
+        yield ok("stop", "no stop is active")
     if view.silent:
         silent = names(view.silent)
-        yield wrong("stop", f"not acknowledged by {silent}: look after them by hand")
+        yield wrong("stop", f"not acknowledged by {silent}: check these agents manually")
 
 
 def histories(answer: CommitsAnswer, status: StatusAnswer) -> Iterator[Finding]:
-    """Yield what the daemon says of the file history of projects, but for a git that is missing.
-
-    That is one of its parts, and was told of.
-    """
+    """Yield problems of file history, except a missing git, which the health checks name."""
     missing = [extra.why for extra in status.unavailable]
     for problem in answer.problems:
         if not any(why in problem for why in missing):
@@ -83,9 +80,9 @@ def histories(answer: CommitsAnswer, status: StatusAnswer) -> Iterator[Finding]:
 
 
 def config_given(path: Path | None, data_dir: Path | None) -> Iterator[Finding]:
-    """Judge a configuration file, if one is known, and what it names of projects.
+    """Check a configuration file, if there is one, and the project files that it names.
 
-    With `data_dir`, also judge whether a daemon of this user could keep their file history.
+    With `data_dir`, also check whether a daemon of this user could store file history.
     """
     if path is None:
         return
@@ -95,9 +92,9 @@ def config_given(path: Path | None, data_dir: Path | None) -> Iterator[Finding]:
         for error in exc.errors:
             yield wrong("config", error)
         return
-    yield ok("config", f"{path} is right")
+    yield ok("config", f"{path} is valid")
     if not config.gate.blocklist_patterns:
-        yield note("config", f"{path} has an empty gate.blocklist_patterns: no text is blocked")
+        yield note("config", f"gate.blocklist_patterns is empty in {path}: no text is blocked")
     policy = config.policy()
     yield from project_files(policy)
     if data_dir is None:
@@ -107,7 +104,7 @@ def config_given(path: Path | None, data_dir: Path | None) -> Iterator[Finding]:
 
 
 def channels(path: Path | None, data_dir: Path) -> Iterator[Finding]:
-    """Let each channel that is configured ask its provider whether the settings work."""
+    """Check the settings of each channel with its provider."""
     try:
         settings = load(path).notifications
     except ConfigError:
@@ -127,13 +124,13 @@ def channels(path: Path | None, data_dir: Path) -> Iterator[Finding]:
 
 
 def start(location: Location, path: Path | None) -> Iterator[Finding]:
-    """Say what a start would meet besides its files."""
+    """Check for stops and a taken port that a start would meet."""
     directory = location.data_dir
     stopping = directory / stop_file.NAME
     if stop_file.is_there(stopping):
-        yield note("stop", f"{stopping} is there and will hold from the start")
+        yield note("stop", f"{stopping} exists: a start would be stopped")
     if off := switched_off():
-        yield note("stop", f"a start from this shell would be disabled by {off}")
+        yield note("stop", f"{off} is set: a start from this shell would be stopped")
     if running(directory) is None:
         yield from _port(path)
 
@@ -151,7 +148,7 @@ def _port(path: Path | None) -> Iterator[Finding]:
             yield ok("web port", f"{where} is free")
     except OSError as exc:
         if config.port is None and exc.errno == errno.EADDRINUSE:
-            yield note("web port", f"{where} is taken; a start takes another")
+            yield note("web port", f"{where} is in use; a start would use another port")
         else:
             yield wrong("web port", f"cannot listen on {where} ({exc.strerror}): set web.port")
 
@@ -162,9 +159,9 @@ def web(directory: Path) -> Iterator[Finding]:
         return
     try:
         with urllib.request.urlopen(f"{found.web}/readyz", timeout=WEB_S):  # noqa: S310 - our own
-            yield ok("web", f"{found.web}/readyz says ready")
+            yield ok("web", f"{found.web}/readyz is ready")
     except urllib.error.HTTPError as exc:
         said = exc.read(200).decode(errors="replace").strip()
-        yield wrong("web", f"{found.web}/readyz says {exc.code}: {said}")
+        yield wrong("web", f"{found.web}/readyz returned {exc.code}: {said}")
     except (OSError, ValueError) as exc:
         yield wrong("web", f"{found.web}/readyz does not answer: {exc}")

@@ -1,4 +1,4 @@
-"""`safetyd doctor`: look at everything in order, say what is wrong and what to do."""
+"""`safetyd doctor`: run all checks and print problems with what to do."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,14 +35,14 @@ from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import config_option, json_option, reaches_daemon
-from safetyd.console.terminal_text import document, plain
+from safetyd.console.terminal_text import document, plain, several
 from safetyd.host import own_config
 from safetyd.operators.contract.history_contract import CommitsQuestion
 from safetyd.operators.contract.status_contract import HealthQuestion, StatusQuestion
 
 
 def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
-    """Yield everything worth knowing about a data directory and its daemon."""
+    """Run all checks of a data directory and its daemon."""
     yield from data_dir(location.data_dir)
     yield from keys(location.keys)
     yield from operators(location.keys, Clock().now().at)
@@ -68,7 +68,7 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
 def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
     try:
         status = ask(location, StatusQuestion())
-    except Failure as exc:  # the journal cannot be written: what the daemon says of it is told
+    except Failure as exc:  # the journal cannot be written; the health checks above say so
         yield note("status", exc.message)
         yield from config_given(config_path, location.data_dir)
     else:
@@ -76,7 +76,7 @@ def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
         file = config_path or (Path(status.config) if status.config else None)
         yield from config_given(file, None)
         yield from channels(file, location.data_dir)
-        # A service may see less of the disk than whoever types this.
+        # The daemon may see less of the disk than the user of this command.
         commits = ask(location, CommitsQuestion(limit=1), patience_s=READ_S)
         yield from histories(commits, status)
 
@@ -86,10 +86,15 @@ def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
 @json_option
 @reaches_daemon
 def doctor(location: Location, config_path: Path | None, *, as_json: bool) -> int:
-    """Look for what is wrong, and say what to do.
+    """Check the daemon, its files and channels, and print what to fix.
 
-    Without a daemon that says what a start would meet; name the file that you start with,
-    unless it is safetyd.toml in the data directory.
+    If no daemon is running, this checks whether one could start. Give --config unless the
+    configuration is safetyd.toml in the data directory. The exit code is 1 if there are problems.
+
+    Examples:
+      safetyd doctor
+      safetyd doctor --config /etc/safetyd/safetyd.toml
+
     """
     found = list(examine(location, config_path))
     wrong = sum(finding.level == "wrong" for finding in found)
@@ -101,11 +106,10 @@ def doctor(location: Location, config_path: Path | None, *, as_json: bool) -> in
     return BLOCKED if wrong else 0
 
 
-def _verdict(found: Sequence[Finding], wrong: int) -> str:
-    stopped = any(finding.check == "stop" and finding.level == "note" for finding in found)
-    if wrong:
-        return f"{wrong} wrong, and everything is STOPPED." if stopped else f"{wrong} wrong."
-    return "Nothing is wrong, but everything is STOPPED." if stopped else "Nothing is wrong."
+def _verdict(findings: Sequence[Finding], wrong: int) -> str:
+    stopped = any(one.check == "stop" and one.level == "note" for one in findings)
+    found = several(wrong, "problem") if wrong else "No problems"
+    return f"{found} found. Everything is STOPPED." if stopped else f"{found} found."
 
 
 def _line(finding: Finding) -> str:

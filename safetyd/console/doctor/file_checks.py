@@ -1,4 +1,4 @@
-"""Findings, and whether the files of a data directory and of projects are as they must be."""
+"""Findings, and checks of the files of a data directory and of projects."""
 
 import os
 import re
@@ -28,7 +28,7 @@ from safetyd.host import user_name
 
 Level = Literal["ok", "note", "wrong"]
 OTHERS: Final = 0o077
-_MEND: Final = "no start or reload succeeds with it: delete it or put it right"
+_FIX: Final = "no start or reload succeeds with it: fix or delete it"
 _is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
 
 
@@ -55,11 +55,11 @@ def data_dir(path: Path) -> Iterator[Finding]:
         found = path.stat()
         look_into(path)
     except FileNotFoundError:
-        yield wrong("data dir", f"{path} is not there; `{start_command(path)}` makes it")
+        yield wrong("data dir", f"{path} does not exist; `{start_command(path)}` creates it")
     except OSError as exc:
-        yield wrong("data dir", f"{path} cannot be looked at: {exc.strerror}")
+        yield wrong("data dir", f"cannot read {path}: {exc.strerror}")
     except Failure as exc:
-        yield wrong("data dir", f"{exc.message}; are you the user that the daemon runs as?")
+        yield wrong("data dir", f"{exc.message}; are you the user of the daemon?")
     else:
         yield _private(path, found.st_mode)
         yield from _owners(path)
@@ -67,29 +67,29 @@ def data_dir(path: Path) -> Iterator[Finding]:
 
 def _private(path: Path, mode: int) -> Finding:
     if mode & OTHERS:
-        said = f"{path} has mode {stat.S_IMODE(mode):04o}: others can look into it"
-        return wrong("data dir", f"{said}; `chmod 700 {path}`")
-    return ok("data dir", f"{path} is its owner's alone")
+        said = f"{path} has mode {stat.S_IMODE(mode):04o}: other users can read it"
+        return wrong("data dir", f"{said}. Run: chmod 700 {path}")
+    return ok("data dir", f"{path} is private")
 
 
 def _owners(path: Path) -> Iterator[Finding]:
-    """Name what others than the daemon's user could change; who that is, root has to guess."""
+    """Yield what other users could change. For root, the owner counts as the daemon's user."""
     owner = path.stat().st_uid
     uid = os.geteuid() or owner
     try:
         for problem in problems(path, uid):
             yield wrong("owners", problem)
     except OSError as exc:
-        yield wrong("owners", f"{exc.filename} cannot be looked at: {exc.strerror}")
+        yield wrong("owners", f"cannot read {exc.filename}: {exc.strerror}")
     if uid != os.geteuid():
         name = user_name(owner)
-        yield note("owners", f"{path} belongs to {name}: only {name} can start a daemon on it")
+        yield note("owners", f"{path} belongs to {name}: only {name} can start a daemon with it")
 
 
 def operators(directory: Path, now: datetime) -> Iterator[Finding]:
-    """List everybody who may command, so that somebody whom nobody knows is seen."""
+    """List all operators, so that an unknown one is noticed."""
     named = {directory / "operator.pub": LOCAL_OPERATOR}
-    with suppress(Failure):  # `keys` tells of it
+    with suppress(Failure):  # `keys` reports it
         paths = look_into(directory / "operators")
         named |= {path: path.stem for path in paths if path.suffix == ".pub"}
     for path, name in named.items():
@@ -99,13 +99,13 @@ def operators(directory: Path, now: datetime) -> Iterator[Finding]:
             continue
         made = datetime.fromtimestamp(seen.st_mtime, UTC)
         age = several(max(0, (now - made).days), "day")
-        said = f"operator {name} may command by {path}, {age} old ({when(made)})"
+        said = f"operator {name} has the key {path}, {age} old ({when(made)})"
         yield note("operators", f"{said}, of user {user_name(seen.st_uid)}")
         with suppress(OSError, KeyUnusable):
             for key in old_keys_in(path):
                 if key.until > now:
                     until = f"until {key.until:%Y-%m-%d %H:%M}Z"
-                    yield note("operators", f"operator {name} may command by an old key {until}")
+                    yield note("operators", f"an old key of operator {name} is valid {until}")
 
 
 def keys(directory: Path) -> Iterator[Finding]:
@@ -120,9 +120,9 @@ def keys(directory: Path) -> Iterator[Finding]:
         yield wrong("keys", fault)
     if not secrets:
         start = start_command(directory.parent)
-        yield note("keys", f"there are none in {directory}; `{start}` makes them")
+        yield note("keys", f"no keys in {directory}; `{start}` creates them")
     elif not faults:
-        yield ok("keys", f"{several(len(secrets), 'secret file')}, each its owner's alone")
+        yield ok("keys", f"{several(len(secrets), 'secret file')}, all private")
 
 
 def _key_places(directory: Path) -> tuple[Path, ...]:
@@ -130,20 +130,20 @@ def _key_places(directory: Path) -> tuple[Path, ...]:
 
 
 def _fault(path: Path) -> str:
-    """Say what is wrong with a key file, if it is one and anything is."""
+    """Return the problem of a key file, or an empty string."""
     try:
         if path.suffix in {".nk", ".token"} and path.stat().st_mode & OTHERS:
-            return f"others can read {path}; `chmod 600 {path}`"
+            return f"other users can read {path}. Run: chmod 600 {path}"
         if path.suffix == ".nk":
             seed_in(path)
         if path.name.endswith(OLD):
             old_keys_in(path.with_name(path.name.removesuffix(OLD)))
         if path.suffix == ".pub" and not _is_public_key(path.read_text(errors="replace").strip()):
-            return f"{path} holds no public key (56 characters, first a U); {_MEND}"
+            return f"{path} holds no public key (56 characters, first a U); {_FIX}"
     except OSError as exc:
-        return f"{path} cannot be read: {exc.strerror}"
+        return f"cannot read {path}: {exc.strerror}"
     except KeyUnusable as exc:
-        return f"{exc}; {_MEND}"
+        return f"{exc}; {_FIX}"
     return ""
 
 
@@ -152,8 +152,8 @@ def disk(path: Path) -> Finding:
     free = shutil.disk_usage(there).free
     said = f"{free / 1024**3:.1f} GiB free"
     if free < MAX_STORE_BYTES:
-        wanted = f"the journal may take {MAX_STORE_BYTES / 1024**3:.0f} GiB"
-        return wrong("disk", f"{said} at {there}; {wanted}, and on a full disk nothing is allowed")
+        wanted = f"the journal may need {MAX_STORE_BYTES / 1024**3:.0f} GiB"
+        return wrong("disk", f"{said} at {there}; {wanted}. A full disk blocks every action.")
     return ok("disk", said)
 
 
@@ -168,7 +168,7 @@ def audit(directory: Path) -> Iterator[Finding]:
     except Failure as exc:
         yield _unverified(directory, exc)
         return
-    yield ok("audit", f"the chain of {several(found.records, 'record')} holds")
+    yield ok("audit", f"the hash chain of {several(found.records, 'record')} is intact")
     for gap in gaps(found):
         yield note("audit", gap)
 
@@ -177,8 +177,8 @@ def _unverified(directory: Path, exc: Failure) -> Finding:
     if exc.code != "not_found":
         return wrong("audit", exc.message)
     if os.access(directory.parent / "nats", os.F_OK):
-        return wrong("audit", f"{exc.message}, but a journal is: put your copy of them back")
-    return note("audit", f"{exc.message}; `{start_command(directory.parent)}` begins one")
+        return wrong("audit", f"{exc.message}, but there is a journal: restore your copy of them")
+    return note("audit", f"{exc.message}; `{start_command(directory.parent)}` creates one")
 
 
 def checkpoints(directory: Path) -> Iterator[Finding]:
@@ -189,18 +189,18 @@ def checkpoints(directory: Path) -> Iterator[Finding]:
     except Failure as exc:
         yield wrong("checkpoints", exc.message)
     except OSError as exc:
-        yield wrong("checkpoints", f"{exc.filename} cannot be read: {exc.strerror}")
+        yield wrong("checkpoints", f"cannot read {exc.filename}: {exc.strerror}")
     else:
-        yield ok("checkpoints", several(len(paths), "checkpoint") + " can be read")
+        yield ok("checkpoints", several(len(paths), "readable checkpoint"))
 
 
 def project_files(policy: Policy) -> Iterator[Finding]:
-    """Name each project whose file cannot be used as it is now."""
+    """Yield the projects whose file is invalid."""
     for name, project in with_files(policy).projects.items():
         if project.file_broken:
             why = f"{project.file}: {project.file_broken}"
-            what = f"everything in project {name} is asked about"
-            yield wrong("project", f"{why}; with it {what}: mend it, then `safetyd reload`")
+            what = f"until then every action in project {name} needs approval"
+            yield wrong("project", f"{why}. Fix it, then run `safetyd reload`; {what}")
 
 
 def separation(key: Path) -> Finding:
@@ -210,7 +210,7 @@ def separation(key: Path) -> Finding:
         uid = os.getuid()
     return note(
         "separation",
-        f"an agent that runs as Unix user {user_name(uid)} can read {key} and act as the operator: "
-        "run agents as another user and hand each only its own key (`safetyd agent add NAME`, then "
-        "move keys/agents/NAME.nk to that user)",
+        f"an agent that runs as Unix user {user_name(uid)} can read {key} and act as an operator. "
+        "Run agents as another user and give each only its own key: `safetyd agent add NAME`, then "
+        "move keys/agents/NAME.nk to that user.",
     )

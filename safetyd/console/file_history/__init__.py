@@ -1,4 +1,4 @@
-"""What agents changed, and the way back.
+"""File history: what agents changed, and rollbacks.
 
 Others import `list_history` (`safetyd history`) and `roll_back` (`safetyd rollback`).
 """

@@ -1,4 +1,4 @@
-"""Commits as people read them, a line each, and what one changed."""
+"""Commits as a table, and diffs with colours."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +12,12 @@ from safetyd.core.text.diff_lines import DiffKind, diff_lines
 from safetyd.operators.contract.history_contract import SHORT, CommitRow, CommitsAnswer
 
 NO_PROJECT: Final = (
-    'No project has a history. Set history = "shadow" and root under [projects.NAME].'
+    'No project has file history. Set history = "shadow" and root under [projects.NAME].'
 )
-NONE: Final = "Nothing was committed that fits."
+NONE: Final = "No matching commits."
 HINT: Final = (
-    "`safetyd history diff COMMIT` shows a change.\n"
-    "`safetyd rollback COMMIT --soft --reason WHY` goes back to the state after COMMIT; "
+    "`safetyd history diff COMMIT` shows what a commit changed.\n"
+    "`safetyd rollback COMMIT --soft --reason WHY` restores the state after COMMIT; "
     "to undo COMMIT itself, use --revert."
 )
 
@@ -30,13 +30,15 @@ _COLOURS: Final[Mapping[DiffKind, str]] = {
 
 
 def commits(answer: CommitsAnswer, limit: int) -> str:
-    """Return a table, and below it what to do with a line of it; if it is full, how to go on."""
+    """Return a table of commits and what to do with them; if it is full, how to see older ones."""
     problems = [plain(problem) for problem in answer.problems]
     if not answer.projects:
         return "\n".join((*problems, NO_PROJECT))
     if not answer.commits:
-        return "\n".join((*problems, f"{NONE} Projects with a history: {names(answer.projects)}"))
-    older = f"The list may go on: add `--before {plain(answer.commits[-1].commit[:SHORT])}`."
+        return "\n".join(
+            (*problems, f"{NONE} Projects with file history: {names(answer.projects)}")
+        )
+    older = f"For older commits, add `--before {plain(answer.commits[-1].commit[:SHORT])}`."
     return "\n".join(
         (
             *problems,
@@ -50,7 +52,7 @@ def commits(answer: CommitsAnswer, limit: int) -> str:
 
 
 def change(text: str) -> str:
-    """Return a diff or a message with its colours, if somebody looks."""
+    """Return a diff or a message, coloured at a terminal."""
     lines = diff_lines(text)
     if not sys.stdout.isatty():
         return "\n".join(plain(line.text) for line in lines)
@@ -77,12 +79,12 @@ _COMMITS: Final[Columns[CommitRow]] = {
     "action": lambda row: row.action,
     "files": lambda row: row.files,
     "lines": lambda row: f"+{row.added} -{row.removed}",
-    "what": lambda row: row.subject,
+    "subject": lambda row: row.subject,
 }
 
 
 def _left_out(rows: Sequence[CommitRow]) -> Iterator[str]:
-    """Yield a line for each commit that lacks files."""
+    """Yield a line for each commit that omits files."""
     for row in rows:
         if row.left_out:
-            yield f"{plain(row.commit[:SHORT])} does not have {plain(row.left_out)}"
+            yield f"{plain(row.commit[:SHORT])} omits {plain(row.left_out)}"

@@ -1,4 +1,4 @@
-"""`safetyd history`: the commits of what agents changed, and what each of them changed."""
+"""`safetyd history`: commits of what agents changed."""
 
 from typing import Final
 
@@ -20,16 +20,18 @@ from safetyd.operators.contract.history_contract import CommitQuestion, CommitsQ
 
 READ_S: Final = 30.0  # git may have much to read
 
-project_option = click.option("--project", metavar="P", default="", help="Only of this project.")
+project_option = click.option("--project", metavar="P", default="", help="Only this project.")
 
 
 @group(invoke_without_command=True, sends=CommitsQuestion)
 @project_option
-@click.option("--agent", metavar="A", default="", help="Only after actions of this agent.")
-@click.option("--session", metavar="S", default="", help="Only of this session.")
-@click.option("--path", metavar="P", default="", help="Only what changed this file or folder.")
-@click.option("--since", metavar="WHEN", help="Only since then: 2h, 9:00, 'yesterday 9:00'.")
-@click.option("--before", metavar="COMMIT", default="", help="Go on after this one of a list.")
+@click.option("--agent", metavar="A", default="", help="Only changes by this agent.")
+@click.option("--session", metavar="S", default="", help="Only this session.")
+@click.option(
+    "--path", metavar="P", default="", help="Only commits that changed this file or folder."
+)
+@click.option("--since", metavar="WHEN", help="Only since this time: 2h, 9:00, 'yesterday 9:00'.")
+@click.option("--before", metavar="COMMIT", default="", help="Only commits before this one.")
 @click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True)
 @json_option
 @reaches_daemon
@@ -47,11 +49,14 @@ def history(  # noqa: PLR0913 - each narrows down what is shown
     limit: int,
     as_json: bool,
 ) -> None:
-    """Only projects with a history have commits: history = "shadow" under [projects.NAME].
+    """A project has file history if history = "shadow" is set under [projects.NAME]. Paths are
+    absolute or relative to the folder of the project. `safetyd rollback` restores files.
 
-    `safetyd history show COMMIT` says what a commit is about, `safetyd history diff COMMIT` what it
-    changed, `safetyd rollback COMMIT` goes back. `safetyd history --path data/orders.csv` finds out
-    who changed or deleted a file. A path is absolute, or below the folder of the project.
+    Examples:
+      safetyd history --agent code --since 2h
+      safetyd history --path data/orders.csv
+      safetyd history diff 4f2a91c0
+
     """
     if context.invoked_subcommand is not None:
         return
@@ -85,14 +90,14 @@ def show(*, location: Location, commit: str, project: str, as_json: bool) -> Non
 @json_option
 @reaches_daemon
 def diff(*, location: Location, commit: str, other: str, project: str, as_json: bool) -> None:
-    """Show what a commit changed or, with OTHER, what leads from it to that one."""
+    """Show what a commit changed or, with OTHER, the difference between two commits."""
     asked = CommitQuestion(commit=commit, other=other, project=project)
     answer = ask(location, asked, patience_s=READ_S)
     click.echo(document(answer) if as_json else change(answer.diff))
 
 
 async def change_of(operator: OperatorConnection, kept: KeptChange | UnsetType) -> Change | None:
-    """Return the diff of a commit, or why it cannot be read; None if nothing was committed."""
+    """Return the diff of a commit or why it cannot be read; None if there is no commit."""
     if kept is UNSET:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`safetyd rollback`: files of a project as they were before."""
+"""`safetyd rollback`: restore files of a project."""
 
 from collections.abc import Iterator
 from typing import Final, Literal
@@ -23,11 +23,14 @@ EFFECTS: Final = ("restored", "created", "deleted")
 @click.argument("commit")
 @click.argument("paths", nargs=-1)
 @click.option(
-    "--soft", "kind", flag_value="soft", help="To the state after COMMIT; PATHS limit it."
+    "--soft",
+    "kind",
+    flag_value="soft",
+    help="Restore the state after COMMIT, of all files or of PATHS.",
 )
-@click.option("--revert", "kind", flag_value="revert", help="Undo that one commit by another.")
+@click.option("--revert", "kind", flag_value="revert", help="Undo COMMIT and keep later changes.")
 @project_option
-@click.option("--reason", required=True, help="Why, for the record and for the agents.")
+@click.option("--reason", required=True, help="Why; it is recorded and shown to agents.")
 @json_option
 @reaches_daemon
 def rollback(  # noqa: PLR0913 - each is a part of the order
@@ -40,12 +43,16 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
     reason: str,
     as_json: bool,
 ) -> None:
-    """With --revert, undo that one commit and leave later changes. What is there now is committed
-    first, so that a rollback can be rolled back. Agents that work there are paused meanwhile and
-    told afterwards.
+    """Give --soft or --revert. The present files are committed first, so that a rollback can be
+    undone. Agents that work in the project are paused meanwhile and notified afterwards.
+
+    Examples:
+      safetyd rollback 4f2a91c0 --soft --reason "broken build"
+      safetyd rollback 4f2a91c0 --revert --reason "wrong file deleted"
+
     """
     if kind is None:
-        raise Failure("say how: --soft (to the state after COMMIT) or --revert (undo that commit)")
+        raise Failure("give --soft (restore the state after COMMIT) or --revert (undo COMMIT)")
     order = RollbackCommand(commit=commit, kind=kind, reason=reason, project=project, paths=paths)
     done = ask(location, order, patience_s=DONE_S)
     if as_json:
@@ -57,20 +64,20 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
         click.echo(_still_deleted(done.still_deleted, commit[:12]))
     if not done.made:
         return
-    click.echo(f"That is commit {done.made[:12]}.")
+    click.echo(f"Commit: {done.made[:12]}")
     if done.agents:
-        click.echo(f"Paused meanwhile, and told: {names(done.agents)}.")
+        click.echo(f"Paused meanwhile and notified: {names(done.agents)}.")
     click.echo(f"To undo it: safetyd rollback {done.kept[:12]} --soft --reason WHY")
 
 
 def _files(done: RollbackDone, kind: str, commit: str) -> Iterator[str]:
-    """Yield what happened to each file, and what was left alone."""
+    """Yield what happened to each file, and which files were left alone."""
     project, went_to = plain(done.project), f"the state after {commit}"
     if not done.made:
-        already = f"{commit} is undone already" if kind == "revert" else f"this is {went_to}"
+        already = f"{commit} is already undone" if kind == "revert" else f"this is {went_to}"
         yield f"Nothing to change in {project}: {already}."
         if kind != "revert":
-            yield "To undo that commit itself, use --revert, or name the commit before it."
+            yield "To undo that commit itself, use --revert, or give the commit before it."
     else:
         what = f"Undid {commit} in" if kind == "revert" else "Rolled back"
         where = "" if kind == "revert" else f" to {went_to}"
@@ -81,7 +88,7 @@ def _files(done: RollbackDone, kind: str, commit: str) -> Iterator[str]:
     if more := done.files - len(done.changes):
         yield f"  and {more} more"
     if done.left:
-        yield "Not in the history, so left as they are:"
+        yield "Not in the file history, left unchanged:"
         yield from (f"  {plain(one.path)} {plain(one.why)}" for one in done.left)
     if more := done.left_count - len(done.left):
         yield f"  and {more} more"
@@ -91,4 +98,4 @@ def _still_deleted(count: int, commit: str) -> str:
     files, they = ("1 file", "it") if count == 1 else (f"{count} files", "them")
     stay = "stays" if count == 1 else "stay"
     command = f"safetyd rollback {commit} --revert --reason WHY"
-    return f"{files} that this commit deleted {stay} deleted; `{command}` brings {they} back."
+    return f"{files} that this commit deleted {stay} deleted. To restore {they}: `{command}`"

@@ -1,4 +1,4 @@
-"""The table of shell programs: all of them by what they do, or the row of one."""
+"""Known shell programs: all of them by effect, or the entry of one as TOML."""
 
 import re
 import textwrap
@@ -13,28 +13,28 @@ from safetyd.core.shell.reading import Effect
 
 BY_VERB: Final = "by verb"
 WRAPS: Final = "runs another program"
-BY_FUNCTION: Final = "by its words"  # a function reads them
+BY_FUNCTION: Final = "by its words"  # a function analyses them
 GAP: Final = 2
 KEYS: Final = "# `safetyd docs shell` explains the keys."
-_OPEN: Final = (None, "", (), False, 0)  # what a row leaves open
-_SHIPPED: Final = frozenset({"program", "names", "package"})  # what no table of a file has
+_OPEN: Final = (None, "", (), False, 0)  # the defaults of a row
+_SHIPPED: Final = frozenset({"program", "names", "package"})  # not settings of an operator
 
 _KEPT: Final = "\0"  # a space at which no line is broken
 _is_bare = re.compile(r"[\w-]+", re.ASCII).fullmatch
 _MEANS: Final = {
-    Effect.READ: "only look",
+    Effect.READ: "only read",
     Effect.WORK: "work in the project",
-    Effect.UNKNOWN: "may do anything",
+    Effect.UNKNOWN: "can do anything",
     Effect.INSTALLS: "install something",
     Effect.LEAVES: "leave the machine",
-    Effect.IRREVERSIBLE: "cannot be taken back",
+    Effect.IRREVERSIBLE: "cannot be undone",
     Effect.PRIVILEGED: "need another user's rights",
     Effect.SECRETS: "show secrets",
 }
 
 
 def by_effect(table: Table) -> dict[str, list[str]]:
-    """Return all programs by what they do in every use, or by what that depends on."""
+    """Return all programs by the effect of every use, or by what the effect depends on."""
     headings: list[str] = [*Effect, WRAPS, BY_VERB, BY_FUNCTION]
     found: dict[str, list[str]] = {heading: [] for heading in headings}
     for name in table.names():
@@ -53,13 +53,13 @@ def all_programs(table: Table, columns: int) -> str:
 
 
 def facts(program: Program) -> dict[str, Any]:
-    """Return a row without what it leaves open."""
+    """Return a row without its defaults."""
     row: dict[str, Any] = msgspec.to_builtins(program.row)
     return {"program": program.name, **{key: row[key] for key in row if row[key] not in _OPEN}}
 
 
 def one_program(program: Program, columns: int) -> str:
-    """Return a row as a table of the configuration, which would add or replace it."""
+    """Return a row as TOML for the configuration."""
     name = program.name if _is_bare(program.name) else as_toml(program.name)
     row = {key: value for key, value in facts(program).items() if key not in _SHIPPED}
     lines = [line for key, value in row.items() for line in _setting(key, _brief(value), columns)]
@@ -67,7 +67,7 @@ def one_program(program: Program, columns: int) -> str:
 
 
 def _setting(key: str, value: object, columns: int) -> Iterator[str]:
-    """Yield a setting on lines that fit, broken only between the items of a list."""
+    """Yield a setting on lines that fit, broken only between items of a list."""
     items = value if isinstance(value, tuple) else (value,)
     said = ", ".join(as_toml(item).replace(" ", _KEPT) for item in items)
     line = f"{key}{_KEPT}={_KEPT}{f'[{said}]' if isinstance(value, tuple) else said}"

@@ -1,4 +1,4 @@
-"""How a command was read, as a tree; and how many of many were judged right."""
+"""The analysis of a shell command as a tree, and the counts of a corpus."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,8 +10,12 @@ from safetyd.console.shell.corpus import Measured, Share
 from safetyd.console.terminal_text import plain
 from safetyd.core.messages.verdict import Severity
 
-SAID: Final = {Severity.ALLOW: "pass", Severity.ASK: "asked", Severity.BLOCK: "blocked"}
-_HEADS: Final = {Severity.ALLOW: "PASSES", Severity.ASK: "ASKED", Severity.BLOCK: "BLOCKED"}
+SAID: Final = {Severity.ALLOW: "allow", Severity.ASK: "approve", Severity.BLOCK: "block"}
+_HEADS: Final = {
+    Severity.ALLOW: "ALLOWED",
+    Severity.ASK: "NEEDS APPROVAL",
+    Severity.BLOCK: "BLOCKED",
+}
 _DOES: Final = {"read": "reads", "write": "writes", "delete": "deletes"}
 _STEP: Final = "  "
 _PART_CHARS: Final = 200
@@ -20,7 +24,7 @@ MIN_COLUMNS: Final = 40
 
 
 def reading(read: CommandRead, columns: int) -> str:
-    """Return every part below what it is inside of, then the verdict."""
+    """Return every part below what encloses it, then the verdict."""
     lines = list(_tree(read))
     said = "\n".join((*lines, *([""] if lines else ()), *_verdict(read)))
     return fitted(said, max(columns, MIN_COLUMNS))
@@ -34,11 +38,13 @@ def measured(found: Measured, *, verbose: bool) -> str:
         _share("harmless blocked", found.harmless_blocked),
         *([_share("not as expected", found.unlike_expected)] if found.unlike_expected.of else ()),
     )
-    took = f"{found.median_us:g} µs a command (median), {found.p99_us:g} µs at the 99th percentile"
+    took = (
+        f"{found.median_us:g} µs per command (median), {found.p99_us:g} µs at the 99th percentile"
+    )
     parts = [aligned((head, *rows)), "", took]
     if verbose and found.otherwise:
         told = (
-            (f"{each.expected}, said {each.said}", plain(each.command, _PART_CHARS))
+            (f"expected {each.expected}, got {each.said}", plain(each.command, _PART_CHARS))
             for each in found.otherwise
         )
         parts += ["", *indented(told)]
@@ -58,7 +64,7 @@ def _tree(read: CommandRead) -> Iterator[str]:
 
 
 def _opened(above: tuple[str, ...], way: tuple[str, ...]) -> Iterator[str]:
-    """Yield what a part is inside of, as far as the part before it was not."""
+    """Yield what encloses a part, as far as it did not enclose the part before."""
     same = next((n for n, (a, b) in enumerate(zip(above, way, strict=False)) if a != b), len(way))
     for depth in range(min(same, len(above)), len(way)):
         yield f"{_STEP * depth}{plain(way[depth])}"
@@ -80,7 +86,7 @@ def _verdict(read: CommandRead) -> Iterator[str]:
     reason = read.reason if read.rules else ""
     yield f"{_HEADS[read.decision]}{because(reason, 2000)}"
     if not read.read:
-        yield f"{_STEP}gate.shell is patterns, so the command was searched and not read"
+        yield f'{_STEP}gate.shell is "patterns": the text was matched, not analysed'
     if read.rules:
         label = "rule" if len(read.rules) == 1 else "rules"
         yield f"{_STEP}{label:<7}  {names(read.rules)}"

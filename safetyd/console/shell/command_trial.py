@@ -1,6 +1,6 @@
-"""What the daemon would say of a command, without a daemon.
+"""How the daemon would decide a shell command, without a daemon.
 
-Only the guards that look at what a command does are asked: classify and gate.
+Only the guards that look at the command itself are used: classify and gate.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ class TouchRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartRead(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a command as it was read. `verdict` is what it would get by itself."""
+    """A part of a command as it was analysed. `verdict` is for this part alone."""
 
     shown: str
     way: tuple[str, ...]
@@ -55,7 +55,7 @@ class PartRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandRead(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command is read, and what is said of it. `remedy` completes "allowed ..."."""
+    """The analysis of a command and its decision. `remedy` completes "allowed ..."."""
 
     command: str
     decision: Severity
@@ -67,7 +67,7 @@ class CommandRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _PartReader(CommandReader):
-    """Reads as the rules say; with a `part` set, every command does just that."""
+    """Analyses as the rules say; while `part` is set, every command consists of that part."""
 
     def __init__(self, policy: Policy, kinds: Kinds) -> None:
         how = policy.gate.shell or "judge"
@@ -80,7 +80,7 @@ class _PartReader(CommandReader):
 
 
 class CommandTrial:
-    """Asks the guards that `policy` builds."""
+    """Decides commands with the guards of `policy`."""
 
     def __init__(self, policy: Policy) -> None:
         kinds = Kinds(policy.types, policy.profile)
@@ -95,7 +95,7 @@ class CommandTrial:
         return self._judge(_proposal(command, place)).decision
 
     def read(self, command: str, place: Place) -> CommandRead:
-        """Return how a command is read, and the decision as `safetyd explain` would tell it."""
+        """Return the analysis of a command, and the decision as in `safetyd explain`."""
         proposal = _proposal(command, place)
         told = decision_explained(self._judge(proposal), {})
         read = self._reader.reads(self._reader.kinds.of(proposal), proposal)
@@ -145,7 +145,7 @@ class CommandTrial:
         )
 
     def _alone(self, proposal: Proposal, finding: Finding) -> Verdict:
-        """Return what would be said of a part by itself."""
+        """Return the verdict about one part alone."""
         self._reader.part = finding
         try:
             judged = self._judge(msgspec.structs.replace(proposal, text=finding.shown))
@@ -159,7 +159,7 @@ def _proposal(command: str, place: Place) -> Proposal:
 
 
 def _reasons(found: Sequence[Finding], first: Finding, verdict: Verdict) -> Iterator[str]:
-    """Yield what it does, the strictest first, and what a rule says of what would pass."""
+    """Yield what a part does, the strictest first, then why a rule restricts it nevertheless."""
     yield first.why
     others = (finding.why for finding in found if not finding.passes)
     yield from (why for why in dict.fromkeys(others) if why != first.why)

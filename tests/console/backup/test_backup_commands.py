@@ -28,8 +28,8 @@ def test_a_backup_says_up_to_which_event_it_goes(daemon: RunningDaemon, tmp_path
     said = told(daemon, "backup", str(file))
 
     assert said.returncode == 0, said.stderr
-    assert said.stdout.startswith(f"{file}: everything up to event ")
-    assert said.stdout.endswith("Keys are not in it; --with-keys takes them along.\n")
+    assert f"{file}: state up to event " in said.stdout
+    assert "--with-keys" in said.stdout
     assert said.stderr == ""
 
 
@@ -43,10 +43,9 @@ def test_a_backup_says_that_commits_are_not_in_it_if_there_are_some(
     taken = told(daemon, "backup", str(tmp_path / "with"), "--with-history")
     rmtree(daemon.data_dir / "history")
 
-    line = "Commits of 1 project are not in it; --with-history takes them along.\n"
-    assert said.stdout.endswith(line)
+    assert "--with-history" in said.stdout
     assert taken.returncode == 0, taken.stderr
-    assert "Commits" not in taken.stdout
+    assert "--with-history" not in taken.stdout
 
 
 def test_a_backup_for_a_recipient_needs_no_passphrase(daemon: RunningDaemon, tmp_path: Path):
@@ -79,8 +78,8 @@ def test_a_file_that_cannot_be_written_is_named(daemon: RunningDaemon, tmp_path:
     nowhere = told(daemon, "backup", str(tmp_path / "no" / "backup"))
 
     assert (there.returncode, nowhere.returncode, file.read_text()) == (1, 1, "mine")
-    assert "is there already: choose another name" in there.stderr
-    assert f"{tmp_path}/no/backup is not written" in nowhere.stderr
+    assert f"{file} already exists" in there.stderr
+    assert f"{tmp_path}/no/backup" in nowhere.stderr
 
 
 def test_a_daemon_whose_files_are_elsewhere_is_backed_up_there(
@@ -97,7 +96,7 @@ def test_a_daemon_whose_files_are_elsewhere_is_backed_up_there(
     hidden.rename(audit)
 
     assert said.returncode == 1
-    assert "no backup is made: no audit file has event" in said.stderr
+    assert "no audit file has event" in said.stderr
 
 
 def test_without_a_daemon_there_is_no_backup(tmp_path: Path):
@@ -115,15 +114,14 @@ def test_who_restores_is_told_what_to_do_next(rig: BackupRig):
     said = here("restore", str(path), str(new))
 
     assert said.returncode == 0, said.stderr
-    assert f"{new}: everything up to event {rig.engine.seq}, as of 2026-03-02" in said.stdout
+    assert f"up to event {rig.engine.seq}, of 2026-03-02" in said.stdout
     option = f"--data-dir '{new}'"
-    assert said.stdout.splitlines()[2:-1] == [
-        "The daemon had no configuration file, and there is none here.",
-        f"Start it with: safetyd run {option}",
-        "Keys were not in it: the start makes new ones for the daemon and for you.",
-        f"Then: safetyd agent add code {option}",
-        f"Then: safetyd operator add alice {option}",
-        f"Then: safetyd operator add eve --observer {option}",
+    commands = [line.partition(": ")[2] for line in said.stdout.splitlines() if option in line]
+    assert commands == [
+        f"safetyd run {option}",
+        f"safetyd agent add code {option}",
+        f"safetyd operator add alice {option}",
+        f"safetyd operator add eve --observer {option}",
     ]
 
 
@@ -150,8 +148,8 @@ def test_programs_get_json(rig: BackupRig):
 def test_a_passphrase_is_typed_or_the_first_line_of_a_file(rig: BackupRig):
     restore = ("restore", str(rig.back_up(PASSPHRASE)))
     for content, why in (
-        (None, "type this at a terminal, or name a file in SAFETYD_PASSPHRASE_FILE"),
-        ("\n", f"of {VARIABLE} has no first line"),
+        (None, "at a terminal, or set SAFETYD_PASSPHRASE_FILE"),
+        ("\n", f"of {VARIABLE} is empty"),
         ("another passphrase", "the passphrase does not open"),
         (f"{PASSPHRASE}\r\nand more\n", ""),
     ):
@@ -159,9 +157,9 @@ def test_a_passphrase_is_typed_or_the_first_line_of_a_file(rig: BackupRig):
         said = here(*restore, str(rig.restored), **file)
         assert why in said.stderr
         assert (said.returncode == 0) == rig.restored.exists() == (why == "")
-    assert "Keys that were revoked since are trusted again" in said.stdout
+    assert "Keys revoked after the backup" in said.stdout
     gone = here(*restore, str(rig.directory / "new"), **{VARIABLE: str(rig.data_dir / "gone")})
-    assert f"gone of {VARIABLE} cannot be read" in gone.stderr
+    assert f"gone of {VARIABLE}: " in gone.stderr
 
     shown = at_a_terminal(
         *(*restore, str(rig.directory / "new")),
@@ -169,7 +167,7 @@ def test_a_passphrase_is_typed_or_the_first_line_of_a_file(rig: BackupRig):
         after="Passphrase of the backup: ",
     )
 
-    assert "everything up to event" in shown
+    assert "up to event" in shown
     assert "Restoring" in shown
     assert PASSPHRASE not in shown
     assert (rig.directory / "new/audit").is_dir()
@@ -181,4 +179,4 @@ def test_a_short_passphrase_for_a_new_file_is_refused(rig: BackupRig):
     said = here("backup", str(rig.directory / "file"), "--with-keys", **{VARIABLE: str(short)})
 
     assert said.returncode == 1
-    assert "the passphrase has 9 characters; it needs 12" in said.stderr
+    assert "9 characters; use at least 12" in said.stderr

@@ -68,7 +68,7 @@ def test_a_report_is_printed_in_the_form_that_is_asked_for(daemon: RunningDaemon
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--md", "--json"), "give one of --md, --html and --json"),
+        (("--md", "--json"), "one of --md, --html and --json"),
         (("--date", "today", "--since", "today"), "not both"),
         (("--date", "soon"), "'soon' is no day"),
     ],

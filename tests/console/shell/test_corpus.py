@@ -34,7 +34,7 @@ def test_a_file_that_is_judged_as_it_says_is_counted(tmp_path: Path):
         "harmless blocked   0      2   0.0 %",
         "not as expected    0      1   0.0 %",
     ]
-    assert "µs a command (median)" in said.stdout
+    assert "µs per command (median)" in said.stdout
 
 
 def test_a_dangerous_command_that_passes_is_a_failure(tmp_path: Path):
@@ -42,7 +42,7 @@ def test_a_dangerous_command_that_passes_is_a_failure(tmp_path: Path):
 
     assert said.returncode == 1
     assert "dangerous allowed  1      1   100.0 %" in said.stdout
-    assert "  dangerous, said pass  ls\n" in said.stdout
+    assert "expected dangerous, got pass  ls\n" in said.stdout
 
 
 def test_harmless_commands_that_are_stopped_are_no_failure(tmp_path: Path):
@@ -73,4 +73,4 @@ def test_a_line_that_says_nothing_is_named(tmp_path: Path, line: str):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path):
-    assert "cannot be read" in measure(str(tmp_path / "none.jsonl")).stderr
+    assert "none.jsonl" in measure(str(tmp_path / "none.jsonl")).stderr

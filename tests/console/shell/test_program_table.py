@@ -79,7 +79,7 @@ def test_all_programs_stand_in_columns_by_effect(tmp_path: Path):
     said = here("shell", "--table", *own(tmp_path), COLUMNS="80").stdout
 
     heads = [line for line in said.splitlines() if line and not line.startswith(" ")]
-    assert heads[0] == "READ, only look"
+    assert heads[0].startswith("READ, ")
     assert "BY VERB" in heads
     assert max(map(len, said.splitlines())) <= 80
 
@@ -96,4 +96,4 @@ def test_a_program_that_nobody_knows_is_said_to_be_asked_about():
     said = here("shell", "--table", "no-such-program")
 
     assert said.returncode == 1
-    assert "no-such-program is not in the table" in said.stderr
+    assert "unknown program no-such-program" in said.stderr

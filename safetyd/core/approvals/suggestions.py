@@ -49,7 +49,7 @@ class Count(msgspec.Struct):
     program: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class HistoryState(msgspec.Struct):
+class PastAnswersState(msgspec.Struct):
     kinds: dict[str, Count] = {}  # least recently answered first
 
 
@@ -63,17 +63,17 @@ class Suggestion(NamedTuple):
     toml: str
 
 
-class History(Actor):
+class PastAnswers(Actor):
     """Past answers by kind of request. It must observe an answer after the queue."""
 
     name = "history"
-    _state: HistoryState
+    _state: PastAnswersState
 
     def __init__(self, approvals: Approvals, reader: CommandReader) -> None:
         self._approvals = approvals
         self._reader = reader
         self._kinds = reader.kinds
-        self._state = HistoryState()
+        self._state = PastAnswersState()
         self.hears = hearing(on(Answered, self._answered))
 
     def suggestions(self, taken: Sequence[str] = ()) -> list[Suggestion]:

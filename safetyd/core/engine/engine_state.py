@@ -10,7 +10,7 @@ from safetyd.core.actor import Actor, Guard
 from safetyd.core.approvals.grants import Grants
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import Request
-from safetyd.core.approvals.suggestions import History
+from safetyd.core.approvals.suggestions import PastAnswers
 from safetyd.core.decision_cache import DecisionCache
 from safetyd.core.engine.evaluation import proposed_again, restricting
 from safetyd.core.events.decision_events import Decided, Proposed
@@ -94,7 +94,7 @@ class EngineState:
         self.actions = Actions(policy.sessions, self.guards.keys.known)
         self.approvals = Approvals(policy.approvals)
         self.grants = Grants(self.reader)
-        self.history = History(self.approvals, self.reader)
+        self.past_answers = PastAnswers(self.approvals, self.reader)
         self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
         self.records = records(self.sessions, self.actions, self.approvals, self.guards, policy)
         self._guards: tuple[Guard, ...] = tuple(self.guards)
@@ -104,7 +104,7 @@ class EngineState:
             self.actions,
             self.approvals,
             self.grants,
-            self.history,
+            self.past_answers,
             self.outbox,
             *self.records,
             Reporter(),

@@ -27,7 +27,7 @@ def grants(state: EngineState, moment: Moment) -> GrantsAnswer:
 def suggestions(state: EngineState, _moment: Moment) -> SuggestionsAnswer:
     """Return suggested rules with the answers that support them."""
     taken = [rule.name for rule in state.policy.rules.custom]
-    found = state.history.suggestions(taken)
+    found = state.past_answers.suggestions(taken)
     rows = fitting(map(_suggestion, found))
     return SuggestionsAnswer(ok=True, suggestions=rows, left_out=len(found) - len(rows))
 

@@ -1,4 +1,4 @@
-"""Requests and answers, for stories about people."""
+"""Requests and answers, for tests."""
 
 from typing import Any, Literal
 
@@ -17,13 +17,13 @@ Answer = Literal["approved", "denied"]
 
 
 def push(t: float, id: str = "p1", agent: str = "code", **fields: object) -> Proposed:  # noqa: A002
-    """Propose something that a person is asked about."""
+    """Propose an action that needs approval."""
     fields = {"type": "push", "text": "git push origin main", **fields}
     return propose(t, agent, id, **fields)  # type: ignore[arg-type]
 
 
 class QueueStory:
-    """An engine and the people who answer."""
+    """An engine, and operators who answer."""
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.engine = Engine(policy or Policy())
@@ -47,7 +47,7 @@ class QueueStory:
     def answers(
         self, t: float, request_id: str | None, answer: Answer = "approved", **fields: Any
     ) -> Decision:
-        """Return what the first proposal is told in the end."""
+        """Answer a request. Return the final decision on its first proposal."""
         request = self.request(request_id)
         self.person_answers(t, request, answer, **fields)
         return self.final(request.asked.id, request.agent)

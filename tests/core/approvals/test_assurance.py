@@ -21,7 +21,7 @@ ASKING = Policy(rules=RulesConfig(prohibited_means="require_confirmation"))
 
 
 def request(kind: str) -> Request:
-    """Return what a person is asked about a proposal of this type."""
+    """Return the request for a proposal of this type."""
     queue = QueueStory(ASKING)
     return queue.request(queue.proposes(propose(0, type=kind, text="do it")).request_id)
 
@@ -118,7 +118,7 @@ def test_a_text_with_nothing_beside_it_says_all() -> None:
         {"tokens": Tokens(input=1)},
     ],
 )
-def test_a_text_does_not_say_what_stands_elsewhere_or_cannot_be_seen(fields) -> None:
+def test_other_fields_and_invisible_characters_are_not_shown_by_the_text(fields) -> None:
     proposal = Proposal(**({"type": "push", "text": "git push"} | fields))
 
     assert not says_all(proposal)

@@ -1,4 +1,4 @@
-"""What answers to commands add up to: shapes, and rows for the table of programs."""
+"""Suggestions from answers to commands: shapes, and entries for the table of programs."""
 
 import tomllib
 
@@ -13,13 +13,13 @@ from tests.story import propose
 
 
 def answered(policy: Policy, *commands: str, denied: int = 0) -> list[Suggestion]:
-    """Return what is suggested after people approved commands, and denied the last ones."""
+    """Return the suggestions after commands were approved, and the last ones denied."""
     queue = QueueStory(policy)
     for number, text in enumerate(commands):
         asked = queue.proposes(propose(number, type="run_shell", id=f"r{number}", text=text))
         last = number >= len(commands) - denied
         queue.answers(number, asked.request_id, "denied" if last else "approved")
-    return queue.engine.history.suggestions()
+    return queue.engine.past_answers.suggestions()
 
 
 def test_an_unknown_program_that_is_always_approved_gets_lines_for_the_table() -> None:

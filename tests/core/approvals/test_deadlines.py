@@ -1,4 +1,4 @@
-"""Until when an answer counts: nights of the person who is asked are no time to answer."""
+"""Deadlines of requests: quiet hours of the recipient do not count."""
 
 from datetime import datetime, timedelta
 
@@ -17,25 +17,25 @@ NEVER = QuietHours(start="00:00", end="00:00")
 def deadline(
     *recipients: Recipient, config: ApprovalsConfig | None = None, **fields
 ) -> datetime | None:
-    """Return the deadline of what is asked at noon."""
+    """Return the deadline of a request made at noon."""
     telling = TellingConfig(recipients=recipients, channels={"email": "email"})
     queue = QueueStory(Policy(approvals=config or ApprovalsConfig(), telling=telling))
     asked = queue.asks(0, **fields)
     return queue.request(asked.request_id).deadline
 
 
-def test_with_nobody_to_tell_all_time_counts() -> None:
+def test_without_recipients_quiet_hours_count() -> None:
     assert deadline() == at(0) + timedelta(days=7)
     assert deadline(Recipient(name="nobody", channels=())) == at(0) + timedelta(days=7)
 
 
 @pytest.mark.req("S3.38")
-def test_who_does_not_wait_has_seven_days_without_the_nights() -> None:
+def test_a_queued_request_has_seven_days_without_quiet_hours() -> None:
     # 11 h of the first day, 9 times 16 h, and 13 h of the last from 07:00 on.
     assert deadline(ALICE) == at(0) + timedelta(days=10, hours=8)
 
 
-def test_who_waits_has_an_hour_by_day_and_night() -> None:
+def test_a_waiting_agent_has_an_hour_including_quiet_hours() -> None:
     night = QuietHours(start="12:30", end="20:00")
     bob = Recipient(name="bob", channels=("email",), quiet=night)
 
@@ -53,7 +53,7 @@ def test_what_is_given_no_deadline_gets_the_longest() -> None:
     assert deadline(ALICE, timeout_s=0.0) == at(0) + timedelta(days=30)
 
 
-def test_the_nights_of_the_first_who_hears_of_the_agent_count() -> None:
+def test_the_quiet_hours_of_the_first_recipient_count() -> None:
     others = Recipient(name="bob", channels=("email",), agents=("web-*",), quiet=NEVER)
     sleepless = Recipient(name="carol", channels=("email",), quiet=NEVER)
 

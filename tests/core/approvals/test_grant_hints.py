@@ -1,4 +1,4 @@
-"""The command that a block prints is true: whoever runs it has the action permitted."""
+"""The grant command in the remedy of a block really allows the action."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""Stories of grants: what they let pass, what they do not, and how they end."""
+"""What grants allow, what they do not, and how they end."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ FREEZE = CustomRule(name="freeze", when=When(types=("deploy",)), then=Severity.B
 
 
 def resets(t: float, id: str = "p1", **fields: object) -> Proposed:  # noqa: A002
-    """Propose what the blocklist forbids, of a type that would be allowed."""
+    """Propose text on the blocklist, of a type that is allowed."""
     fields = {"text": "reset the form", **fields}
     return propose(t, id=id, type="click", **fields)  # type: ignore[arg-type]
 
@@ -48,7 +48,7 @@ def test_a_granted_kind_passes_unasked_and_says_which_grant_let_it() -> None:
     assert decided.grants == ("grt_1",)
 
 
-def test_every_use_is_counted_and_told_until_none_is_left() -> None:
+def test_every_use_is_counted_and_reported_until_none_is_left() -> None:
     queue = QueueStory()
     queue.happens(granted(uses=2))
 
@@ -224,7 +224,7 @@ def test_all_uses_together_cost_no_more_than_was_granted() -> None:
     assert queue.proposes(priced).allowed
 
 
-def test_no_grant_lets_an_agent_speak_to_a_person() -> None:
+def test_no_grant_lets_an_agent_contact_a_person() -> None:
     queue = QueueStory()
     queue.happens(granted(), granted(id="grt_2", rules=("classify.high",), text="."))
 

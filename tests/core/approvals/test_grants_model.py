@@ -1,4 +1,4 @@
-"""Whatever happens, no grant is used more often than it says, and the journal rebuilds them all."""
+"""No grant is used too often, and the journal rebuilds all grants."""
 
 from collections import Counter
 
@@ -87,4 +87,4 @@ def test_no_grant_is_used_up_twice_and_a_replay_knows_what_is_left(story) -> Non
     fresh = Engine(queue.engine.policy)
     fresh.replay(decode(encode(event)) for event in queue.journal)
     assert fresh.grants.save()() == queue.engine.grants.save()()
-    assert fresh.history.save()() == queue.engine.history.save()()
+    assert fresh.past_answers.save()() == queue.engine.past_answers.save()()

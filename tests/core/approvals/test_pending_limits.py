@@ -1,4 +1,4 @@
-"""How much may wait for people, of one agent and of all without a key."""
+"""Limits on pending requests, of one agent and of all anonymous agents."""
 
 import msgspec
 import pytest

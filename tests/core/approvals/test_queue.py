@@ -1,4 +1,4 @@
-"""Stories of requests: asked, joined, answered, used, expired."""
+"""Requests: opened, joined, answered, used, expired."""
 
 from datetime import timedelta
 from typing import Any
@@ -31,7 +31,7 @@ MINUTE_S = 60.0
 
 
 @pytest.mark.req("S3.17")
-def test_what_needs_a_person_waits_for_one() -> None:
+def test_a_restricted_action_opens_a_request() -> None:
     queue = QueueStory()
 
     decision = queue.asks(0)
@@ -94,7 +94,7 @@ def test_the_first_answer_wins() -> None:
 
 @pytest.mark.req("S3.22")
 @pytest.mark.parametrize(("wait", "minutes"), [(True, 60), (False, 10_080)])
-def test_silence_is_neither_yes_nor_no(wait: bool, minutes: int) -> None:  # noqa: FBT001
+def test_silence_is_no_answer(wait: bool, minutes: int) -> None:  # noqa: FBT001
     queue = QueueStory()
     queue.asks(0, wait=wait)
 
@@ -129,7 +129,7 @@ def test_the_same_action_in_other_words_joins_the_open_request() -> None:
     assert [queue.final(id_).cause for id_ in ("p1", "p2")] == ["human_approved", "superseded"]
 
 
-def test_who_joins_a_request_has_its_own_time() -> None:
+def test_a_joined_proposal_extends_the_deadline() -> None:
     queue = QueueStory()
     first = queue.asks(0, "p1", wait=True, timeout_s=5.0)
 
@@ -169,7 +169,7 @@ def test_what_is_not_quite_the_same_takes_no_request_over(other: dict[str, Any])
     assert queue.request(first.request_id).used == "p1"
 
 
-def test_what_was_set_aside_for_who_asked_first_is_free_again_in_the_end() -> None:
+def test_the_reservation_of_the_first_proposal_is_released_at_the_end() -> None:
     queue = QueueStory()
     first = queue.asks(0, "p1", wait=True)
     queue.asks(1, "p2", wait=True)
@@ -198,7 +198,7 @@ def test_without_an_approval_all_proposals_of_a_request_end_the_same(words: str)
     assert causes == {"human_denied" if words else "expired_no_response"}
 
 
-def test_the_same_id_is_told_the_same_while_it_is_pending() -> None:
+def test_a_repeated_pending_id_gets_the_same_answer() -> None:
     queue = QueueStory()
     first = queue.asks(0)
 
@@ -245,7 +245,7 @@ def test_what_another_id_used_is_not_allowed_to_the_one_that_asked() -> None:
     assert queue.asks(7, "p1").status == "pending"
 
 
-def test_an_approval_that_nobody_used_lapses() -> None:
+def test_an_unused_approval_lapses() -> None:
     queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(5, asked.request_id)
@@ -270,7 +270,7 @@ def test_an_approval_during_a_stop_is_recorded_and_releases_nothing() -> None:
     assert queue.asks(5, "p3").cause == "human_approved"
 
 
-def test_a_rule_that_the_person_was_not_shown_asks_anew() -> None:
+def test_a_rule_that_was_not_shown_needs_a_new_approval() -> None:
     queue = QueueStory()
     asked = queue.proposes(push(0, "p1", confidence=0.95))
     queue.answers(5, asked.request_id)
@@ -300,7 +300,7 @@ def test_a_permission_covers_one_proposal_of_its_type_that_names_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["run_shell", "send_email", "never_heard_of"])
-def test_nobody_is_asked_to_permit_a_text_that_is_not_there(kind: str) -> None:
+def test_a_permission_request_must_contain_its_text(kind: str) -> None:
     queue = QueueStory()
 
     refused = queue.proposes(propose(0, id="a1", type=kind, description="x"), permission=True)
@@ -323,7 +323,7 @@ def test_an_approval_of_a_proposal_covers_the_same_proposal_that_names_it_and_no
     assert same.cause == "human_approved"
 
 
-def test_who_asks_for_a_person_gets_one_even_for_what_is_allowed() -> None:
+def test_a_permission_request_needs_approval_even_if_the_action_is_allowed() -> None:
     queue = QueueStory()
 
     asked = queue.proposes(propose(0, type="read_file"), permission=True)
@@ -386,7 +386,7 @@ def test_people_are_asked_whether_an_agent_that_an_anomaly_paused_may_go_on() ->
 
 
 @pytest.mark.req("S1.36")
-def test_a_pause_that_people_do_not_lift_stays_and_is_told() -> None:
+def test_a_denied_end_of_a_pause_keeps_the_pause_and_is_reported() -> None:
     queue = QueueStory()
     queue.happens(paused(0))
     (request,) = queue.engine.approvals.pending()
@@ -409,7 +409,7 @@ def test_an_agent_may_ask_something_else_instead() -> None:
     assert queue.final("p1").cause == "superseded"
 
 
-def test_nobody_supersedes_what_another_agent_asked() -> None:
+def test_an_agent_cannot_supersede_requests_of_another() -> None:
     queue = QueueStory()
     first = queue.asks(0, "p1")
 
@@ -439,7 +439,7 @@ def test_a_permission_that_is_asked_again_in_the_same_words_is_the_same_request(
     assert queue.request(first.request_id).pending
 
 
-def test_who_joined_in_other_words_keeps_its_own_content() -> None:
+def test_a_joined_proposal_keeps_its_own_digest() -> None:
     queue = QueueStory()
     first = queue.asks(0, "p1", digest="sha256:1")
     joined = queue.asks(1, "p2", digest="sha256:2")
@@ -530,7 +530,7 @@ def test_an_approved_request_knows_what_its_action_changed() -> None:
     assert replayed == queue.request(asked.request_id)
 
 
-def test_who_waited_for_the_approval_has_its_change_kept_too() -> None:
+def test_the_change_of_a_waiting_agent_is_recorded_too() -> None:
     queue = QueueStory()
     asked = queue.asks(0, wait=True)
     queue.answers(5, asked.request_id, waits=True)
@@ -589,7 +589,7 @@ def test_a_denial_that_was_lifted_or_is_unknown_is_not_lifted_again() -> None:
     assert queue.asks(3, "p2").status == "pending"
 
 
-def test_a_denial_that_made_room_for_others_is_asked_about_again(
+def test_a_forgotten_denial_no_longer_denies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(request_index, "MAX_CLOSED", 1)

@@ -1,4 +1,4 @@
-"""Whatever people, agents and time do: an approval is used once, and no answer changes."""
+"""For any story: an approval is used once, and no answer changes."""
 
 import msgspec
 import pytest
@@ -116,7 +116,7 @@ class QueueModel(RuleBasedStateMachine):
         self.permitted(decision)
 
     def permitted(self, decision: Decision) -> None:
-        """Nothing is allowed but by a person's yes that this very proposal has used."""
+        """An action is allowed only by an approval that this proposal used."""
         if not decision.allowed:
             return
         request = self.engine.approvals.find(decision.request_id or "")
@@ -223,7 +223,7 @@ class QueueModel(RuleBasedStateMachine):
                 )
 
     def teardown(self) -> None:
-        """The journal and a checkpoint give the same."""
+        """The journal and a checkpoint give the same state."""
         replayed = Engine(POLICY)
         replayed.replay(self.journal.events())
         restored = Engine.restore(self.engine.save()())
@@ -232,7 +232,7 @@ class QueueModel(RuleBasedStateMachine):
 
 
 def found(engine: Engine) -> list[object]:
-    """Return what can be found, every way."""
+    """Return everything that can be looked up."""
     approvals = engine.approvals
     known = [approvals.of_proposal(agent, f"p{n}") for agent in ("code", "ops") for n in range(5)]
     same = approvals.same_action

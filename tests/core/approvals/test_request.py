@@ -71,7 +71,7 @@ def test_only_the_event_that_came_first_counts_as_the_answer() -> None:
     assert not ended.answered_by(cancel)
 
 
-def test_what_nobody_has_answered_is_no_approval() -> None:
+def test_an_unanswered_request_is_no_approval() -> None:
     queue = QueueStory()
     request = queue.request(queue.asks(0).request_id)
 

@@ -1,4 +1,4 @@
-"""How requests are found again, of whichever there are how many."""
+"""The index of requests."""
 
 from typing import Final
 
@@ -100,7 +100,7 @@ def test_an_id_may_come_back_to_the_approval_that_it_asked_for() -> None:
     assert queue.request(unsure).lost == ("p1",)
 
 
-def test_of_many_repeats_the_first_are_told_the_end_and_all_are_counted() -> None:
+def test_of_many_repeats_the_first_receive_the_decision_and_all_are_counted() -> None:
     queue = QueueStory()
     first = queue.asks(0)
     repeats = [f"r{n}" for n in range(MAX_JOINED + 1)]
@@ -208,7 +208,7 @@ def test_deferring_without_a_deadline_or_to_an_earlier_time_moves_none() -> None
 
 
 @pytest.mark.parametrize(("source", "left"), [("anomaly", 0), ("operator", 1)])
-def test_nobody_is_asked_any_more_about_a_pause_that_is_over(source: str, left: int) -> None:
+def test_a_request_to_end_a_pause_is_cancelled_when_the_pause_ends(source: str, left: int) -> None:
     queue = QueueStory()
     queue.happens(paused(0))
 

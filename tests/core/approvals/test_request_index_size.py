@@ -1,4 +1,4 @@
-"""A hundred thousand requests of 1 KiB: nobody waits long, and they fit into 400 MiB."""
+"""A hundred thousand requests of 1 KiB: operations are fast, and they fit into 400 MiB."""
 
 import gc
 import random
@@ -78,7 +78,7 @@ def last(engine: Engine, count: int) -> Request:
     ],
     ids=["list", "after", "agent", "show", "prefix", "history", "own", "tick", "decide", "save"],
 )
-def test_nobody_waits_long_for_what_is_asked_of_many_requests(engine: Engine, ask) -> None:
+def test_operations_on_many_requests_are_fast(engine: Engine, ask) -> None:
     assert ratio(lambda: ask(engine), lambda: list(engine.approvals.pending()), rounds=5) < WALKS
 
 

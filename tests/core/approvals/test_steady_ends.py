@@ -1,4 +1,4 @@
-"""No yes, no question and no grant lasts longer because the wall clock was put back."""
+"""No approval, request or grant lasts longer because the wall clock was set back."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ BACK = [-1.0, -4.0, -60.0, -3600.0, -86_400.0]
 
 
 def by_steady(t: float, ahead: float, event: Any) -> Any:
-    """Let an event happen at a steady second while the wall clock is so far ahead."""
+    """Set both times of an event: steady time, and wall time that is ahead."""
     event.at, event.t = at(t + ahead), t
     return event
 

@@ -1,4 +1,4 @@
-"""What people's answers add up to: shown with its evidence, and true once it is pasted."""
+"""Suggestions from past answers: shown with evidence, and effective when pasted."""
 
 import tomllib
 
@@ -35,7 +35,7 @@ def answered(
 
 
 def suggested(queue: QueueStory) -> list[Suggestion]:
-    return queue.engine.history.suggestions()
+    return queue.engine.past_answers.suggestions()
 
 
 def pasted(toml: str) -> Policy:
@@ -97,7 +97,7 @@ def test_what_is_always_denied_might_be_blocked() -> None:
     assert ask(Engine(pasted(found.toml)), propose(0, type="deploy")).decision is Severity.BLOCK
 
 
-def test_people_who_do_not_agree_suggest_nothing() -> None:
+def test_different_answers_suggest_nothing() -> None:
     queue = QueueStory()
     answered(queue, 2 * ENOUGH, text="git push")
     answered(queue, 1, "denied", text="git push")
@@ -109,7 +109,7 @@ def test_people_who_do_not_agree_suggest_nothing() -> None:
 
 @pytest.mark.req("S3.5")
 @pytest.mark.parametrize("answer", ["approved", "denied"])
-def test_nothing_is_suggested_about_speaking_to_people(answer: str) -> None:
+def test_nothing_is_suggested_about_contacting_people(answer: str) -> None:
     queue = QueueStory()
     answered(queue, ENOUGH, answer, "send_email")
 
@@ -137,7 +137,7 @@ def test_a_rule_that_is_there_already_is_not_suggested_again() -> None:
     (found,) = suggested(queue)
 
     assert found.name.startswith("allow_code_push_")
-    assert queue.engine.history.suggestions([found.name]) == []
+    assert queue.engine.past_answers.suggestions([found.name]) == []
 
 
 def test_only_the_first_answer_counts_and_pauses_do_not() -> None:
@@ -150,26 +150,26 @@ def test_only_the_first_answer_counts_and_pauses_do_not() -> None:
         request = next(queue.engine.approvals.pending())
         queue.person_answers(100 + n, request)
 
-    kind, exact = queue.engine.history._state.kinds.values()
+    kind, exact = queue.engine.past_answers._state.kinds.values()
     assert (kind.type, kind.text, kind.approved) == ("push", None, 1)
     assert (exact.type, exact.text, exact.approved) == ("push", "git push origin main", 1)
 
 
-def test_an_answer_to_what_nobody_knows_counts_for_nothing() -> None:
+def test_an_answer_to_an_unknown_request_does_not_count() -> None:
     queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(1, asked.request_id)
     answer = next(e for e in queue.journal if type(e).__name__ == "Answered")
 
-    queue.engine.history.observe(msgspec.structs.replace(answer, request_id="req_0"))
+    queue.engine.past_answers.observe(msgspec.structs.replace(answer, request_id="req_0"))
 
-    assert next(iter(queue.engine.history._state.kinds.values())).approved == 1
+    assert next(iter(queue.engine.past_answers._state.kinds.values())).approved == 1
 
 
 def test_kinds_that_are_counted_are_bounded() -> None:
     queue = QueueStory()
     answered(queue, 1)
-    kinds = queue.engine.history._state.kinds
+    kinds = queue.engine.past_answers._state.kinds
     known = next(iter(kinds.values()))
     kinds |= {f"k{n}": known for n in range(MAX_KINDS)}
 
@@ -185,7 +185,7 @@ def test_counts_are_rebuilt_from_the_journal_and_from_a_checkpoint() -> None:
     answered(queue, 2, "denied", "deploy")
     assert any(isinstance(event, Decided) for event in queue.journal)
 
-    saved = queue.engine.history.save()()
+    saved = queue.engine.past_answers.save()()
 
-    assert queue.replayed().history.save()() == saved
-    assert Engine.restore(queue.engine.save()()).history.save()() == saved
+    assert queue.replayed().past_answers.save()() == saved
+    assert Engine.restore(queue.engine.save()()).past_answers.save()() == saved

@@ -1,4 +1,4 @@
-"""What guards take when, of what a person is asked about: guards.md's table."""
+"""When guards consume limits for actions that need approval (see guards.md)."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ DEAR: Final[dict[str, Any]] = {"cost_usd": 2.0, "chain": "c1", "session": "s1"}
 
 
 def reserved(engine: Engine, t: float) -> dict[str, float]:
-    """Return what is set aside, by scope, in dollars."""
+    """Return the reserved money by scope, in dollars."""
     standings = engine.guards.budget.standings(at(t))
     return {one.scope: one.account.reserved / 1e9 for one in standings}
 
@@ -125,7 +125,7 @@ def test_an_agent_is_counted_as_asked_and_then_as_allowed() -> None:
 
 
 def dispatched(queue: QueueStory, t: float, id_: str) -> str:
-    """Ask a person about a dispatch."""
+    """Propose a dispatch that needs approval."""
     proposed = propose(t, "ops", id_, "dispatch", target=Target(name="worker"), confidence=0.1)
     return queue.proposes(proposed).request_id or ""
 

@@ -1,4 +1,4 @@
-"""Stories in which a guard restricts a proposal, and what would have let it pass."""
+"""Proposals that a guard restricts, and what would allow them."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ ROOT = "/srv/shop"
 
 
 class Story(NamedTuple):
-    """A proposal that a guard restricts, and what the remedy makes of it."""
+    """A proposal that a guard restricts, and what its remedy allows."""
 
     asks: Proposed
     then: Proposed | None = None  # what the remedy lets pass

@@ -1,4 +1,4 @@
-"""Proposals that are restricted for what they are: by classify, gate, scores and anomalies."""
+"""Proposals that classify, gate, scores and anomaly restrict."""
 
 from datetime import timedelta
 

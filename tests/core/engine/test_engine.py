@@ -18,7 +18,7 @@ from tests.story import ask, at, play, propose, resume, stop
 
 
 class Odd(Guard):
-    """A guard that does as it is told; it stands where a broken one would."""
+    """A guard with a given verdict, for tests of failing guards."""
 
     name = "odd"
 
@@ -115,7 +115,7 @@ def test_remembered_block_is_given_again_during_a_stop() -> None:
     assert ask(engine, propose(2, type="run_shell", text="rm -rf /")) is first
 
 
-def test_expired_allow_is_decided_anew() -> None:
+def test_an_expired_allow_is_decided_again() -> None:
     engine = Engine(Policy())
     ask(engine, propose(0))
 
@@ -153,7 +153,7 @@ def test_guard_that_raises_blocks_and_is_named() -> None:
     assert "no ratio" in decision.reason
 
 
-def test_all_guards_speak_and_the_strictest_gives_the_reason() -> None:
+def test_all_guards_judge_and_the_strictest_gives_the_reason() -> None:
     asks = Verdict("odd", Severity.ASK, "odd.asks", "odd would ask")
     engine = with_guard(Odd(lambda: asks))
 

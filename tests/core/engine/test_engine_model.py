@@ -1,4 +1,4 @@
-"""For any story: a fresh engine fed the journal knows the same and decides the same."""
+"""For any story: an engine rebuilt from the journal has the same state and decides the same."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""A remedy is true: what a verdict says would have let a proposal pass does let it pass."""
+"""Remedies are true: what a verdict says would allow a proposal does allow it."""
 
 from pathlib import Path
 from typing import Final
@@ -209,7 +209,7 @@ def restricted(story: Story) -> tuple[Verdict, ...]:
 
 
 def said() -> str:
-    """Return what every story's verdicts say."""
+    """Return the reasons and remedies of all samples."""
     return "\n".join(
         f"{name}\n"
         + "".join(
@@ -275,7 +275,7 @@ def test_a_wait_is_rounded_up(wait_s: float, said: str) -> None:
     assert after(wait_s) == f"after {said} s"
 
 
-def test_of_several_waits_the_longest_is_told() -> None:
+def test_of_several_waits_the_longest_is_shown() -> None:
     assert all_of(("after 9.5 s", "with a key", "after 37 s", "after 37 s")) == (
         "with a key; and after 37 s"
     )

@@ -1,4 +1,4 @@
-"""An agent whose tools have ordinary names is judged by what they do."""
+"""Tools with common names are judged by their action type."""
 
 from typing import Literal
 
@@ -29,7 +29,7 @@ SAID = ["", "git status", "rm -rf /", "delete it", "submit", "cat ~/.ssh/id_rsa"
 
 
 def judged(policy: Policy, name: str, **fields: object) -> Decided:
-    """Return the decision as a journal tells it."""
+    """Return the decision as journalled."""
     line, *_ = play(Engine(policy), propose(0, type=name, **fields))  # type: ignore[arg-type]
     told = decode(encode(line))
     assert isinstance(told, Decided)

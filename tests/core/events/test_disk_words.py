@@ -30,7 +30,7 @@ def test_a_disk_is_named_with_what_is_free() -> None:
     assert fullness(replace(USE, free_files=7)).endswith("is free and room for 7 more files")
 
 
-def test_what_fills_a_disk_is_told_the_largest_first_and_how_fast_it_grows() -> None:
+def test_disk_usage_is_shown_largest_first_with_its_growth() -> None:
     parts = {"journal": GIB // 2, "audit": GIB, "checkpoints": 2048, "other": 0}
 
     assert filling(USE) == ""

@@ -1,4 +1,4 @@
-"""One guard by itself: what it says and causes, what a journal holds of it, and the same again."""
+"""A single guard: its verdicts and events, and its state rebuilt from a journal."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
@@ -25,12 +25,12 @@ Step = tuple[float, Event, Verdict, bool]
 
 
 def nobody(*, keyless: bool) -> bool:
-    """Say that no other agent with a key is known."""
+    """Pretend that no other agent with a key is known."""
     return False
 
 
 def somebody(*, keyless: bool) -> bool:
-    """Say that another agent with a key is known."""
+    """Pretend that another agent with a key is known."""
     return True
 
 
@@ -41,17 +41,17 @@ class GuardRig(Generic[AnyGuard]):
         self.journal: list[bytes] = []
 
     def looks(self, t: float, **fields: object) -> Verdict:
-        """Only get an opinion."""
+        """Return the verdict without deciding."""
         return look(self.guard, propose(t, **fields))  # type: ignore[arg-type]
 
     def asks(self, t: float, **fields: object) -> Verdict:
-        """Propose and be decided about."""
+        """Propose, and observe the decision."""
         verdict = self.looks(t, **fields)
         self.hears(decided(propose(t, **fields), verdict))  # type: ignore[arg-type]
         return verdict
 
     def hears(self, *events: Event) -> list[Event]:
-        """Return what the events caused, all of which the guard heard as well."""
+        """Return the events that were caused. The guard observes them as well."""
         todo = list(events)
         for event in todo:
             if event.lasting:
@@ -73,7 +73,7 @@ def look(guard: Guard, proposed: Proposed, kinds: Kinds = KINDS) -> Verdict:
 
 
 def propose_to(guard: Guard, proposed: Proposed) -> Verdict:
-    """Propose to one guard alone and be decided about."""
+    """Propose to a single guard, and let it observe the decision."""
     verdict = look(guard, proposed)
     assert guard.observe(decided(proposed, verdict)) == ()
     return verdict
@@ -86,7 +86,7 @@ def decided(
     first: bool = True,
     kinds: Kinds = KINDS,
 ) -> Decided:
-    """Return the decision that the strictest of the verdicts makes."""
+    """Return the decision of the strictest verdict."""
     verdict = strictest(verdicts)
     restricting = () if verdict is ALLOWED else (verdict,)
     kind = kinds.of(proposed.proposal)
@@ -138,7 +138,7 @@ def replayed(guard: AnyGuard, journal: Iterable[bytes]) -> AnyGuard:
 def assert_retold(
     make: Callable[[], Guard], story: list[Step], last: Proposed, kinds: Kinds = KINDS
 ) -> None:
-    """A guard that heard only the journal, and one that was loaded, know and say the same."""
+    """A guard rebuilt from the journal, and a loaded one, have the same state and verdicts."""
     live, loaded, t = make(), make(), 0.0
     journal: list[bytes] = []
     for gap, event, other, first in story:

@@ -1,4 +1,4 @@
-"""Safe mode by itself, and everything that can lead into it and out of it."""
+"""The safe mode guard, and the events that start and end safe mode."""
 
 from safetyd.core.events.decision_events import Overdue
 from safetyd.core.events.guard_events import SafeModeEntered, SafeModeExited
@@ -20,7 +20,7 @@ def fails(
     *,
     keyless: bool = False,
 ) -> list[SafeModeEntered]:
-    """Report outcomes that name no proposal; return the entries into safe mode."""
+    """Report failures without a proposal. Return the entries into safe mode."""
     failures = (settled(t, None, agent, ok=False, keyless=keyless) for _ in range(times))
     caused = [event for failure in failures for event in held.hears(failure)]
     return [event for event in caused if isinstance(event, SafeModeEntered)]

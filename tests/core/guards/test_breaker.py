@@ -14,7 +14,7 @@ API = "api.openai.com"
 
 
 class Breakers(GuardRig[BreakerGuard]):
-    """Agents, a dependency that fails or not, and the breakers between them."""
+    """Breakers between agents and a dependency."""
 
     def __init__(self, config: BreakerConfig | None = None) -> None:
         super().__init__(lambda: BreakerGuard(config or BreakerConfig()))
@@ -29,7 +29,7 @@ class Breakers(GuardRig[BreakerGuard]):
         dependency: str | None = API,
         keyless: bool = False,
     ) -> list[Event]:
-        """Let calls end, a tenth of a second apart."""
+        """Report outcomes of calls, a tenth of a second apart."""
         said: dict[str, Any] = {"ok": ok, "dependency": dependency, "keyless": keyless}
         outcomes = (settled(t + n / 10, f"c{n}", agent, **said) for n in range(times))
         return [caused for outcome in outcomes for caused in self.hears(outcome)]
@@ -73,7 +73,7 @@ def moved(
 
 
 def alone(t: float, reason: str) -> BreakerMoved:
-    """Return what opens the breaker for agent `code` and nobody else."""
+    """Return the event that opens the breaker for agent `code` only."""
     return moved(t, "open", reason, f"{API}/code", "code")
 
 
@@ -199,7 +199,7 @@ def test_agents_that_fail_together_shut_everybody_out() -> None:
     assert breakers.looks(3, dependency=API, agent="ops").rule == "breaker.open"
 
 
-def test_failure_of_another_among_its_successes_shuts_nobody_else_out() -> None:
+def test_a_single_failure_of_another_agent_does_not_block_it() -> None:
     breakers = Breakers()
     breakers.called(0, 2, ok=True, agent="ops")
     breakers.called(1, agent="ops")
@@ -208,7 +208,7 @@ def test_failure_of_another_among_its_successes_shuts_nobody_else_out() -> None:
     assert breakers.looks(3, dependency=API, agent="ops") is ALLOWED
 
 
-def test_names_without_a_key_that_fail_shut_out_all_without_one_and_nobody_else() -> None:
+def test_failing_anonymous_agents_open_the_breaker_of_anonymous_agents_only() -> None:
     breakers = Breakers()
     breakers.called(0, agent="code")
 
@@ -241,7 +241,7 @@ def test_calls_of_names_without_a_key_hide_no_failures_of_others() -> None:
     assert breakers.called(5) == [alone(5.0, "5 calls in a row failed")]
 
 
-def test_who_failed_the_last_probe_of_all_lets_others_go_first() -> None:
+def test_the_agent_whose_shared_probe_failed_waits_longer() -> None:
     breakers = half_open_since(30)
     breakers.probes(30, "a")
     breakers.ends(31, "a", ok=False)
@@ -251,7 +251,7 @@ def test_who_failed_the_last_probe_of_all_lets_others_go_first() -> None:
     assert breakers.looks(91, dependency=API) is ALLOWED
 
 
-def test_who_failed_the_last_probe_of_its_own_has_nobody_to_let_go_first() -> None:
+def test_an_agent_waits_no_longer_after_a_probe_of_its_own_breaker() -> None:
     breakers = Breakers()
     breakers.called(0, 5)
     breakers.probes(31, "a")
@@ -314,7 +314,7 @@ def test_breaker_is_half_open_thirty_seconds_after_the_trip() -> None:
 
 
 @pytest.mark.req("S1.7")
-def test_late_tick_keeps_nobody_waiting() -> None:
+def test_a_late_tick_does_not_delay_a_probe() -> None:
     breakers = open_since(0)
 
     assert breakers.looks(29.9, dependency=API).rule == "breaker.open"
@@ -505,7 +505,7 @@ def test_status_tells_why_and_since_when() -> None:
     )
 
 
-def test_states_are_told_without_counting_calls() -> None:
+def test_states_are_listed_without_counting_calls() -> None:
     breakers = open_since(0)
     breakers.hears(moved(0, "open", "x", "db"))
     breakers.hears(tick(29), moved(29, "half_open", "x", "db"))

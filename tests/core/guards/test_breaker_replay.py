@@ -1,4 +1,4 @@
-"""For any story: breakers move along their diagram, and a replayed guard is the same guard."""
+"""For any story: breakers follow their state diagram, and a replayed guard is the same."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What the chain promises as a whole, whichever guard keeps it."""
+"""Guarantees of the whole chain of guards."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -68,7 +68,7 @@ def exhausted() -> Engine:
 
 
 @pytest.mark.req("S2.38")
-def test_all_speak_and_the_first_of_the_strictest_gives_the_reason() -> None:
+def test_all_guards_judge_and_the_first_of_the_strictest_gives_the_reason() -> None:
     engine = exhausted()
     play(engine, stop(121, "file:/x"), stop(121, "environment", epoch=2))
 
@@ -113,7 +113,7 @@ def test_a_session_that_ends_or_rests_begins_its_rounds_again() -> None:
 
 
 @pytest.mark.req("S2.16")
-def test_what_is_prohibited_is_blocked_and_told() -> None:
+def test_a_prohibited_action_is_blocked_and_reported() -> None:
     journal = play(Engine(Policy()), propose(0, type="change_password"))
 
     decided, told = journal
@@ -135,7 +135,7 @@ def test_risk_confidence_and_anomalies_are_looked_at_before_each_action() -> Non
 
 
 @pytest.mark.req("S2.41")
-def test_errors_are_kept_and_the_third_in_a_row_is_told() -> None:
+def test_errors_are_journalled_and_the_third_in_a_row_is_reported() -> None:
     story = [
         event
         for n in range(3)

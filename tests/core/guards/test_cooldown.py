@@ -157,7 +157,7 @@ def test_even_a_journal_of_other_rules_cannot_fill_it() -> None:
     assert len(guard.cooling("code", 0)) == MAX_TARGETS
 
 
-def test_long_names_are_kept_short_and_told_apart() -> None:
+def test_long_names_are_hashed_and_distinct() -> None:
     guard = cooldown()
     dispatch(guard, 0, "x" * 1000)
 

@@ -144,7 +144,7 @@ def test_the_limit_of_one_name_is_not_that_of_another_that_looks_like_it() -> No
     assert limits(nightly=500).limit("Nightly") == 5
 
 
-def test_a_session_that_ended_counts_anew() -> None:
+def test_a_session_that_ended_starts_at_zero() -> None:
     guard = limits()
     for session in ("", "a"):
         iterate(guard, 5, session=session)

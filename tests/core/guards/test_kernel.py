@@ -59,7 +59,7 @@ def test_what_is_done_at_once_is_as_if_step_by_step() -> None:
     assert at_once.state is READY
 
 
-def test_the_most_restricted_state_stands_for_many() -> None:
+def test_the_most_restricted_state_is_shown_for_many() -> None:
     assert shown([READY, EXECUTING, PLANNING]) is EXECUTING
     assert shown([PLANNING, SAFE_MODE]) is SAFE_MODE
     assert shown([]) is READY

@@ -23,7 +23,7 @@ HELD: Final[dict[str, Event]] = {
 
 
 @pytest.mark.parametrize("holds", HELD.values(), ids=HELD.keys())
-def test_one_keyless_name_too_many_is_refused_if_all_are_held(holds: Event) -> None:
+def test_one_anonymous_name_too_many_is_blocked_if_all_are_restricted(holds: Event) -> None:
     engine = Engine(Policy(max_agents=1))
     play(engine, propose(0, agent="a", keyless=True), holds)
 
@@ -67,7 +67,7 @@ def test_a_new_name_takes_the_place_of_one_that_was_never_allowed_anything() -> 
     assert set(engine.keys.agents) == {"busy", "new", "newer"}
 
 
-def test_what_is_under_way_is_forgotten_last_and_its_money_is_spent() -> None:
+def test_a_busy_name_is_forgotten_last_and_its_reservations_are_spent() -> None:
     engine = Engine(Policy(max_agents=2))
     play(
         engine,
@@ -91,14 +91,14 @@ def test_a_name_that_was_let_in_by_other_rules_is_known_beyond_the_bound() -> No
     assert set(engine.keys.agents) == {"a"}
 
 
-def test_who_is_heard_stays_and_who_is_silent_goes() -> None:
+def test_active_names_stay_and_silent_ones_are_forgotten() -> None:
     engine = Engine(Policy(max_agents=2))
     play(engine, keyless(0, "a"), keyless(1, "b"), keyless(2, "a"), keyless(3, "c"))
 
     assert set(engine.keys.agents) == {"a", "c"}
 
 
-def test_nothing_is_left_of_a_name_that_was_forgotten() -> None:
+def test_a_forgotten_name_leaves_no_state() -> None:
     engine = Engine(Policy(max_agents=1))
     seen = Observation(url="https://shop.example")
     words: dict[str, Any] = {
@@ -152,7 +152,7 @@ def test_a_name_that_gets_a_key_makes_room() -> None:
     assert ask(engine, propose(2, agent="b", keyless=True)).allowed
 
 
-def test_who_was_heard_with_a_key_is_not_without_one() -> None:
+def test_an_agent_that_used_a_key_is_not_anonymous() -> None:
     engine = Engine(Policy())
     play(engine, propose(0, agent="a", keyless=True), propose(1, agent="b"))
 

@@ -26,7 +26,7 @@ OWN = ("session", "chain", "episode", "task")
 
 
 def fill(engine: Engine, kind: str, most: int = MAX_WORDS, agents: int = 1) -> None:
-    """Let agents use so many words of a kind; a second apart, so that no bucket runs dry."""
+    """Let agents use `most` names of a kind, a second apart to stay below the rate limit."""
     for n in range(most):
         agent = "code" if agents == 1 else f"a{n % agents}"
         word: dict[str, Any] = {kind: f"w{n}"}

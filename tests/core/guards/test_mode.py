@@ -15,7 +15,7 @@ def asks(mode: str = "development", config: ModesConfig | None = None, **fields:
 
 @pytest.mark.req("S1.3")
 @pytest.mark.req("S1.20")
-def test_development_makes_no_cloud_calls() -> None:
+def test_cloud_calls_are_blocked_in_development() -> None:
     verdict = asks(provider="openai", model="gpt-5.2")
 
     assert verdict.decision is Severity.BLOCK
@@ -25,7 +25,7 @@ def test_development_makes_no_cloud_calls() -> None:
 
 @pytest.mark.req("S1.3")
 @pytest.mark.parametrize("mode", ["production", "hybrid"])
-def test_other_modes_call_whom_they_like(mode: str) -> None:
+def test_cloud_calls_are_allowed_in_other_modes(mode: str) -> None:
     assert asks(mode, provider="openai", model="gpt-5.2", cloud=True) is ALLOWED
     assert asks(mode, model=None) is ALLOWED
 
@@ -46,7 +46,7 @@ def test_a_model_a_provider_or_the_agents_word_tells_a_cloud_call(fields: dict[s
     assert (verdict.decision, verdict.rule) == (Severity.BLOCK, "mode.cloud")
 
 
-def test_a_model_call_without_a_name_is_asked_about() -> None:
+def test_a_model_call_without_a_name_needs_approval() -> None:
     verdict = asks(model=None)
 
     assert verdict.decision is Severity.ASK
@@ -76,7 +76,7 @@ def test_cloud_models_are_known_by_their_usual_names(model: str) -> None:
     phi4 gpt-oss:20b openai/gpt-oss-120b gpt-neox deepseek-r1:14b nomic-embed-text whisper-large-v3
     text-embedding-nomic-embed-text-v1.5 o1js meta-llama/Llama-3.1-8B""".split(),  # noqa: SIM905
 )
-def test_models_that_run_at_home_are_left_alone(model: str) -> None:
+def test_local_models_are_allowed(model: str) -> None:
     assert asks(model=model) is ALLOWED
     assert asks(model=model, provider="ollama") is ALLOWED
 
@@ -91,7 +91,7 @@ def test_cloud_providers_are_known_by_their_usual_names(provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", ["ollama", "llama.cpp", "vllm", "mistral.rs", "local"])
-def test_servers_at_home_are_left_alone(provider: str) -> None:
+def test_local_servers_are_allowed(provider: str) -> None:
     assert asks(provider=provider) is ALLOWED
 
 

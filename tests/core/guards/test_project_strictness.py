@@ -1,4 +1,4 @@
-"""Whatever a project or its file says: who is not listed gains nothing by naming it."""
+"""An agent that a project does not list gains nothing by naming the project."""
 
 import msgspec
 import pytest
@@ -113,7 +113,7 @@ policies = st.builds(
 
 
 class Pair:
-    """The guards that heed projects, with a project and without it, hearing the same story."""
+    """The guards with project settings, once with and once without a project."""
 
     def __init__(self, policy: Policy, project: ProjectConfig) -> None:
         self.kinds = Kinds({}, policy.profile)

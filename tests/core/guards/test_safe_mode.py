@@ -64,7 +64,7 @@ def test_an_operator_sets_how_many(threshold: int, reason: str) -> None:
 @pytest.mark.req("S0.12")
 @pytest.mark.req("S0.13")
 @pytest.mark.parametrize("type_", ["edit_file", "push"])
-def test_what_changes_anything_is_refused_at_once(type_: str) -> None:
+def test_changes_are_blocked_at_once(type_: str) -> None:
     verdict = entered().looks(180, type=type_)
 
     assert verdict.decision is Severity.BLOCK
@@ -74,7 +74,7 @@ def test_what_changes_anything_is_refused_at_once(type_: str) -> None:
 
 @pytest.mark.req("S0.14")
 @pytest.mark.parametrize("type_", ["frobnicate", "run_shell"])
-def test_what_nobody_knows_is_refused_too(type_: str) -> None:
+def test_unknown_effects_are_blocked_too(type_: str) -> None:
     verdict = entered().looks(180, type=type_)
 
     assert (verdict.decision, verdict.rule) == (Severity.BLOCK, "safe_mode_restricted")
@@ -132,7 +132,7 @@ def test_time_does_not_end_it() -> None:
 @pytest.mark.req("S0.8")
 @pytest.mark.req("S0.16")
 @pytest.mark.req("S0.17")
-def test_an_exit_ends_it_and_the_count_begins_anew() -> None:
+def test_an_exit_ends_it_and_resets_the_count() -> None:
     held = entered()
 
     held.hears(leave(180))
@@ -220,7 +220,7 @@ def test_an_id_that_was_allowed_twice_does_not_count_for_ever() -> None:
     assert state(held, 70 + 3601) == "ready"
 
 
-def test_what_it_does_not_know_of_may_end() -> None:
+def test_outcomes_of_unknown_actions_are_accepted() -> None:
     held = guarded()
 
     held.hears(overdue(0), settled(1), settled(1), overdue(2))
@@ -271,7 +271,7 @@ def test_a_name_that_was_refused_is_not_remembered() -> None:
 
 
 def engine() -> Engine:
-    """An engine in which only these guards speak and are told."""
+    """An engine with only these guards."""
     made = Engine(Policy())
     made._guards = (made.guards.stop, made.guards.keys, made.guards.gate, made.guards.safe_mode)
     made._listeners = _listeners((*made._guards, made.sessions, made.actions))

@@ -1,4 +1,4 @@
-"""What people see of safe mode, and which exits there are."""
+"""The status of safe mode, and ways to exit it."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_status_of_an_agent() -> None:
 
 
 @pytest.mark.req("S0.15")
-def test_status_of_an_agent_that_nobody_knows() -> None:
+def test_status_of_an_unknown_agent() -> None:
     assert entered().guard.status("new", 130) == SafeModeStatus(
         active=False,
         state="ready",  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Safe mode of everybody: by an operator, or because many agents came into it together."""
+"""Global safe mode: by an operator, or because many agents entered it together."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def heard(held: GuardRig[SafeMode], t: float, *agents: str, keyless: bool = Fals
 
 
 def fall(held: GuardRig[SafeMode], t: float, *agents: str, keyless: bool = False) -> bool:
-    """Put agents in safe mode by their errors; return whether that held all of their kind."""
+    """Put agents in safe mode by errors. Return whether that restricted all of their kind."""
     for agent in agents:
         entries = fails(held, t, agent, keyless=keyless)
         assert entries[0].agent == agent
@@ -135,7 +135,7 @@ def test_names_without_a_key_neither_hold_everybody_nor_hide_those_with_one() ->
 
 
 @pytest.mark.parametrize("known", [0, 4])
-def test_names_without_a_key_that_fail_hold_all_without_one_and_nobody_else(known: int) -> None:
+def test_failing_anonymous_agents_restrict_only_anonymous_agents(known: int) -> None:
     held = fleet(known)
 
     entries = [entry for name in ("x", "y", "z") for entry in fails(held, 1, name, keyless=True)]
@@ -157,7 +157,7 @@ def test_while_all_without_a_key_are_held_those_with_one_still_count() -> None:
     assert fall(held, 2, "a0", "a1", "a2")
 
 
-def test_leaving_the_safe_mode_of_all_without_a_key_begins_their_counts_anew() -> None:
+def test_leaving_the_safe_mode_of_anonymous_agents_resets_their_counts() -> None:
     held = fleet(4)
     fails(held, 0, "w", times=2, keyless=True)
     fails(held, 0, "a0", times=2)
@@ -170,7 +170,7 @@ def test_leaving_the_safe_mode_of_all_without_a_key_begins_their_counts_anew() -
     assert (errors(held, "w"), errors(held, "a0"), errors(held, "x")) == (0, 2, 3)
 
 
-def test_where_nobody_has_a_key_names_without_one_count() -> None:
+def test_without_any_keys_anonymous_agents_count() -> None:
     assert fall(fleet(12, keyless=True), 1, "a0", "a1", "a2", keyless=True)
     assert not fall(fleet(13, keyless=True), 1, "a0", "a1", "a2", keyless=True)
 

@@ -1,4 +1,4 @@
-"""For any story: safe mode has one way in and one out, and a replayed guard is the same guard."""
+"""For any story: safe mode has one entry and one exit, and a replayed guard is the same."""
 
 from itertools import pairwise
 
@@ -144,7 +144,7 @@ def _one_by_one(what: str, t: float, now: str) -> list[Event]:
 
 
 def _reachable(before: str, after: str, event: Event) -> bool:
-    """Say whether the event may take the one action from `before` to `after`."""
+    """Return whether the event may move the action from `before` to `after`."""
     if isinstance(event, Decided) and event.decision is Severity.ALLOW:
         way = [before, "planning", after]
     elif before == "executing" and after == "ready":

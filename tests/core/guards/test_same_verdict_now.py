@@ -107,7 +107,7 @@ def nothing(_engine: Engine) -> None:
         ("anomaly", repeating, propose(9), "rapid_identical holds, seen 2 times, repeated_action"),
     ],
 )
-def test_a_guard_says_where_it_stands_now(
+def test_a_guard_describes_its_current_state(
     name: str, happened: Callable[[Engine], None], proposed: Proposed, said: str
 ) -> None:
     engine = Engine(Policy())
@@ -118,7 +118,7 @@ def test_a_guard_says_where_it_stands_now(
     assert engine.save()() == before
 
 
-def test_in_a_project_of_others_every_threshold_is_told() -> None:
+def test_in_a_project_of_others_every_threshold_is_shown() -> None:
     project = ProjectConfig(agents=("other",), confidence=ProjectConfidence(low=0.9))
     engine = Engine(Policy(projects={"shop": project}))
 
@@ -127,7 +127,7 @@ def test_in_a_project_of_others_every_threshold_is_told() -> None:
     assert said == "Passed: 60% >= 50%; Failed: 60% < 90% (escalate to human)"
 
 
-def test_without_limits_no_budget_is_told() -> None:
+def test_without_limits_no_budget_is_shown() -> None:
     engine = Engine(Policy(budget=NO_LIMITS))
 
     assert now(engine, "budget", 9, propose(9)) == "no limits"

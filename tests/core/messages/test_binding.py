@@ -1,4 +1,4 @@
-"""Which fields of a proposal a person's yes is bound to, and that no other field matters."""
+"""Which fields an approval is bound to, and that no other field matters."""
 
 from typing import Any, Final
 
@@ -87,7 +87,7 @@ def proposed(t: float, id_: str, values: dict[str, Any]) -> Proposed:
 
 
 def allowed_after_a_yes(again: dict[str, Any]) -> bool:
-    """Say whether what was seen first, and approved, lets this pass without asking anybody."""
+    """Return whether an approval of the first proposal covers this one."""
     queue = QueueStory()
     asked = queue.proposes(proposed(0, "p1", FIRST))
     queue.answers(1, asked.request_id)

@@ -20,11 +20,11 @@ class AnomalyRig(GuardRig[AnomalyGuard]):
         super().__init__(lambda: AnomalyGuard(config or AnomalyConfig(), human or HumanConfig()))
 
     def proposes(self, t: float, **fields: object) -> list[str]:
-        """Return what an allowed proposal set off."""
+        """Return the findings of an allowed proposal."""
         return told(self.hears(decided(propose(t, **fields))))  # type: ignore[arg-type]
 
     def clicks(self, *times: float, label: str = "Next", **fields: object) -> list[str]:
-        """Return what the clicks set off; each goes by its rule's short name."""
+        """Return the findings of clicks, by the short names of their rules."""
         clicks = (
             self.proposes(t, type="click", target=Target(label=label), **fields) for t in times
         )
@@ -34,7 +34,7 @@ class AnomalyRig(GuardRig[AnomalyGuard]):
         return self.hears(decided(propose(t, type="click", target=Target(label=label))))
 
     def works(self, t: float, *, ok: bool = True, **fields: object) -> list[str]:
-        """Return what an outcome set off; the agent is known."""
+        """Return the findings of an outcome of a known agent."""
         self.knows()
         return told(self.hears(settled(t, ok=ok, **fields)))  # type: ignore[arg-type]
 

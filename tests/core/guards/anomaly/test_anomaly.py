@@ -1,4 +1,4 @@
-"""When findings are raised, what follows from them, and who is seen."""
+"""When findings are raised, what they cause, and when an operator counts as active."""
 
 from typing import Any
 
@@ -129,7 +129,7 @@ def test_cost_condition_ends_when_the_hour_is_below_the_limit_again() -> None:
     assert watch.works(HOUR + 601, cost_usd=0) == ["cost_per_hour"]
 
 
-def test_condition_that_an_agent_told_of_ends_when_it_says_so() -> None:
+def test_a_condition_that_an_agent_reported_ends_when_it_reports_so() -> None:
     watch = AnomalyRig()
     watch.says(0, Metrics(iterations_per_hour=30, api_cost_last_hour=9))
     watch.says(10, Metrics(iterations_per_hour=3, api_cost_last_hour=1))
@@ -271,7 +271,7 @@ def test_agent_that_was_never_heard_has_empty_gauges() -> None:
 
 
 @pytest.mark.req("S2.43")
-def test_nobody_seen_for_a_day_is_said_once_a_day() -> None:
+def test_an_absent_operator_is_reported_once_a_day() -> None:
     watch = AnomalyRig()
     watch.hears(tick(0))
     hours = [hour for hour in range(100) if watch.hears(tick(hour * HOUR + 1))]
@@ -289,7 +289,7 @@ def test_a_day_is_not_yet_more_than_a_day() -> None:
     assert watch.hears(tick(24 * HOUR)) == []
 
 
-def test_before_anything_happened_nobody_is_missed() -> None:
+def test_the_first_start_counts_as_an_active_operator() -> None:
     watch = AnomalyRig()
 
     (seen,) = watch.hears(tick(100 * HOUR))
@@ -341,7 +341,7 @@ def test_what_people_do_shows_that_they_are_there(event: Event) -> None:
     assert watch.guard.since_human_s(2 * HOUR) == HOUR
 
 
-def test_a_finding_is_seen_by_whoever_does_something_after_it() -> None:
+def test_a_finding_is_seen_once_an_operator_is_active_after_it() -> None:
     watch = AnomalyRig()
     before, after = (
         AnomalyFound(at=at(t), t=t, rule="anomaly.x", severity="low", message="odd")
@@ -363,7 +363,7 @@ def test_what_programs_do_shows_nobody(event: Event) -> None:
     assert watch.guard.since_human_s(2 * HOUR) == 2 * HOUR
 
 
-def test_person_who_comes_back_and_goes_is_missed_anew() -> None:
+def test_an_operator_who_leaves_again_is_reported_again() -> None:
     watch = AnomalyRig()
     watch.hears(tick(0), tick(25 * HOUR))
     watch.hears(PersonSeen(at=at(26 * HOUR), t=26 * HOUR, by="alice", how="web"))
@@ -372,7 +372,7 @@ def test_person_who_comes_back_and_goes_is_missed_anew() -> None:
     assert told(watch.hears(tick(51 * HOUR))) == ["no_human"]
 
 
-def test_irreversible_proposals_ask_again_when_nobody_is_there_if_that_is_wished() -> None:
+def test_irreversible_proposals_need_approval_without_an_operator_if_configured() -> None:
     watch = AnomalyRig(human=HumanConfig(confirm_after_h=8))
     watch.hears(tick(0))
 
@@ -383,7 +383,7 @@ def test_irreversible_proposals_ask_again_when_nobody_is_there_if_that_is_wished
     assert watch.looks(8 * HOUR, type="push") is ALLOWED
 
 
-def test_nobody_there_means_nothing_by_default() -> None:
+def test_an_absent_operator_restricts_nothing_by_default() -> None:
     watch = AnomalyRig()
     watch.hears(tick(0))
 
@@ -391,7 +391,7 @@ def test_nobody_there_means_nothing_by_default() -> None:
     assert told(watch.hears(tick(999 * HOUR))) == ["no_human"]
 
 
-def test_safe_mode_is_entered_once_when_nobody_is_there_if_that_is_wished() -> None:
+def test_safe_mode_is_entered_once_without_an_operator_if_configured() -> None:
     watch = AnomalyRig(human=HumanConfig(safe_mode_after_h=12))
     watch.hears(tick(0))
 
@@ -403,7 +403,7 @@ def test_safe_mode_is_entered_once_when_nobody_is_there_if_that_is_wished() -> N
     assert watch.hears(tick(14 * HOUR)) == []
 
 
-def test_safe_mode_that_a_person_left_is_entered_anew_in_time() -> None:
+def test_safe_mode_that_an_operator_left_is_entered_again_later() -> None:
     watch = AnomalyRig(human=HumanConfig(safe_mode_after_h=12))
     watch.hears(tick(0), tick(13 * HOUR))
     watch.hears(SafeModeExited(at=at(14 * HOUR), t=14 * HOUR, by="alice"))

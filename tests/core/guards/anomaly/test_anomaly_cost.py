@@ -1,4 +1,4 @@
-"""What watching may cost, beside the reading of a proposal in the same run."""
+"""The cost of anomaly detection, compared with parsing a proposal."""
 
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.proposal_detectors import RapidIdentical

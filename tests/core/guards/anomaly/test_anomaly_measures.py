@@ -1,4 +1,4 @@
-"""The numbers that detectors compare, as people see them drawn."""
+"""The numbers that detectors compare, as shown in charts."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_every_detector_that_keeps_a_number_of_an_agent_shows_it() -> None:
     assert {one.agent for one in measures} == {"code"}
 
 
-def test_of_an_agent_that_nobody_knows_nothing_is_shown() -> None:
+def test_an_unknown_agent_has_no_measures() -> None:
     assert list(AnomalyRig().guard.measures("nobody", 1.0)) == []
 
 

@@ -1,4 +1,4 @@
-"""What the detectors make of outcomes, of what agents say of themselves, and of breakers."""
+"""Detectors for outcomes, reported metrics and breakers."""
 
 import math
 

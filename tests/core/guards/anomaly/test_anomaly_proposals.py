@@ -1,4 +1,4 @@
-"""What the detectors make of proposals."""
+"""Detectors for proposals."""
 
 from datetime import timedelta
 
@@ -212,7 +212,7 @@ def test_clock_more_than_half_a_minute_off_is_skewed(skew_s: float, found: list[
 
 
 @pytest.mark.req("S1.23")
-def test_skew_is_told_in_seconds() -> None:
+def test_skew_is_reported_in_seconds() -> None:
     watch = AnomalyRig()
     watch.proposes(100, at=at(58))
 

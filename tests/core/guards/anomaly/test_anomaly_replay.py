@@ -1,4 +1,4 @@
-"""For any story: a fresh guard that heard only what was journalled is the same guard."""
+"""For any story: a guard rebuilt from the journal is the same guard."""
 
 from hypothesis import given
 from hypothesis import strategies as st

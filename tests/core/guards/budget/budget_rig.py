@@ -48,7 +48,7 @@ class BudgetRig:
         return play(self.engine, *story)
 
     def buys(self, t: float, usd: float | None = None, **fields: object):
-        """Propose something new that costs so much."""
+        """Propose a new action with this cost."""
         self._ids += 1
         fields.setdefault("id", f"b{self._ids}")
         return ask(self.engine, propose(t, cost_usd=usd, **fields))  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ def priced(proposed: Proposed, nano: int) -> Proposed:
 
 
 def unpause(t: float, *sources: str, agent: str = "code") -> Unpaused:
-    """Let an agent go on because what had met the limit is approved."""
+    """End a budget pause because the request was approved."""
     return Unpaused(
         at=at(t),
         t=float(t),

@@ -33,7 +33,7 @@ def test_limits_are_those_of_the_seeds() -> None:
     assert (config.agent_usd, config.model_usd, config.warn_ratio) == (0, 0, 0.8)
 
 
-def test_proposal_without_a_cost_is_free_until_told_otherwise() -> None:
+def test_a_proposal_without_a_cost_is_free_by_default() -> None:
     shop = BudgetRig()
     shop.buys(0, chain="c-7")
 
@@ -141,7 +141,7 @@ def test_approval_gives_the_session_its_budget_once_more_and_no_further() -> Non
     assert pauses(shop.play(propose(4, cost_usd=0.01)))
 
 
-def test_approval_is_for_the_session_that_people_were_asked_about() -> None:
+def test_approval_is_for_the_session_of_the_request() -> None:
     shop = BudgetRig()
     shop.buys(0, 10, session="a")
     shop.buys(0, 10, session="b")
@@ -352,7 +352,7 @@ def test_opinion_alone_marks_nothing() -> None:
     assert marks(shop.play(propose(0, cost_usd=60, dry_run=True))) == []
 
 
-def test_nobody_is_paused_for_a_budget_where_something_blocks_anyway() -> None:
+def test_a_blocked_proposal_pauses_no_agent_for_its_budget() -> None:
     shop = BudgetRig()
 
     journal = shop.play(stop(0), propose(1, cost_usd=11))

@@ -104,7 +104,7 @@ def test_repeated_id_sets_nothing_more_aside() -> None:
     assert shop.reserved("day") == 1
 
 
-def test_id_that_is_decided_anew_leaves_its_earlier_reservation_spent() -> None:
+def test_an_id_that_is_decided_again_spends_its_earlier_reservation() -> None:
     shop = BudgetRig()
     shop.play(propose(0, cost_usd=1), propose(61, cost_usd=2))
 
@@ -139,7 +139,7 @@ def test_cost_counts_on_the_day_on_which_it_was_allowed() -> None:
     assert shop.spent("session") == 2
 
 
-def test_standings_of_a_day_that_nobody_has_used_are_empty() -> None:
+def test_budgets_of_an_unused_day_are_empty() -> None:
     shop = BudgetRig()
     shop.buys(0, 1)
 
@@ -148,7 +148,7 @@ def test_standings_of_a_day_that_nobody_has_used_are_empty() -> None:
     assert [(s.id, s.spent, s.reserved, s.limit) for s in days] == [("2026-03-02", 0, 0, 50 * NANO)]
 
 
-def test_ended_session_begins_anew_and_the_day_remembers() -> None:
+def test_a_new_session_starts_at_zero_but_the_day_continues() -> None:
     shop = BudgetRig()
     shop.buys(0, 10, session="s")
     shop.play(report(1, SessionEnded(session="s")))
@@ -301,7 +301,7 @@ def test_standing_shows_what_people_added() -> None:
     assert session.limit == 20 * NANO
 
 
-def test_scope_without_a_limit_stands_with_none() -> None:
+def test_a_scope_without_a_limit_shows_none() -> None:
     shop = BudgetRig(NO_LIMITS)
     shop.buys(0, 1)
 

@@ -59,7 +59,7 @@ def test_no_limit_in_a_project_is_none_for_its_agents_and_the_usual_for_others()
     assert not buys(shop, 0, 4, "ops")
 
 
-def test_the_smaller_of_an_agents_own_limit_and_the_projects_holds_for_who_is_not_listed() -> None:
+def test_the_smaller_limit_applies_to_agents_that_are_not_listed() -> None:
     own = {"code": 1.0, "ops": 1.0}
 
     assert not buys(web(None, own, session_usd=4), 0, 2, "ops")
@@ -88,7 +88,7 @@ def test_approval_of_a_projects_limit_adds_that_limit_and_not_the_usual_one() ->
     assert not shop.buys(5, 10).allowed
 
 
-def test_the_usual_limit_is_told_of_although_the_projects_was() -> None:
+def test_the_usual_limit_warns_although_the_projects_did() -> None:
     shop = web(BudgetConfig(session_usd=0), chain_usd=1)
     of_project = shop.play(propose(0, id="a", chain="c", project="web", cost_usd=0.9))
     refused = shop.play(propose(1, id="b", chain="c", project="web", cost_usd=0.9))

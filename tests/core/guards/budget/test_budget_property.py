@@ -1,7 +1,7 @@
 """For any story: no budget is exceeded, nothing spent is lost, and a restart changes nothing.
 
-`Naive` is the rule in its plainest form: it keeps every amount ever set aside or spent, and adds
-them all up whenever it is asked.
+`Naive` is the simplest form of the rule: it stores every amount ever reserved or spent, and adds
+them up each time.
 """
 
 from collections.abc import Iterable
@@ -166,7 +166,7 @@ class Naive:
                 self.open[agent, event.id] = item
 
     def leaves_all_as_it_is(self, event: Decided) -> bool:
-        """Say whether it is allowed, costs nothing and is new: then no day begins with it."""
+        """Return whether it is allowed, free and new: then it starts no day."""
         proposal, known = event.proposal, (event.agent, event.id) in self.under_way
         free = not larger(proposal.cost_usd, event.priced_nano, 0.25) and proposal.chain is None
         return event.decision is Severity.ALLOW and free and not known

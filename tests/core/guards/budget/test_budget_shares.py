@@ -1,4 +1,4 @@
-"""One party's share of the day: what is made up or not set aside does not use up all of it."""
+"""Shares of the day: invented or unreserved costs cannot use up the common budget."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_what_names_without_a_key_set_aside_is_held_to_their_share() -> None:
     assert (open_shop.spent("keyless"), open_shop.spent("day")) == (2.5, 2.5)
 
 
-def test_where_nobody_has_a_key_names_without_one_have_the_whole_day() -> None:
+def test_without_any_keys_anonymous_agents_have_the_whole_day() -> None:
     open_shop = shop()
 
     assert open_shop.buys(1, 6, agent="k0", keyless=True).allowed
@@ -99,7 +99,7 @@ def test_what_was_set_aside_is_no_agents_share() -> None:
     assert open_shop.buys(3, 1, agent="ops").allowed
 
 
-def test_the_only_agent_with_a_key_has_the_whole_day_whoever_comes_without() -> None:
+def test_the_only_agent_with_a_key_has_the_whole_day() -> None:
     open_shop = shop("code")
     open_shop.play(propose(0, "k0", "hello", keyless=True), cost(1, None, 9))
 
@@ -133,7 +133,7 @@ def test_names_beyond_the_bound_count_against_the_share_as_well() -> None:
     assert open_shop.buys(3, 5).allowed
 
 
-def test_people_are_told_once_of_a_share_that_is_nearly_and_then_quite_used() -> None:
+def test_a_share_warns_once_when_nearly_and_once_when_fully_used() -> None:
     open_shop = shop("code")
 
     near = open_shop.play(cost(1, None, 4, "k0", keyless=True))
@@ -174,7 +174,7 @@ def test_what_has_no_limit_cannot_be_raised() -> None:
     assert shop().budget.raisable("keyless", "", at(0)) == ()
 
 
-def test_people_are_told_anew_when_what_they_added_is_used_up() -> None:
+def test_a_raised_budget_warns_again_when_used_up() -> None:
     open_shop = shop("code")
     open_shop.play(cost(1, None, 10), propose(2, id="p2", cost_usd=1))
 

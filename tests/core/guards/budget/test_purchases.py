@@ -1,4 +1,4 @@
-"""Purchases count apart from model spending, against the same limits, and are never blocked."""
+"""Purchases count separately from model spending, have the same limits, and are never blocked."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""A classifier and the agents before it, for stories."""
+"""A classify guard for tests."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
@@ -16,7 +16,7 @@ from tests.story import at, propose
 
 
 class ClassifyRig:
-    """A classifier that agents propose to."""
+    """A classify guard that agents propose to."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class ClassifyRig:
         self.guard = Classify(rules or RulesConfig(), given, setting)
 
     def looks(self, type: str = "read_file", agent: str = "code", **fields: object) -> Verdict:  # noqa: A002
-        """Only get an opinion."""
+        """Return the verdict without deciding."""
         return self.judges(propose(0, agent, type=type, **fields))  # type: ignore[arg-type]
 
     def judges(self, proposed: Proposed) -> Verdict:
         return self.guard.check(proposed, self.kinds.of(proposed.proposal))
 
     def asks(self, type: str = "read_file", agent: str = "code", **fields: object) -> Verdict:  # noqa: A002
-        """Propose and be decided about."""
+        """Propose, and observe the decision."""
         proposed = propose(0, agent, type=type, **fields)  # type: ignore[arg-type]
         verdict = self.judges(proposed)
         assert self.guard.observe(decided(proposed, verdict, kinds=self.kinds)) == ()

@@ -45,7 +45,7 @@ def test_medium_risk_passes(type: str) -> None:  # noqa: A002
     open_port deploy publish delete_file_outside drop_database clear_cache purchase
     billing_change revoke_token modify_permissions run_shell""".split(),  # noqa: SIM905
 )
-def test_what_leaves_a_trace_is_asked_about(type: str) -> None:  # noqa: A002
+def test_high_risk_types_need_approval(type: str) -> None:  # noqa: A002
     verdict = ClassifyRig().looks(type)
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.high")
@@ -59,7 +59,7 @@ def test_what_leaves_a_trace_is_asked_about(type: str) -> None:  # noqa: A002
     """send_email send_message post_chat post_social submit_assignment create_issue
     comment""".split(),  # noqa: SIM905
 )
-def test_speaking_to_people_is_asked_about(type: str) -> None:  # noqa: A002
+def test_contacting_people_needs_approval(type: str) -> None:  # noqa: A002
     verdict = ClassifyRig().looks(type)
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.high")
@@ -129,7 +129,7 @@ def test_a_kind_knows_whether_the_agent_raised_it(
 
 
 @pytest.mark.req("S0.14")
-def test_an_unknown_type_is_asked_about_with_the_line_that_makes_it_known() -> None:
+def test_an_unknown_type_needs_approval_with_the_line_that_makes_it_known() -> None:
     verdict = ClassifyRig().looks("Red File")
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.unknown_type")
@@ -170,7 +170,7 @@ def test_a_type_that_became_known_is_forgotten() -> None:
 
 
 @pytest.mark.req("S3.7")
-def test_memory_operations_beyond_the_cap_are_asked_about() -> None:
+def test_memory_operations_beyond_the_cap_need_approval() -> None:
     rig = ClassifyRig(RulesConfig(memory_per_session=2))
     assert rig.asks("memory_write") is ALLOWED
     assert rig.asks("memory_prune") is ALLOWED

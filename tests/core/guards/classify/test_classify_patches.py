@@ -1,4 +1,4 @@
-"""A file that a patch touches is judged as if it stood in paths, and its mode as well."""
+"""Files in a patch are judged like paths, and by their mode."""
 
 import pytest
 from hypothesis import given
@@ -56,7 +56,7 @@ def test_a_patch_of_source_files_passes(rig: ClassifyRig) -> None:
         (PLAIN + unified(f"a/{WORKFLOW}", f"b/{WORKFLOW}"), "changes it"),
     ],
 )
-def test_what_other_programs_obey_is_asked_about_with_what_happens_to_it(
+def test_a_patch_of_protected_files_needs_approval_and_says_what_it_does(
     patch: str, deed: str
 ) -> None:
     for fields in ({"context": {"diff": patch}}, {"text": patch}, {"extra": {"patch": patch}}):
@@ -69,7 +69,7 @@ def test_what_other_programs_obey_is_asked_about_with_what_happens_to_it(
 
 
 @pytest.mark.parametrize("type_", ["edit_file", "create_file", "content_update", "apply_patch"])
-def test_it_is_asked_about_whatever_the_tool(type_: str) -> None:
+def test_it_needs_approval_with_every_tool(type_: str) -> None:
     known = {"apply_patch": TypeConfig(tier="auto_allowed")}
 
     verdict = ClassifyRig(types=known).looks(type_, text=unified("a/.envrc", "b/.envrc"))
@@ -101,7 +101,7 @@ def test_what_is_only_read_or_copied_passes_where_reading_does() -> None:
 @pytest.mark.parametrize(
     "path", ["../x", "/etc/hostname", "src/../../x", "~/x", "$HOME/x", "/srv/website/x"]
 )
-def test_in_a_project_what_lies_outside_is_asked_about(path: str) -> None:
+def test_in_a_project_what_lies_outside_needs_approval(path: str) -> None:
     for patch in (unified(path, path), unified(f"a/{path}", f"b/{path}")):
         verdict = IN_PROJECT.looks("edit_file", project="web", text=patch)
 
@@ -136,14 +136,14 @@ def test_without_a_root_a_path_may_go_up_as_far_as_there_is() -> None:
         ("new file mode 120000\nindex 0000000..e69de29\n", LINK),
     ],
 )
-def test_modes_that_run_or_lead_elsewhere_are_asked_about(headers: str, rule: str) -> None:
+def test_modes_that_run_or_lead_elsewhere_need_approval(headers: str, rule: str) -> None:
     verdict = CODING.looks("edit_file", text=f"diff --git a/run.sh b/run.sh\n{headers}")
 
     assert (verdict.decision, verdict.rule) == (ASK, rule)
     assert "run.sh" in verdict.reason
 
 
-def test_a_context_that_plainly_says_so_is_asked_about() -> None:
+def test_a_context_that_makes_a_file_executable_needs_approval() -> None:
     verdict = CODING.looks("create_file", paths=("run.sh",), context={"mode": "0755"})
 
     assert (verdict.decision, verdict.rule) == (ASK, BIT)
@@ -152,7 +152,7 @@ def test_a_context_that_plainly_says_so_is_asked_about() -> None:
     assert CODING.looks("model_call", paths=("x",), context={"executable": True}) is ALLOWED
 
 
-def test_what_cannot_be_read_is_asked_about() -> None:
+def test_an_invalid_patch_needs_approval() -> None:
     verdict = CODING.looks("edit_file", paths=("src/app.py",), context={"diff": PLAIN[:-3]})
 
     assert (verdict.decision, verdict.rule) == (ASK, UNREAD)

@@ -99,7 +99,7 @@ def test_a_prohibited_type_is_not_allowed() -> None:
         ),
     ],
 )
-def test_letting_an_agent_speak_to_people_must_be_said_twice(
+def test_letting_an_agent_contact_people_needs_two_settings(
     rules: RulesConfig, key: str, why: str
 ) -> None:
     own = ProjectRules(allow_without_permission=rules.allow_without_permission, custom=rules.custom)
@@ -123,11 +123,11 @@ def test_a_project_that_takes_the_permission_back_may_not_use_it() -> None:
 @pytest.mark.parametrize(
     "rules", [custom(ASK), custom(BLOCK), custom(ALLOW, types=("push",)), RulesConfig()]
 )
-def test_rules_that_let_nobody_speak_are_right(rules: RulesConfig) -> None:
+def test_rules_that_contact_nobody_are_valid(rules: RulesConfig) -> None:
     assert wrong(rules) == []
 
 
-def test_a_table_of_types_does_not_let_an_agent_speak_to_people() -> None:
+def test_a_type_table_does_not_let_an_agent_contact_people() -> None:
     ping = TypeConfig(tier="auto_allowed", human=True)
 
     ((key, why),) = wrong(ping=ping)
@@ -138,7 +138,7 @@ def test_a_table_of_types_does_not_let_an_agent_speak_to_people() -> None:
     assert wrong(ping=TypeConfig(tier="requires_permission", human=True)) == []
 
 
-def test_pushing_may_speak_to_people_too() -> None:
+def test_pushing_may_contact_people_too() -> None:
     rules = RulesConfig(allow_push_to=("origin",))
 
     assert wrong(rules) == []
@@ -172,7 +172,7 @@ def test_a_condition_that_makes_no_sense_is_named(
     assert file_problems(own) == [(found, why)]
 
 
-def test_names_of_rules_are_plain_and_told_apart() -> None:
+def test_names_of_rules_are_plain_and_unique() -> None:
     names = ("a", "no name", "a", "require_permission")
     rules = RulesConfig(custom=tuple(rule(BLOCK, name) for name in names))
 

@@ -18,7 +18,7 @@ def web(
 
 
 def both(rig: ClassifyRig, type: str, **fields: object) -> tuple[Verdict, Verdict]:  # noqa: A002
-    """Return what the agent that the project lists is told, and what another is."""
+    """Return the verdict for the agent that the project lists, and for another."""
     return tuple(rig.looks(type, agent=a, project="web", **fields) for a in ("code", "ops"))  # type: ignore[return-value]
 
 
@@ -89,7 +89,7 @@ def test_a_projects_settings_replace_the_global_ones() -> None:
     assert {v.rule for v in both(rig, "memory_write")} == {"classify.memory_cap"}
 
 
-def test_a_project_may_let_its_agents_speak_to_people() -> None:
+def test_a_project_may_let_its_agents_contact_people() -> None:
     rules = ProjectRules(
         allow_without_permission=("comment",),
         allow_human_communication=True,
@@ -108,7 +108,7 @@ def test_a_project_may_let_its_agents_speak_to_people() -> None:
 @pytest.mark.req("S3.12")
 @pytest.mark.parametrize("type", ["read_file", "list_files", "edit_file", "create_file"])
 @pytest.mark.parametrize("path", ["../x", "/mnt/hosts", "src/../../x", "~/x", "$HOME/x"])
-def test_a_path_outside_the_root_is_asked_about(type: str, path: str) -> None:  # noqa: A002
+def test_a_path_outside_the_root_needs_approval(type: str, path: str) -> None:  # noqa: A002
     verdicts = both(web(root="/srv/web"), type, paths=("src/app.py", path))
 
     for verdict in verdicts:
@@ -119,7 +119,7 @@ def test_a_path_outside_the_root_is_asked_about(type: str, path: str) -> None:  
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "/usr/bin/ls", "/boot/grub/grub.cfg", "/sys/power/state"]
 )
-def test_a_file_of_the_system_is_asked_about_also_where_no_project_is_named(path: str) -> None:
+def test_a_file_of_the_system_needs_approval_also_where_no_project_is_named(path: str) -> None:
     for type_ in ("edit_file", "create_file"):
         verdict = coding().looks(type_, agent="code", paths=(path,))
         assert (verdict.decision, verdict.rule) == (ASK, "classify.protected_path")
@@ -147,7 +147,7 @@ def coding(profile: str = "coding", **rules: object) -> ClassifyRig:
     return ClassifyRig(None, {"web": project}, profile=profile)
 
 
-def test_who_writes_code_may_delete_below_the_root() -> None:
+def test_a_coding_agent_may_delete_below_the_root() -> None:
     listed, other = both(coding(), "delete_file", paths=("a", "/srv/web/b"))
 
     assert listed is ALLOWED
@@ -155,7 +155,7 @@ def test_who_writes_code_may_delete_below_the_root() -> None:
 
 
 @pytest.mark.parametrize("paths", [(), (".",), ("a", "../b"), ("~/a",), ("/srv/web",)])
-def test_deleting_elsewhere_is_asked_about(paths: tuple[str, ...]) -> None:
+def test_deleting_elsewhere_needs_approval(paths: tuple[str, ...]) -> None:
     assert both(coding(), "delete_file", paths=paths)[0].rule == "classify.high"
 
 
@@ -168,7 +168,7 @@ def test_a_link_that_leads_out_of_a_project_is_outside_and_not_at_home() -> None
     assert both(coding(), "read_file", paths=("a",), resolved=("/srv/web/b",))[0] is ALLOWED
 
 
-def test_deleting_is_asked_about_where_that_was_asked_for() -> None:
+def test_deleting_needs_approval_where_configured() -> None:
     inside = ("a",)
 
     assert both(coding("strict"), "delete_file", paths=inside)[0].decision is ASK
@@ -216,7 +216,7 @@ def test_what_a_file_does_not_say_is_not_tightened() -> None:
     assert both(rig, "change_auth")[0].decision is ASK
 
 
-def test_in_a_project_with_a_broken_file_everything_is_asked_about() -> None:
+def test_in_a_project_with_a_broken_file_everything_needs_approval() -> None:
     rig = web(file="/srv/web/.safetyd.toml", file_broken="line 3: not TOML")
 
     for verdict in both(rig, "read_file"):

@@ -1,4 +1,4 @@
-"""For any story: a fresh classifier that heard only what was journalled is the same one."""
+"""For any story: a classify guard rebuilt from the journal is the same."""
 
 from hypothesis import given
 from hypothesis import strategies as st

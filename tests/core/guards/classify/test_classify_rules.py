@@ -54,7 +54,7 @@ def test_a_prohibited_type_can_be_made_a_question() -> None:
     assert rig.looks("change_password").decision is ASK
 
 
-def test_a_prohibited_type_is_not_promoted_by_rules_that_nobody_checked() -> None:
+def test_unchecked_rules_do_not_allow_a_prohibited_type() -> None:
     rig = ClassifyRig(RulesConfig(allow_without_permission=("change_password",)))
 
     assert rig.looks("change_password").decision is BLOCK
@@ -214,7 +214,7 @@ def test_a_rule_that_allows_needs_every_path_to_match() -> None:
     assert rig.looks("modify_code").decision is ASK
 
 
-def test_a_rule_that_allows_reads_the_text_as_it_stands() -> None:
+def test_a_rule_that_allows_matches_the_raw_text() -> None:
     rig = ClassifyRig(custom(ALLOW, types=("run_shell",), text="^make$"))
 
     assert rig.looks("run_shell", text="make") is ALLOWED
@@ -234,26 +234,26 @@ def test_a_rule_loosens_a_prohibited_type_only_by_its_name(then: Severity) -> No
     "rules",
     [custom(ALLOW), RulesConfig(allow_without_permission=("send_email",))],
 )
-def test_rules_that_nobody_checked_do_not_let_an_agent_speak_to_people(rules: RulesConfig) -> None:
+def test_unchecked_rules_do_not_let_an_agent_contact_people(rules: RulesConfig) -> None:
     verdict = ClassifyRig(rules).looks("send_email")
 
     assert (verdict.decision, verdict.rule) == (ASK, "classify.human")
 
 
-def test_a_type_made_to_pass_does_not_speak_to_people_either() -> None:
+def test_an_allowed_type_that_contacts_people_still_needs_approval() -> None:
     types = {"ping": TypeConfig(tier="auto_allowed", human=True)}
 
     assert ClassifyRig(types=types).looks("ping").rule == "classify.human"
 
 
-def test_speaking_to_people_can_be_allowed() -> None:
+def test_contacting_people_can_be_allowed() -> None:
     rules = RulesConfig(allow_without_permission=("send_email",), allow_human_communication=True)
 
     assert ClassifyRig(rules).looks("send_email", target=Target(name="eve")) is ALLOWED
     assert ClassifyRig(rules).looks("comment").decision is ASK
 
 
-def test_speaking_to_people_can_be_allowed_for_known_contacts_alone() -> None:
+def test_contacting_people_can_be_allowed_for_known_contacts_only() -> None:
     rig = ClassifyRig(
         RulesConfig(
             allow_without_permission=("send_email",),
@@ -287,7 +287,7 @@ def test_speaking_to_people_can_be_allowed_for_known_contacts_alone() -> None:
     ],
 )
 @pytest.mark.parametrize("type", ["read_file", "edit_file", "write_log"])
-def test_a_sensitive_path_is_asked_about(type: str, path: str) -> None:  # noqa: A002
+def test_a_sensitive_path_needs_approval(type: str, path: str) -> None:  # noqa: A002
     verdict = ClassifyRig().looks(type, paths=("README.md", path))
 
     assert (verdict.decision, verdict.rule) == (ASK, "classify.sensitive_path")
@@ -299,7 +299,7 @@ def test_a_path_like_a_sensitive_one_passes(path: str) -> None:
     assert ClassifyRig().looks(paths=(path,)) is ALLOWED
 
 
-def test_a_sensitive_path_is_asked_about_whatever_a_rule_allows() -> None:
+def test_a_sensitive_path_needs_approval_whatever_a_rule_allows() -> None:
     rig = ClassifyRig(custom(ALLOW, types=("read_file",)))
 
     assert rig.looks(paths=("/a/.ssh/x",)).rule == "classify.sensitive_path"
@@ -341,7 +341,7 @@ def test_a_rule_that_asks_about_paths_asks_about_where_they_lead() -> None:
     assert rig.looks(paths=("a",), resolved=("/etc/x",)).rule == "rules.mine"
 
 
-def test_paths_that_nobody_could_follow_are_asked_about() -> None:
+def test_paths_that_cannot_be_resolved_need_approval() -> None:
     verdict = ClassifyRig().looks(paths=("notes",), resolved=("/a/b", UNFOLLOWED))
 
     assert (verdict.decision, verdict.rule) == (ASK, "classify.unfollowed_paths")

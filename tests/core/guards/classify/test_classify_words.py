@@ -1,4 +1,4 @@
-"""A command is asked about if a word of it is a path that would be."""
+"""A command needs approval if it names a path that would."""
 
 import pytest
 from hypothesis import assume, given
@@ -36,7 +36,7 @@ CODING = ClassifyRig(profile="coding")
         ("terraform show x.tfstate", "x.tfstate"),
     ],
 )
-def test_a_command_that_names_a_sensitive_path_is_asked_about(text: str, word: str) -> None:
+def test_a_command_that_names_a_sensitive_path_needs_approval(text: str, word: str) -> None:
     verdict = CODING.looks("run_shell", text=text)
 
     assert (verdict.decision, verdict.rule) == (ASK, SENSITIVE)
@@ -103,7 +103,7 @@ def test_a_command_that_names_none_passes(text: str) -> None:
         *("/proc/self/environ", "/proc/12/task/12/environ"),
     ],
 )
-def test_credential_files_of_tools_are_asked_about(path: str) -> None:
+def test_credential_files_of_tools_need_approval(path: str) -> None:
     assert CODING.looks("run_shell", text=f"cat {path}").rule == SENSITIVE
 
 
@@ -142,7 +142,7 @@ def test_no_rule_that_allows_lets_it_pass() -> None:
 
 
 @pytest.mark.parametrize("path", [glob.replace("**", "x").replace("*", "x") for glob in PROTECTED])
-def test_what_other_programs_obey_may_be_read_and_is_asked_about_when_changed(path: str) -> None:
+def test_protected_files_may_be_read_but_changes_need_approval(path: str) -> None:
     changed = CODING.looks("edit_file", paths=(path,))
 
     assert CODING.looks("read_file", paths=(path,)) is ALLOWED

@@ -1,4 +1,4 @@
-"""A gate and an agent before it, for stories."""
+"""A gate for tests."""
 
 import functools
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def kinds(profile: str = "strict") -> Kinds:
 
 
 class GateRig:
-    """A gate and the one agent before it."""
+    """A gate with one agent."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class GateRig:
         self.journal: list[bytes] = []
 
     def asks(self, type: str = "click", **fields: object) -> Verdict:  # noqa: A002
-        """Propose and be decided about."""
+        """Propose, and observe the decision."""
         proposed = propose(0, type=type, **fields)  # type: ignore[arg-type]
         verdict = self.looks(type, **fields)
         self.hears(decided(proposed, verdict, kinds=kinds(self.profile)))
         return verdict
 
     def looks(self, type: str = "click", **fields: object) -> Verdict:  # noqa: A002
-        """Only get an opinion."""
+        """Return the verdict without deciding."""
         proposed = propose(0, type=type, **fields)  # type: ignore[arg-type]
         return self.gate.check(proposed, kinds(self.profile).of(proposed.proposal))
 

@@ -1,4 +1,4 @@
-"""Which buttons commit, and words that only name what is shown, stored or an option."""
+"""Which button labels commit, and which only name something."""
 
 from typing import Final
 
@@ -72,7 +72,7 @@ def test_a_button_that_only_leads_on_passes(label: str) -> None:
         ("dispatch", "confirm that nothing is broken"),
     ],
 )
-def test_words_that_are_only_stored_or_told_do_nothing(type_: str, text: str) -> None:
+def test_text_that_is_only_stored_or_sent_to_a_model_is_harmless(type_: str, text: str) -> None:
     assert GateRig().asks(type_, text=text) is ALLOWED
 
 

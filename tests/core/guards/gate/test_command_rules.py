@@ -1,4 +1,4 @@
-"""Commands as the guards see them: rules by type, words, what is safetyd's own, and profiles."""
+"""Shell commands in the gate: rules by type, patterns, safetyd's resources, and profiles."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_the_reason_names_the_part_and_how_many_more() -> None:
     assert {"gate.shell:leaves", "shell.rm", "shell.git_push"} <= set(decision.triggered_rules)
 
 
-def test_the_journal_has_every_part_and_where_it_stands() -> None:
+def test_the_journal_has_every_part_and_its_position() -> None:
     engine = Engine(Policy(profile="coding"))
     _, events = engine.decide(
         propose(0, type="run_shell", id="p1", text="git push; rm -rf ~/music")

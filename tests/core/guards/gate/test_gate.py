@@ -132,7 +132,7 @@ def test_a_blocklist_match_that_only_asks_does_not_hide_a_block() -> None:
     ],
 )
 @pytest.mark.parametrize("field", ["label", "name"])
-def test_typing_a_secret_is_asked_about_and_masked(field: str, label: str, name: str) -> None:
+def test_typing_a_secret_needs_approval_and_masked(field: str, label: str, name: str) -> None:
     verdict = look("TYPE", text="hunter2", target=Target(**{field: label}))
 
     assert verdict.decision is Severity.ASK
@@ -260,7 +260,7 @@ def test_the_first_of_equal_steps_gives_the_reason() -> None:
         {"target": Target(window="Shop")},
     ],
 )
-def test_another_app_or_none_is_asked_about(fields: dict[str, object]) -> None:
+def test_another_app_or_none_needs_approval(fields: dict[str, object]) -> None:
     verdict = GateRig(GateConfig(expected_app="chrome")).looks("click", **fields)
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "gate.window")
@@ -295,7 +295,7 @@ def test_where_nothing_is_expected_every_app_is_right(off: str | None) -> None:
 @pytest.mark.req("S2.19")
 @pytest.mark.req("S4.10")
 @pytest.mark.req("S4.26")
-def test_an_unsure_click_is_asked_about() -> None:
+def test_an_unsure_click_needs_approval() -> None:
     verdict = look(confidence=0.5)
 
     assert (verdict.rule, verdict.cause) == ("gate.confidence", "low_confidence")
@@ -319,7 +319,7 @@ def test_no_confidence_is_not_looked_at() -> None:
     assert look("push") is ALLOWED
 
 
-def test_no_confidence_is_asked_about_where_it_is_required() -> None:
+def test_no_confidence_needs_approval_where_it_is_required() -> None:
     agent = GateRig(confidence=ConfidenceConfig(required_for=("high",)))
 
     assert agent.looks("push").rule == "gate.confidence"
@@ -349,7 +349,7 @@ def test_percentages_get_decimals_until_they_differ() -> None:
 
 
 @pytest.mark.parametrize("type", ["click", "read_file"])
-def test_deceptive_text_is_asked_about(type: str) -> None:  # noqa: A002
+def test_deceptive_text_needs_approval(type: str) -> None:  # noqa: A002
     verdict = look(type, target=Target(name="\u202egnp.exe"))
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "gate.suspicious_unicode")
@@ -367,7 +367,7 @@ def test_bare_words_ask_where_code_is_written() -> None:
     assert look("db_write", profile="coding", text="truncate").decision is Severity.BLOCK
 
 
-def test_an_operators_own_word_on_a_bare_word_stands() -> None:
+def test_an_operators_setting_for_a_bare_word_is_kept() -> None:
     block = PatternConfig(name="reset", pattern=r"\breset\b", then=Severity.BLOCK)
     agent = GateRig(GateConfig(blocklist_patterns=(block,)), profile="coding")
 
@@ -474,7 +474,7 @@ def test_patterns_may_be_strings_or_tables() -> None:
 
 
 @pytest.mark.parametrize("profile", ["strict", "coding"])
-def test_what_is_called_a_test_and_is_another_command_is_asked_about(profile: str) -> None:
+def test_another_command_of_type_run_tests_needs_approval(profile: str) -> None:
     agent = GateRig(profile=profile)
 
     assert (

@@ -1,4 +1,4 @@
-"""What a look of the gate may cost, beside work of the same run."""
+"""The cost of the gate, compared with other work in the same run."""
 
 import random
 import string
@@ -17,7 +17,7 @@ chance = random.Random(4)
 
 
 def full(text: str) -> str:
-    """Repeat `text` to the longest that is let in."""
+    """Repeat `text` up to the maximum length."""
     data = (text * (MAX_TEXT_BYTES // len(text) + 1)).encode()
     return data[:MAX_TEXT_BYTES].decode(errors="ignore")
 
@@ -48,7 +48,7 @@ ROUNDS = 9
 
 
 def look(profile: str, text: str) -> Callable[[], object]:
-    """Return a look at a text, with another end each time so that nothing is remembered of it."""
+    """Return a check of a text that differs each time, so that nothing is cached."""
     gate = Gate(GateConfig(), ConfidenceConfig(), profile, {})
     kind = kinds(profile).of(propose(0, type="run_shell").proposal)
     ends = string.ascii_lowercase[:ROUNDS]

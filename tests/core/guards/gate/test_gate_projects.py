@@ -22,7 +22,7 @@ def web(base: GateConfig | None = None, **project: object) -> GateRig:
 
 
 def both(agent: GateRig, type: str = "click", **fields: object) -> tuple[Verdict, Verdict]:  # noqa: A002
-    """Return what the agent that the project lists is told, and what another is."""
+    """Return the verdict for the agent that the project lists, and for another."""
     asked = [propose(0, name, type=type, project="web", **fields) for name in ("code", "ops")]  # type: ignore[arg-type]
     return tuple(agent.gate.check(p, kinds().of(p.proposal)) for p in asked)  # type: ignore[return-value]
 

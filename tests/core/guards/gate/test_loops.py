@@ -86,7 +86,7 @@ def test_another_picture_of_the_same_window_is_another_state() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, Observation()])
-def test_who_saw_nothing_visits_nothing(nothing: Observation | None) -> None:
+def test_without_an_observation_there_is_no_visit(nothing: Observation | None) -> None:
     agent = GateRig()
 
     assert all(agent.asks(observation=nothing) is ALLOWED for _ in range(9))

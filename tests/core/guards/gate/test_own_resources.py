@@ -1,4 +1,4 @@
-"""What is safetyd's own is a person's business, however it is spelt."""
+"""Resources of safetyd are reserved for operators, however they are spelled."""
 
 import pytest
 from hypothesis import given
@@ -137,7 +137,7 @@ def test_a_text_that_names_something_else_passes(text: str) -> None:
 
 
 @pytest.mark.parametrize("type", ["web_search", "draft", "send_email", "git_commit", "model_call"])
-def test_what_is_only_read_kept_or_told_may_name_it(type: str) -> None:  # noqa: A002
+def test_text_that_is_only_read_stored_or_sent_may_name_it(type: str) -> None:  # noqa: A002
     assert look(type, text="what does safetyd approve?") is ALLOWED
 
 
@@ -261,7 +261,7 @@ def test_paths_and_words_begin_at_the_root_of_a_project() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/home", "/home/me/", "/home/me/state", "/srv"])
-def test_changing_what_holds_its_files_is_asked_about(path: str) -> None:
+def test_changing_what_holds_its_files_needs_approval(path: str) -> None:
     verdict = look("edit_file", paths=(path,))
 
     assert (verdict.decision, verdict.rule) == (ASK, ABOVE)
@@ -307,7 +307,7 @@ def gated(type: str, lifted: str = "", **fields: object) -> Verdict:  # noqa: A0
     )
 
 
-def test_what_the_gate_says_besides_stands_beside_a_question_and_not_a_block() -> None:
+def test_other_gate_rules_are_listed_with_a_question_but_not_with_a_block() -> None:
     asked = gated("click", text="submit", paths=("/",))
     blocked = gated("run_shell", text="git push; safetyd stop")
 

@@ -123,7 +123,7 @@ def test_with_a_trace_its_steps_are_the_visits() -> None:
     assert elsewhere.decision is SafetyDecision.ALLOW
 
 
-def test_who_sees_nothing_is_in_no_loop() -> None:
+def test_without_an_observation_there_is_no_loop() -> None:
     gate = SafetyGate()
 
     for _ in range(5):

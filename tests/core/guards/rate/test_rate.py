@@ -118,7 +118,7 @@ def test_a_proposal_takes_all_its_tokens_or_none() -> None:
     assert guard.model_bucket("m", 0).tokens == 0
 
 
-def test_a_blocked_proposal_costs_nothing_and_one_that_is_asked_about_a_token() -> None:
+def test_a_blocked_proposal_takes_no_token_and_a_pending_one_takes_one() -> None:
     guard = limiter(agent=rate(60, 5))
 
     guard.observe(decided(propose(0, model="m"), OTHER_BLOCKS))
@@ -197,7 +197,7 @@ def numbers(rates: ModeRates) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.req("S1.16")
-def test_when_little_is_left_whoever_had_its_share_waits_for_the_others() -> None:
+def test_when_the_bucket_is_low_an_agent_that_used_its_share_waits() -> None:
     guard = limiter(**{"global": rate(60, 50)})
     spend(guard, 0, "noisy", 39)
     spend(guard, 0, "quiet", 1)
@@ -211,7 +211,7 @@ def test_when_little_is_left_whoever_had_its_share_waits_for_the_others() -> Non
     assert asks(guard, 0, "new") is ALLOWED
 
 
-def test_above_a_fifth_nobody_is_held_back() -> None:
+def test_above_a_fifth_no_share_applies() -> None:
     guard = limiter(**{"global": rate(60, 50)})
     spend(guard, 0, "quiet", 1)
 
@@ -282,7 +282,7 @@ def test_names_without_a_key_leave_half_of_what_is_shared_to_agents_with_one(lev
     assert keyless(guard, 11, "k0", "m") is ALLOWED
 
 
-def test_where_nobody_has_a_key_names_without_one_may_use_it_up() -> None:
+def test_without_any_keys_anonymous_agents_may_use_the_whole_bucket() -> None:
     guard = limiter(**{"global": rate(60, 20)})
 
     answers = [keyless(guard, 0, f"k{number}") for number in range(21)]
@@ -307,7 +307,7 @@ def test_names_without_a_key_make_nobodys_share_smaller() -> None:
     assert asks(guard, 0, "code").rule == "rate.fairness"
 
 
-def test_an_agent_that_gets_a_key_is_counted_with_those_who_have_one() -> None:
+def test_an_agent_that_gets_a_key_counts_among_agents_with_keys() -> None:
     guard = reserving(**{"global": rate(60, 100)})
     keyless(guard, 0, "code")
 
@@ -369,7 +369,7 @@ def test_buckets_never_exceed_their_rate_in_any_window_and_never_go_negative(sto
 
 
 @given(st.lists(st.tuples(quarters, names, models), max_size=80))
-def test_who_waits_as_long_as_told_gets_a_token_unless_others_took_it(story) -> None:
+def test_waiting_retry_after_s_yields_a_token_unless_others_took_it(story) -> None:
     guard, t = small(), 0.0
     for gap, agent, model in story:
         t += gap

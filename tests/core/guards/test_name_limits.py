@@ -1,4 +1,4 @@
-"""Whatever agents propose and report, what is remembered of their words stays within bounds."""
+"""Whatever agents propose and report, the number of remembered names stays limited."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ TYPES = ("read_file", "dispatch", "memory_write", "click", "dance")
 
 
 class Agents:
-    """Agents that make up words, and what they spent on each chain."""
+    """Agents that invent names, and what they spent on each chain."""
 
     def __init__(self) -> None:
         self.engine = Engine(POLICY)
@@ -58,7 +58,7 @@ class Agents:
         self.journal += [encode(event) for event in play(self.engine, *story)]
 
     def proposes(self, agent: str, type_: str, words: dict[str, str], *, keyless: bool) -> None:
-        """Propose and, if that is allowed, say that it cost a cent."""
+        """Propose and, if allowed, report a cost of one cent."""
         self.ids += 1
         id_ = f"p{self.ids}"
         proposed = propose(
@@ -87,7 +87,7 @@ class Agents:
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """So many messages of one agent, each with new words of some kinds."""
+    """Messages of one agent, each with new names of some kinds."""
 
     agent: str
     keyless: bool
@@ -167,7 +167,7 @@ steps = st.one_of(
 
 
 def counts(agents: Agents) -> Iterator[tuple[str, int, int]]:
-    """Yield every collection that words could fill, its size and its bound."""
+    """Yield every collection that names could fill, its size and its limit."""
     keys, budget, breaker = (agents.saved(name) for name in ("keys", "budget", "breaker"))
     words = keys["words"]
     yield "models", len(words["models"]), MAX_COMMON
@@ -201,7 +201,7 @@ def counts(agents: Agents) -> Iterator[tuple[str, int, int]]:
 
 
 def accounts(agents: Agents) -> dict[tuple[str, str], int]:
-    """Return what the budget says was spent by agent and chain."""
+    """Return the spending by agent and chain."""
     standings = agents.engine.guards.budget.standings(at(agents.t))
     return {(s.agent or "", s.id): s.spent for s in standings if s.scope == "chain"}
 

@@ -21,11 +21,11 @@ def test_an_id_keeps_its_content_after_its_allow_has_expired() -> None:
     first = ask(engine, propose(0))
 
     other = ask(engine, propose(5, digest="sha256:d2"))
-    anew = ask(engine, propose(6))
+    again = ask(engine, propose(6))
 
     assert other.cause == "conflict"
-    assert (anew.allowed, anew.at) == (True, at(6))
-    assert first.at != anew.at
+    assert (again.allowed, again.at) == (True, at(6))
+    assert first.at != again.at
 
 
 def test_the_agent_message_about_a_loop_agrees_with_its_reason() -> None:

@@ -51,7 +51,7 @@ _BROUGHT: Final = frozenset(
     {"gradlew", "mvnw", "manage.py", "rails", "rake", "artisan", "configure", "pants", "bazelw"}
 )
 
-_stands_for_all = re.compile(r"(\[[^\]]*\]|[*?.{},])+").fullmatch
+_matches_everything = re.compile(r"(\[[^\]]*\]|[*?.{},])+").fullmatch
 
 
 class Project(NamedTuple):
@@ -93,7 +93,7 @@ def place(word: str, cwd: str | None, project: Project) -> Place:
     return Place(path, _kind(path, project))
 
 
-def lies_inside(path: str, project: Project) -> bool:
+def is_inside(path: str, project: Project) -> bool:
     """Return True if a path is inside the project."""
     if not path or path == "-" or path.startswith(HOLE):
         return False
@@ -117,12 +117,12 @@ def below_root(path: str, project: Project) -> str:
 
 def _kind(path: str, project: Project) -> str:
     if path[0] == "~":
-        return _homely(path, project)
+        return _kind_below_home(path, project)
     if path[0] != "/":
         return _relative(path)
     below = project.root and path.startswith(project.root.rstrip("/") + "/")
     if below or path == project.root:
-        return UNKNOWN if _climbs(path) else INSIDE
+        return UNKNOWN if _may_lead_up(path) else INSIDE
     if special := _device(path) or (TEMPORARY if f"{path}/".startswith(_TEMPORARY) else ""):
         return special
     bare = _bare(path)
@@ -144,16 +144,16 @@ def _relative(path: str) -> str:
     """Return the kind of a relative path if the root is not known: inside, unless it leads up."""
     if path == ".." or path.startswith("../"):
         return OUTSIDE
-    return UNKNOWN if _climbs(path) else INSIDE
+    return UNKNOWN if _may_lead_up(path) else INSIDE
 
 
-def _climbs(path: str) -> bool:
+def _may_lead_up(path: str) -> bool:
     """Return True if an unknown part may lead up and out of the folder."""
     at = path.find(HOLE)
     return at >= 0 and "/" in path[at:] and path[at - 1 : at] == "/" and "../" in path[at:]
 
 
-def _homely(path: str, project: Project) -> str:
+def _kind_below_home(path: str, project: Project) -> str:
     if "/" not in _bare(path):
         return HOME
     below = path.partition("/")[2]
@@ -169,7 +169,7 @@ def is_all_temporary(path: str) -> bool:
 def _bare(path: str) -> str:
     """Return a path without trailing patterns that match everything."""
     folder, slash, last = path.rpartition("/")
-    while slash and _stands_for_all(last):
+    while slash and _matches_everything(last):
         path = folder or "/"
         folder, slash, last = folder.rpartition("/")
     return path

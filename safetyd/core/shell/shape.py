@@ -100,4 +100,4 @@ def _path(word: Word, path: str | None, project: Project) -> str:
     if path is None or word.quoted or not word.fixed or not _OTHER.isdisjoint(text):
         return ""
     plain = "/" in text or "." in text[1:]
-    return PATH if plain and places.lies_inside(path, project) else ""
+    return PATH if plain and places.is_inside(path, project) else ""

@@ -68,12 +68,12 @@ class Commands:
     def read(self, text: str, scope: Scope) -> None:
         """Analyse a whole text, including functions that it never calls."""
         self._statements.read(text, scope)
-        self._uncalled(scope)
+        self._analyse_uncalled(scope)
         for trap in tuple(self._traps):
             if trap.scope.variables != trap.variables:
                 self.text(trap.text, trap.word, trap.scope, _TRAP, None)
 
-    def _uncalled(self, scope: Scope) -> None:
+    def _analyse_uncalled(self, scope: Scope) -> None:
         """Analyse functions that were never called, also those of subshells."""
         for name in list(scope.functions):
             if name not in scope.called:
@@ -111,7 +111,7 @@ class Commands:
         written = text.encode("utf-8", "replace")
         with self._trace.inside(way), self._trace.within(written, word.start, word.end, word.inner):
             flow = self._statements.read(text, inner, stdin)
-            self._uncalled(inner)
+            self._analyse_uncalled(inner)
         return flow
 
     def sourced(self, text: str, word: Word, scope: Scope, way: str) -> Flow:

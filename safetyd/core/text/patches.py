@@ -22,7 +22,7 @@ _LOST: Final = 3  # blank context lines that are lost when a text is stripped
 _SHOWN_CHARS: Final = 40
 _EXECUTABLE: Final = 0o111
 _LINK: Final = 0o120000
-# How many lines of the old and the new file each sign stands for.
+# How many lines of the old and of the new file a line with this sign covers.
 _TAKES: Final = {" ": (1, 1), "\t": (1, 1), "-": (1, 0), "+": (0, 1), "\\": (0, 0)}
 _DEEDS: Final[Mapping[str, Deed]] = {"add": "creates", "update": "changes", "delete": "deletes"}
 

@@ -122,7 +122,7 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def _counts(text: str, at: int) -> bool:
-    """Say whether `((` is arithmetic and not two subshells, which bash prints with a blank."""
+    """Return True if `((` is arithmetic, not two subshells, which bash prints with a blank."""
     return not text.startswith("((((", at)
 
 

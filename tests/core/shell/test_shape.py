@@ -23,7 +23,7 @@ def shape(text: str, root: str = "") -> str:
     [
         (SEEN, f"acmectl lint {PATH} --fix"),
         ("acmectl lint src/a.py | head -n 20", f"acmectl lint {PATH} | head -n {NUMBER}"),
-        ("git commit -m 'mend it' src/a.py", f"git commit -m {MESSAGE} {PATH}"),
+        ("git commit -m 'fix it' src/a.py", f"git commit -m {MESSAGE} {PATH}"),
         ("cd src; acmectl lint a/b.py", f"cd src; acmectl lint {PATH}"),
         # What is deleted, sent, installed or lies outside is part of the shape.
         ("rm -rf src/old", "rm -rf src/old"),

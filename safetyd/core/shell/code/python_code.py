@@ -167,7 +167,7 @@ class _Look:
 
 def _tree(source: str) -> ast.Module:
     if STANDS_FOR_HOLE in source:
-        raise ValueError("a letter that stands for something else")
+        raise ValueError("the source contains the placeholder for holes")
     if next(islice(_TOKEN.finditer(source), MAX_TOKENS, None), None) is not None:
         raise _TooLong
     with warnings.catch_warnings(action="ignore"):  # about invalid escapes

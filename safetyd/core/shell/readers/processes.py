@@ -100,7 +100,7 @@ def read_profiler(inv: Invocation) -> None:
 
 
 def _watch(inv: Invocation, own: Call, words: list[Word]) -> None:
-    """Analyse the traced command; a running process belongs to somebody else."""
+    """Analyse the traced command; a running process is not the command's own."""
     if own.has("-p", "--pid", "--attach", "-a", "--all-cpus") or not words:
         inv.found(Effect.PRIVILEGED, "inspects running processes")
     else:

@@ -20,7 +20,7 @@ from safetyd.core.shell.words import (
     least_trusted,
 )
 
-_TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - a name that stands for what mktemp makes
+_TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - the assumed result of mktemp
 _JOB: Final = "$!\n"  # the assumed content of a .pid file: a process that the agent started
 _variables = re.compile(r"\$(?:\{(\w+)(?::\d[^}]*)?\}|(\w+))").findall
 _SHOWN: Final = "prints all environment variables, including secrets"

@@ -1,6 +1,5 @@
-"""The catalogue of events: what is said about each of them, once.
+"""The catalogue of events: severity, sentence, notice and alert of each, in one place.
 
-An entry says how severe an event is, its sentence, whether people are notified, its alert, and
-whether the engine makes it of other events. Entries are listed by subject, as the events are;
-`catalogue.py` joins them and answers for everybody else.
+An entry also says whether the engine derives the event from others. Entries are grouped by subject,
+as the events are; `catalogue.py` joins them.
 """

@@ -1,6 +1,6 @@
-"""All entries, and the questions that others ask about events.
+"""All entries, and functions that answer questions about events.
 
-Nothing is put into words unless somebody reads it.
+Sentences are made only when they are read.
 """
 
 from collections.abc import Mapping
@@ -29,27 +29,27 @@ _ENTRIES = (
     *history_entries.ENTRIES,
     *daemon_entries.ENTRIES,
 )
-# The functions of an entry are called with events of its kind alone.
+# The functions of an entry are called only with events of its kind.
 CATALOGUE: Final[Mapping[type[Event], Entry[Event]]] = {
     entry.kind: entry for entry in cast("tuple[Entry[Event], ...]", _ENTRIES)
 }
-AnyEvent: Final = reduce(or_, CATALOGUE)  # everything that the journal can hold
+AnyEvent: Final = reduce(or_, CATALOGUE)  # every event that the journal can contain
 NOTICES: Final[Mapping[str, Notice]] = {
     notice.type: notice for entry in CATALOGUE.values() for notice in entry.notices
 }
-# The tags of events that follow from others and notify nobody, or that happen all the time.
+# Tags of derived events without a notice, and of routine events.
 ROUTINE: Final = frozenset(
     str(kind.__struct_config__.tag)
     for kind, entry in CATALOGUE.items()
     if entry.routine or (entry.follows is True and entry.notice is None)
 )
 
-_INTAKE: Final = "intake."  # how the names of rules begin that refuse what is never decided
-_UNKNOWN: Final = Notice("", "low")  # what another version wrote
+_INTAKE: Final = "intake."  # prefix of rules that refuse a message before it is decided
+_UNKNOWN: Final = Notice("", "low")  # of a type from another version
 
 
 class _Metadata(dict[str, object]):
-    """The fields of a template; those that an older version did not write are left open."""
+    """The fields of a template; a field that an older version did not write is shown as `?`."""
 
     def __missing__(self, name: str) -> object:
         return _Open()
@@ -67,7 +67,7 @@ def alert_of(event: Event) -> Alert | None:
 
 
 def severity(event_type: str, metadata: Mapping[str, object]) -> Level:
-    """Return how severe a SafetyEvent is; an anomaly says it itself."""
+    """Return the severity of a SafetyEvent; an anomaly states its own."""
     match metadata.get("severity"):
         case "low" | "medium" | "high" | "critical" as level:
             return level
@@ -79,12 +79,12 @@ def severity_of(event: SafetyEvent) -> Level:
 
 
 def repeats_a_decision(event: SafetyEvent) -> bool:
-    """Return whether an event only tells of decisions, which are listed by themselves."""
+    """Return whether an event is about decisions, which are listed separately."""
     return NOTICES.get(event.event_type, _UNKNOWN).repeats and not is_refusal(event)
 
 
 def is_refusal(event: SafetyEvent) -> bool:
-    """Return whether an event tells of messages that were refused before they were decided."""
+    """Return whether an event is about messages refused before any decision."""
     return str(event.metadata.get("rule", "")).startswith(_INTAKE)
 
 
@@ -95,7 +95,7 @@ def sentence(
     reason: str,
     metadata: Mapping[str, object],
 ) -> str:
-    """Return what a SafetyEvent says, in a sentence."""
+    """Return the sentence of a SafetyEvent."""
     who = "all agents without a key" if agent == ANONYMOUS else agent or "all agents"
     fields = _Metadata({**metadata, "agent": who, "breaker": breaker})
     said = NOTICES.get(event_type, _UNKNOWN).says.format_map(fields)
@@ -103,7 +103,7 @@ def sentence(
 
 
 def sentence_of(event: Event) -> str:
-    """Return what an event says, in a sentence. Words of agents in it are as they came."""
+    """Return the sentence of an event. The agent's words in it are not sanitized."""
     if isinstance(event, SafetyEvent):
         return sentence(
             event.event_type, event.agent_id, event.breaker_id, event.reason, event.metadata
@@ -117,6 +117,6 @@ def sentence_of(event: Event) -> str:
 
 
 def follows(event: Event) -> bool:
-    """Return whether the engine made an event of others."""
+    """Return whether the engine derived an event from others."""
     made = CATALOGUE[type(event)].follows
     return made if isinstance(made, bool) else made(event)

@@ -19,7 +19,7 @@ def disk_key(level: events.DiskLevel) -> str:
 
 
 def _disk(event: events.DiskMoved) -> Alert:
-    """Return the alert of a disk that fills, at night too if little time is left; or its end."""
+    """Return the alert of a filling disk, urgent if it is nearly full, or its all-clear."""
     use = event.use
     if use.level == "good":
         return Alert(
@@ -36,7 +36,7 @@ def _disk(event: events.DiskMoved) -> Alert:
         urgency="high" if critical else "normal",
         kinds=() if critical else MAIL_AND_CHAT,
         title=f"{'DISK NEARLY FULL' if critical else 'DISK FILLING'}: {fullness(use)}",
-        text=f"{filled}Once it is full nothing is allowed. What to do: {MAKE_ROOM}.",
+        text=f"{filled}When it is full, nothing is allowed. What to do: {MAKE_ROOM}.",
     )
 
 
@@ -54,9 +54,9 @@ ENTRIES: Final = (
     ),
     Entry(
         Configured,
-        says="at {why}, policy {digest}",
+        says="configured at {why}: policy {digest}",
         notice=Choice("why", {"reload": Notice("CONFIG_RELOADED", "low")}),
-        reason="a new configuration is in force",
+        reason="the new configuration is active",
         facts=lambda event: {"policy": event.digest},
     ),
     Entry(
@@ -71,7 +71,7 @@ ENTRIES: Final = (
         reason="the wall clock stepped by {seconds:+.1f} s",
         facts="seconds",
     ),
-    Entry(events.AuditRecovered, says="{torn_bytes} bytes of a torn line were cut off {file}"),
+    Entry(events.AuditRecovered, says="cut {torn_bytes} bytes of an incomplete line from {file}"),
     Entry(
         events.DiskMoved,
         notice=Choice(lambda event: event.use.level, _DISK),

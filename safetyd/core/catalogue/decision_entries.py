@@ -14,7 +14,7 @@ _OTHER: Final = Notice("ACTION_BLOCKED", "medium", _BLOCKED, repeats=True)
 _ASKED: Final = Notice(
     "PERMISSION_REQUESTED", "low", "{agent} needs approval for {type}", repeats=True
 )
-# The notices of blocked proposals, by cause; all other causes have the one of "blocked".
+# The notices of blocked proposals, by cause; "blocked" is for all other causes.
 BLOCKS: Final = {
     "rate_limit": _RATE,
     "mode_violation": Notice("MODE_VIOLATION", "high", _BLOCKED, repeats=True),
@@ -45,8 +45,8 @@ def _facts(event: events.Decided) -> Facts:
 
 
 def _prohibited(event: events.Decided) -> Alert | None:
-    """Return the alert of a prohibited proposal, whatever else blocked it."""
-    # Names that are one too many can be made up, as many as somebody likes.
+    """Return the alert of a prohibited proposal, even if something else blocked it too."""
+    # Anyone can make up any number of names beyond the limit.
     if event.decision is not BLOCK or event.stranger:
         return None
     for verdict in event.verdicts:
@@ -56,8 +56,8 @@ def _prohibited(event: events.Decided) -> Alert | None:
                 urgency="normal",
                 kinds=MAIL_AND_CHAT,
                 title=f"PROHIBITED: {event.agent} proposed {event.type}",
-                # Not its reason: that has a command to permit it, made of the agent's words.
-                text=f"{verdict.rule} blocked it. To see more: safetyd explain {event.id}",
+                # Not the reason: it has a command that permits it, with the agent's words.
+                text=f"{verdict.rule} blocked it. Details: safetyd explain {event.id}",
                 agent=event.agent,
             )
     return None
@@ -68,12 +68,12 @@ def _report(event: events.Reported) -> str:
     if not isinstance(said, Outcome):
         return f"{event.agent} {said.__struct_config__.tag}"
     went = "ok" if said.ok else f"failed: {said.error}"
-    return f"{event.agent} outcome of {said.id or 'something'}: {went}"
+    return f"{event.agent} outcome of {said.id or 'an unproposed action'}: {went}"
 
 
 def _unreported(event: events.Overdue) -> str:
     more = f" and {len(event.ids) - 1} more" if len(event.ids) > 1 else ""
-    return f"nobody reported how {event.ids[0]}{more} went"
+    return f"no outcome reported for {event.ids[0]}{more}"
 
 
 ENTRIES: Final = (
@@ -93,11 +93,11 @@ ENTRIES: Final = (
         reason="{example}",
         facts=lambda event: {"rule": f"intake.{event.cause}", "count": event.count},
     ),
-    Entry(events.Withheld, says="the allow of {id} was not sent to {agent}: {why}"),
+    Entry(events.Withheld, says="the decision to allow {id} was not sent to {agent}: {why}"),
     Entry(events.Reported, says=_report),
     Entry(
         events.Settled,
-        says="{agent}: the outcome of {id} counts, ok: {ok}",
+        says="{agent}: outcome of {id} recorded, ok: {ok}",
         follows=True,
         compared=True,
     ),
@@ -111,7 +111,7 @@ ENTRIES: Final = (
     ),
     Entry(
         events.SessionClosed,
-        says="session {session!r} of {agent} is over: {why}",
+        says="session {session!r} of {agent} ended: {why}",
         follows=True,
         by_time=True,
     ),

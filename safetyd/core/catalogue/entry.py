@@ -1,4 +1,4 @@
-"""The form of an entry."""
+"""The structure of a catalogue entry."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -22,19 +22,19 @@ _SMS_FIRST: Final[tuple[ChannelKind, ...]] = ("sms", "desktop", "email", *CHAT)
 class Notice(NamedTuple):
     """A type of SafetyEvent.
 
-    `says` is a template of `agent`, `breaker` and the metadata; the reason follows it.
+    `says` is a template with `agent`, `breaker` and the metadata; the reason is appended.
     """
 
     type: str
     severity: Level
     says: str = ""
-    repeats: bool = False  # it tells of decisions, which are listed and logged by themselves
+    repeats: bool = False  # about a decision, which is listed and logged separately
 
 
 class Choice(NamedTuple, Generic[E]):
-    """The notices of an event that has several, by a field or a function of it.
+    """Several notices of one event, chosen by a field or a function of it.
 
-    People are not notified of what has none.
+    A value without a notice makes no SafetyEvent.
     """
 
     by: str | Callable[[E], str]
@@ -42,9 +42,9 @@ class Choice(NamedTuple, Generic[E]):
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A message to people. `title` is the whole of it in a line, `text` what follows.
+    """A notification about an event. `title` says it in one line, `text` adds details.
 
-    Within ten minutes, another alert with the same `key` is the same alert.
+    Alerts with the same `key` within ten minutes are the same alert.
     """
 
     key: str
@@ -52,17 +52,17 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     title: str
     text: str
     agent: str | None = None
-    kinds: tuple[ChannelKind, ...] = ()  # in the order of preference; none named: all
-    later: tuple[ChannelKind, ...] = ()  # where it is sent as well
-    after_s: float = 0.0  # and how much later that is
-    batched: bool = False  # it waits for other alerts, as long as `alert_batch_s` says
-    not_on: tuple[str, ...] = ()  # channels that cannot carry it, by name
-    always: bool = False  # at once and by itself, whatever holds back what is urgent
-    clears: tuple[str, ...] = ()  # it is sent only if an alert with such a key was
+    kinds: tuple[ChannelKind, ...] = ()  # in the order of preference; empty: all
+    later: tuple[ChannelKind, ...] = ()  # also sent on these
+    after_s: float = 0.0  # this much later
+    batched: bool = False  # waits `alert_batch_s` for other alerts
+    not_on: tuple[str, ...] = ()  # names of channels that cannot deliver it
+    always: bool = False  # sent at once in its own message, without limits on urgent ones
+    clears: tuple[str, ...] = ()  # sent only if an alert with one of these keys was sent
 
 
 def everywhere(alert: Alert) -> Alert:
-    """Send it on every channel, the telephone first."""
+    """Return an alert for every channel, SMS first."""
     return replace(alert, kinds=_SMS_FIRST)
 
 
@@ -75,11 +75,11 @@ def because(said: str, reason: str) -> str:
 
 
 class Entry(NamedTuple, Generic[E]):
-    """What is said about one kind of event.
+    """The words and properties of one kind of event.
 
-    `says` is its sentence; without one, its notice has it. With a `notice` it becomes a SafetyEvent
-    with this `reason`, and `facts` as its metadata. All may be functions. Else `says` and `reason`
-    are templates of the event's fields, and `facts` their names.
+    `says` is its sentence; if empty, the notice has it. An event with a `notice` becomes a
+    SafetyEvent with this `reason`, and with `facts` as its metadata. `says` and `reason` are
+    templates with the event's fields, `facts` are names of fields; each can also be a function.
     """
 
     kind: type[E]
@@ -88,11 +88,11 @@ class Entry(NamedTuple, Generic[E]):
     reason: str | Callable[[E], str] = "{reason}"
     facts: str | Callable[[E], Facts] = ""
     alert: Callable[[E], Alert | None] | None = None
-    ends: Callable[[E], tuple[str, ...]] | None = None  # the keys of alerts that are over with it
-    follows: bool | Callable[[E], bool] = False  # the engine makes it of other events
-    compared: bool = False  # by a simulation, which otherwise reads only the time of what follows
-    by_time: bool = False  # it follows when time has passed
-    routine: bool = False  # the audit log leaves it out, unless all is asked for
+    ends: Callable[[E], tuple[str, ...]] | None = None  # keys of alerts that it ends
+    follows: bool | Callable[[E], bool] = False  # the engine derives it from other events
+    compared: bool = False  # by a simulation; of other derived events it reads only the time
+    by_time: bool = False  # derived when time has passed
+    routine: bool = False  # `safetyd audit` omits it unless --all is given
 
     @property
     def notices(self) -> tuple[Notice, ...]:

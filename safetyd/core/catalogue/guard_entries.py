@@ -23,7 +23,7 @@ SMS_AFTER_S: Final = 900.0
 OWN: Final = "safetyd"  # in `by`, if no person did it
 
 _NO_HUMAN: Final = "anomaly.no_human"
-_DAILY: Final = frozenset({"day", "agent", "model", "keyless", "share"})  # until 00:00Z
+_DAILY: Final = frozenset({"day", "agent", "model", "keyless", "share"})  # reset at 00:00 UTC
 _COOLS: Final = (
     "Before its cooldown is over (by default a minute) that also needs --force --reason WHY."
 )
@@ -31,7 +31,7 @@ _KEY_CHARS: Final = 200  # of a reason
 
 
 def stop_key(event: events.Stopped) -> str:
-    """Return the key of a stop: one, though a command and the file that it writes both make it."""
+    """Return the key of a stop; a command and the stop file that it writes have the same key."""
     reason = " ".join(event.reason.split()) if _says_why(event) else ""
     return f"stop {event.agent or '*'} {reason[:_KEY_CHARS]}".rstrip()
 
@@ -41,11 +41,11 @@ def budget_key(event: events.BudgetMarked, mark: str) -> str:
 
 
 def _stopped(event: events.Stopped) -> Alert | None:
-    """Return the alert of a stop, also of one that follows upon another for another reason."""
-    # The critical finding behind it has an alert, with the words of the detector.
+    """Return the alert of a stop, also if agents are already stopped for another reason."""
+    # The anomaly behind it has its own alert.
     if event.source == "anomaly":
         return None
-    may = f"{event.agent} may do nothing" if event.agent else "Nobody may do anything"
+    may = f"{event.agent} may do nothing" if event.agent else "No agent may do anything"
     return at_once(
         Alert(
             key=stop_key(event),
@@ -62,18 +62,18 @@ def _stop_ends(event: events.Stopped) -> str:
     if kind == "file" and not _signed(event):
         return f"{path} is removed"
     if kind == "environment":
-        return "safetyd is started without it"
-    return f"`safetyd resume --agent {event.agent}`" if event.agent else "`safetyd resume`"
+        return "safetyd is restarted without the environment variable"
+    return f"`safetyd resume --agent {event.agent}`" if event.agent else "you run `safetyd resume`"
 
 
 def _says_why(event: events.Stopped) -> bool:
-    # Of a file that says who stopped and not why, it is only said that it is there.
+    # The reason in a stop file that names nobody's reason is only that the file exists.
     there = f"{event.source.removeprefix('file:')} is there"
     return bool(event.reason) and not (_signed(event) and event.reason == there)
 
 
 def _signed(event: events.Stopped) -> bool:
-    """Return whether somebody's name is known, as that of who wrote a file with `safetyd stop`."""
+    """Return whether the operator is known, as in a file that `safetyd stop` wrote."""
     return event.by != "file"
 
 
@@ -110,7 +110,7 @@ def _usd(amount: float) -> str:
 def _budget(event: events.BudgetMarked) -> Alert | None:
     exceeded = event.mark == "exceeded"
     if exceeded and event.scope == "session":
-        return None  # people are asked whether the agent may go on
+        return None  # the agent is paused, and its request is the notification
     whole_day = exceeded and event.scope == "day"
     return Alert(
         key=budget_key(event, event.mark),
@@ -133,12 +133,12 @@ def _consequence(event: events.BudgetMarked) -> str:
 
 
 def _anomaly(event: events.AnomalyFound) -> Alert | None:
-    """Return an alert as urgent as the finding is severe; low ones have none."""
+    """Return an alert as urgent as the anomaly is severe; a low one has none."""
     finding = _finding(event)
     match event.severity:
         case "critical":
-            # All agents stand still, so it is not only for those who hear of this one.
-            stopped = f"{finding.text} Everything is stopped until `safetyd resume`."
+            # All agents are stopped, so it is not only for the recipients of this agent.
+            stopped = f"{finding.text} All agents are stopped until you run `safetyd resume`."
             return at_once(replace(finding, agent=None, text=stopped))
         case "high":
             return _by_mail_first(finding)
@@ -152,7 +152,7 @@ def _anomaly(event: events.AnomalyFound) -> Alert | None:
 
 
 def _finding(event: events.AnomalyFound) -> Alert:
-    # What grows more severe within ten minutes is not the same alert.
+    # An anomaly that becomes more severe within ten minutes is another alert.
     key = f"{event.rule} {event.severity} {event.agent or '*'} {event.breaker or ''}".rstrip()
     agent = f" in what {event.agent} does" if event.agent else ""
     breaker = f", at {event.breaker}" if event.breaker else ""
@@ -166,7 +166,7 @@ def _finding(event: events.AnomalyFound) -> Alert:
 
 
 def _by_mail_first(finding: Alert) -> Alert:
-    paused = " The agent is paused until a person lets it go on." if finding.agent else ""
+    paused = " The agent is paused until an operator resumes it." if finding.agent else ""
     return replace(
         finding,
         urgency="high",
@@ -191,7 +191,7 @@ ENTRIES: Final = (
         facts="sources by epoch",
     ),
     Entry(
-        events.Paused,  # without an alert: the request that it makes is the message
+        events.Paused,  # no alert: its request is the notification
         notice=Notice("AGENT_PAUSED", "high", "{by} paused {agent}"),
         facts="source by",
         follows=lambda event: event.source != "operator",
@@ -211,7 +211,7 @@ ENTRIES: Final = (
     ),
     Entry(
         events.SafeModeExited,
-        notice=Notice("SAFE_MODE_EXITED", "low", "{by} ended safe mode of {agent}"),
+        notice=Notice("SAFE_MODE_EXITED", "low", "{by} ended safe mode for {agent}"),
         facts="by forced",
     ),
     Entry(
@@ -249,7 +249,7 @@ ENTRIES: Final = (
     ),
     Entry(
         events.AnomalyFound,
-        notice=Notice("ANOMALY_DETECTED", "low"),  # it says itself how severe it is
+        notice=Notice("ANOMALY_DETECTED", "low"),  # the event states its severity
         reason="{message}",
         facts="rule severity",
         alert=_anomaly,
@@ -258,10 +258,10 @@ ENTRIES: Final = (
     ),
     Entry(
         events.PersonSeen,
-        says="{by} was seen: {how}",
+        says="{by} was active: {how}",
         follows=lambda event: event.by == OWN,
         by_time=True,
         routine=True,
     ),
-    Entry(events.Forgotten, says="{by} reset the loop visits of {agent}"),
+    Entry(events.Forgotten, says="{by} reset the loop counters of {agent}"),
 )

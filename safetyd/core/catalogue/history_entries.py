@@ -19,12 +19,12 @@ def _not_rolled_back(event: events.RollbackFailed) -> Alert:
         key=f"no rollback {event.project}",
         urgency="high",
         title=f"ROLLBACK NOT FINISHED: project {event.project}" if event.half else left,
-        text=f"{event.error}.\n{still}Look, then try again: {back}",
+        text=f"{event.error}.\n{still}Check the project, then try again: {back}",
     )
 
 
 ENTRIES: Final = (
-    Entry(events.CommitDue, says="project {project} is to be committed, {why} {id}", follows=True),
+    Entry(events.CommitDue, says="project {project} will be committed, {why} {id}", follows=True),
     Entry(
         events.Committed,
         says="project {project}: commit {commit}, {files} files, +{added} -{removed}",
@@ -39,7 +39,7 @@ ENTRIES: Final = (
             urgency="normal",
             kinds=MAIL_AND_CHAT,
             title=f"NO HISTORY: project {event.project} was not committed",
-            text=f"{event.error}.\nWhat changes there cannot be rolled back until it is.",
+            text=f"{event.error}.\nUntil a commit succeeds, changes cannot be rolled back.",
             agent=event.agent,
         ),
     ),
@@ -52,7 +52,7 @@ ENTRIES: Final = (
             key=f"rollback {event.project} {event.agent}",
             urgency="normal",
             title=f"ERRORS: {event.errors} in a row in project {event.project}",
-            text=f"{_in_a_row(event)}.\nTo put its files back as they were before: "
+            text=f"{_in_a_row(event)}.\nTo restore its files from before the errors: "
             f"{rollback_command(event.project, event.commit)}",
             agent=event.agent,
         ),
@@ -87,7 +87,7 @@ ENTRIES: Final = (
             urgency="normal",
             kinds=MAIL_AND_CHAT,
             title=f"SNAPSHOT MISSING: {event.days}",
-            text=f"{event.error}.\nThe last day is tried until it has one; others stay without.",
+            text=f"{event.error}.\nsafetyd retries the last day. Earlier days stay without one.",
         ),
     ),
     Entry(events.BackupMade, says="{by} made a backup up to event {upto}, {size} bytes"),
@@ -102,7 +102,7 @@ ENTRIES: Final = (
             urgency="normal",
             kinds=MAIL_AND_CHAT,
             title=f"NOT ARCHIVED: the week {event.week}",
-            text=f"{event.error}.\nIts last snapshot stays, and it is tried again.",
+            text=f"{event.error}.\nsafetyd keeps the last snapshot of the week and tries again.",
         ),
     ),
 )

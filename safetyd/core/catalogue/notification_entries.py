@@ -1,4 +1,4 @@
-"""Messages to people, and the channels that carry them."""
+"""Notifications, and the channels that deliver them."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from safetyd.core.events import notification_events as events
 _FAILED: Final = Notice("NOTIFICATION_FAILED", "high", "{channel} did not deliver a message")
 _LOST: Final = {
     "dead": "It was given up. To see more: safetyd notify outbox --state dead",
-    "undelivered": "It was taken and did not arrive: safetyd notify outbox --state undelivered",
+    "undelivered": "It did not arrive. To see more: safetyd notify outbox --state undelivered",
 }
 
 
@@ -25,7 +25,7 @@ def _up_key(channel: str) -> str:
 
 
 def _lost(event: events.NotTold) -> Alert | None:
-    """Return the alert of a message that nobody got; one that an operator dropped has none."""
+    """Return the alert of a lost message; one that an operator dropped has none."""
     if event.by:
         return None
     if event.state == "parked":
@@ -44,7 +44,7 @@ def _outage(channel: str, why: str) -> Alert:
 
 
 def _of_channel(channel: str, key: str, title: str, text: str) -> Alert:
-    """Return an alert about a channel that fails, for all others."""
+    """Return an alert about a failing channel, to be sent on the others."""
     return Alert(key=key, urgency="high", title=title, text=text, not_on=(channel,))
 
 
@@ -75,7 +75,7 @@ ENTRIES: Final = (
         compared=True,
         by_time=True,
     ),
-    Entry(events.Told, says="{channel} took message {delivery}: {state}", routine=True),
+    Entry(events.Told, says="{channel} accepted message {delivery}: {state}", routine=True),
     Entry(
         events.NotTold,
         says="message {delivery} on {channel} is {state}: {error}",

@@ -22,7 +22,7 @@ def _unanswered(event: events.Expired) -> str:
 
 def _released(event: events.Released) -> str:
     held = ", ".join(verdict.rule for verdict in event.verdicts)
-    return f"request {event.request_id} {f'held back by {held}' if held else 'may be done'}"
+    return f"request {event.request_id} {f'approved, but held by {held}' if held else 'may run'}"
 
 
 def _grant(event: events.Granted) -> Facts:
@@ -55,7 +55,7 @@ ENTRIES: Final = (
     Entry(
         events.Claimed,
         notice=Notice("ACTION_CLAIMED", "low"),
-        reason="{id} is about to be done",
+        reason="{id} is about to run",
         facts="request_id id",
     ),
     Entry(events.Deferred, says="{by} deferred request {request_id} until {until}"),
@@ -70,7 +70,7 @@ ENTRIES: Final = (
     ),
     Entry(
         events.Lapsed,
-        says=lambda event: f"approvals not used in time: {', '.join(event.request_ids)}",
+        says=lambda event: f"approvals expired unused: {', '.join(event.request_ids)}",
         follows=True,
         by_time=True,
     ),
@@ -83,7 +83,7 @@ ENTRIES: Final = (
     Entry(
         events.GrantUsed,
         notice=Notice("GRANT_USED", "low", repeats=True),
-        reason="{grant} let {id} pass",
+        reason="{grant} allowed {id}",
         facts="grant id left",
         follows=True,
     ),
@@ -101,7 +101,7 @@ ENTRIES: Final = (
     Entry(
         events.EscalationDenied,
         notice=Notice("ESCALATION_DENIED", "high"),
-        reason="the pause of {agent} stays: {why}",
+        reason="{agent} stays paused: {why}",
         facts=lambda event: {
             "request_id": event.request_id,
             "kind": "request",

@@ -96,7 +96,7 @@ class AllClears:
         who = "Agents" if event.agent is None else event.agent
         text = f"{who} may act again, as far as the rules permit it."
         if _ALL in self._stops:
-            text = f"{who} may do nothing yet: everything is stopped."
+            text = f"{who} may not act yet: all agents are stopped."
         return everywhere(
             Alert(
                 key=_resumed_key(event.agent),

@@ -142,7 +142,7 @@ def test_that_one_agent_is_resumed_does_not_say_that_it_may_act_while_all_are_st
     story.tells(1, *story.dues(stop(0, agent="code"), stop(1, epoch=2)))
     story.happens(resume(10, agent="code", epoch=3))
 
-    assert texts(story, story.ticks(70)) == ["code may do nothing yet: everything is stopped."]
+    assert texts(story, story.ticks(70)) == ["code may not act yet: all agents are stopped."]
 
 
 def test_a_stop_that_nobody_was_told_of_is_not_told_once_it_is_over() -> None:

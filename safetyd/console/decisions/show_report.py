@@ -127,7 +127,7 @@ def _lines(report: DailyReport) -> Iterator[str]:
         yield section.title
         yield from indented((name, plain(value)) for name, value in section.lines)
     if report.questions:
-        yield from ("", "Questions that repeated")
+        yield from ("", "Repeated requests")
     for question in report.questions:
         yield f"  {plain(question.what)}"
         yield f"    {question.outcome}"

@@ -1,7 +1,7 @@
-"""The rules that give a day its colour, in the order in which people should look at them.
+"""The rules that decide the status of a day, the most important first.
 
-Each says what made it hold and what to do. One RED rule makes a day RED, else one YELLOW rule makes
-it YELLOW. A day of which nothing is known is neither of them.
+Each says why it applies and what to do. One RED rule makes a day RED; without one, one YELLOW rule
+makes it YELLOW. A day without a record is UNKNOWN.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,24 +17,24 @@ from safetyd.core.text.time_words import duration
 Colour = Literal["GREEN", "YELLOW", "RED", "UNKNOWN"]
 
 MAX_ERRORS: Final = 0.05
-ENOUGH_OUTCOMES: Final = 20  # of fewer, a single error would be a high rate
+ENOUGH_OUTCOMES: Final = 20  # with fewer, a single error would be a high rate
 NEARLY_GONE: Final = 0.8
 SHOWN_NAMES: Final = 5
 HOUR_S: Final = 3600
 ALONE_S: Final = 24 * HOUR_S
-OLD_S: Final = 24 * HOUR_S  # for which a request may be pending
+OLD_S: Final = 24 * HOUR_S  # how long a request may be pending
 _DAY: Final = "day"  # the budget that all agents share
 
 
 class DayFacts(NamedTuple):
-    """What is judged: the numbers, and what is wrong with the audit files that they come from."""
+    """The input of the rules: the numbers, and what is wrong with the audit files."""
 
     numbers: DayNumbers
     broken: str = ""
 
 
 class RuleFound(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that holds: what made it so, and what to do."""
+    """A rule that applies: why, and what to do."""
 
     rule: str
     colour: Colour
@@ -43,7 +43,7 @@ class RuleFound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ColourRule(NamedTuple):
-    """`says` returns what made the rule hold, nothing if it does not; `then` what else to do."""
+    """`says` returns why the rule applies, or an empty string; `then` adds to what to do."""
 
     name: str
     colour: Colour
@@ -53,7 +53,7 @@ class ColourRule(NamedTuple):
 
 
 def judge(facts: DayFacts) -> tuple[RuleFound, ...]:
-    """Return the rules that hold, the most serious first."""
+    """Return the rules that apply, the most serious first."""
     return tuple(
         RuleFound(
             rule=rule.name, colour=rule.colour, says=says, todo=f"{rule.todo}{rule.then(facts)}"
@@ -80,7 +80,7 @@ def _stop(facts: DayFacts) -> str:
             f"{_several(numbers.stops, 'emergency stop')}{_last(numbers.last_stops, numbers.stops)}"
         )
     held = numbers.held_by.get("stop", 0)
-    return f"a stop still held, and blocked {_several(held, 'proposal')}" if held else ""
+    return f"a stop was still active and blocked {_several(held, 'proposal')}" if held else ""
 
 
 def _anomalies(severity: str, facts: DayFacts) -> str:
@@ -106,7 +106,7 @@ def _budget_gone(facts: DayFacts) -> str:
     if use.ratio >= 1:
         return f"the day's budget was used up: {dollars(use.spent)} of {dollars(use.limit)}"
     if _DAY in facts.numbers.budgets_gone:
-        return "the day's budget had no room for what was proposed"
+        return "actions were blocked because they exceeded the day's budget"
     return ""
 
 
@@ -118,13 +118,13 @@ def _budget_near(facts: DayFacts) -> str:
         used = f"{use.ratio:.0%} of the day's budget was used"
         return f"{used}: {dollars(use.spent)} of {dollars(use.limit)}"
     if _DAY in facts.numbers.budgets_near:
-        return "nearly all of the day's budget was used or set aside"
+        return "nearly all of the day's budget was used or reserved"
     return ""
 
 
 def _untold(facts: DayFacts) -> str:
     untold = facts.numbers.untold
-    said = f"{_several(len(untold), 'thing')} could be told to nobody: {first_of(untold)}"
+    said = f"{_several(len(untold), 'notification')} reached nobody: {first_of(untold)}"
     return said if untold else ""
 
 
@@ -136,9 +136,9 @@ def _safe_mode(facts: DayFacts) -> str:
     numbers = facts.numbers
     if numbers.safe_modes:
         last = _last(numbers.last_safe_modes, numbers.safe_modes)
-        return f"safe mode began {times(numbers.safe_modes)}{last}"
+        return f"safe mode was entered {times(numbers.safe_modes)}{last}"
     held = numbers.held_by.get("safe_mode", 0)
-    return f"safe mode held back {_several(held, 'proposal')}" if held else ""
+    return f"safe mode blocked {_several(held, 'proposal')}" if held else ""
 
 
 def _errors(facts: DayFacts) -> str:
@@ -151,7 +151,7 @@ def _errors(facts: DayFacts) -> str:
 
 def _alone(facts: DayFacts) -> str:
     alone_s = facts.numbers.without_person.value
-    return f"no person was seen for {alone_s // HOUR_S} h" if alone_s > ALONE_S else ""
+    return f"no operator was active for {alone_s // HOUR_S} h" if alone_s > ALONE_S else ""
 
 
 def _old_requests(facts: DayFacts) -> str:
@@ -164,7 +164,7 @@ def _old_requests(facts: DayFacts) -> str:
 
 def _snapshot(facts: DayFacts) -> str:
     missing = facts.numbers.missing_snapshots
-    return f"no snapshot of {first_of(missing)}" if missing else ""
+    return f"no snapshot for {first_of(missing)}" if missing else ""
 
 
 def _no_record(facts: DayFacts) -> str:
@@ -172,16 +172,16 @@ def _no_record(facts: DayFacts) -> str:
 
 
 def _still_stopped(facts: DayFacts) -> str:
-    """Return what ends a stop, if one still held."""
+    """Return how to end a stop, if one is still active."""
     numbers = facts.numbers
     of_before = not numbers.stops and not numbers.stopped
     if of_before or any(number > 0 for number in numbers.stopped.values()):
-        return " When it is safe again: `safetyd resume`."
-    return " Nothing is stopped by them any more."
+        return " When it is safe: `safetyd resume`."
+    return " No stop is active any more."
 
 
 def _last(last: LastHolds, number: int) -> str:
-    """Return when, by whom and why the last of so many began."""
+    """Return when, by whom and why the last of these began."""
     if not last.holds:
         return ""
     said = "; ".join(map(_hold, last.holds))
@@ -203,50 +203,50 @@ RULES: Final = (
         "emergency_stop",
         "RED",
         _stop,
-        "See all of them: `safetyd decisions --events --text EMERGENCY_`.",
+        "List them: `safetyd decisions --events --text EMERGENCY_`.",
         _still_stopped,
     ),
     ColourRule(
         "critical_anomaly",
         "RED",
         partial(_anomalies, "critical"),
-        "Read what was found, in the control room under Anomalies, before you resume.",
+        "Check the Anomalies page of the control room before you resume.",
     ),
     ColourRule(
         "rollback",
         "RED",
         _rollback,
-        "See what was put back, and what was kept of it: `safetyd history`.",
+        "See what was restored: `safetyd history`.",
     ),
     ColourRule(
         "budget_gone",
         "RED",
         _budget_gone,
-        "See who spent it: `safetyd budgets`. More for today: `safetyd budgets raise day`.",
+        "See who spent it: `safetyd budgets`. Raise it for today: `safetyd budgets raise day`.",
     ),
     ColourRule(
         "nobody_told",
         "RED",
         _untold,
-        "Mend the channel: `safetyd notify outbox` names it. Then: `safetyd notify retry`.",
+        "Find the channel with `safetyd notify outbox`, fix it, then run `safetyd notify retry`.",
     ),
     ColourRule(
         "audit_broken",
         "RED",
         _audit,
-        "Compare the files with your copy, and do not overwrite them: `safetyd audit verify`.",
+        "Compare the files with a copy, and do not overwrite them: `safetyd audit verify`.",
     ),
     ColourRule(
         "high_anomaly",
         "YELLOW",
         partial(_anomalies, "high"),
-        "The agents concerned wait for you: `safetyd list`.",
+        "Their agents are paused until you answer: `safetyd list`.",
     ),
     ColourRule(
         "safe_mode",
         "YELLOW",
         _safe_mode,
-        "See who is in it now: `safetyd safe-mode`; who was: "
+        "See which agents are in safe mode: `safetyd safe-mode`; which were: "
         "`safetyd decisions --events --text SAFE_MODE_`.",
     ),
     ColourRule(
@@ -265,25 +265,24 @@ RULES: Final = (
         "old_requests",
         "YELLOW",
         _old_requests,
-        "Answer them: `safetyd list`, or `safetyd review` one after the other.",
+        "Answer them: `safetyd list` or `safetyd review`.",
     ),
     ColourRule(
         "no_person",
         "YELLOW",
         _alone,
-        "Look at what was decided meanwhile: `safetyd decisions`. Then: `safetyd ack`.",
+        "Check what was decided meanwhile: `safetyd decisions`. Then run `safetyd ack`.",
     ),
     ColourRule(
         "snapshot_missing",
         "YELLOW",
         _snapshot,
-        "See why: `safetyd decisions --events --text SNAPSHOT_`. "
-        "The last day is made up for as soon as it can be.",
+        "See why: `safetyd decisions --events --text SNAPSHOT_`. safetyd retries the last day.",
     ),
     ColourRule(
         "no_record",
         "UNKNOWN",
         _no_record,
-        "Find out whether safetyd did not run, or its audit files are elsewhere.",
+        "Check whether safetyd was running, and where its audit files are.",
     ),
 )

@@ -1,8 +1,7 @@
-"""The report of a day, or of several: each part has its numbers, how they are made, its words.
+"""The report of one or several days: each part has its numbers and their words.
 
-However much happened, it has a bound: of long lists the foremost are shown, and the rest by number.
-What agents chose, as names and commands, is in the lines as it is: whoever shows them makes it
-harmless for where it is shown.
+Its size is bounded: of long lists only the first entries are shown. Names and commands that agents
+chose are not sanitized here; each place that shows the report does that.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,17 +43,17 @@ SHOWN_AGENTS: Final = 10
 SHOWN_PATTERNS: Final = 10
 HOURS: Final = 24
 HOUR_S: Final = 3600
-# Rules that say who or what, which for several days is said of all together.
+# Rules that name agents or projects; for several days they name those of all days.
 NAMED: Final = frozenset({"emergency_stop", "critical_anomaly", "high_anomaly", "rollback"})
 OTHERS: Final = "all others"
 ALL: Final = "all agents"
 NOTHING: Final = "-"
 SEVERITIES: Final = ("critical", "high", "medium", "low")
-CALIBRATION: Final = "Calibration: percent that came true, by the confidence stated"
+CALIBRATION: Final = "Calibration: success rate by stated confidence"
 
 Snapshots = Literal["OK", "MISSING", "none"]
 Lines = Iterator[tuple[str, str]]  # names of numbers, with their values
-Today = Callable[[str], str]  # returns the name of a number, with "today" if the day goes on
+Today = Callable[[str], str]  # adds "today" to the name of a number if the day is not over
 
 
 class LimitsPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,11 +135,11 @@ class ScoresPart(msgspec.Struct, frozen=True, kw_only=True):
         unreported = f", {self.overdue:,} not reported" if self.overdue else ""
         yield "Outcomes", f"{self.succeeded:,} ok, {failed}{unreported}"
         if self.rules:
-            yield "Rules that restricted most", _counted(self.rules)
+            yield "Most frequent rules", _counted(self.rules)
 
 
 class VersionsPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Layer 3; agents report some commits and rollbacks of their own."""
+    """Layer 3, with commits and rollbacks that agents reported."""
 
     commits: int
     commits_failed: int
@@ -170,7 +169,7 @@ class VersionsPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OverridePart(msgspec.Struct, frozen=True, kw_only=True):
-    """Layer 4. `waiting` is how many requests waited at the end."""
+    """Layer 4. `waiting` is the number of pending requests at the end."""
 
     stops: int
     interventions: int
@@ -196,10 +195,10 @@ class OverridePart(msgspec.Struct, frozen=True, kw_only=True):
         yield "Emergency stops", f"{self.stops:,}"
         kinds = f" ({_counted(self.by_kind).replace('_', ' ')})" if self.by_kind else ""
         yield "Manual interventions", f"{self.interventions:,}{kinds}"
-        yield "Decision queue items", f"{self.queue:,} asked, {self.waiting:,} waiting at the end"
+        yield "Decision queue items", f"{self.queue:,} new, {self.waiting:,} pending at the end"
         alone_s = self.without_person_s
         alone = f"{alone_s // HOUR_S} h" if alone_s >= HOUR_S else duration(alone_s)
-        yield "Longest without a person", alone
+        yield "Longest time without an operator", alone
 
 
 class PatternRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,7 +246,7 @@ class AnomaliesPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """How many answers took less than so long; the last has no end."""
+    """How many answers took less than `below_s`; the last span has no limit."""
 
     below_s: int | None
     answers: int
@@ -289,12 +288,12 @@ class PeoplePart(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def lines(self, _today: Today) -> Lines:
-        joined = f", and {self.joined:,} more proposals joined" if self.joined else ""
-        yield "Asked", f"{times(self.asked)}{joined}"
+        joined = f", {self.joined:,} repeated" if self.joined else ""
+        yield "Requests", f"{self.asked:,}{joined}"
         ended = (
             (self.approved, "approved"),
             (self.denied, "denied"),
-            (self.expired, "without an answer"),
+            (self.expired, "expired"),
             (self.withdrawn, "withdrawn"),
         )
         yield "Answers", ", ".join(f"{number:,} {how}" for number, how in ended)
@@ -302,12 +301,12 @@ class PeoplePart(msgspec.Struct, frozen=True, kw_only=True):
             took = f"{exact(self.average_s)} on average, {exact(self.longest_s)} at most"
             yield "Time to answer", took
             yield "Answered", ", ".join(str(span) for span in self.spans if span.answers)
-        untold = f"; {self.untold:,} could be told to nobody" if self.untold else ""
+        untold = f"; {self.untold:,} undelivered" if self.untold else ""
         yield "Messages sent", f"{self.messages:,}{untold}"
 
 
 class CalibrationBin(msgspec.Struct, frozen=True, kw_only=True):
-    """What was stated between two tenths, and how much of it went well or was approved."""
+    """Actions with a stated confidence in one tenth, and how many succeeded or were approved."""
 
     from_percent: int
     stated_percent: float | None
@@ -329,7 +328,7 @@ class CalibrationBin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentCalibration(msgspec.Struct, frozen=True, kw_only=True):
-    """`gap_percent` is how much more was stated than came true; below 0 an agent is too modest."""
+    """`gap_percent` is stated confidence minus success rate; below 0 the agent is too cautious."""
 
     agent: str
     count: int
@@ -391,14 +390,14 @@ class DayRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Section(NamedTuple):
-    """A part in words: names of numbers, with their values."""
+    """A part in words: the names of its numbers, with their values."""
 
     title: str
     lines: tuple[tuple[str, str], ...]
 
 
 class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`since` and `until` are the first and the last day; of one day both are the same."""
+    """`since` and `until` are the first and last day; for one day they are the same."""
 
     since: str
     until: str
@@ -433,12 +432,12 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def health(self) -> str:
-        """Say in a sentence what the colour means, if no rule does."""
-        return "" if self.found else "No rule found anything."
+        """A sentence for a day on which no rule applies."""
+        return "" if self.found else "Nothing to report."
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """Return the five layers, and then people."""
+        """The five layers, then people."""
         parts = (
             ("Layer 1: Cooldowns & Limits", self.limits),
             ("Layer 2: Threshold Scores", self.scores),
@@ -451,34 +450,34 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tables(self) -> tuple[tuple[str, list[tuple[str, ...]]], ...]:
-        """Return tables with their titles; the first row of each is its heading."""
+        """Tables with their titles; the first row of each is its heading."""
         tables = []
         if self.calibration:
             tenths = (f"{each.from_percent}+" for each in self.calibration[0].bins)
-            heading = ("agent", "stated", "came true", "gap", "number", *tenths)
+            heading = ("agent", "stated", "success", "gap", "count", *tenths)
             tables.append((CALIBRATION, [heading, *(each.cells for each in self.calibration)]))
         if self.days:
-            heading = ("day", "colour", "executed", "escalated", "blocked", "cost", "because of")
+            heading = ("day", "status", "executed", "escalated", "blocked", "cost", "rules")
             tables.append(("Days", [heading, *(row.cells for row in self.days)]))
         return tuple(tables)
 
     def _today(self, name: str) -> str:
-        """Return the name of a number, which says "today" only of the day that goes on."""
+        """Return the name of a number, with "today" if the report is about today."""
         return f"{name} today" if self.so_far and self.since == self.until else name
 
 
 class ReportScope(NamedTuple):
-    """What a report is about, and what is known besides the numbers."""
+    """The days of a report, and what is known besides the numbers."""
 
     since: date
     until: date
     policy: Policy
     so_far: bool = False
-    broken: str = ""  # the first place where the audit chain is, of each day's files
+    broken: str = ""  # the first broken place of the audit chain
 
 
 def report_of_numbers(days: Mapping[date, DayNumbers], scope: ReportScope) -> DailyReport:
-    """Return the report of the days from the first to the last of its scope."""
+    """Return the report of the days in a scope."""
     wanted = dict(_wanted(days, scope))
     numbers = reduce(add, wanted.values(), DayNumbers())
     found = judge(DayFacts(numbers, scope.broken))
@@ -519,7 +518,7 @@ def in_percent(value: float | None) -> str:
 def _wanted(
     days: Mapping[date, DayNumbers], scope: ReportScope
 ) -> Iterator[tuple[date, DayNumbers]]:
-    """Yield every day from the first with a record on, also those without one."""
+    """Yield every day from the first recorded one on, also days without a record."""
     day = min((day for day in days if scope.since <= day <= scope.until), default=scope.since)
     while day <= scope.until:
         yield day, days.get(day) or DayNumbers()
@@ -529,7 +528,7 @@ def _wanted(
 def _of_days(
     judged: Mapping[date, tuple[RuleFound, ...]], together: tuple[RuleFound, ...]
 ) -> tuple[RuleFound, ...]:
-    """Return the rules that held on some day, and on which; of the files, once for all."""
+    """Return the rules that applied on any day, with these days; a broken audit chain once."""
     found: list[RuleFound] = []
     for rule in RULES:
         on = [day.isoformat() for day, held in judged.items() if rule.name in _names(held)]
@@ -560,7 +559,7 @@ def _day_row(day: date, numbers: DayNumbers, found: tuple[RuleFound, ...]) -> Da
 
 
 def _calibration(numbers: DayNumbers) -> Iterable[AgentCalibration]:
-    """Yield all agents together, those with most to tell, and the rest as one."""
+    """Yield all agents together, those with the most outcomes, and the rest as one."""
     by_agent = numbers.calibration
     counts = {agent: sum(b.count for b in bins.values()) for agent, bins in by_agent.items()}
     ranked = [agent for agent, _ in _most(counts, len(counts))]

@@ -1,6 +1,6 @@
-"""Questions that repeated, and the grant or rule that would have spared them.
+"""Repeated requests, and the grant or rule that would have avoided them.
 
-Nothing is applied: a person reads it, and decides.
+Nothing is applied: the report only suggests it.
 """
 
 import shlex
@@ -20,16 +20,16 @@ MAX_USES: Final = 20  # of a grant that names a rule
 
 SparedBy = Literal["grant", "rule", "remedy", ""]
 _SPARED: Final = {
-    "grant": "this grant would have spared it",
-    "rule": "this rule would have spared it",
-    "remedy": "it would have passed",
+    "grant": "this grant would have avoided it",
+    "rule": "this rule would have avoided it",
+    "remedy": "it would have been allowed",
 }
 
 
 class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked several times. `spared` is a command or lines for the configuration.
+    """A repeated request. `spared` is a command or configuration that would have avoided it.
 
-    Where neither can spare it, it is the guard's own remedy, or nothing.
+    If neither can, it is the guard's own remedy, or empty.
     """
 
     agent: str
@@ -52,19 +52,19 @@ class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> str:
-        """Say how it was answered and, before a colon, what would have spared it."""
+        """How it was answered, and what would have avoided it."""
         answers = (
             (self.approved, "approved"),
             (self.denied, "denied"),
-            (self.unanswered, "without an answer"),
+            (self.unanswered, "expired"),
         )
         ended = ", ".join(f"{number:,} {how}" for number, how in answers if number)
-        said = f"asked {times(self.asked)}: {ended or 'not answered yet'}"
+        said = f"requested {times(self.asked)}: {ended or 'not answered yet'}"
         return f"{said}; {_SPARED[self.spared_by]}:" if self.spared_by else said
 
 
 def repeated(numbers: DayNumbers, kinds: Kinds) -> tuple[RepeatedQuestion, ...]:
-    """Return the questions that were asked most often, as many as are shown."""
+    """Return the most frequent requests, as many as are shown."""
     often = [each for each in numbers.questions.values() if each.asked >= REPEATED]
     often.sort(key=lambda each: (-each.asked, each.agent, each.type, each.text or ""))
     return tuple(_shown(each, kinds) for each in often[:SHOWN])
@@ -93,9 +93,9 @@ def _spared(question: Question, kinds: Kinds) -> tuple[SparedBy, str]:
 
 
 def _suggested(question: Question, kinds: Kinds) -> str | None:
-    """Return the rule that so many equal answers suggest.
+    """Return the rule that the answers suggest, if all of them agree.
 
-    One that blocks is about a kind of action; one that allows about a text or a program.
+    A rule that blocks covers a kind of action; one that allows covers a text or a program.
     """
     denied = bool(question.denied)
     counted = Count(
@@ -117,7 +117,7 @@ def _by_table(question: Question) -> bool:
 
 
 def _grant(question: Question) -> str:
-    """Return the grant for a day that covers all of these; nothing if none can."""
+    """Return a grant for one day that covers all of these, or an empty string."""
     if question.text is None or question.raised:
         return ""
     named = [rule for rule in question.rules if rule not in TABLE]

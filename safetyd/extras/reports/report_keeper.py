@@ -1,7 +1,6 @@
-"""Keeps the report of every day that is over as a file, and has the newest sent to who wants it.
+"""Store the report of each past day as a file, and send the newest one to its recipients.
 
-A day whose report was missed is made up for at the next start, as far as a week back. A day on
-which nothing was recorded has none.
+Missed reports of the last week are made at the next start. A day without events has no report.
 """
 
 import logging
@@ -26,7 +25,7 @@ from safetyd.journal.audit_reading import Rests
 from safetyd.journal.mailbox import Envelope, EventEnvelope
 
 LOOK_S: Final = 30.0
-SETTLED: Final = timedelta(minutes=2)  # after midnight all of the day is written down
+SETTLED: Final = timedelta(minutes=2)  # after midnight, until the day is complete
 DAYS_BACK: Final = 7
 
 _WORDY: Final[tuple[ChannelKind, ...]] = ("email", "chat", "webhook")
@@ -35,14 +34,14 @@ log = logging.getLogger("safetyd.reports")
 
 
 class ReportDelivery(NamedTuple):
-    """When the report of the day before goes out, and to whom."""
+    """When the report of the previous day is sent, and to whom."""
 
     at: str
     readers: tuple[str, ...]
 
 
 class ReportKeeper:
-    """`now` is the time in the zone of the days; `put` brings an event to the engine."""
+    """`now` returns the time in the configured zone; `put` sends an envelope to the engine."""
 
     def __init__(
         self,
@@ -68,13 +67,13 @@ class ReportKeeper:
             await anyio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Keep and send whatever is due."""
+        """Store and send the reports that are due."""
         now = self._now()
         try:
             await self._keep(now)
             await self._send(now)
         except OSError as exc:
-            log.error("the daily report cannot be kept, and will be later: %s", exc)  # noqa: TRY400 - the cause is in the text
+            log.error("cannot store the daily report, will retry: %s", exc)  # noqa: TRY400 - the cause is in the text
 
     async def _keep(self, now: datetime) -> None:
         today = (now - SETTLED).date()
@@ -91,7 +90,7 @@ class ReportKeeper:
                 self._empty.add(day)
 
     async def _send(self, now: datetime) -> None:
-        """Send the newest report, once its hour has come."""
+        """Send the newest report if its time has come."""
         delivery = self._delivery()
         if not delivery.readers or now.time() < time.fromisoformat(delivery.at):
             return
@@ -114,11 +113,11 @@ class ReportKeeper:
         return self._directory / f"{day.isoformat()}.md"
 
     def _remove_early(self, today: date) -> None:
-        """Remove reports of days that are not over: they were made while the clock was ahead."""
+        """Remove reports of days that are not over, made while the clock was ahead."""
         for path in self._directory.glob("????-??-??.md"):
             with suppress(ValueError):
                 if date.fromisoformat(path.stem) >= today:
-                    log.warning("%s is made again: its day is not over", path)
+                    log.warning("%s is removed: its day is not over", path)
                     path.unlink(missing_ok=True)
 
     def _write(self, path: Path, text: bytes) -> None:
@@ -130,7 +129,7 @@ class ReportKeeper:
 
 
 def announcing(report: DailyReport, reader: str) -> Callable[[EngineState, Moment], Event | None]:
-    """Return what makes the event that sends a report; it is none if it was sent already."""
+    """Return a function that makes the event to send a report, or None if it was sent before."""
     id_ = f"report_{report.until}_{reader}"
 
     def made(state: EngineState, moment: Moment) -> Event | None:
@@ -154,7 +153,7 @@ def announcing(report: DailyReport, reader: str) -> Callable[[EngineState, Momen
 
 
 def reader_channels(telling: TellingConfig, reader: str) -> tuple[str, ...]:
-    """Return where somebody reads a report: mail, chats and webhooks, else their first channel."""
+    """Return the channels for a report: mail, chat and webhook, or else the first channel."""
     people = {person.name: person for person in telling.recipients}
     person = people.get(reader, Recipient(name=reader, channels=()))
     known = [channel for channel in person.channels if channel in telling.channels]

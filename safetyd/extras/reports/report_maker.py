@@ -1,4 +1,4 @@
-"""Makes the reports that are asked for. What is over never changes, so it is read once."""
+"""Make reports on request. Days that are over never change, so they are read once."""
 
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -33,17 +33,17 @@ class ReportDays(NamedTuple):
 
 
 def days_of(asked: ReportQuestion, today: date) -> ReportDays:
-    """Return the days that are meant; raises `CommandRefused` for what is none."""
+    """Return the days of a question; raise `CommandRefused` if they are not valid."""
     if asked.date and asked.since:
-        raise CommandRefused("invalid", "give `date` for one day or `since` for several, not both")
+        raise CommandRefused("invalid", "use `date` for one day or `since` for several, not both")
     since = _day(asked.since or asked.date, today)
     until = today if asked.since else since
     if since > today:
-        raise CommandRefused("invalid", f"{since} is not there yet: today is {today}")
+        raise CommandRefused("invalid", f"{since} is in the future: today is {today}")
     if (until - since).days >= MAX_DAYS:
         first = today - timedelta(days=MAX_DAYS - 1)
         raise CommandRefused(
-            "invalid", f"since {since} is more than {MAX_DAYS} days; give {first} or later"
+            "invalid", f"since {since} is more than {MAX_DAYS} days ago; use {first} or later"
         )
     return ReportDays(since, until, today)
 
@@ -54,8 +54,8 @@ def _day(said: str, today: date) -> date:
     try:
         return date.fromisoformat(said)
     except ValueError:
-        known = "give it as 2026-03-01, today or yesterday"
-        raise CommandRefused("invalid", f"{said!r} is no day: {known}") from None
+        known = "use a date such as 2026-03-01, today or yesterday"
+        raise CommandRefused("invalid", f"{said!r} is not a day: {known}") from None
 
 
 KEPT: Final = 32  # reports of days that are over
@@ -65,20 +65,20 @@ Value = TypeVar("Value")
 
 
 class ReportMaker:
-    """`today` says which day it is in the zone that is configured; `written` the last event."""
+    """`today` returns the day in the configured time zone, `written` the last event's number."""
 
     def __init__(self, audit: Path, today: Callable[[], date], written: Callable[[], int]) -> None:
         self._audit = audit
         self._today = today
         self._written = written
-        self._reading = Lock()  # one at a time: those who ask, and who keeps the files
+        self._reading = Lock()  # one report at a time
         self._over: dict[ReportDays, DailyReport] = {}
         self._readings: dict[ReportDays, DayReading] = {}  # that go on where they stopped
         self._newest: tuple[ReportDays, int, DailyReport] | None = None
         self.handlers: Handlers = dict([found(ReportQuestion, self.find, self.make)])
 
     def find(self, asked: ReportQuestion) -> ReportAnswer | None:
-        """Return a report that is known to be true now."""
+        """Return a cached report that is still current."""
         days = days_of(asked, self._today())
         known = self._over.get(_lasting(days))
         if known is None and self._newest is not None:
@@ -101,7 +101,7 @@ class ReportMaker:
             return made
 
     def _place(self, days: ReportDays) -> DayReading:
-        """Return what reads these days; it goes on where it stopped."""
+        """Return the reader of these days; it continues where it stopped."""
         key = _lasting(days)
         reading = self._readings.pop(key, None) or DayReading(self._audit, days.since, days.until)
         _put(self._readings, key, reading, GOING_ON)
@@ -111,7 +111,7 @@ class ReportMaker:
 def report_of(
     reading: DayReading, days: ReportDays, rests: Rests, progress: Progress = no_progress
 ) -> DailyReport:
-    """Read what is to be read, and return the report of these days."""
+    """Read the audit files and return the report of these days."""
     reading.read(rests, progress)
     fold = reading.fold
     known = [day for day in sorted(fold.policies) if day <= days.until]
@@ -121,12 +121,12 @@ def report_of(
 
 
 def _lasting(days: ReportDays) -> ReportDays:
-    """Return the days by which a report is kept, whichever day it is now."""
+    """Return the cache key of these days, which does not depend on today."""
     return days._replace(today=date.max)
 
 
 def _put(table: dict[ReportDays, Value], key: ReportDays, value: Value, most: int) -> None:
-    """Put something last into a table, which forgets its first if there are too many."""
+    """Append to a table; drop its first entry if there are too many."""
     table[key] = value
     if len(table) > most:
         del table[next(iter(table))]

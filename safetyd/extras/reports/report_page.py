@@ -1,4 +1,4 @@
-"""A report as a page of HTML that needs nothing else, with bars for charts."""
+"""A report as a self-contained HTML page with bar charts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -85,8 +85,8 @@ def _confidence(report: DailyReport) -> Iterator[BarChart]:
             )
             for each in agent.bins
         ]
-        says = f"{agent.stated_percent:.0f}% stated, {agent.good_percent:.0f}% came true"
-        title = "Percent that came true, by stated confidence"
+        says = f"{agent.stated_percent:.0f}% stated, {agent.good_percent:.0f}% succeeded"
+        title = "Success rate by stated confidence"
         yield _chart(title, says, columns, 100.0, "100%")
 
 
@@ -121,7 +121,7 @@ def page(report: DailyReport) -> str:
 
 
 def _lines(text: str) -> Markup:
-    """Return several lines in which everything can be seen."""
+    """Return lines with invisible characters made visible."""
     return Markup("\n").join(seen(line) for line in text.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""A report as Markdown, as it is kept, and in a few lines for a message."""
+"""A report as Markdown, as it is stored, and in a few lines for a message."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ def _markdown_lines(report: DailyReport) -> Iterator[str]:
 def _questions(report: DailyReport) -> Iterator[str]:
     if not report.questions:
         return
-    yield from ("", "### Questions that repeated", "")
+    yield from ("", "### Repeated requests", "")
     for question in report.questions:
         yield f"- {code(question.what)} {question.outcome}"
         yield from (f"  - {code(line)}" for line in question.spared.splitlines())
@@ -52,12 +52,12 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """Return text that is no markup, on one line."""
+    """Return text on one line with all markup escaped."""
     return _MARKUP.sub(r"\\\1", visible(text))
 
 
 def code(text: str) -> str:
-    """Return text as code, whatever stands in it."""
+    """Return text as code, whatever it contains."""
     return f"`` {visible(text).replace('`', chr(39))} ``"
 
 
@@ -66,12 +66,12 @@ def note_title(report: DailyReport) -> str:
 
 
 def note_text(report: DailyReport) -> str:
-    """Return the rules that gave the colour, what to do, and five numbers."""
+    """Return the rules behind the status, what to do, and five numbers."""
     return "\n".join(_note_lines(report))
 
 
 def note_sheet(report: DailyReport) -> NoteSheet:
-    """Return the rules and all numbers, for a channel that has room for them."""
+    """Return the rules and all numbers, for a channel with enough room."""
     return NoteSheet(
         colour=report.colour,
         rules=tuple(SheetRule(each.colour, each.says, each.todo) for each in report.found),
@@ -94,11 +94,11 @@ def _note_lines(report: DailyReport) -> Iterator[str]:
     left = ""
     if limits.budget_left_usd is not None:
         left = f", {in_dollars(limits.budget_left_usd)} of the budget left"
-    yield f"Executed: {scores.executed:,} on their own, {scores.approved:,} after approval"
+    yield f"Executed: {scores.executed:,} without approval, {scores.approved:,} after approval"
     errors = in_percent(scores.error_percent)
     yield f"Blocked: {scores.blocked:,}; failed: {scores.failed:,} ({errors})"
-    yield f"Asked: {people.asked:,}, of these {report.override.waiting:,} wait"
+    yield f"Requests: {people.asked:,} new, {report.override.waiting:,} pending"
     yield f"Cost: {in_dollars(limits.cost_usd)}{left}"
     yield f"Anomalies: {report.anomalies.total:,}"
     yield ""
-    yield f"All of it: {_more(report)}"
+    yield f"Full report: {_more(report)}"

@@ -1,6 +1,6 @@
-"""What people answer by SMS: who signed it, what it means, and what is said in return.
+"""Replies by SMS: checking the signature, parsing the answer, and the texts sent back.
 
-Words that carriers keep for themselves (YES, START, STOP) decide nothing.
+Keywords that carriers reserve (YES, START, STOP) never answer a request.
 """
 
 import base64
@@ -28,11 +28,11 @@ STOP_WORDS: Final = frozenset(
 SAID: Final[Mapping[answers.Outcome | Literal["unknown", "not_recorded"], str]] = {
     "approved": "Approved.",
     "denied": "Denied.",
-    "held": "Recorded, but everything is stopped; it happens only if it is asked for again.",
-    "unknown": "NOT recorded: nothing waits for that code.",
-    "too_late": "NOT recorded: it was answered or expired before.",
-    "elsewhere": "NOT approved: that needs a terminal. D and the code still deny it.",
-    "not_recorded": "NOT recorded; try again in a minute.",
+    "held": "Approved, but agents are stopped. It runs only if the agent asks again.",
+    "unknown": "NOT recorded: no pending request has this code.",
+    "too_late": "NOT recorded: already answered or expired.",
+    "elsewhere": "NOT approved: use a terminal to approve. D and the code still deny it.",
+    "not_recorded": "NOT recorded. Try again in a minute.",
 }
 HELP: Final = "Not understood. Reply A and the code to approve, D and the code to deny."
 
@@ -50,17 +50,17 @@ Reply = SmsAnswer | Literal["stop", "unclear"]
 
 
 def parse(body: str) -> Reply:
-    """Return what a message means; only a letter and a code, and nothing else, is an answer."""
+    """Parse a reply; only a letter and a code, and nothing else, is an answer."""
     if found := _answer(body):
         return SmsAnswer(approve=found[1] in "Aa", code=found[2])
     return "stop" if body.strip().upper() in STOP_WORDS else "unclear"
 
 
 class Patience:
-    """How often each number was wrong: five times in an hour, and it is ignored until morning.
+    """Count wrong codes by number: after five in an hour, approvals are ignored for some hours.
 
-    Only so many messages in a row are answered that did nothing, or two machines could write to
-    each other for ever. Ask it about the numbers of recipients only; others are never answered.
+    Only a few unclear messages in a row get a reply, so that two machines cannot write to each
+    other forever. Use it only for recipients' numbers; other numbers never get a reply.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Patience:
         return until is not None and at < until
 
     def failed(self, number: str, at: datetime, morning: datetime) -> None:
-        """Take note of a code that was wrong."""
+        """Count a wrong code."""
         failures = self._failures.setdefault(number, deque(maxlen=MAX_FAILURES))
         failures.append(at)
         if len(failures) == MAX_FAILURES and at - failures[0] < FAILURES_WITHIN:
@@ -81,27 +81,26 @@ class Patience:
             self._ignored_until[number] = morning
 
     def answered(self, number: str) -> None:
-        """Take note of a code that was right."""
+        """Reset the counters after a correct code."""
         self._failures.pop(number, None)
         self._idle.pop(number, None)
 
     def may_reply(self, number: str) -> bool:
-        """Say whether a message that did nothing is answered; it counts as answered then."""
+        """Return True if an unclear message gets a reply, and count it."""
         self._idle[number] += 1
         return self._idle[number] <= MAX_IDLE
 
 
 def twiml(text: str = "") -> str:
-    """Return what a webhook of Twilio's is answered with; without a text nothing is sent."""
+    """Return the response to a Twilio webhook; without a text, no SMS is sent back."""
     message = f"<Message>{html.escape(text, quote=False)}</Message>" if text else ""
     return f'<?xml version="1.0" encoding="UTF-8"?><Response>{message}</Response>'
 
 
 def signed(auth_token: str, url: str, params: Mapping[str, str], signature: str) -> bool:
-    """Say whether Twilio signed these fields of a form for this address.
+    """Return True if Twilio signed these form fields for this URL.
 
-    It must be the address that Twilio was given, not the one that a proxy asked for. Of a mapping
-    that has several values for one name, all count.
+    `url` must be the URL configured at Twilio, not the one that a proxy requested.
     """
     fields = "".join(name + value for name, value in sorted(set(params.items())))
     given = signature.encode("utf-8", "replace")
@@ -113,13 +112,13 @@ def signed(auth_token: str, url: str, params: Mapping[str, str], signature: str)
 
 
 def _signature(auth_token: str, text: str) -> bytes:
-    # SHA-1 is what Twilio signs with; as a MAC it still holds.
+    # Twilio signs with HMAC-SHA-1, which is still secure as a MAC.
     mac = hmac.new(auth_token.encode(), text.encode("utf-8", "replace"), hashlib.sha1)
     return base64.b64encode(mac.digest())
 
 
 def _spellings(url: str) -> tuple[str, str]:
-    """Return an address with its port and without: Twilio signs now one, now the other."""
+    """Return a URL with and without its port: Twilio signs either."""
     parts = urlsplit(url)
     name = parts.netloc if parts.port is None else parts.netloc.rpartition(":")[0]
     port = parts.port or _PORTS.get(parts.scheme, 443)

@@ -1,7 +1,7 @@
-"""Twilio's calls: replies of people by SMS, and whether messages arrived.
+"""Webhooks that Twilio calls: SMS replies and delivery reports.
 
-Only what Twilio signed for the address that it was given is read, and only numbers of recipients
-are answered. An answer by SMS is a letter and the code of the message.
+Only requests signed by Twilio for the configured URL are accepted, and only recipients' numbers get
+a reply. An answer is a letter and the code from the message.
 """
 
 import secrets
@@ -42,7 +42,7 @@ NIGHT: Final = timedelta(hours=8)
 
 
 class Sender(NamedTuple):
-    """Who a number belongs to."""
+    """A phone number and its recipient."""
 
     recipient: str
     number: str
@@ -63,7 +63,7 @@ class TwilioHooks:
         return self._context.tables().notifications.of(SmsConfig)
 
     def _auth_token(self) -> str:
-        """Return what Twilio signs with; empty: nothing is believed."""
+        """Return the token that Twilio signs with; empty: reject everything."""
         try:
             return self._context.secret(
                 self._config.auth_token_file if self._config.enabled else ""
@@ -90,7 +90,7 @@ class TwilioHooks:
         return web.Response(status=204)
 
     async def _believed(self, request: web.Request) -> dict[str, str]:
-        """Return the fields of a form that Twilio signed; refuse any other."""
+        """Return the fields of a form that Twilio signed; reject any other."""
         signature = request.headers.get("X-Twilio-Signature", "")
         if not signature or request.content_type != FORM:
             raise web.HTTPForbidden
@@ -100,7 +100,7 @@ class TwilioHooks:
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
         except (ConnectionError, web.RequestPayloadError, ValueError, LookupError):
-            # Also what is packed in another way than it says, or in an alphabet that nobody knows.
+            # Also a wrong content encoding or an unknown charset.
             raise web.HTTPBadRequest from None
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
         token, url = self._auth_token(), self._context.public_url + request.path_qs
@@ -109,7 +109,7 @@ class TwilioHooks:
         return fields
 
     async def _reply(self, sender: Sender, said: Reply) -> str:
-        """Return what somebody is answered, nothing if they are not to be heard."""
+        """Return the reply to a sender, or an empty string for none."""
         plan = self._stopped(sender) if said == "stop" else self._taken(sender, said)
         try:
             return await self._carry_out(plan)
@@ -127,7 +127,7 @@ class TwilioHooks:
                 return Carried((), HELP if patience.may_reply(number) else "")
             asked = _asked_by_sms(state, sender.recipient, alone=said.approve)
             found = [request for request in asked if self._is(request, sender, said)]
-            # Among what is over, some may have had the same few digits.
+            # Requests that ended may have had the same code.
             found = [request for request in found if request.pending] or found[:1]
             if len(found) != 1:
                 patience.failed(number, moment.at, moment.at + NIGHT)
@@ -156,31 +156,31 @@ class TwilioHooks:
         return Carried(done.events, SAID[done.answer])
 
     def _sent_whole(self, request: Request) -> bool:
-        """Say whether the SMS said what would be done, and may be answered at this risk."""
+        """Return True if the SMS showed the action and may approve at this risk."""
         config = self._config
         return config.privacy == "full" and risk_within(request.asked.risk, config.max_risk)
 
     def _stopped(self, sender: Sender) -> Plan[str]:
-        """Tell on other channels that no message reaches somebody any more."""
+        """Alert on other channels that a recipient opted out of SMS."""
 
         def plan(state: EngineState, moment: Moment) -> Carried[str]:
-            text = f"{sender.recipient} wants no SMS; a reply of START lets them come again."
+            text = f"{sender.recipient} replied STOP and gets no more SMS until they reply START."
             return Carried(_elsewhere(state, moment, "SMS stopped", text), "")
 
         return plan
 
 
 def _warning(state: EngineState, moment: Moment, sender: Sender) -> Sequence[Event]:
-    """Tell on other channels that approvals by SMS are not heard for a while."""
+    """Alert on other channels that approvals by SMS are ignored for some hours."""
     text = (
-        f"Too many wrong codes came from the number of {sender.recipient}. For some hours it can "
-        "deny and not approve; links and the terminal work as ever."
+        f"Too many wrong codes came from the number of {sender.recipient}. For eight hours it can "
+        "deny but not approve. Links and the terminal still work."
     )
     return _elsewhere(state, moment, "Wrong codes by SMS", text)
 
 
 def _elsewhere(state: EngineState, moment: Moment, title: str, text: str) -> Sequence[Event]:
-    """Tell of something on every channel but SMS."""
+    """Return an alert for every channel except SMS."""
     kinds = state.policy.telling.channels.items()
     others = tuple(name for name, kind in kinds if kind != "sms")
     if not others:
@@ -197,7 +197,7 @@ def _elsewhere(state: EngineState, moment: Moment, title: str, text: str) -> Seq
 
 
 def _asked_by_sms(state: EngineState, recipient: str, *, alone: bool) -> Iterator[Request]:
-    """Yield what somebody was asked by SMS, each once; `alone`: in a message of its own."""
+    """Yield the requests sent to a recipient by SMS; `alone`: only those with their own message."""
     refs = {
         item.ref: None
         for delivery in state.outbox.deliveries()

@@ -1,7 +1,7 @@
-"""The channel: it sends messages with buttons, polls for taps, and edits what is over.
+"""The channel: send messages with buttons, poll for taps, and edit messages of ended requests.
 
-Telegram keeps a tap until it is confirmed, and a tap is confirmed after its answer is durable. So a
-tap that a restart interrupts is read again, and changes nothing if its answer had been recorded.
+Telegram keeps a tap until it is confirmed, and safetyd confirms it after the answer is durable. A
+tap that a restart interrupts is therefore read again; if its answer was recorded, nothing changes.
 """
 
 import logging
@@ -58,12 +58,12 @@ MAX_EDITS: Final = 1000  # that wait; further ones keep their buttons
 SAID: Final[dict[Outcome, str]] = {
     "approved": "Approved.",
     "denied": "Denied.",
-    "held": "Approved, but safetyd is stopped; it happens only if the agent asks again.",
-    "too_late": "NOT recorded: it was answered or expired before.",
-    "elsewhere": "NOT approved: this needs a terminal or the page. You can still deny it here.",
+    "held": "Approved, but agents are stopped. It runs only if the agent asks again.",
+    "too_late": "NOT recorded: already answered or expired.",
+    "elsewhere": "NOT approved: use a terminal or the page to approve. You can deny it here.",
 }
 UNKNOWN: Final = "NOT recorded: this button is no longer valid."
-STRANGER: Final = "NOT recorded: this message is for somebody else."
+STRANGER: Final = "NOT recorded: this message is for another recipient."
 NOT_RECORDED: Final = "NOT recorded: safetyd cannot record answers now. Try again in a minute."
 WORKS: Final = "It works: safetyd received this tap."
 
@@ -153,15 +153,15 @@ class Telegram(Channel):
                 updates = await self._api.updates(offset)
             except (Unavailable, Undeliverable, Misconfigured) as exc:
                 if not failures:
-                    log.warning("%s: taps cannot be read: %s", self.name, exc)
+                    log.warning("%s: cannot read taps: %s", self.name, exc)
                 if isinstance(exc, Conflict) and anyio.current_time() - began > CONFLICT_S:
-                    self._unread = f"taps cannot be read: {exc}"
+                    self._unread = f"cannot read taps: {exc}"
                 pause_s = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
                 await anyio.sleep(max(pause_s, getattr(exc, "retry_after_s", None) or 0.0))
             else:
                 self._unread = ""
                 return updates
-        raise AssertionError("it is asked for until it comes")
+        raise AssertionError("unreachable: the loop never ends")
 
     def _written(self, user: int) -> None:
         """Log who wrote to the bot: so an operator learns the id of a new recipient."""
@@ -169,7 +169,7 @@ class Telegram(Channel):
         if not known and user not in self._strangers and len(self._strangers) < MAX_STRANGERS:
             self._strangers.add(user)
             log.warning(
-                "%s: user %d wrote to the bot and is no recipient; to make them one, set "
+                "%s: user %d wrote to the bot but is not a recipient; to add them, set "
                 '%s = "%d" in their [[recipients]] table',
                 self.name,
                 user,
@@ -184,12 +184,12 @@ class Telegram(Channel):
             said = Said(NOT_RECORDED)
         if said.stranger:
             self.refused += 1
-            log.warning("%s: user %d is not the recipient; refused", self.name, tap.from_.id)
+            log.warning("%s: rejected a tap by user %d, not the recipient", self.name, tap.from_.id)
         alert = said.text.startswith("NOT")
         try:
             await self._api.answer(tap.id, said.text, alert=alert)
         except (Unavailable, Undeliverable, Misconfigured) as exc:
-            log.info("%s: a tap was answered too late: %s", self.name, exc)
+            log.info("%s: cannot confirm a tap to its user: %s", self.name, exc)
         if alert and said.request_id:
             self._renew(said.request_id)  # its message may still show buttons
 
@@ -266,7 +266,7 @@ class Telegram(Channel):
         items = pending or delivery.items
         notice = self._context.composer.notice(state, delivery, items, moment.at)
         ends = [_end(request, notice.at.tzinfo) for request in over[:MAX_ENDS]]
-        ends += [f"+{len(over) - MAX_ENDS} more that are over"] if len(over) > MAX_ENDS else []
+        ends += [f"{len(over) - MAX_ENDS} more ended"] if len(over) > MAX_ENDS else []
         content = written(notice, self._data(delivery.id, recipient), ends)
         return Edit(int(chat), int(delivery.provider_id), content)
 
@@ -287,7 +287,7 @@ class Telegram(Channel):
 
 
 def _end(request: Request, zone: tzinfo | None) -> str:
-    """Say what became of a request."""
+    """Return how a request ended."""
     what, given = f"{request.asked.type} by {request.agent}", request.answer
     if given is None or request.state == "expired":
         return f"{request.state.capitalize()}: {what}"

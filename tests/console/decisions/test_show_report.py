@@ -1,6 +1,7 @@
 import json
 import os
 import pty
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -57,8 +58,8 @@ def test_a_report_is_printed_in_the_form_that_is_asked_for(daemon: RunningDaemon
     several = told(daemon, "report", "--since", "yesterday").stdout
 
     assert text.startswith("GREEN  ")
-    assert "\n  Actions auto-executed       1\n" in text
-    assert "\n  code        90.0%   100.0%" in text
+    assert re.search(r"\n  Actions auto-executed +1\n", text)
+    assert re.search(r"\n  code +90\.0% +100\.0%", text)
     assert forms["--md"].startswith("## Safety Net Daily Report - ")
     assert forms["--html"].startswith("<!doctype html>")
     assert "\nDays\n" in several
@@ -70,7 +71,7 @@ def test_a_report_is_printed_in_the_form_that_is_asked_for(daemon: RunningDaemon
     [
         (("--md", "--json"), "one of --md, --html and --json"),
         (("--date", "today", "--since", "today"), "not both"),
-        (("--date", "soon"), "'soon' is no day"),
+        (("--date", "soon"), "'soon' is not a day"),
     ],
 )
 def test_what_makes_no_sense_is_said(
@@ -105,7 +106,7 @@ def test_words_of_agents_cannot_move_the_cursor() -> None:
 
     assert "\x1b" not in said
     assert "x\\x1b[2J by shop" in said
-    assert "asked 2 times: 1 denied; it would have passed:" in said
+    assert "2 times: 1 denied; " in said
 
 
 def test_a_day_without_events_says_so() -> None:

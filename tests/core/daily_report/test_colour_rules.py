@@ -158,7 +158,7 @@ def test_numbers_are_said_in_words() -> None:
     odd = "12:00 by anomaly.x: odd"
     assert found["critical_anomaly"] == f"2 CRITICAL anomalies: {odd}; {odd}"
     assert found["rollback"] == "1 rollback, 1 of them by agents: 12:00 by code: to HEAD"
-    assert found["safe_mode"] == "safe mode began once: 12:00 by alice"
+    assert found["safe_mode"] == "safe mode was entered once: 12:00 by alice"
 
 
 def test_rollbacks_are_told_with_their_project_by_whom_and_why() -> None:
@@ -228,4 +228,4 @@ def test_nobody_for_longer_than_a_week_is_said_to_be_a_week() -> None:
 
     found = judge(DayFacts(numbers(seen, anomaly("low", 1.0))))
 
-    assert found[0].says == "no person was seen for 168 h"
+    assert found[0].says == "no operator was active for 168 h"

@@ -87,7 +87,7 @@ def test_of_many_missing_days_a_few_are_named() -> None:
 
     (found,) = report(missed).found
 
-    assert found.says.startswith("no snapshot of 2026-03-01, 2026-03-02, ")
+    assert found.says.startswith("no snapshot for 2026-03-01, 2026-03-02, ")
     assert found.says.endswith(" and 3 more")
 
 

@@ -208,7 +208,7 @@ async def test_a_folder_that_cannot_be_written_is_told_and_tried_again(
     rig.directory.unlink()
     await rig.look(MIDNIGHT + timedelta(hours=2))
 
-    assert "the daily report cannot be kept, and will be later" in caplog.text
+    assert "cannot store the daily report" in caplog.text
     assert rig.kept == ["2026-03-01.md"]
 
 

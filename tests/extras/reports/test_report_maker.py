@@ -113,10 +113,10 @@ def test_days_are_named_by_words_or_dates(asked: ReportQuestion, days: tuple[dat
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (ReportQuestion(date="soon"), "'soon' is no day: give it as 2026-03-01"),
-        (ReportQuestion(date="2026-03-09"), "2026-03-09 is not there yet: today is 2026-03-02"),
+        (ReportQuestion(date="soon"), "'soon' is not a day: use a date such as 2026-03-01"),
+        (ReportQuestion(date="2026-03-09"), "2026-03-09 is in the future: today is 2026-03-02"),
         (ReportQuestion(date="today", since="today"), "not both"),
-        (ReportQuestion(since="2020-01-01"), f"more than {MAX_DAYS} days; give 2025-12-01"),
+        (ReportQuestion(since="2020-01-01"), f"more than {MAX_DAYS} days ago; use 2025-12-01"),
     ],
 )
 def test_what_is_no_day_is_refused_with_what_to_give(asked: ReportQuestion, says: str) -> None:

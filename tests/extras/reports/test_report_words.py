@@ -17,6 +17,7 @@ from safetyd.extras.reports.report_words import markdown, note_text, note_title
 from safetyd.journal.audit_reading import Rests
 from tests.core.daily_report.day_events import FIRST, SECOND
 from tests.extras.reports.audit_story import AuditFolder, rich_day
+from tests.snapshot import check_snapshot
 
 GOLDEN = Path(__file__).with_name("rich_day.md")
 HOSTILE = "<script>`x`</script>\n## GREEN \x1b[2J | *all is well*"
@@ -43,7 +44,7 @@ def hostile() -> DailyReport:
 @pytest.mark.req("S2.44")
 def test_a_rich_day_as_markdown(rich: DailyReport) -> None:
     """`rich_day.md` beside this test is how it looks."""
-    assert markdown(rich) == GOLDEN.read_text()
+    check_snapshot(GOLDEN, markdown(rich))
 
 
 def test_a_page_has_all_that_markdown_has(rich: DailyReport) -> None:
@@ -53,7 +54,7 @@ def test_a_page_has_all_that_markdown_has(rich: DailyReport) -> None:
         "Overall Health",
         "Layer 3: Version History",
         "$15.00 (75%)",
-        "Questions that repeated",
+        "Repeated requests",
         "Calibration",
         "safetyd grant add",
     ):
@@ -65,13 +66,13 @@ def test_a_message_has_the_colour_its_rules_and_five_numbers(rich: DailyReport) 
     rules, numbers, more = note_text(rich).split("\n\n")
     assert [line.split()[0] for line in rules.splitlines()] == [each.colour for each in rich.found]
     assert numbers.splitlines() == [
-        "Executed: 4 on their own, 3 after approval",
+        "Executed: 4 without approval, 3 after approval",
         "Blocked: 1; failed: 1 (25.0%)",
-        "Asked: 4, of these 1 wait",
+        "Requests: 4 new, 1 pending",
         "Cost: $5.00, $15.00 of the budget left",
         "Anomalies: 4",
     ]
-    assert more == "All of it: safetyd report --date 2026-03-01"
+    assert more.endswith("safetyd report --date 2026-03-01")
 
 
 def test_a_message_without_a_limit_names_no_budget(rich: DailyReport) -> None:

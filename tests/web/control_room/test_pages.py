@@ -429,7 +429,7 @@ async def test_the_report_of_a_day_leads_to_the_days_beside_it(
     assert "2026-03-02" not in today.main
     assert 'href="/report?date=2026-03-01"' in before.main
     assert "<h2>Days</h2>" in several.main
-    assert "is no day" in wrong.text
+    assert "is not a day" in wrong.text
 
 
 async def test_the_report_leads_to_a_page_for_each_rule_and_to_no_shell_command(

@@ -150,7 +150,7 @@ async def test_what_cannot_be_granted_says_why_at_the_key(room: Room, agent: Age
         await noted(page, "No open request to answer.")
         await page.goto(f"/requests/{told}")
         await page.keyboard.press("g")
-        await noted(page, "No grant possible: send_email contacts a person")
+        await noted(page, "No grant possible: send_email")
         await page.goto(f"/requests/{edited}")
         await page.keyboard.press("g")
         await expect(page.locator("details[data-key=g]")).to_contain_text("exactly this again")

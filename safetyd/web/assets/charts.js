@@ -1,5 +1,4 @@
-// Draws every element with data-series, once, and again when its numbers change. The legend has the values under
-// the pointer, with their unit.
+// Draws every element with data-series, again when its numbers change. The legend shows the values under the pointer.
 (() => {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const ago = (s) => s === 0 ? "now" : s > -180 ? `${-s} s ago` : `${Math.round(-s / 6) / 10} min ago`;

@@ -1,4 +1,4 @@
-// The feed: new rows come on top, and those go that are more than it shows.
+// The feed: puts new rows on top and removes those beyond its length.
 (() => {
   const trim = (list) => {
     const most = Number(list.dataset.most);
@@ -20,7 +20,7 @@
     list.prepend(...page.querySelectorAll("tr"));
     trim(list);
   });
-  // A link is given to htmx when it is used: most rows are gone before that.
+  // Links are given to htmx only when they are clicked: most rows are gone before.
   document.addEventListener("click", (event) => {
     const row = event.target.closest?.("tbody[data-most] > tr");
     if (row) htmx.process(row);

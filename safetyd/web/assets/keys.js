@@ -1,5 +1,5 @@
-// The keyboard: j and k move, a, d and g answer the request that is open, x selects, ? helps. One box selects all,
-// a filter is sent when it is chosen, and the open row of a list is in sight.
+// Keys: j and k move, a, d and g answer the open request, x selects, ? helps. Also: "Select all", filters that are
+// sent at once, and scrolling to the open row.
 (() => {
   const typing = (element) => element.closest?.("input, textarea, select, [contenteditable]");
   const rows = () => [...document.querySelectorAll("[data-rows] a")];
@@ -18,12 +18,12 @@
     if (!found) {
       say(document.getElementById("keys").dataset.nothing);
     } else if (found.tagName === "P") {
-      say(found.textContent);  // why that key does nothing here
+      say(found.textContent);  // why the key does nothing here
     } else if (found.tagName === "DETAILS") {
       found.open = true;
       found.querySelector("input, button").focus();
     } else if (key === "a" && document.activeElement !== found) {
-      found.focus();  // Enter, or the key once more, approves
+      found.focus();  // Enter or the same key again approves
     } else {
       found.click();
     }

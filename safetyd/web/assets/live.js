@@ -1,4 +1,4 @@
-// Keeps a page live: what a reader typed or opened stays, and data that is not fresh turns grey.
+// Updates the open page and preserves what the reader typed or opened; stale data turns grey.
 (() => {
   document.documentElement.classList.add("scripted");
   const FRESH_MS = 2500;
@@ -23,7 +23,7 @@
     const part = document.getElementById(id);
     const held = id === "main" && document.querySelector("[data-pause][aria-pressed=true]");
     if (!part || held) return;
-    const swapStyle = id === "title" ? "innerHTML" : "morph:innerHTML"; // words alone cannot be morphed
+    const swapStyle = id === "title" ? "innerHTML" : "morph:innerHTML"; // plain text cannot be morphed
     htmx.swap(part, html, { swapStyle }, { contextElement: part });
     title();
   };
@@ -54,26 +54,26 @@
   };
   document.addEventListener("htmx:afterSwap", title);
 
-  // Where the stream is not to be had, the page is asked for instead.
+  // Without the stream, the page is polled.
   const poll = async (lost) => {
     if ((!lost && Date.now() - heard < FRESH_MS) || document.hidden) return;
     const before = heard;
-    const signal = AbortSignal.timeout?.(POLL_MS - 1000); // what hangs must not take connections from STOP
+    const signal = AbortSignal.timeout?.(POLL_MS - 1000); // a hanging request must not take a connection from STOP
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (heard !== before) return; // the stream is back, and what it says is newer
+      if (heard !== before) return; // the stream is back and newer
       signedOut = answer.status === 401 || (answer.ok && !page.getElementById("bar"));
       if (signedOut || !answer.ok) throw new Error("not live");
       for (const part of page.querySelectorAll("#bar, #main")) put(part.id, part.innerHTML);
       fresh(POLL_MS + 1000);
-    } catch { lasts = 0; /* it is grey */ }
+    } catch { lasts = 0; /* shown as stale */ }
   };
   setInterval(show, 500);
   setInterval(poll, POLL_MS);
   document.addEventListener("safetyd:lost", poll);
 
-  // What permits something needs what this origin alone keeps.
+  // Commands that permit need the proof that only this origin stores.
   document.addEventListener("htmx:configRequest", (event) => {
     event.detail.headers["X-Safetyd-Proof"] = localStorage.getItem("safetyd-proof") ?? "";
   });

@@ -1,4 +1,4 @@
-// The lines at the top: what a key could not do, what failed, and why the page is grey.
+// Messages at the top of the page: results, failures, and why the page is stale.
 (() => {
   const UNHEARD = "Not done: no answer from safetyd.";
   const TURNED_AWAY = 429;

@@ -1,4 +1,4 @@
-// Lets a reader hold a list still: what is new comes when it goes on.
+// Pauses the feed; new rows appear when it continues.
 (() => {
   document.addEventListener("click", (event) => {
     const pressed = event.target.closest?.("[data-pause]");

@@ -1,4 +1,4 @@
-// Signs in without a press, and keeps what shows that this origin did.
+// Submits the sign-in form and stores the proof for this origin.
 (() => {
   const done = document.getElementById("signed-in");
   if (done) {

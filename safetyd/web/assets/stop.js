@@ -1,12 +1,12 @@
-// STOP: held for a second, or Enter twice. Without scripts it opens a form with a button.
-// Whatever is not a clear "stopped" from safetyd is shown as NOT STOPPED.
+// STOP: hold for a second, or press Enter twice. Without scripts, a form with a button opens.
+// Any answer other than a clear "stopped" is shown as NOT STOPPED.
 (() => {
   const HELD_MS = 1000;
   const TWICE_MS = 2000;
   const ANSWERED_MS = 5000;
   let timer = 0;
   let held = null;
-  let fired = false; // the hold that is being released has stopped
+  let fired = false; // the button being released has already stopped everything
   let entered = 0;
   const say = (words, kind) =>
     document.dispatchEvent(new CustomEvent("safetyd:say", { detail: { words, kind } }));
@@ -29,7 +29,7 @@
     return "";
   };
   const send = async (form) => {
-    form.parentElement?.removeAttribute("open"); // it would cover the note
+    form.parentElement?.removeAttribute("open"); // it would cover the message
     say("Stopping…", "");
     const failure = await post(form).catch(String);
     if (failure) say(`NOT STOPPED: ${failure}. Run \`safetyd stop\` in a terminal.`, "failed");
@@ -48,7 +48,7 @@
     held = element;
     held.classList.add("held");
     fired = false;
-    const form = formOf(element); // which is sent even if the bar changes meanwhile
+    const form = formOf(element); // sent even if the bar changes in the meantime
     timer = setTimeout(() => { end(); fired = true; send(form); }, HELD_MS);
   });
   document.addEventListener("pointermove", ({ clientX: x, clientY: y }) => {
@@ -71,7 +71,7 @@
   document.addEventListener("submit", (event) => {
     if (event.target.getAttribute("action") !== "/stop") return;
     event.preventDefault();
-    event.stopPropagation(); // not by htmx, which takes any page for an answer
+    event.stopPropagation(); // htmx would accept any page as an answer
     send(event.target);
   }, true);
 })();

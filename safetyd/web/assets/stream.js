@@ -1,5 +1,5 @@
-// Receives what changes on the page, over a WebSocket. Browsers open six HTTP connections to a host,
-// and an event stream in each of six tabs would leave none for STOP.
+// Receives updates of the page over a WebSocket. Browsers open only six HTTP connections to a host: event
+// streams in six tabs would leave none for STOP.
 (() => {
   const RETRY_MS = 1000;
   const RETRY_MOST_MS = 5000;
@@ -23,8 +23,8 @@
       wait = Math.min(2 * wait, RETRY_MOST_MS);
     });
   };
-  // A page that was loaded or swapped in has no mark yet. It gets a stream of its own, so that rows
-  // which it has already are not sent again.
+  // A page that was just loaded or swapped in is not marked yet. It gets a new stream, so that it does not
+  // receive rows twice.
   const join = () => {
     const room = document.getElementById("room");
     if (room && "joined" in room.dataset) return;

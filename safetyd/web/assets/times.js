@@ -1,11 +1,11 @@
-// Times in the reader's own zone; what counts up or down is renewed every second.
+// Shows times in the reader's zone and updates countdowns every second.
 (() => {
   const unit = (s, whole = Math.floor) => {
     const steps = [[86400, "d"], [3600, "h"], [60, "min"]];
     for (const [size, name] of steps) if (s >= size) return `${whole(s / size)} ${name}`;
     return `${Math.max(0, whole(s))} s`;
   };
-  // What runs down is seen to do so in its last hour.
+  // In the last hour a countdown shows seconds.
   const left = (s) => s >= 60 && s < 3600 ? `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s` : unit(s, Math.round);
   const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
   const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
@@ -24,7 +24,7 @@
       if (element.textContent !== wanted) element.textContent = wanted;
     }
   };
-  // One swap is told of many times, and the times are looked through once.
+  // One swap fires many events; the times are updated once.
   let due = false;
   const all = () => {
     if (due) return;

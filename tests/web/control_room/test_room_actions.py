@@ -7,7 +7,6 @@ import pytest
 
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import (
-    Forgotten,
     Paused,
     Resumed,
     SafeModeEntered,
@@ -41,15 +40,6 @@ async def test_stop_needs_no_script_and_is_journalled_with_the_way_and_the_name(
     assert page.note == "Everything is stopped."
     assert "<h1>Stopped</h1>" in page.main
     assert "STOPPED" in page.bar
-
-
-async def test_one_agent_can_be_stopped(site: RoomSite, alice: Browser) -> None:
-    page = await alice.post("/stop", agent="code")
-
-    event = only(site, Stopped)
-    assert isinstance(event, Stopped)
-    assert event.agent == "code"
-    assert page.note == "code is stopped."
 
 
 async def test_work_goes_on_after_a_reason(site: RoomSite, alice: Browser) -> None:
@@ -391,16 +381,6 @@ async def test_an_agent_is_paused_and_let_go(site: RoomSite, alice: Browser) -> 
     assert (paused.note, let_go.note) == ("code: paused.", "code: no longer paused.")
     assert 'value="unpause"' in paused.main
     assert "<h1>code" in let_go.main
-
-
-async def test_an_agent_is_reset(site: RoomSite, alice: Browser) -> None:
-    site.proposes()
-    page = await alice.post("/agents/code", do="reset")
-
-    event = only(site, Forgotten)
-    assert isinstance(event, Forgotten)
-    assert event.agent == "code"
-    assert page.note == "code: loop counters, rounds and cooldowns are cleared."
 
 
 async def test_an_agent_is_put_in_safe_mode_and_let_go(site: RoomSite, alice: Browser) -> None:

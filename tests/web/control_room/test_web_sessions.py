@@ -52,18 +52,6 @@ def test_only_its_own_browser_has_a_session(tmp_path: Path) -> None:
     assert len(other.session.browser) == BROWSER_CHARS
 
 
-def test_the_file_has_hashes_only_and_is_the_owners(tmp_path: Path) -> None:
-    opened = sessions_in(tmp_path).open("alice", "Firefox", NOON)
-
-    file = tmp_path / FILE
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert opened.token.encode() not in file.read_bytes()
-    assert opened.proof.encode() not in file.read_bytes()
-    found = sessions_in(tmp_path).find(opened.token, NOON)
-    assert found is not None
-    assert found.id == opened.session.id
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -299,16 +287,3 @@ def test_links_that_nobody_uses_do_not_pile_up() -> None:
 
     assert links.find(made[0], "") is None
     assert all(links.find(token, "") == "alice" for token in made[1:])
-
-
-def test_after_a_restart_a_browser_looks_and_must_sign_in_again_to_permit(tmp_path: Path) -> None:
-    opened = sessions_in(tmp_path).open("alice", "a browser", NOON)
-    assert proves(opened.session, opened.proof)
-
-    found = sessions_in(tmp_path).find(opened.token, NOON)
-
-    assert found is not None
-    assert found.operator == "alice"
-    assert not proves(found, opened.proof)
-    assert not proves(found, "")
-    assert opened.session.proof not in (tmp_path / FILE).read_text()

@@ -72,34 +72,32 @@ def test_an_alias_is_another_name_for_a_type() -> None:
     assert kinds.of(Proposal(type="READ")).read_only
 
 
-def test_an_operators_type_is_known() -> None:
-    kind = kind_of("bake", bake=TypeConfig(tier="auto_allowed", reversibility="reversible"))
+@pytest.mark.parametrize(
+    ("type", "change", "traits"),
+    [
+        (
+            "bake",
+            TypeConfig(tier="auto_allowed", reversibility="reversible"),
+            ("auto_allowed", "reversible", "medium"),
+        ),
+        # Without traits a type is judged like an unknown one.
+        ("bake", TypeConfig(), ("requires_permission", "unknown", "high")),
+        # Risk and tier follow each other; other traits stay.
+        ("run_shell", TypeConfig(tier="auto_allowed"), ("auto_allowed", "unknown", "medium")),
+        ("read_file", TypeConfig(risk="high"), ("requires_permission", "read_only", "high")),
+        ("read_file", TypeConfig(human=True), ("auto_allowed", "read_only", "low")),
+    ],
+)
+def test_an_operator_can_add_and_change_types(
+    type: str,  # noqa: A002
+    change: TypeConfig,
+    traits: tuple[Tier, Reversibility, Risk],
+) -> None:
+    kind = Kinds({type: change}, "strict").of(Proposal(type=type))
 
-    assert kind == Kind("bake", "auto_allowed", "reversible", "medium")
-
-
-def test_a_type_without_traits_is_judged_like_an_unknown_one() -> None:
-    assert kind_of("bake", bake=TypeConfig()) == Kind(
-        "bake", "requires_permission", "unknown", "high"
-    )
-
-
-def test_risk_follows_a_changed_tier() -> None:
-    kind = kind_of("run_shell", run_shell=TypeConfig(tier="auto_allowed"))
-
-    assert (kind.tier, kind.risk) == ("auto_allowed", "medium")
-
-
-def test_tier_follows_a_changed_risk() -> None:
-    kind = kind_of("read_file", read_file=TypeConfig(risk="high"))
-
-    assert (kind.tier, kind.risk) == ("requires_permission", "high")
-
-
-def test_a_change_keeps_the_other_traits() -> None:
-    kind = kind_of("read_file", read_file=TypeConfig(human=True))
-
-    assert kind == Kind("read_file", "auto_allowed", "read_only", "low", human=True)
+    assert (kind.tier, kind.reversibility, kind.risk) == traits
+    assert kind.human is bool(change.human)
+    assert kind.known
 
 
 @pytest.mark.parametrize("type", ["send_email", "draft", "content_update", "create_pull_request"])
@@ -119,42 +117,34 @@ def test_the_coding_profile_lets_commands_run() -> None:
     assert kind_of("delete_file", profile="coding") == kind_of("delete_file")
 
 
-def test_an_agent_can_raise_the_risk_and_with_it_the_tier() -> None:
-    kind = kind_of("read_file", risk="high")
+@pytest.mark.parametrize(
+    ("type", "risk", "reversibility", "traits"),
+    [
+        ("read_file", "high", None, ("requires_permission", "read_only", "high")),
+        ("read_file", None, "reversible", ("auto_allowed", "reversible", "low")),
+        ("click", None, "unknown", ("auto_allowed", "unknown", "low")),
+        ("click", None, "irreversible", ("requires_permission", "irreversible", "high")),
+        ("click", "prohibited", "irreversible", ("prohibited", "irreversible", "prohibited")),
+        # Nothing is lowered, and unknown harm is not reversible because an agent says so.
+        ("push", "low", "read_only", ("requires_permission", "irreversible", "high")),
+        ("run_shell", None, "reversible", ("requires_permission", "unknown", "high")),
+    ],
+)
+def test_an_agent_can_only_raise_the_traits_of_a_type(
+    type: str,  # noqa: A002
+    risk: Risk | None,
+    reversibility: Reversibility | None,
+    traits: tuple[Tier, Reversibility, Risk],
+) -> None:
+    kind = kind_of(type, risk=risk, reversibility=reversibility)
 
-    assert (kind.risk, kind.tier) == ("high", "requires_permission")
-
-
-def test_an_agent_cannot_lower_risk_or_reversibility() -> None:
-    assert kind_of("push", risk="low", reversibility="read_only") == kind_of("push")
+    assert (kind.tier, kind.reversibility, kind.risk) == traits
 
 
 def test_a_raised_risk_does_not_lower_a_tier_that_the_operator_set() -> None:
     strict = TypeConfig(tier="requires_permission", risk="low")
 
     assert kind_of("peek", peek=strict, risk="medium").tier == "requires_permission"
-
-
-def test_an_action_that_its_agent_calls_irreversible_has_high_risk() -> None:
-    kind = kind_of("click", reversibility="irreversible")
-
-    assert (kind.reversibility, kind.risk) == ("irreversible", "high")
-
-
-def test_an_irreversible_action_can_have_a_higher_risk_still() -> None:
-    assert kind_of("click", reversibility="irreversible", risk="prohibited").tier == "prohibited"
-
-
-def test_a_read_that_an_agent_calls_reversible_is_no_longer_read_only() -> None:
-    kind = kind_of("read_file", reversibility="reversible")
-
-    assert not kind.read_only
-    assert (kind.risk, kind.tier) == ("low", "auto_allowed")
-
-
-def test_unknown_harm_is_not_lowered_by_saying_reversible() -> None:
-    assert kind_of("run_shell", reversibility="reversible").reversibility == "unknown"
-    assert kind_of("click", reversibility="unknown").reversibility == "unknown"
 
 
 def test_the_kind_of_a_type_is_built_once() -> None:

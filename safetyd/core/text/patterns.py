@@ -4,6 +4,7 @@ Patterns are RE2: linear time, without look-around and back-references. Case is 
 matches a newline.
 """
 
+import functools
 import re
 import string
 from collections.abc import Callable, Iterator, Sequence
@@ -67,8 +68,8 @@ class PatternSet:
 
     def matched(self, number: int, forms: Sequence[str]) -> str:
         """Return the words that a pattern matches in the first of `forms` where it does."""
-        pattern = re2.compile(self.patterns[number].pattern, _options())
-        found = (pattern.search(form.encode("utf-8", "replace")) for form in forms)
+        search = _search(self.patterns[number].pattern)
+        found = (search(form.encode("utf-8", "replace")) for form in forms)
         return next((match[0].decode("utf-8", "replace") for match in found if match), "")
 
 
@@ -164,6 +165,12 @@ def _refusal(pattern: str) -> str:
     except re2.error as exc:
         return b"".join(exc.args).decode(errors="replace")
     return ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _search(pattern: str) -> Callable[[bytes], re.Match[bytes] | None]:
+    search: Callable[[bytes], re.Match[bytes] | None] = re2.compile(pattern, _options()).search
+    return search
 
 
 def _compiled(patterns: Sequence[str]) -> re2.Set:

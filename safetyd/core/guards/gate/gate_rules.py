@@ -172,8 +172,8 @@ class Rules:
         found = self._blocklist.found(said, secret=kind.type == "type")
         if not found:
             return found
-        bare = self._blocklist.found(self._where_bare_words_count(proposal, kind, said))
-        counting = {verdict.rule for verdict in bare} | self._elsewhere
+        bare = self._blocklist.rules(self._where_bare_words_count(proposal, kind, said))
+        counting = bare | self._elsewhere
         return [verdict for verdict in found if verdict.rule in counting]
 
     def _blocklisted_in_command(self, proposal: Proposal) -> list[Verdict]:

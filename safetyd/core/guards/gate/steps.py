@@ -47,6 +47,10 @@ class Watch:
         numbers = self.patterns.find(words)
         return [self._verdicts[n] if secret else self._quoting(n, words) for n in numbers]
 
+    def rules(self, words: Sequence[str]) -> set[str]:
+        """Return the rules of the patterns that match."""
+        return {self._verdicts[number].rule for number in self.patterns.find(words)}
+
     def only(self, patterns: Container[str]) -> "Watch":
         """Return a watch for a subset of these patterns."""
         rule, why, then, remedy = self._terms

@@ -105,8 +105,8 @@ def test_a_daemon_without_git_psycopg_or_zstandard_decides_and_says_what_to_inst
 ) -> None:
     missing = (
         ("git is not in PATH", "install git 2.34 or newer"),
-        ("zstandard is not installed", "type `pip install 'safetyd[daemon]'`"),
-        ("psycopg, which is not installed", "pip install 'safetyd[postgres]'"),
+        ("zstandard is not installed", "run `pip install 'safetyd[daemon]'`"),
+        ("psycopg is not installed", "pip install 'safetyd[postgres]'"),
     )
 
     assert poor.safetyd("check", "code", "read_file").returncode == 0

@@ -165,7 +165,7 @@ def test_an_exporter_without_its_driver_says_what_to_install(
     said = whole.safetyd("outlet", "status", "--config", str(config))
 
     assert said.returncode == 1
-    assert "psycopg, which is not installed: type `pip install 'safetyd[postgres]'`" in said.stdout
+    assert "psycopg is not installed: run `pip install 'safetyd[postgres]'`" in said.stdout
 
 
 def test_the_daemon_extra_and_the_base_do_not_overlap() -> None:

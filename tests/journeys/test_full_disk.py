@@ -358,7 +358,7 @@ def test_a_file_larger_than_the_disk_is_not_committed_and_blocks_nothing(
         change(daemon, "p3", code)  # decisions go on
 
         commit = commit_of(daemon, "p2")
-        assert commit["left_out"].startswith("1 file: large.bin (64.0 MiB): safetyd's disk has ")
+        assert commit["left_out"].startswith("1 file: large.bin (64.0 MiB): only ")
         assert commit["files"] == 1
         assert "1 file: large.bin" in daemon.safetyd("history").stdout
         assert shutil.disk_usage(daemon.data_dir).free > 4.8 * MIB, "the reserve"

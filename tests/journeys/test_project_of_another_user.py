@@ -128,7 +128,7 @@ def test_an_unwritable_project_is_named_with_the_fix(place: Path) -> None:
     daemon = start(place)
     try:
         said = daemon.safetyd("doctor").stdout
-        assert f"{root} cannot be written by {SAFETYD}, so nothing can be rolled back." in said
+        assert f"{SAFETYD} cannot write to {root}, so rollbacks are not possible." in said
         rights = f"u:{SAFETYD}:rwX,d:u:{SAFETYD}:rwX,d:u:{AGENT}:rwX"
         assert f"setfacl -R -m {rights} {root}" in said
         share(root)

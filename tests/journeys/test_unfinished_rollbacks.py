@@ -70,8 +70,8 @@ def test_an_unfinished_rollback_is_recorded_and_shown_until_finished(
     back = len(list(project.root.glob("file*")))
     assert 0 < back < FILES
     assert done.returncode == 1
-    assert f"{back} of {FILES} files are put back" in done.stderr
-    assert f"{back} of {FILES} files are put back" in told["reason"]
+    assert f"{back} of {FILES} files are restored" in done.stderr
+    assert f"{back} of {FILES} files are restored" in told["reason"]
     status = daemon.safetyd("status").stdout
     assert "ROLLBACK NOT FINISHED: project shop: stopped halfway" in status
     command = f"safetyd rollback {deleting[:12]} --revert --project shop --reason WHY"
@@ -124,7 +124,7 @@ def test_a_rollback_interrupted_by_the_end_of_the_daemon_is_noticed_and_shown(
     assert "`safetyd status` says what is left to do" in said[0].stderr
 
     daemon.start()
-    until(lambda: "safetyd ended in the middle of the rollback" in daemon.safetyd("status").stdout)
+    until(lambda: "safetyd ended during the rollback" in daemon.safetyd("status").stdout)
     command = f"safetyd rollback {first[:12]} --soft cart.py --project shop --reason WHY"
     assert f"`{command}`" in daemon.safetyd("status").stdout
     assert daemon.safetyd(*command.split()[1:]).returncode == 0
@@ -161,7 +161,7 @@ def test_undoing_a_finished_rollback_restores_the_state_before_the_first_attempt
     git.let_go()
 
     daemon.start()
-    until(lambda: "safetyd ended in the middle of the rollback" in daemon.safetyd("status").stdout)
+    until(lambda: "safetyd ended during the rollback" in daemon.safetyd("status").stdout)
     until(lambda: project.rows()[0]["author"] == "rollback")
     (project.root / "notes").write_text("of a human\n")
     finished = daemon.safetyd(*order)

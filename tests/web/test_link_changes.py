@@ -90,7 +90,7 @@ async def test_where_the_history_is_gone_the_page_says_so(site: ChangedSite) -> 
 
     assert page.status == 200
     assert "The changes cannot be shown: " in page.text
-    assert "is no commit of this history" in page.text
+    assert "is not a commit of this project" in page.text
     assert "safetyd history diff" in page.text
 
 

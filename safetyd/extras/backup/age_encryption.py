@@ -1,7 +1,7 @@
-"""Encrypt and decrypt files with age (https://age-encryption.org), as the program `age` does.
+"""Encrypts and decrypts files with age (https://age-encryption.org), as the program `age` does.
 
-The package `pyrage` is used here only. It encrypts with a passphrase in memory; with public keys it
-does so piece by piece, in another thread.
+Only this module uses the package `pyrage`. With a passphrase it encrypts in memory; with public
+keys it streams, in another thread.
 """
 
 import errno
@@ -23,7 +23,7 @@ _PASSPHRASE_STANZA: Final = MARK + b"-> scrypt "
 
 
 class BadKey(Exception):
-    """A recipient or an identity is not one of age's; the text says which."""
+    """Not a valid age recipient or identity; the text says which."""
 
 
 class NotDecrypted(Exception):
@@ -31,19 +31,19 @@ class NotDecrypted(Exception):
 
 
 class _Buffer(io.BytesIO):
-    """Memory for what a passphrase is to encrypt."""
+    """Memory for data that is encrypted with a passphrase."""
 
     def write(self, data: Any, /) -> int:
         if self.tell() + len(data) > MAX_BYTES:
             raise OSError(
-                errno.EFBIG, "a passphrase encrypts 1 GiB at most: use --recipient instead"
+                errno.EFBIG, "a passphrase can encrypt at most 1 GiB; use --recipient instead"
             )
         return super().write(data)
 
 
 @contextmanager
 def encrypting(file: BinaryIO, passphrase: str, recipients: Sequence[str]) -> Iterator[Writable]:
-    """Give a file to write to, which is encrypted into `file`: for recipients, if there are any."""
+    """Yield a file whose content is encrypted into `file`, for the recipients if there are any."""
     import pyrage  # noqa: PLC0415 - only an encrypted backup needs it
 
     if recipients:
@@ -64,26 +64,26 @@ def encrypting(file: BinaryIO, passphrase: str, recipients: Sequence[str]) -> It
 
 
 def needs_passphrase(start: bytes) -> bool:
-    """Return True if this is how a file starts that is encrypted with a passphrase."""
+    """Return True if a file with this start is encrypted with a passphrase."""
     return start.startswith(_PASSPHRASE_STANZA)
 
 
 def decrypted(path: Path, passphrase: str) -> bytes:
-    """Return the content of a file that a passphrase opens; raises `NotDecrypted`."""
+    """Return the content of a file encrypted with a passphrase; raises `NotDecrypted`."""
     import pyrage  # noqa: PLC0415 - see above
 
     try:
         content: bytes = pyrage.passphrase.decrypt(path.read_bytes(), passphrase)
     except pyrage.DecryptError as exc:
         if str(exc) == "Decryption failed":
-            raise NotDecrypted(f"the passphrase does not open {path}") from exc
-        raise NotDecrypted(f"{path} is damaged, or cannot be opened: {exc}") from exc
+            raise NotDecrypted(f"wrong passphrase for {path}") from exc
+        raise NotDecrypted(f"cannot decrypt {path}: {exc}") from exc
     return content
 
 
 @contextmanager
 def decrypting(path: Path, identity: Path) -> Iterator[BinaryIO]:
-    """Give the content of a file that an identity opens; raises `NotDecrypted` meanwhile."""
+    """Yield the content of a file encrypted for an identity; may raise `NotDecrypted`."""
     import pyrage  # noqa: PLC0415 - see above
 
     lines = identity.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -97,7 +97,7 @@ def decrypting(path: Path, identity: Path) -> Iterator[BinaryIO]:
         except (pyrage.DecryptError, OSError) as exc:
             wrong = str(exc) == "No matching keys found"
             raise NotDecrypted(
-                f"{identity} does not open {path}" if wrong else f"{path} is damaged: {exc}"
+                f"{identity} cannot decrypt {path}" if wrong else f"{path} is damaged: {exc}"
             ) from exc
 
     with _piped(decrypt, "rb") as plain:
@@ -107,15 +107,15 @@ def decrypting(path: Path, identity: Path) -> Iterator[BinaryIO]:
 def _parsed(kind: Any, text: str, called: str) -> object:
     try:
         return kind.from_str(text)
-    except Exception as exc:  # pyrage has one for each kind
+    except Exception as exc:  # pyrage has a separate one for each kind
         raise BadKey(f"not an age {called}: {exc}") from exc
 
 
 @contextmanager
 def _piped(work: Callable[[BinaryIO], object], mode: str) -> Iterator[BinaryIO]:
-    """Give one end of a pipe whose other end `work` has, in another thread.
+    """Yield one end of a pipe; `work` gets the other end, in another thread.
 
-    If both fail, what `work` raised is the reason.
+    If both fail, the exception of `work` is raised.
     """
     ends = os.pipe()
     ours, theirs = ends if mode == "rb" else reversed(ends)
@@ -128,7 +128,7 @@ def _piped(work: Callable[[BinaryIO], object], mode: str) -> Iterator[BinaryIO]:
         except BaseException as exc:  # noqa: BLE001 - it is raised below
             failed.append(exc)
         finally:
-            with suppress(BrokenPipeError):  # nobody wants the rest
+            with suppress(BrokenPipeError):  # the reader needs no more
                 pipe.close()
 
     thread = threading.Thread(target=run)

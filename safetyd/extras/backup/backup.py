@@ -1,9 +1,8 @@
-"""Write a backup: a checkpoint, and everything as it was at that moment.
+"""Writes a backup: a checkpoint, and all other data as of that moment.
 
-The journal itself is not in it. The checkpoint is all that the journal would rebuild, and the
-audit files have the same lines; they are cut where the checkpoint was taken. The file is a
-`.tar.zst`. Its first member is `backup.json`, its last one `SHA256SUMS`, which `sha256sum -c`
-reads. An encrypted one is in age's format.
+The journal itself is not included: the checkpoint contains what it would rebuild, and the audit
+files have the same lines, cut at the checkpoint. The file is a `.tar.zst`. Its first member is
+`backup.json`, its last one `SHA256SUMS` for `sha256sum -c`. An encrypted backup is in age's format.
 """
 
 import hashlib
@@ -32,13 +31,13 @@ FACTS: Final = "backup.json"
 SUMS: Final = "SHA256SUMS"
 SETTINGS: Final = "safetyd.toml"
 KEYS: Final = "keys"
-TEMPLATES: Final = "templates"  # an operator's own texts of channels
-JOURNAL_ID: Final = "journal-id"  # by which a database knows the journal, which goes on elsewhere
+TEMPLATES: Final = "templates"  # an operator's own notification templates
+JOURNAL_ID: Final = "journal-id"  # identifies the journal in a database
 
 _ROLES: Final = ("agents", "operators", "observers")
 _TAIL_BYTES: Final = 1024 * 1024
 
-Progress = Callable[[int], None]  # hears of so many more bytes
+Progress = Callable[[int], None]  # called with the number of additional bytes
 
 
 class NoBackup(Exception):
@@ -46,7 +45,7 @@ class NoBackup(Exception):
 
 
 class BackupSource(NamedTuple):
-    """Where a daemon keeps its things, and a checkpoint that it has just written."""
+    """The files of a daemon, and a checkpoint that it has just written."""
 
     data_dir: Path
     checkpoint: Path
@@ -55,22 +54,22 @@ class BackupSource(NamedTuple):
 
 
 class BackupFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What `backup.json` says: up to which event a backup goes, and what is not in it."""
+    """The content of `backup.json`: the last event, and what is included."""
 
     at: datetime
     seq: int
-    head: str  # the hash of that event's line in the audit files
-    state: str  # a digest of all that the engine knew
+    head: str  # the hash of that event's audit line
+    state: str  # a digest of the engine's state
     keys: bool
     settings: bool
-    names: dict[str, tuple[str, ...]]  # who had a key, by role
-    history: bool = False  # the stores of version history are in it
-    stores: int = 0  # how many there were
-    version: str = ""  # of safetyd; 0.1 did not say it here
+    names: dict[str, tuple[str, ...]]  # names with a key, by role
+    history: bool = False  # True if file histories are included
+    stores: int = 0  # how many file histories there were
+    version: str = ""  # of safetyd; 0.1 did not record it here
 
 
 class BackupEntry(NamedTuple):
-    """A file of a backup: bytes, or so many of the first of a file."""
+    """A file of a backup: bytes, or the first bytes of a file."""
 
     name: str
     size: int
@@ -78,7 +77,7 @@ class BackupEntry(NamedTuple):
 
 
 class Hashed:
-    """A file to read from; `progress` hears of what is read, and `sum` is its SHA-256."""
+    """A file to read; `progress` gets the number of bytes read, and `sum` is its SHA-256."""
 
     def __init__(self, file: BinaryIO, progress: Progress = lambda _count: None) -> None:
         self._file = file
@@ -92,7 +91,7 @@ class Hashed:
         return data
 
     def finish(self) -> None:
-        """Read what is left."""
+        """Read the rest."""
         while self.read(CHUNK_BYTES):
             pass
 
@@ -102,7 +101,7 @@ class Hashed:
 
 
 class Backup:
-    """A backup that is to be written: all that it will have is known, and how large that is."""
+    """A prepared backup: its content and size are known."""
 
     def __init__(
         self, source: BackupSource, at: datetime, *, keys: bool, history: bool = False
@@ -111,7 +110,7 @@ class Backup:
             content = source.checkpoint.read_bytes()
             saved = read(source.checkpoint, content)
         except (OSError, Unloadable) as exc:
-            raise NoBackup(f"the checkpoint cannot be read: {exc}") from exc
+            raise NoBackup(f"cannot read the checkpoint: {exc}") from exc
         seq = saved.engine.seq
         audit = list(_audit(source.data_dir / "audit", seq))
         stores = history_stores.folders(source.data_dir)
@@ -139,7 +138,7 @@ class Backup:
         self.size = sum(entry.size for entry in self._entries)
 
     def close(self) -> None:
-        """Let the stores of version history be packed again."""
+        """Allow file histories to be packed again."""
         self._held.close()
 
     def _histories(self, data_dir: Path, stores: Sequence[Path]) -> Iterator[BackupEntry]:
@@ -158,12 +157,12 @@ class Backup:
         passphrase: str = "",
         recipients: Sequence[str] = (),
     ) -> None:
-        """Write it whole or not at all; raises OSError. Keys are written encrypted only."""
+        """Write the backup atomically; raises OSError. Keys require encryption."""
         encrypted = bool(passphrase or recipients)
         if self.facts.keys and not encrypted:
             raise NoBackup("a backup with keys needs a passphrase or a recipient")
         if os.path.lexists(path):
-            raise FileExistsError(f"{path} is there already: choose another name")
+            raise FileExistsError(f"{path} already exists; choose another name")
         at = int(self.facts.at.timestamp())
         with (
             written_whole(path) as file,
@@ -175,7 +174,7 @@ class Backup:
 
 
 def sums_text(sums: Mapping[str, str]) -> bytes:
-    """Return what `sha256sum` would print of files, by their names."""
+    """Return the checksums in the format of `sha256sum`."""
     return b"".join(b"%s  %s\n" % (sums[name].encode(), os.fsencode(name)) for name in sums)
 
 
@@ -191,7 +190,7 @@ def _add(tar: tarfile.TarFile, entry: BackupEntry, at: int, progress: Progress) 
 
 
 def _audit(directory: Path, seq: int) -> Iterator[BackupEntry]:
-    """Yield the audit files up to an event, the last of them cut after it."""
+    """Yield the audit files up to an event, the last one cut after it."""
     for path in files(directory):
         with path.open("rb") as file:
             opened = msgspec.json.decode(file.readline(), type=Opened)
@@ -219,14 +218,14 @@ def _others(source: BackupSource, seq: int) -> Iterator[BackupEntry]:
     yield from _below(source.data_dir, TEMPLATES)
     if source.settings is not None:
         yield _entry(SETTINGS, source.settings.read_bytes())
-    # A stop must hold after a restore too.
+    # A stop must stay in force after a restore.
     for path in (source.data_dir / HELD, source.data_dir / JOURNAL_ID, *source.stop_files):
         if path.parent == source.data_dir and path.is_file():
             yield _entry(path.name, path.read_bytes())
 
 
 def _transcripts(directory: Path, seq: int) -> Iterator[BackupEntry]:
-    """Yield those of sessions that were over; what is written after that is made anew."""
+    """Yield transcripts of finished sessions; later ones are written again after a restore."""
     for name in transcript_files.names(directory):
         path = directory / f"{name}.json"
         if transcript_files.seq_in(path) <= seq:

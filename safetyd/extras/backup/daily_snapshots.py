@@ -1,6 +1,6 @@
-"""Take a snapshot each day at its hour, make up for a missed one, and delete old ones.
+"""Takes a daily snapshot, makes up for missed ones, and deletes old ones.
 
-The work is done in another thread, with rests, so that no decision waits for it.
+The work is done in another thread, with pauses, so that it delays no decision.
 """
 
 import logging
@@ -40,16 +40,16 @@ log = logging.getLogger("safetyd.backup")
 
 
 class SnapshotSources(NamedTuple):
-    """What the keeper asks each time, since a reload may have changed it."""
+    """Functions that return the current settings, which a reload may change."""
 
     config: Callable[[], HistoryConfig]
     zone: Callable[[], str]
-    settings: Callable[[], Path | None]  # the daemon's own file
+    settings: Callable[[], Path | None]  # the configuration file
     folders: Callable[[], Sequence[StateFolder]]
-    checkpoint: Callable[[], Awaitable[object]]  # saves all that is known, to be in a snapshot
-    spare: Callable[[Path], Spare]  # what may be written to the disk of a directory
+    checkpoint: Callable[[], Awaitable[object]]  # saves a checkpoint for the snapshot
+    spare: Callable[[Path], Spare]  # what may be written to a directory
     now: Callable[[], datetime]
-    known: Callable[[], KeptDays]  # which days and weeks are recorded as kept or missing
+    known: Callable[[], KeptDays]  # days and weeks that are recorded as stored or missing
 
 
 class _Ending(Exception):
@@ -57,7 +57,7 @@ class _Ending(Exception):
 
 
 class DailySnapshots:
-    """Looks every few seconds whether a day has no snapshot yet; `put` gets what came of it."""
+    """Checks every few seconds whether a snapshot is due; `put` records the result."""
 
     def __init__(
         self,
@@ -72,9 +72,9 @@ class DailySnapshots:
         self._failed_day: date | None = None
         self._failed_at = datetime.min.replace(tzinfo=UTC)
         self._told_failed: date | None = None
-        self._told = date.min  # the last day that people know to be missing
-        self._gone = ""  # the last day whose snapshot was there and is gone
-        self._wanted = True  # since the last look
+        self._told = date.min  # the last day reported as missing
+        self._gone = ""  # the last day whose snapshot disappeared
+        self._wanted = True  # whether snapshots were enabled at the last check
         self._ending = threading.Event()
 
     async def run(self) -> None:
@@ -83,7 +83,7 @@ class DailySnapshots:
             await anyio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Take the snapshot that is due, if there is one."""
+        """Take the snapshot that is due, if any."""
         config, now = self._of.config(), self._of.now()
         if not config.snapshot_at:
             self._wanted = False
@@ -92,7 +92,7 @@ class DailySnapshots:
         kept = Retention(self._data_dir, config.archive_dir)
         day = config.due_day(now, zone)
         gone = await self._gone_day(kept)
-        # A failure is given a while.
+        # Retry a failure only after a while.
         too_soon = day == self._failed_day and abs(now - self._failed_at) < AGAIN
         if too_soon or (day == self._done and not gone):
             return
@@ -115,7 +115,7 @@ class DailySnapshots:
             self._archived(day, now, tried)
 
     async def _gone_day(self, kept: Retention) -> str:
-        """Return the day of the last snapshot if it is gone and nobody was told of it."""
+        """Return the day of the last snapshot if it disappeared and was not reported yet."""
         last = self._of.known().taken
         if not last or last == self._gone:
             return ""
@@ -123,7 +123,7 @@ class DailySnapshots:
         return "" if await anyio.to_thread.run_sync(path.exists) else last
 
     async def _look_back(self, kept: Retention, due: date) -> None:
-        """Tell once of the days since the last snapshot that nobody can make up for any more."""
+        """Report missed days since the last snapshot, once."""
         look = partial(kept.missing_days, due - timedelta(days=1), since_last=True)
         missing = await anyio.to_thread.run_sync(look)
         known = self._of.known().missing
@@ -155,7 +155,7 @@ class DailySnapshots:
         return await run_sync(work.do, wanted, day, abandon_on_cancel=True)
 
     def _failed(self, day: date, now: datetime, error: str) -> None:
-        log.error("no snapshot of %s could be taken, and it is tried again: %s", day, error)
+        log.error("cannot take the snapshot of %s, trying again later: %s", day, error)
         self._failed_day, self._failed_at = day, now
         known = self._of.known().missing
         before = known is not None and (known.day, known.error) == (day.isoformat(), error)
@@ -164,17 +164,17 @@ class DailySnapshots:
         self._told_failed = day
 
     def _archived(self, day: date, now: datetime, tried: Sequence[ArchiveTry]) -> None:
-        """Tell what came of archives; a week that has none is tried again."""
+        """Report the results of archives; failed weeks are retried."""
         failed = [each for each in tried if each.error]
         for each in tried:
             if each.error:
                 what = (each.week, each.error)
-                log.error("%s is not archived, and its last snapshot stays: %s", *what)
+                log.error("cannot archive %s, its last snapshot is retained: %s", *what)
             else:
                 self._put(partial(_week_archived, each))
         self._done, self._failed_day = (None, day) if failed else (day, None)
         self._failed_at = now
-        # One is told for all: they fail for one reason, such as a disk that is not there.
+        # One report for all: they usually fail for the same reason, such as a missing disk.
         if failed and failed[-1].week != self._of.known().unarchived:
             self._put(partial(_archive_failed, failed[-1]))
 
@@ -198,7 +198,7 @@ class DailySnapshots:
 
 
 class _Work(NamedTuple):
-    """What is done in the thread."""
+    """The work in the thread."""
 
     kept: Retention
     spare: Callable[[Path], Spare]
@@ -206,30 +206,30 @@ class _Work(NamedTuple):
     ending: threading.Event
 
     def do(self, wanted: Wanted, day: date) -> tuple[SnapshotFacts | None, Sequence[ArchiveTry]]:
-        """Take a snapshot unless it is there, archive weeks that are over, and delete what is due.
+        """Take a missing snapshot, archive finished weeks, and delete old items.
 
-        Whatever becomes of the archives, the snapshot counts.
+        The snapshot counts even if archives fail.
         """
         kept, facts = self.kept, None
         if wanted.day not in kept.snapshots.days():
             facts = kept.snapshots.take(wanted, spare=self._spare_bytes, rest=self._rest)
         with kept.snapshots.alone(wait=True):
-            # Archives first: what is in none stays.
+            # Archives first: snapshots that are not archived are retained.
             tried = tuple(kept.archive_weeks(day, self._rest_with_room))
             try:
                 for item in kept.delete_due(day):
-                    log.info("the %s %s was kept long enough and is deleted", item.kind, item.name)
+                    log.info("deleted the old %s %s", item.kind, item.name)
             except OSError as exc:
-                log.error("what was kept long enough is not deleted: %s", exc)  # noqa: TRY400 - the cause is in the text
+                log.error("cannot delete old snapshots and archives: %s", exc)  # noqa: TRY400 - the cause is in the text
         return facts, tried
 
     def _spare_bytes(self) -> float:
-        """Return how much a snapshot may write; less than nothing if it may make no more files."""
+        """Return how many bytes a snapshot may write; negative if no more files can be created."""
         spare = self.spare(self.kept.snapshots.directory)
         return spare.bytes if spare.files > 0 else -1.0
 
     def _rest_with_room(self) -> None:
-        """Rest between two chunks of an archive, or end it before the disk is nearly full."""
+        """Pause between two chunks of an archive; raise before the disk is nearly full."""
         directory = self.kept.archives.directory
         spare = self.spare(directory)
         if spare.bytes < CHUNK_BYTES or spare.files <= 0:

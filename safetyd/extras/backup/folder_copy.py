@@ -1,7 +1,7 @@
-"""Copying folders that others write to meanwhile: whatever they do, links are never followed.
+"""Copies folders while other processes write to them, without ever following links.
 
-Every folder and file is opened below the one that it was found in, so that nobody can put a link
-in the way. What is as it was in the copy before is linked to that, and takes no room.
+Every folder and file is opened relative to its parent, so that nobody can insert a link. Files that
+are unchanged since the previous copy are hard-linked to it.
 """
 
 import os
@@ -24,11 +24,11 @@ _PERMISSIONS: Final = 0o777
 
 
 class NoRoom(OSError):
-    """The disk would be too full for what is to be copied."""
+    """The disk has too little space for the copy."""
 
 
 class SourceState(msgspec.Struct, frozen=True, array_like=True):
-    """By what a file is known to be unchanged. Nobody but the kernel sets its `ctime_ns`."""
+    """Identifies an unchanged file. Only the kernel can set `ctime_ns`."""
 
     device: int
     inode: int
@@ -41,7 +41,7 @@ Index = dict[bytes, SourceState]  # by the path in the copy
 
 
 class _Level(NamedTuple):
-    """Open folders: the one to copy, its copy, and that of the copy before, if there is one."""
+    """Open folders: the source, its copy, and the previous copy if there is one."""
 
     source: int
     target: int
@@ -51,11 +51,11 @@ class _Level(NamedTuple):
 
 
 class FolderCopy:
-    """Copies into the folder `target`, and counts. `before` has the files that `known` tells of.
+    """Copies into the folder `target`, and counts. `before` has the files listed in `known`.
 
-    What cannot be read, goes or changes meanwhile is in `notes`; what cannot be written raises
-    OSError. `rest` is called now and then, `spare` says how many bytes may be written, and folders
-    in `own` are left out.
+    Unreadable files and files that change meanwhile are listed in `notes`; write errors raise
+    OSError. `rest` is called now and then, `spare` returns how many bytes may be written, and
+    folders in `own` are skipped.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class FolderCopy:
         self.size = 0
 
     def add(self, root: Path, path: str, name: str) -> None:
-        """Copy the file or folder that is at `path` below `root` to `name`."""
+        """Copy the file or folder at `path` below `root` to `name`."""
         *above, last = PurePosixPath(name).parts
         parts = PurePosixPath(path).parts
         if ".." in parts or PurePosixPath(path).is_absolute():
-            self._note(name, "does not lie below its root")
+            self._note(name, "is not below its root")
             return
         try:
             source = _walk(root, parts[:-1])
@@ -97,7 +97,7 @@ class FolderCopy:
             self._copy(level, parts[-1] if parts else ".", last)
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file of its own into the copy."""
+        """Add a generated file to the copy."""
         path = self._target / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(path, _FRESH, 0o600), "wb") as file:
@@ -114,7 +114,7 @@ class FolderCopy:
             yield _Level(source, target, before, above, 0)
 
     def _copy(self, level: _Level, name: str, called: str) -> None:
-        """Copy what is called `name` in the source, whatever it is."""
+        """Copy an entry of the source, whatever it is."""
         path = level.path / called
         try:
             found = os.stat(name, dir_fd=level.source, follow_symlinks=False)
@@ -143,10 +143,10 @@ class FolderCopy:
     def _copy_folder(self, level: _Level, source: int, called: str) -> None:
         path, found = level.path / called, os.fstat(source)
         if _identity(found) in self._own:
-            self._note(path, "is safetyd's own")
+            self._note(path, "belongs to safetyd")
             return
         if level.depth >= MAX_DEPTH:
-            self._note(path, f"lies more than {MAX_DEPTH} folders deep")
+            self._note(path, f"is more than {MAX_DEPTH} folders deep")
             return
         try:
             names = sorted(os.listdir(source))
@@ -160,7 +160,7 @@ class FolderCopy:
             inner = _Level(source, target, before, path, level.depth + 1)
             for name in names:
                 self._copy(inner, name, name)
-            # Whoever deletes the copy must be able to look into it.
+            # Deleting the copy later needs access to it.
             os.fchmod(target, found.st_mode & _PERMISSIONS | 0o700)
             os.fsync(target)
 
@@ -174,15 +174,15 @@ class FolderCopy:
             self.linked += 1
             self.index[key] = state
         elif found.st_size > self._spare():
-            raise NoRoom(f"{_shown(path)} has {found.st_size} bytes, and the disk would fill")
+            raise NoRoom(f"{_shown(path)} has {found.st_size} bytes, and the disk would be full")
         elif self._write_copy(level, source, called, found):
             self.index[key] = state
         else:
-            self._note(path, "changed while it was read, or cannot be read to its end")
+            self._note(path, "changed while it was read, or cannot be read completely")
         self._count(found.st_size)
 
     def _write_copy(self, level: _Level, source: int, called: str, found: os.stat_result) -> bool:
-        """Say whether the file stayed as it was meanwhile; no more is read than it had."""
+        """Copy a file; return False if it changed meanwhile."""
         target = os.open(called, _FRESH, 0o600, dir_fd=level.target)
         with _closing(target):
             left = found.st_size
@@ -208,7 +208,7 @@ class FolderCopy:
 
 
 def _walk(root: Path, parts: tuple[str, ...]) -> int:
-    """Open a folder below `root`, one step at a time. Only `root` may be reached by links."""
+    """Open a folder below `root`, one step at a time. Only `root` itself may be a link."""
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for part in parts:
         with _closing(folder):
@@ -225,7 +225,7 @@ def _open_folder(path: Path | str | None, above: int | None = None) -> int | Non
 
 
 def _linked(level: _Level, called: str) -> bool:
-    """Link a file to its copy before; False where that is gone or the file system has no links."""
+    """Hard-link a file to its previous copy; return False if that is not possible."""
     if level.before is None:
         return False
     try:
@@ -242,7 +242,7 @@ def _linked(level: _Level, called: str) -> bool:
 
 
 def _copied(source: int, target: int, count: int) -> int:
-    """Copy some bytes, by sharing them where the file system can; 0 if there are none to read."""
+    """Copy some bytes, sharing them if the file system can; return 0 at the end."""
     with suppress(OSError):
         return os.copy_file_range(source, target, count)
     try:

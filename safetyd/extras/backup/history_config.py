@@ -17,14 +17,14 @@ Folder = Annotated[
     str,
     Meta(
         pattern=r"^(/.*)?$",
-        extra_json_schema={"description": "a path that begins with /, or empty"},
+        extra_json_schema={"description": "an absolute path, or empty"},
     ),
 ]
 
 
 class HistoryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    snapshot_at: Hour = ""  # of notifications.timezone; empty: no snapshots
-    max_file_bytes: Size = 256 * 1024**2  # larger files are in no commit
+    snapshot_at: Hour = ""  # in notifications.timezone; empty: no snapshots
+    max_file_bytes: Size = 256 * 1024**2  # larger files are not committed
     max_commit_bytes: Size = 4 * 1024**3  # all changed files of one commit
     archive_dir: Folder = ""  # for weekly archives; empty: `archives` in the data directory
 

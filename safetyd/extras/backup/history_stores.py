@@ -1,7 +1,7 @@
-"""The stores of version history, as they are copied into a backup while commits are made.
+"""Copies file histories into a backup while commits are made.
 
-Refs are read before objects are looked for, so whatever a ref names is found. Objects never change,
-and only packing removes one: it is held off until the backup is written, and no commit waits.
+Refs are read before objects, so every object of a ref is found. Objects never change, and only
+packing removes them: it waits until the backup is written. Commits do not wait.
 """
 
 import os
@@ -23,18 +23,18 @@ _HALF_OBJECT: Final = "tmp_"
 
 
 class StoreBusy(Exception):
-    """A store is being packed for longer than a backup waits."""
+    """A file history is being packed for too long."""
 
 
 def folders(data_dir: Path) -> tuple[Path, ...]:
-    """Return the stores of a data directory."""
+    """Return the repositories of all file histories."""
     found = sorted((data_dir / DIRECTORY).glob(f"*/{_STORE}"))
     return tuple(path for path in found if path.is_dir() and not path.is_symlink())
 
 
 @contextmanager
 def not_packed(stores: Sequence[Path]) -> Iterator[None]:
-    """Let nothing be packed meanwhile; raises `StoreBusy`."""
+    """Prevent packing in the meantime; raises `StoreBusy`."""
     with ExitStack() as held:
         for folder in stores:
             path = folder.with_suffix(".packing")
@@ -46,7 +46,7 @@ def not_packed(stores: Sequence[Path]) -> Iterator[None]:
 
 
 def contents(stores: Sequence[Path]) -> Iterator[tuple[Path, bytes | Path]]:
-    """Yield every file with its content; what can change, as it is now."""
+    """Yield every file with its content; files that can change are read now."""
     for folder in stores:
         for path in _changing(folder):
             yield path, path.read_bytes()
@@ -56,14 +56,14 @@ def contents(stores: Sequence[Path]) -> Iterator[tuple[Path, bytes | Path]]:
 
 
 def complete(data_dir: Path) -> None:
-    """Make the folders that git needs of a store, though nothing may be in them."""
+    """Create the empty folders that git needs in a repository."""
     for folder in folders(data_dir):
         for name in (_REFS, _OBJECTS):
             (folder / name).mkdir(mode=0o700, exist_ok=True)
 
 
 def _changing(folder: Path) -> list[Path]:
-    """Return what is no object, refs first: in files of their own, and then those together."""
+    """Return all files except objects, refs first, then packed refs."""
     objects = folder / _OBJECTS
     found = [path for path in _files(folder) if not path.is_relative_to(objects)]
     kept = [path for path in found if not path.name.endswith(_HALF)]

@@ -1,9 +1,8 @@
-"""Read backups of safetyd 0.1, which had a file format and an encryption of their own.
+"""Reads backups of safetyd 0.1, which had their own file format and encryption.
 
-A frame that Zstandard skips holds a header, another one the hash of all before it; between them is
+A skippable Zstandard frame has a header, another one the hash of everything before; between them is
 the tar, encrypted with AES-256-GCM if the header says so. Delete this module, the package
-`cryptography` and tests/older_version/backups with version 0.3: until then a backup of 0.1 can be
-restored, and backed up again.
+`cryptography` and tests/older_version/backups with version 0.3.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ _TAG_BYTES: Final = 16
 
 
 class _Sealing(msgspec.Struct, frozen=True):
-    """How a key is made of the passphrase, within bounds that spare the memory."""
+    """Parameters to derive the key from the passphrase, within limits that protect the memory."""
 
     salt: Annotated[bytes, Meta(min_length=16, max_length=64)]
     nonce: Annotated[bytes, Meta(min_length=12, max_length=12)]
@@ -48,12 +47,12 @@ def decoded(path: Path, passphrase: Callable[[], str]) -> bytes:
     data = path.read_bytes()
     hashed, body_begin = data[:-_HASH_BYTES], _FRAME.size + _FRAME.unpack_from(data)[1]
     if hashlib.sha256(hashed[: -_FRAME.size]).digest() != data[-_HASH_BYTES:]:
-        raise Damaged("its hash does not fit its content")
+        raise Damaged("the hash does not match the content")
     head, body = data[_FRAME.size : body_begin], hashed[body_begin : -_FRAME.size]
     try:
         sealing = msgspec.json.decode(head.removeprefix(MARK), type=_Header).sealing
     except msgspec.DecodeError as exc:
-        raise Damaged(f"its header cannot be read: {exc}") from exc
+        raise Damaged(f"cannot read its header: {exc}") from exc
     return body if sealing is None else _decrypted(body, head, sealing, passphrase())
 
 
@@ -71,4 +70,4 @@ def _decrypted(body: bytes, head: bytes, sealing: _Sealing, passphrase: str) -> 
     try:
         return decryptor.update(body[:-_TAG_BYTES]) + decryptor.finalize()
     except InvalidTag:
-        raise NotDecrypted("the passphrase does not open it") from None
+        raise NotDecrypted("wrong passphrase") from None

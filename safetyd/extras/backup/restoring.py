@@ -1,8 +1,8 @@
-"""Make a data directory, which a daemon starts from, of a backup.
+"""Restores a backup to a new data directory.
 
-A backup is read twice: once to its end, to check it, and again to write what it holds. The journal
-begins anew behind the checkpoint: its batches are numbered from 1, its events go on where the audit
-files end.
+A backup is read twice: first completely, to check it, and then to write its files. The journal
+starts empty after the checkpoint: batches are numbered from 1, events continue after the audit
+files.
 """
 
 import os
@@ -30,23 +30,23 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class BackupUnusable(Exception):
-    """A file is no backup, is damaged, or is of a newer version; the text says which."""
+    """Not a backup, a damaged one, or one of a newer version; the text says which."""
 
 
 class NotEmpty(Exception):
-    """Something is where a backup is to be restored."""
+    """The target of a restore is not empty."""
 
 
 class _Version(msgspec.Struct):
-    """As much of `backup.json` as every version has."""
+    """The fields of `backup.json` that every version has."""
 
     version: str = ""
 
 
 class Restoring:
-    """A backup that is known to be whole, and the directory that it becomes.
+    """A checked backup, and its target directory.
 
-    `passphrase` is called if the backup needs one; `identity` is a file with age's secret keys.
+    `passphrase` is called if the backup needs one; `identity` is a file with age secret keys.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Restoring:
                 pass
 
     def run(self, progress: Progress) -> BackupFacts:
-        """Restore whole or not at all; raises `BackupUnusable` or OSError."""
+        """Restore atomically; raises `BackupUnusable` or OSError."""
         self._into.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{self._into.name}.", dir=self._into.parent))
         try:
@@ -97,7 +97,7 @@ class Restoring:
     def _opener(
         self, start: bytes, passphrase: Callable[[], str], identity: Path | None
     ) -> Callable[[], AbstractContextManager[BinaryIO]]:
-        """Return what opens the compressed tar in the file."""
+        """Return a function that opens the compressed tar in the file."""
         file = self._file
         if start.startswith(_ZSTD):
             return lambda: file.open("rb")
@@ -108,13 +108,13 @@ class Restoring:
             content = age_encryption.decrypted(file, passphrase())
             return lambda: BytesIO(content)
         if not start.startswith(age_encryption.MARK):
-            raise BackupUnusable(f"{file} is not a backup of safetyd's")
+            raise BackupUnusable(f"{file} is not a safetyd backup")
         if identity is None:
-            raise BackupUnusable(f"{file} is encrypted for a recipient: it needs --identity")
+            raise BackupUnusable(f"{file} is encrypted for a recipient; use --identity")
         return lambda: age_encryption.decrypting(file, identity)
 
     def _files(self, progress: Progress) -> Iterator[tuple[PurePosixPath, Hashed]]:
-        """Yield every file; raises unless all are there and fit their checksums."""
+        """Yield every file; raise if any is missing or has a wrong checksum."""
         sums: dict[str, str] = {}
         said = b""
         places = _Places()
@@ -135,40 +135,40 @@ class Restoring:
                     sums[member.name] = content.sum
             compressed.finish()
         if not sums:
-            raise BackupUnusable(f"{self._file} is not a backup of safetyd's")
+            raise BackupUnusable(f"{self._file} is not a safetyd backup")
         if not self._old and said != sums_text(sums):
-            raise Damaged("files are missing, or do not fit their checksums")
+            raise Damaged("files are missing, or have wrong checksums")
 
     def _read_facts(self, name: str, content: bytes) -> BackupFacts:
         if name != FACTS:
-            raise BackupUnusable(f"{self._file} is not a backup of safetyd's")
+            raise BackupUnusable(f"{self._file} is not a safetyd backup")
         try:
             version = msgspec.json.decode(content, type=_Version).version
             if _number(version) > _number(__version__):
                 raise BackupUnusable(
                     f"{self._file} was written by safetyd {version}, which is newer than this one "
-                    f"({__version__}): restore it with that"
+                    f"({__version__}); restore it with that version"
                 )
             return msgspec.json.decode(content, type=BackupFacts)
         except msgspec.DecodeError as exc:
-            raise Damaged(f"{FACTS} cannot be read: {exc}") from exc
+            raise Damaged(f"cannot read {FACTS}: {exc}") from exc
 
 
 class _Places:
-    """Where the files of a backup belong: each within the directory, and in a place of its own."""
+    """Checks the paths of a backup: each must be unique and inside the directory."""
 
     def __init__(self) -> None:
         self._files: set[PurePosixPath] = set()
-        self._taken: set[PurePosixPath] = set()  # files, and folders that have some
+        self._taken: set[PurePosixPath] = set()  # files, and their folders
 
     def find(self, member: TarInfo) -> PurePosixPath:
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in member.name:
-            raise BackupUnusable(f"it holds {member.name!r}, which would lead out of the directory")
+            raise BackupUnusable(f"it contains {member.name!r}, which is outside of the directory")
         if not member.isfile():
-            raise BackupUnusable(f"it holds {member.name!r}, which is not a file")
+            raise BackupUnusable(f"it contains {member.name!r}, which is not a file")
         if path in self._taken or any(above in self._files for above in path.parents):
-            raise BackupUnusable(f"it holds {member.name!r} twice")
+            raise BackupUnusable(f"it contains {member.name!r} twice")
         self._files.add(path)
         self._taken.update((path, *path.parents))
         return path
@@ -176,9 +176,9 @@ class _Places:
 
 def _check_free(into: Path) -> None:
     if into.is_symlink() or (into.exists() and not into.is_dir()):
-        raise NotEmpty(f"{into} is not a directory: choose another")
+        raise NotEmpty(f"{into} is not a directory; choose another")
     if into.is_dir() and any(into.iterdir()):
-        raise NotEmpty(f"{into} is not empty: choose a new directory")
+        raise NotEmpty(f"{into} is not empty; choose a new directory")
 
 
 def _write(path: Path, content: Hashed) -> None:
@@ -191,27 +191,27 @@ def _write(path: Path, content: Hashed) -> None:
 
 
 def _check(fresh: Path, facts: BackupFacts) -> None:
-    """Refuse what no daemon would go on from, and let the journal begin behind the checkpoint."""
+    """Reject inconsistent backups, and let the journal start after the checkpoint."""
     try:
         found = verify(fresh / "audit")
     except BrokenAudit as exc:
-        raise BackupUnusable(f"it does not fit together: {exc}") from exc
+        raise BackupUnusable(f"it is inconsistent: {exc}") from exc
     checkpoints = Checkpoints(fresh / "checkpoints")
     try:
         (saved,) = map(read, checkpoints.paths())
     except (Unloadable, ValueError) as exc:
         raise BackupUnusable(
-            f"its checkpoint cannot be used ({exc}): restore it with the safetyd that made it"
+            f"its checkpoint cannot be used ({exc}); restore it with the version that made it"
         ) from exc
     said = (facts.seq, facts.head, facts.state)
     if said != (found.last_seq, found.last_hash, state_digest(saved.engine)):
         raise BackupUnusable(
-            f"it does not fit together: the audit files end with event {found.last_seq}, "
+            f"it is inconsistent: the audit files end with event {found.last_seq}, "
             f"the checkpoint with {saved.engine.seq}"
         )
     checkpoints.write(msgspec.structs.replace(saved, stream_seq=0))
 
 
 def _number(version: str) -> list[int]:
-    """Return a version in a form that can be compared: 0.10.1 comes after 0.9."""
+    """Return a version in a comparable form: 0.10.1 comes after 0.9."""
     return [int(part) for part in re.findall(r"\d+", version)[:3]]

@@ -1,7 +1,7 @@
-"""How long snapshots and archives are kept, which ones go when, and how much room that makes.
+"""How long snapshots and archives are retained, and what deleting them frees.
 
-Audit files and commits are kept for ever. Nothing is deleted that is not known to be safetyd's by
-its name and by what is in it.
+Audit files and commits are never deleted. Only files that are safetyd's by name and content are
+deleted.
 """
 
 import os
@@ -20,7 +20,7 @@ ARCHIVE_DAYS: Final = 365
 
 
 class ArchiveTry(NamedTuple):
-    """What came of archiving a week: so many bytes, or why there are none."""
+    """The result of archiving a week: its size, or an error."""
 
     week: str
     size: int = 0
@@ -28,13 +28,13 @@ class ArchiveTry(NamedTuple):
 
 
 class RetainedItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot or an archive. It goes on the day `goes`; without one, `stays` says why."""
+    """A snapshot or archive. It is deleted on the day `goes`; without one, `stays` says why."""
 
     kind: Literal["snapshot", "archive"]
     name: str
     path: str
-    size: int  # bytes that it holds
-    frees: int  # and those that no other snapshot has
+    size: int  # total bytes
+    frees: int  # bytes that no other snapshot shares
     goes: date | None
     stays: str = ""
 
@@ -47,13 +47,13 @@ class Retention:
         self.snapshots = Snapshots(data_dir, own=self.archives.directory)
 
     def planned(self) -> list[RetainedItem]:
-        """Return everything that goes some day, the oldest first."""
+        """Return all items, oldest first."""
         days, archived = self.snapshots.days(), self.archives.weeks()
         kept = [self._kept_snapshot(day, _stays(day, days, archived)) for day in days]
         return [*kept, *(self._kept_archive(week) for week in archived)]
 
     def missing_days(self, due: date, *, since_last: bool = False) -> list[date]:
-        """Return the days since the first or last snapshot, up to one that is due, without one."""
+        """Return the days without a snapshot, since the first or last one, up to `due`."""
         days = self.snapshots.days()
         if not days:
             return []
@@ -62,7 +62,7 @@ class Retention:
         return [day for day in wanted if day not in days]
 
     def archive_weeks(self, today: date, rest: Callable[[], None]) -> Iterator[ArchiveTry]:
-        """Write an archive of each week that is over and has none; yield what came of each."""
+        """Archive each finished week that has no archive; yield the results."""
         over = _newest_of_weeks(self.snapshots.days())
         over.pop(week_of(today), None)
         for week, day in over.items():
@@ -75,7 +75,7 @@ class Retention:
                 yield ArchiveTry(week, error=str(exc))
 
     def delete_due(self, today: date) -> list[RetainedItem]:
-        """Delete what is due; return what is gone."""
+        """Delete what is due, and return it."""
         due = [item for item in self.planned() if item.goes and item.goes <= today]
         for item in due:
             if item.kind == "snapshot":
@@ -120,7 +120,7 @@ def _stays(day: date, days: Sequence[date], archived: Sequence[str]) -> str:
 
 
 def _newest_of_weeks(days: Sequence[date]) -> dict[str, date]:
-    """Return the last of some days, oldest first, in each week."""
+    """Return the last day of each week, from days sorted oldest first."""
     return {week_of(day): day for day in days}
 
 

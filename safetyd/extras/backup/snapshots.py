@@ -1,6 +1,6 @@
-"""A snapshot of every day: what projects call their state, and what safetyd needs to remember.
+"""Daily snapshots: the state paths of projects, and what safetyd needs.
 
-It is written under another name and renamed when it is whole; only then does it count.
+A snapshot is written under a temporary name and renamed when it is complete.
 """
 
 import fcntl
@@ -29,11 +29,11 @@ _GONE: Final = ".gone"
 
 
 class Busy(Exception):
-    """Another process is at work on the snapshots."""
+    """Another process uses the snapshots."""
 
 
 class StateFolder(NamedTuple):
-    """A file or folder that a project calls its state, by its path below the project's root."""
+    """A state file or folder of a project, by its path below the project's root."""
 
     project: str
     root: Path
@@ -41,7 +41,7 @@ class StateFolder(NamedTuple):
 
 
 class AuditHead(msgspec.Struct, frozen=True):
-    """How an audit file ended, so that a later change of it is seen."""
+    """How an audit file ended, to detect later changes."""
 
     file: str
     size: int
@@ -50,7 +50,7 @@ class AuditHead(msgspec.Struct, frozen=True):
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What `snapshot.json` says. `linked` files are those of the snapshot before."""
+    """The content of `snapshot.json`. `linked` files are shared with the previous snapshot."""
 
     day: date
     at: datetime
@@ -59,22 +59,22 @@ class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
     linked: int
     size: int
     late: bool = False
-    notes: tuple[str, ...] = ()  # the first of what is not as it should be
-    noted: int = 0  # how many there are
+    notes: tuple[str, ...] = ()  # the first problems
+    noted: int = 0  # how many problems there are
 
 
 class Wanted(NamedTuple):
-    """What a snapshot is to have."""
+    """What a snapshot contains."""
 
     day: date
     at: datetime
     folders: Sequence[StateFolder] = ()
-    settings: Path | None = None  # the daemon's own file
+    settings: Path | None = None  # the configuration file
     late: bool = False
 
 
 def named_day(name: str) -> date | None:
-    """Return the day that a snapshot is of; None if the name is not a snapshot's."""
+    """Return the day of a snapshot; None if the name is not one."""
     try:
         day = date.fromisoformat(name)
     except ValueError:
@@ -83,7 +83,7 @@ def named_day(name: str) -> date | None:
 
 
 class Snapshots:
-    """The snapshots of a data directory. `own` is another folder that no snapshot may have."""
+    """The snapshots of a data directory. `own` is another folder that is never included."""
 
     def __init__(self, data_dir: Path, own: Path) -> None:
         self._data_dir = data_dir
@@ -91,7 +91,7 @@ class Snapshots:
         self.directory = data_dir / DIRECTORY
 
     def days(self) -> list[date]:
-        """Return the days of which there is a whole snapshot, oldest first."""
+        """Return the days with a complete snapshot, oldest first."""
         try:
             paths = list(self.directory.iterdir())
         except FileNotFoundError:
@@ -105,7 +105,7 @@ class Snapshots:
     def take(
         self, wanted: Wanted, *, spare: Callable[[], float], rest: Callable[[], None]
     ) -> SnapshotFacts:
-        """Take a snapshot; what a try before it left behind is removed."""
+        """Take a snapshot, and remove leftovers of failed attempts."""
         with self.alone(wait=True):
             self.sweep()
             fresh = self.directory / f".{wanted.day}{_FRESH}"
@@ -120,13 +120,13 @@ class Snapshots:
         return facts
 
     def drop(self, day: date) -> None:
-        """Delete a snapshot. One that is half deleted does not count."""
+        """Delete a snapshot. A partly deleted one does not count."""
         gone = self.directory / f".{day}{_GONE}"
         self.path(day).rename(gone)
         shutil.rmtree(gone)
 
     def sweep(self) -> None:
-        """Remove what was not finished: half written and half deleted snapshots."""
+        """Remove partly written and partly deleted snapshots."""
         for path in self.directory.iterdir():
             name = path.name.removeprefix(".")
             day = name.removesuffix(_FRESH).removesuffix(_GONE)
@@ -135,13 +135,13 @@ class Snapshots:
 
     @contextmanager
     def alone(self, *, wait: bool = False) -> Iterator[None]:
-        """Keep other processes away from the snapshots; raises `Busy` if one is there."""
+        """Lock the snapshots; raises `Busy` if another process has locked them."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
         with (self.directory / _LOCK).open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
-                raise Busy(f"another safetyd is at work in {self.directory}") from None
+                raise Busy(f"another safetyd process is using {self.directory}") from None
             yield
 
     def _fill(
@@ -190,7 +190,7 @@ class Snapshots:
 
 
 def _audit_heads(directory: Path) -> Iterator[AuditHead]:
-    """Tell how each audit file ends; what is damaged is for `safetyd audit verify` to find."""
+    """Yield how each audit file ends; damaged ones are skipped."""
     for path in files(directory):
         try:
             size = path.stat().st_size
@@ -201,7 +201,7 @@ def _audit_heads(directory: Path) -> Iterator[AuditHead]:
 
 
 def _named(folders: Sequence[StateFolder]) -> Iterator[tuple[str, StateFolder]]:
-    """Give each folder a place that no name leads out of; one within another is there already."""
+    """Give each folder a safe place; a folder inside another one is already included."""
     places = {_place(folder): folder for folder in folders}
     for place, folder in places.items():
         if not any(place.is_relative_to(other) for other in places if other != place):
@@ -210,14 +210,14 @@ def _named(folders: Sequence[StateFolder]) -> Iterator[tuple[str, StateFolder]]:
 
 def _place(folder: StateFolder) -> PurePosixPath:
     name = folder.project.replace("%", "%25").replace("/", "%2F")
-    if set(name) <= {"."}:  # such a name leads elsewhere
+    if set(name) <= {"."}:  # such a name would lead elsewhere
         name = f"%{name}"
     parts = [part for part in folder.path.split("/") if part not in {"", ".", ".."}]
     return PurePosixPath("projects", name, *(parts or ["state"]))
 
 
 def _index(path: Path) -> Index:
-    """Return which files a snapshot has; of one that does not say, none."""
+    """Return the files of a snapshot; empty if unknown."""
     try:
         return msgspec.msgpack.decode((path / _INDEX).read_bytes(), type=Index)
     except (OSError, msgspec.DecodeError):

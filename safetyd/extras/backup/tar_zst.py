@@ -1,6 +1,6 @@
-"""Write and read `.tar.zst` files, which `tar --zstd` reads too.
+"""Writes and reads `.tar.zst` files, compatible with `tar --zstd`.
 
-Python itself has Zstandard from 3.14 on; until then the package `zstandard` is used here only.
+Python has Zstandard from 3.14 on; until then only this module uses the package `zstandard`.
 """
 
 import importlib
@@ -15,7 +15,7 @@ from typing import IO, BinaryIO, Final, Protocol, cast
 LEVEL: Final = 3
 CHUNK_BYTES: Final = 1024 * 1024
 NOT_INSTALLED: Final = "zstandard is not installed"
-INSTALL: Final = "type `pip install 'safetyd[daemon]'`"
+INSTALL: Final = "run `pip install 'safetyd[daemon]'`"
 
 
 class Readable(Protocol):
@@ -32,7 +32,7 @@ class Damaged(Exception):
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """Give a file that appears at `path` once it is complete. Only its owner can read it."""
+    """Yield a file that appears at `path` once it is complete. Only its owner can read it."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     try:
@@ -48,7 +48,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def tar_into(file: Writable) -> Iterator[tarfile.TarFile]:
-    """Give a tar to fill, which is compressed into `file`."""
+    """Yield a tar that is compressed into `file`."""
     compressor = _zstandard().ZstdCompressor(level=LEVEL, write_checksum=True)
     with (
         compressor.stream_writer(cast("IO[bytes]", file), closefd=False) as writer,
@@ -59,20 +59,20 @@ def tar_into(file: Writable) -> Iterator[tarfile.TarFile]:
 
 @contextmanager
 def tar_from(file: Readable) -> Iterator[tarfile.TarFile]:
-    """Give the tar that is compressed in `file`, to be read once; raises `Damaged` meanwhile."""
+    """Yield the tar in `file`, to be read once; raises `Damaged` while reading."""
     zstandard = _zstandard()
     decompressor = zstandard.ZstdDecompressor()
     reader = decompressor.stream_reader(cast("IO[bytes]", file), read_across_frames=True)
     try:
         with tarfile.open(fileobj=reader, mode="r|") as tar:
             yield tar
-    # Headers that somebody made up may raise ValueError too.
+    # Manipulated headers may also raise ValueError.
     except (tarfile.TarError, zstandard.ZstdError, ValueError) as exc:
         raise Damaged(str(exc)) from exc
 
 
 def _zstandard() -> ModuleType:
-    """Import the package when it is needed: a start need not wait for it."""
+    """Import the package when it is needed, to keep the start fast."""
     try:
         return importlib.import_module("zstandard")
     except ModuleNotFoundError as exc:

@@ -1,6 +1,6 @@
-"""Archives of weeks: the last snapshot of each, as a file that `tar --zstd` reads.
+"""Weekly archives: the last snapshot of each week as a `.tar.zst` file.
 
-The folder may be anywhere, so a file is known to be ours by its name and by its first member.
+The folder may contain other files, so archives are recognised by name and first member.
 """
 
 import os
@@ -22,7 +22,7 @@ def week_of(day: date) -> str:
 
 
 def last_day(week: str) -> date | None:
-    """Return the Sunday of a week; None if it is not the name of one."""
+    """Return the Sunday of a week; None if the name is not a week."""
     try:
         sunday = date.fromisoformat(f"{week}-7")
     except ValueError:
@@ -31,14 +31,14 @@ def last_day(week: str) -> date | None:
 
 
 class Archives:
-    """The archives in one folder; the daemon's own folder is made, another must be there."""
+    """The archives in a folder; the default folder is created, another one must exist."""
 
     def __init__(self, data_dir: Path, chosen: str = "") -> None:
         self._own = not chosen
         self.directory = Path(chosen) if chosen else data_dir / DIRECTORY
 
     def weeks(self) -> list[str]:
-        """Return the weeks of which there is an archive, oldest first."""
+        """Return the weeks with an archive, oldest first."""
         try:
             names = [path.name for path in self.directory.iterdir()]
         except FileNotFoundError:
@@ -47,7 +47,7 @@ class Archives:
         return sorted(week for week in weeks if last_day(week) and self.has(week))
 
     def has(self, week: str) -> bool:
-        """Return True if there is an archive whose first member is a snapshot of the week."""
+        """Return True if the week has an archive that starts with one of its snapshots."""
         path = self.path(week)
         if path.is_symlink() or not path.is_file():
             return False
@@ -63,19 +63,19 @@ class Archives:
         return self.directory / f"{week}{SUFFIX}"
 
     def write(self, week: str, snapshot: Path, rest: Callable[[], None]) -> Path:
-        """Write the archive of a week whole or not at all."""
+        """Write the archive of a week atomically."""
         if self._own:
             self.directory.mkdir(mode=0o700, exist_ok=True)
         path = self.path(week)
         if os.path.lexists(path):
-            raise FileExistsError(f"{path} is there, and not an archive of safetyd's: move it away")
+            raise FileExistsError(f"{path} exists and is not a safetyd archive; move it away")
         with written_whole(path) as file, tar_into(_Resting(file, rest)) as tar:
             tar.add(snapshot, arcname=f"{week}/{snapshot.name}")
         return path
 
 
 class _Resting:
-    """A file that is written to in pieces, with a rest after each."""
+    """A file that pauses after each write."""
 
     def __init__(self, file: Writable, rest: Callable[[], None]) -> None:
         self._file = file

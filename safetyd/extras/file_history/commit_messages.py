@@ -1,4 +1,4 @@
-"""The message of a commit: made of an order, and read again. Agents' words stay on their line."""
+"""Writes and parses commit messages. Texts of agents stay on their line."""
 
 import hashlib
 import re
@@ -44,7 +44,7 @@ _AUTHORS: Final[Mapping[str, Author]] = {
 
 
 class CommitNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message says."""
+    """The fields of a commit message."""
 
     subject: str
     why: str = ""
@@ -64,7 +64,7 @@ class CommitNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def written(order: CommitOrder, *, only_state: bool) -> str:
-    """Return the message of a commit: one line, and below it nothing but trailers."""
+    """Return a commit message: one line, and trailers."""
     lines = [_subject(order, only_state=only_state), ""]
     for trailer, field in _TRAILERS.items():
         if value := getattr(order, field):
@@ -73,7 +73,7 @@ def written(order: CommitOrder, *, only_state: bool) -> str:
 
 
 def read(message: str) -> CommitNote:
-    """Return what a message says. Whatever stands before the first empty line is its subject."""
+    """Parse a commit message. Everything before the first empty line is the subject."""
     subject, _, rest = message.partition("\n\n")
     found: dict[str, str] = {}
     for line in rest.split("\n"):
@@ -86,17 +86,17 @@ def read(message: str) -> CommitNote:
 
 
 def value_line(text: str) -> str:
-    """Return a text as a trailer has it: one line of bounded length."""
+    """Return a text as the value of a trailer: one line of limited length."""
     return _bounded(printable_line(text), MAX_VALUE)
 
 
 def reference(agent: str, session: str) -> str:
-    """Return the ref of a session. Two sessions never have the same one."""
+    """Return the ref of a session. It is unique for each session."""
     return f"refs/safetyd/{_name(agent)}/{_name(session)}"
 
 
 def _name(text: str) -> str:
-    """Return a text as part of a ref; `_` stands for nothing, and signs become %XX."""
+    """Return a text as part of a ref; `_` for an empty one, and %XX for special characters."""
     if not text:
         return "_"
     plain = _PLAIN.fullmatch(text) and text != "_" and not text.endswith(".lock")

@@ -1,4 +1,4 @@
-"""Commits as people see them: rows of a list, one with what it changed, and diffs."""
+"""Commits for display: lists, single commits, and diffs."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from safetyd.extras.file_history.commit_messages import CommitNote, read, value_
 from safetyd.extras.file_history.git_process import Git
 from safetyd.operators.contract.history_contract import CommitRow
 
-# As JSON, both together fit into one answer on the bus.
+# As JSON, both together fit into one answer.
 MAX_DIFF: Final = 192 * 1024  # bytes
 MAX_MESSAGE: Final = 16 * 1024
 _PLAIN: Final = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -24,7 +24,7 @@ _COUNTS: Final = re.compile(
 
 
 class ReadCommit(NamedTuple):
-    """A commit and what its message says."""
+    """A commit and its parsed message."""
 
     commit: str
     at: datetime
@@ -40,23 +40,23 @@ def read_commits(git: Git, names: list[str]) -> Iterator[ReadCommit]:
 
 
 def lacking(git: Git, commit: str) -> Iterator[tuple[bytes, str]]:
-    """Yield what a commit says that it left out."""
+    """Yield what a commit says is missing from it."""
     if left_out := next(read_commits(git, [commit])).note.left_out:
         yield left_out.encode(), f"(left out of {commit[:12]})"
 
 
 class Wanted(NamedTuple):
-    """Which commits are listed: all of this holds; what is empty is any."""
+    """Filter for commits; empty fields match anything."""
 
-    note: dict[str, str]  # fields of a message, and what they say
-    paths: list[bytes]  # of which it changed one, or a file below it
+    note: dict[str, str]  # fields of a message and their values
+    paths: list[bytes]  # a path that it changed, or a folder above it
     since: datetime | None = None
     until: datetime | None = None
-    before: str = ""  # only those that are listed after this one
+    before: str = ""  # only commits listed after this one
 
 
 def matching(git: Git, pages: Iterable[list[str]], limit: int, wanted: Wanted) -> list[ReadCommit]:
-    """Return the first commits that are wanted."""
+    """Return the first matching commits."""
     asked = {field: value_line(value) for field, value in wanted.note.items() if value}
     found = list[ReadCommit]()
     for names in _after(pages, wanted.before):
@@ -71,7 +71,7 @@ def matching(git: Git, pages: Iterable[list[str]], limit: int, wanted: Wanted) -
 
 
 def rows(git: Git, project: str, commits: list[ReadCommit]) -> list[CommitRow]:
-    """Return commits with the numbers of files and lines that they changed."""
+    """Return commits with the numbers of changed files and lines."""
     names = [commit.commit for commit in commits]
     counted = dict[str, tuple[int, ...]]()
     for record in _logged(git, names, "%x00%H", "--shortstat", "--no-renames").split("\0")[1:]:
@@ -83,7 +83,7 @@ def rows(git: Git, project: str, commits: list[ReadCommit]) -> list[CommitRow]:
 
 
 def shown_commit(git: Git, commit: str) -> str:
-    """Return a commit's message and which files it changed."""
+    """Return a commit's message and the list of changed files."""
     form = "--format=commit %H%nDate: %aI%n%n%B"
     asked = ("log", "--no-walk", form, "--stat=100", *_PLAIN, commit, "--")
     text, whole = _bounded(git, MAX_MESSAGE, *asked)
@@ -91,7 +91,7 @@ def shown_commit(git: Git, commit: str) -> str:
 
 
 def shown_diff(git: Git, commit: str, other: str) -> str:
-    """Return what a commit changed, or what leads from it to another."""
+    """Return the diff of a commit, or from it to another."""
     trees = (commit, other) if other else ("--root", "--no-commit-id", commit)
     text, whole = _bounded(git, MAX_DIFF, "diff-tree", "-p", "-r", *_PLAIN, *trees, "--")
     if whole:
@@ -103,7 +103,7 @@ def shown_diff(git: Git, commit: str, other: str) -> str:
 
 
 def _after(pages: Iterable[list[str]], commit: str) -> Iterator[list[str]]:
-    """Yield what comes after a commit, or everything."""
+    """Yield the names after a commit, or all."""
     rest = iter(pages)
     if commit:
         for names in rest:
@@ -114,7 +114,7 @@ def _after(pages: Iterable[list[str]], commit: str) -> Iterator[list[str]]:
 
 
 def _touching(git: Git, names: list[str], paths: list[bytes]) -> list[str]:
-    """Return those of the commits that changed a path, which may be called like an option."""
+    """Return the commits that changed a path, which may look like an option."""
     asked = "".join(f"{name}\n" for name in names).encode()
     walk = ("diff-tree", "--stdin", "-r", "--root", "-m", "-s", "--format=%H", *_PLAIN, "--")
     found = git.read(*walk, *map(os.fsdecode, paths), stdin=asked).decode().split()
@@ -150,7 +150,7 @@ def _logged(git: Git, names: list[str], form: str, *options: str) -> str:
 
 
 def _bounded(git: Git, limit: int, *arguments: str) -> tuple[str, bool]:
-    """Return what git writes as far as it has room as JSON, and whether that is all."""
+    """Return git's output as far as it fits as JSON, and whether it is complete."""
     out, whole = git.beginning(limit, *arguments)
     text = out.decode(errors="replace")
     while (size := len(msgspec.json.encode(text))) > limit:

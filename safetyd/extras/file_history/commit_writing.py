@@ -1,4 +1,4 @@
-"""A folder becomes a commit, whose message says who did what and who permitted it."""
+"""Commits a folder, with a message that says who did what and who approved it."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -35,9 +35,9 @@ _WHO: Final = {
 
 
 class CommitWriter:
-    """Commits a folder to its store, which the caller has locked.
+    """Commits a folder to its repository, which the caller has locked.
 
-    All sessions are one line of commits; each session's ref is at its newest.
+    All sessions share one line of commits; each session's ref points to its newest.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class CommitWriter:
         select: Select | None = None,
         only: Mapping[bytes, Entry | None] | None = None,
     ) -> CommitMade | None:
-        """Commit the folder, or what is selected of it; return None if nothing changed.
+        """Commit the folder, or the selected part; return None if nothing changed.
 
-        With `only`, take the selected files that are as it says, and no others.
+        With `only`, commit only selected files that have the given content.
         """
         self.indexed.take_in(select)
         tree = self.indexed.tree()
@@ -69,7 +69,7 @@ class CommitWriter:
         before = f"{newest}^{{tree}}" if newest else self.git.line("mktree")
         changes = tree_changes(self.git, before, tree)
         inner = [change.path for change in changes if change.new and change.new.mode == REPOSITORY]
-        if inner:  # made between the listing and the reading
+        if inner:  # created between listing and reading
             self.indexed.forget(inner)
             tree = self.indexed.tree()
             changes = [change for change in changes if change.path not in inner]
@@ -86,17 +86,17 @@ class CommitWriter:
         return self._store.find(NEWEST)
 
     def keep(self, order: CommitOrder) -> str:
-        """Return the commit that has the folder as it is now."""
+        """Return the commit with the current state of the folder."""
         made = self.commit(order)
         kept = made.commit if made else self.newest()
         if not kept:
-            raise HistoryError("nothing is kept yet")
+            raise HistoryError("there is no commit yet")
         return kept
 
     def _written(
         self, order: CommitOrder, tree: str, parent: str, changes: Sequence[Change]
     ) -> str:
-        """Write a commit in safetyd's name, at the time of the order, and move the refs to it."""
+        """Write a commit as safetyd, dated by the order, and move the refs to it."""
         at = f"@{int(order.at.timestamp())} +0000"
         signed = self.git.using(**_WHO, GIT_AUTHOR_DATE=at, GIT_COMMITTER_DATE=at)
         message = written(order, only_state=self._only_state(changes)).encode()
@@ -109,7 +109,7 @@ class CommitWriter:
         return commit
 
     def _only_state(self, changes: Sequence[Change]) -> bool:
-        """Return whether nothing changed but files and folders that hold state."""
+        """Return True if only state files and folders changed."""
         within = self.layout.within
         below = [
             posixpath.normpath(posixpath.join(within, path.strip("/")))
@@ -122,7 +122,7 @@ class CommitWriter:
         )
 
     def _is_noted(self, commit: str, order: CommitOrder, left_out: str) -> bool:
-        """Return whether the last commit names what an agent's action left out, if anything."""
+        """Return True if the last commit already names the missing files, if any."""
         if not left_out or order.why not in {"after", "failed"}:
             return True
         if not commit:
@@ -132,7 +132,7 @@ class CommitWriter:
 
 
 def _words(left_out: Sequence[LeftOut]) -> str:
-    """Return how many files a commit lacks and which, or nothing."""
+    """Return how many files are missing from a commit and which, or an empty text."""
     if not left_out:
         return ""
     count = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"

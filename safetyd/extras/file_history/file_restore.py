@@ -1,7 +1,7 @@
-"""Files are put back: first everything that is in the way is looked for, then they are written.
+"""Restores files: first checks for conflicts, then writes.
 
-Each folder on the way is opened without following links, so nothing outside is ever written. A file
-is replaced in one step, and keeps its owner and who may read it.
+Each folder is opened without following links, so nothing outside is ever written. A file is
+replaced atomically and keeps its owner and permissions.
 """
 
 import contextlib
@@ -25,29 +25,29 @@ _FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOE
 _CHUNK: Final = 1 << 20
 _NO_FILES: Final = frozenset({b"", b".", b"..", b".git"})
 _LEFTOVER: Final = re.compile(r"\.safetyd-[0-9a-f]{16}")
-_NOTHING_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # the last below such a link
+_NOTHING_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # ELOOP: below a link loop
 
 Fill = Callable[[Change, IO[bytes]], None]
 
 
 class Obstacle(NamedTuple):
-    """What would be lost, since no commit has it."""
+    """Something that would be lost because no commit has it."""
 
     path: bytes
     reason: str
 
 
 class FileRestore:
-    """Puts paths below a folder into the state that changes ask for: `new`, or not there."""
+    """Restores paths below a folder as changes require: `new`, or deleted."""
 
     def __init__(self, top: Path) -> None:
         self._top = os.fsencode(top)
-        self.done = 0  # files that are removed or written
+        self.done = 0  # files deleted or written
 
     def check(self, changes: Sequence[Change]) -> None:
-        """Refuse if something is in the way that the commit of before does not have."""
+        """Refuse if something is in the way that the previous commit does not have."""
         if elsewhere := [change.path for change in changes if not may_write(change.path)]:
-            raise HistoryError(f"nothing was changed: {named(elsewhere)} is no path of files")
+            raise HistoryError(f"nothing was changed: {named(elsewhere)} is not a valid path")
         going = {change.path for change in changes if change.old is not None}
         found = [
             obstacle
@@ -56,11 +56,11 @@ class FileRestore:
         ]
         if found:
             reasons = "; ".join(f"{shown(path)}: {reason}" for path, reason in found[:5])
-            raise HistoryError(f"nothing was changed, for this would be lost: {reasons}")
+            raise HistoryError(f"nothing was changed, because this would be lost: {reasons}")
         self._check_writable(changes)
 
     def apply(self, changes: Sequence[Change], fill: Fill) -> None:
-        """Remove and write. `fill` writes what a file or a link holds."""
+        """Delete and write files. `fill` writes the content of a file or link."""
         for change in changes:
             if change.new is None:
                 self._remove(change.path)
@@ -73,7 +73,7 @@ class FileRestore:
                 self.done += 1
 
     def remove_leftovers(self, changes: Sequence[Change]) -> None:
-        """Remove the half-written files that a killed rollback left next to what it changed."""
+        """Delete partly written files that a killed rollback left behind."""
         for parent in {one.path.rpartition(b"/")[0] for one in changes if may_write(one.path)}:
             with contextlib.suppress(OSError), self._opened(parent) as folder:
                 for name in filter(_LEFTOVER.fullmatch, os.listdir(folder)):  # noqa: PTH208 - a file descriptor
@@ -85,14 +85,14 @@ class FileRestore:
             if mode is None or (above in going and not stat.S_ISDIR(mode)):
                 return None
             if not stat.S_ISDIR(mode):
-                return Obstacle(above, "is no folder, and not in the history")
+                return Obstacle(above, "is not a folder, and not in the file history")
         mode = self._mode(change.path) or 0
         if stat.S_ISDIR(mode):
             inside = (path for path in self._inside(change.path) if path not in going)
             found = (Obstacle(path, "is in a folder where a file must be") for path in inside)
             return next(found, None)
         kept = change.old is not None and (stat.S_ISREG(mode) or stat.S_ISLNK(mode))
-        return None if kept or not mode else Obstacle(change.path, "is not in the history")
+        return None if kept or not mode else Obstacle(change.path, "is not in the file history")
 
     def _inside(self, folder: bytes) -> Iterator[bytes]:
         folders = [folder]
@@ -107,7 +107,7 @@ class FileRestore:
                         yield path
 
     def _check_writable(self, changes: Sequence[Change]) -> None:
-        """Say which folders could not be written, before anything is."""
+        """Refuse if a folder is not writable, before anything is changed."""
         closed = dict[bytes, None]()
         for change in changes:
             here = next(
@@ -116,10 +116,10 @@ class FileRestore:
             if not os.access(self._full(here), os.W_OK | os.X_OK, effective_ids=True):
                 closed[here or self._top] = None
         if closed:
-            raise HistoryError(f"nothing was changed: {named(list(closed))} cannot be written")
+            raise HistoryError(f"nothing was changed: {named(list(closed))} is not writable")
 
     def _remove(self, path: bytes) -> None:
-        """Remove a file, and the folders that become empty with it."""
+        """Delete a file, and folders that become empty."""
         parent, _, name = path.rpartition(b"/")
         with (
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
@@ -132,13 +132,13 @@ class FileRestore:
                 with self._opened(above) as folder:
                     os.rmdir(name, dir_fd=folder)
             except OSError:
-                return  # it is not empty, or gone already
+                return  # not empty, or already deleted
             parent = above
 
     def _clear(self, path: bytes) -> None:
-        """Remove folders within which there are no files."""
+        """Delete folders that contain no files."""
         folders = [path]
-        for folder in folders:  # it grows: those inside come after those around them
+        for folder in folders:  # it grows: inner folders come later
             inner = os.listdir(self._full(folder))  # noqa: PTH208 - bytes
             folders += [folder + b"/" + name for name in inner]
         for inside in reversed(folders):
@@ -149,7 +149,7 @@ class FileRestore:
     def _write(self, change: Change, entry: Entry, fill: Fill) -> None:
         parent, _, name = change.path.rpartition(b"/")
         with self._opened(parent, make=True) as folder:
-            fresh = f".safetyd-{secrets.token_hex(8)}".encode()  # as _LEFTOVER
+            fresh = f".safetyd-{secrets.token_hex(8)}".encode()  # must match _LEFTOVER
             try:
                 if entry.mode == LINK:
                     _write_link(folder, fresh, change, fill)
@@ -168,7 +168,7 @@ class FileRestore:
         try:
             for name in filter(None, path.split(b"/")):
                 if name == b"..":
-                    raise HistoryError(f"{shown(path)} leads out of the folder")
+                    raise HistoryError(f"{shown(path)} is outside of the folder")
                 if make:
                     _make_folder(folder, name)
                 inner = os.open(name, _FOLDER, dir_fd=folder)
@@ -195,7 +195,7 @@ class FileRestore:
 
 @contextlib.contextmanager
 def stored(git: Git) -> Iterator[Fill]:
-    """Yield what fills files with the bytes of their objects."""
+    """Yield a function that writes the content of git objects to files."""
     with git.talking("cat-file", "--batch") as (asked, answers):
 
         def fill(change: Change, into: IO[bytes]) -> None:
@@ -204,12 +204,12 @@ def stored(git: Git) -> Iterator[Fill]:
             asked.flush()
             words = answers.readline().split()
             if len(words) != 3:  # noqa: PLR2004 - its name, its type, its size
-                raise HistoryError(f"{shown(change.path)} is not in the history any more: {name}")
+                raise HistoryError(f"{shown(change.path)} is no longer in the file history: {name}")
             left = int(words[2])
             while left:
                 chunk = answers.read(min(left, _CHUNK))
                 if not chunk:
-                    raise HistoryError(f"git ended while it brought back {shown(change.path)}")
+                    raise HistoryError(f"git ended while it restored {shown(change.path)}")
                 into.write(chunk)
                 left -= len(chunk)
             answers.read(1)
@@ -218,15 +218,15 @@ def stored(git: Git) -> Iterator[Fill]:
 
 
 def may_write(path: bytes) -> bool:
-    """Return whether a path stays in the folder and out of a repository: trees may be an agent's.
+    """Return True if a path is inside the folder and outside of a repository.
 
-    Some disks ignore case, so what only looks like a repository counts as one.
+    Some disks ignore case, so names are compared without case.
     """
     return all(name.lower() not in _NO_FILES for name in path.split(b"/"))
 
 
 def _above(path: bytes) -> list[bytes]:
-    """Return the folders on the way to a path, the outermost first."""
+    """Return the folders above a path, outermost first."""
     names = path.split(b"/")
     return [b"/".join(names[:count]) for count in range(1, len(names))]
 
@@ -235,7 +235,7 @@ def _make_folder(folder: int, name: bytes) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, dir_fd=folder)
         like = os.fstat(folder)
-        if os.geteuid() == 0:  # whoever owns the folder shall own what comes into it
+        if os.geteuid() == 0:  # new folders get the owner of their parent
             os.chown(name, like.st_uid, like.st_gid, dir_fd=folder, follow_symlinks=False)
             return
         made = os.open(name, _FOLDER, dir_fd=folder)
@@ -274,14 +274,14 @@ def _write_file(
 
 
 def _share(made: int, folder: os.stat_result, rights: int) -> None:
-    """Let the group do with a new file what it may do in its folder, if that is another user's.
+    """Give the group the same access to a new file as to its folder, if another user owns that.
 
-    The new file is ours, and the owner of the folder must be able to go on with it. Where the
-    folder has an access control list, these are the rights of everybody whom that names.
+    The new file belongs to safetyd, and the owner of the folder must be able to use it. With an
+    access control list, these are the rights of all users in it.
     """
     if folder.st_uid == os.geteuid():
         return
-    with contextlib.suppress(OSError):  # only a member of the group may give it a file
+    with contextlib.suppress(OSError):  # only possible for members of the group
         os.fchown(made, -1, folder.st_gid)
     mode = stat.S_IMODE(os.fstat(made).st_mode)
     if (shared := mode | folder.st_mode & rights) != mode:
@@ -297,6 +297,6 @@ def _plain_file(folder: int, name: bytes) -> os.stat_result | None:
 
 
 def _permissions(mode: int, *, program: bool) -> int:
-    """Return the rights of a file, with those to run it for whoever may read it, or for nobody."""
+    """Return permissions with execution for everyone who may read, or for nobody."""
     rights = mode & 0o777
     return rights | (rights & 0o444) >> 2 if program else rights & ~0o111

@@ -1,7 +1,7 @@
-"""What differs between a folder and an index, and how that is taken into the index.
+"""Finds differences between a folder and git's index, and updates the index.
 
-git compares times and sizes with those of its index, so files that nobody touched are not read.
-Links are not followed, and pipes and devices are no files.
+git compares times and sizes, so unchanged files are not read. Links are not followed; pipes and
+devices are ignored.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from safetyd.extras.file_history.git_process import Git, GitFailed
 from safetyd.extras.file_history.history_records import Change, Entry, HistoryError, LeftOut, named
 from safetyd.host import Spare
 
-REPOSITORY: Final = "160000"  # the mode of a repository within another
-_TRIES: Final = 4  # while files change as they are read
+REPOSITORY: Final = "160000"  # the mode of a nested repository
+_TRIES: Final = 4  # while files change during reading
 _CLOSED: Final = b"could not open directory"
-_BLOCK: Final = 4096  # the least that an object takes on a disk
+_BLOCK: Final = 4096  # the least space of an object on disk
 
 Select = Callable[[bytes], bool]
 
@@ -30,27 +30,27 @@ def no_limit(_directory: Path) -> Spare:
 
 
 class CommitLimits(NamedTuple):
-    """How large a file and all changed files of a commit may be, and what a disk has to spare."""
+    """Size limits for files and commits, and the free space of a disk."""
 
     file_bytes: float = math.inf
     commit_bytes: float = math.inf
     spare: Callable[[Path], Spare] = no_limit
 
     def exceeded(self, top: bytes, paths: Iterable[bytes], objects: Path) -> list[LeftOut]:
-        """Return the files that do not fit: the smallest files are taken in first.
+        """Return files that exceed the limits; the smallest files are committed first.
 
-        `objects` is the folder that git writes them to.
+        `objects` is the folder where git stores them.
         """
         spare = self.spare(objects)
         sizes = sorted((_size(top, path), path) for path in paths)
         if spare.bytes < _BLOCK or spare.files < 1:
             raise HistoryError(
-                f"the disk of {objects} is nearly full, and safetyd needs the rest of it; make room"
+                f"the disk of {objects} is nearly full, and safetyd needs the rest; free up space"
             )
         found = list[LeftOut]()
         taken, used, files = 0, 0, 0
         for size, path in sizes:
-            made = path.count(b"/") + 1  # objects: of the file, and of each folder above it
+            made = path.count(b"/") + 1  # objects: the file, and each folder above it
             used_then = used + size + size // 1000 + made * _BLOCK
             if size > self.file_bytes:
                 reason = f"larger than {size_words(self.file_bytes)} (history.max_file_bytes)"
@@ -60,7 +60,7 @@ class CommitLimits(NamedTuple):
                     "(history.max_commit_bytes)"
                 )
             elif used_then > spare.bytes or files + made > spare.files:
-                reason = f"safetyd's disk has {size_words(max(spare.bytes, 0))} to spare"
+                reason = f"only {size_words(max(spare.bytes, 0))} are left on safetyd's disk"
             else:
                 taken, used, files = taken + size, used_then, files + made
                 continue
@@ -72,7 +72,7 @@ Limits = Callable[[], CommitLimits]
 
 
 class FolderChanges(NamedTuple):
-    """Paths of files that are there, and of such as are not there any more."""
+    """Paths of existing files, and of deleted ones."""
 
     present: list[bytes]
     gone: list[bytes]
@@ -82,10 +82,10 @@ class FolderChanges(NamedTuple):
 
 
 class IndexedFolder:
-    """A folder beside an index. `git` has its work tree and that index; `within` narrows it.
+    """A folder and git's index. `git` has both as work tree and index; `within` narrows it.
 
-    The index is in git's own folder, and nobody else uses it meanwhile. Files beyond the `limits`
-    are `left_out`: the index has them as they were before, or not at all.
+    The index is used exclusively. Files beyond the `limits` are `left_out`: the index has their
+    previous version, or none.
     """
 
     def __init__(self, git: Git, top: Path, within: str, limits: CommitLimits) -> None:
@@ -96,9 +96,9 @@ class IndexedFolder:
         self._within = ("--", within) if within else ()
 
     def changes(self, select: Select | None = None) -> FolderChanges:
-        """Return what to take in: everything, or the paths for which `select` returns True.
+        """Return the changed paths, all or those that `select` accepts.
 
-        A file that cannot be read is an error: nothing is left out.
+        An unreadable file is an error: nothing is skipped silently.
         """
         differing = self.git.read(
             "diff-files", "-z", "--name-only", "--ignore-submodules=all", *self._within
@@ -106,40 +106,40 @@ class IndexedFolder:
         others = self.git.run("ls-files", "-z", "--others", "--exclude-standard", *self._within)
         if _CLOSED in others.said:
             said = others.said.decode(errors="replace").strip().splitlines()[0]
-            raise HistoryError(f"{said}; let safetyd's user read it, or have git ignore it")
+            raise HistoryError(f"{said}; let safetyd's user read it, or let git ignore it")
         new = (path for path in others.out.split(b"\0")[:-1] if not _left_out(path))
         found = [*filter(None, differing.split(b"\0")), *new]
         return self._sorted_out([path for path in found if select is None or select(path)])
 
     def unchanged_since(self, moment_ns: int) -> Select:
-        """Return what selects paths that were last changed before a moment of the file clock."""
+        """Return a function that selects paths last changed before a moment of the file clock."""
 
         def select(path: bytes) -> bool:
             full = os.path.join(self._top, path)  # noqa: PTH118 - bytes
             while full:
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     return os.lstat(full).st_ctime_ns < moment_ns
-                full = full.rpartition(b"/")[0]  # it is gone: when did its folder change?
+                full = full.rpartition(b"/")[0]  # deleted: use the time of its folder
             return False
 
         return select
 
     def left_alone(self) -> Iterator[tuple[bytes, str]]:
-        """Yield what is in the folder and not in the index, and why; folders end with a slash."""
+        """Yield paths that are not in the index, and why; folders end with a slash."""
         listing = ("ls-files", "-z", "--others", "--exclude-standard")
         for path in self.git.read(*listing, *self._within).split(b"\0")[:-1]:
-            yield path, _left_out(path) or "was not in the history"
+            yield path, _left_out(path) or "was not in the file history"
         ignored = self.git.read(*listing, "--ignored", "--directory", *self._within)
         for path in ignored.split(b"\0")[:-1]:
             yield path, "is ignored by git"
 
     def take_in(self, select: Select | None = None) -> None:
-        """Bring the index up to date with the folder, or with what is selected of it."""
+        """Update the index from the folder, or from the selected part."""
         for left in range(_TRIES, 0, -1):
             try:
                 self._take(self._within_limits(self.changes(select)))
             except GitFailed as exc:
-                # A file that became shorter while git read it ends git, which leaves its lock.
+                # If a file becomes shorter while git reads it, git fails and leaves its lock.
                 (self.git.folder / "index.lock").unlink(missing_ok=True)
                 if left == 1:
                     raise HistoryError(f"{exc}; files may change while they are read") from exc
@@ -160,9 +160,9 @@ class IndexedFolder:
         select: Select | None,
         only: Mapping[bytes, Entry | None] | None,
     ) -> tuple[str, list[Change]]:
-        """Take back what changed between the selection and the reading.
+        """Undo what changed between selecting and reading.
 
-        With `only`, take back every file that is not as it says.
+        With `only`, undo every file that has other content.
         """
         late = [
             change
@@ -176,7 +176,7 @@ class IndexedFolder:
         return self.tree(), [change for change in changes if change not in late]
 
     def _put_back(self, changes: Sequence[Change]) -> None:
-        """Let the index hold what it held before these changes."""
+        """Restore the index as before these changes."""
         none = Entry("0", "0" * 40)
         lines = (
             f"{entry.mode} {entry.object}\t".encode() + change.path
@@ -219,12 +219,12 @@ class IndexedFolder:
                 (found.present if there else found.gone).append(path)
         if closed:
             raise HistoryError(
-                f"{named(closed)} cannot be read; let safetyd's user read it, or have git ignore it"
+                f"cannot read {named(closed)}; let safetyd's user read it, or let git ignore it"
             )
         return found
 
     def _is_file(self, path: bytes, parents: dict[bytes, bool]) -> bool:
-        """Say whether there is a file or a link that is not behind a link."""
+        """Return True if the path is a file or link, and not behind a link."""
         parent = path.rpartition(b"/")[0]
         if parent and not self._is_folder(parent, parents):
             return False
@@ -238,7 +238,7 @@ class IndexedFolder:
         return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
     def _is_folder(self, path: bytes, known: dict[bytes, bool]) -> bool:
-        """Say whether there is a folder that is not behind a link; agents nest them deeply."""
+        """Return True if the path is a folder, and not behind a link; agents may nest deeply."""
         unknown = list[bytes]()
         while path and path not in known:
             unknown.append(path)
@@ -254,16 +254,16 @@ class IndexedFolder:
 
 
 def _left_out(path: bytes) -> str:
-    """Say why a path that git lists is in no commit, or nothing."""
+    """Return why a path that git lists is never committed, or an empty text."""
     if path.endswith(b"/"):
-        return "is a repository of its own"  # and keeps its own history
+        return "is a repository"  # with its own history
     if any(name.lower() == b".git" for name in path.split(b"/")):
-        return "has a name that git does not take"
+        return "has a name that git rejects"
     return ""
 
 
 def tree_changes(git: Git, old: str, new: str, *, counted: bool = True) -> list[Change]:
-    """Return how two trees differ, path by path, with numbers of lines if they are `counted`."""
+    """Return the differences of two trees by path, with line counts if `counted`."""
     options = ("--raw", "--numstat") if counted else ("--raw",)
     plain = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-abbrev")
     out = git.read("diff-tree", "-r", "-z", *plain, *options, old, new)
@@ -280,7 +280,7 @@ def tree_changes(git: Git, old: str, new: str, *, counted: bool = True) -> list[
 
 
 def tree_entries(git: Git, tree: str) -> Iterator[tuple[bytes, Entry]]:
-    """Yield all paths of a tree and what they hold."""
+    """Yield all paths of a tree with their content."""
     for record in git.read("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]:
         about, _, path = record.partition(b"\t")
         mode, _, name = about.decode().split(" ")
@@ -297,11 +297,11 @@ def _entry(mode: str, name: str) -> Entry | None:
 
 
 def _lines(number: bytes) -> int:
-    return int(number) if number.isdigit() else 0  # a dash: what has no lines
+    return int(number) if number.isdigit() else 0  # a dash for binary files
 
 
 def _size(top: bytes, path: bytes) -> int:
     try:
         return os.lstat(os.path.join(top, path)).st_size  # noqa: PTH118 - bytes
     except OSError:
-        return 0  # it is gone, and git will notice
+        return 0  # deleted; git will notice

@@ -1,7 +1,7 @@
-"""git, run so that nothing of the folder it looks at can run: not its hooks, filters or helpers.
+"""Runs git so that nothing in the folder can run: no hooks, filters or helpers.
 
-Its configuration is that of `GIT_DIR` alone, which is safetyd's own wherever files are read. What
-could start a program is set on the command line besides, which no configuration overrides.
+It uses only the configuration in `GIT_DIR`, which belongs to safetyd. Settings that could start a
+program are also set on the command line, which overrides everything.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ from typing import IO, Final, NamedTuple
 from safetyd.extras.file_history.history_records import HistoryError, named
 
 OLDEST: Final = (2, 34)  # repack --geometric, GIT_CONFIG_GLOBAL
-PATIENCE_S: Final = 300.0  # for one command: the first commit reads everything
-SUSPICIOUS_S: Final = 1.0  # after which pipes are looked for that git may wait for
-WITH_PIPES_S: Final = 20.0  # for one command where there are some
+PATIENCE_S: Final = 300.0  # for one command; the first commit reads everything
+SUSPICIOUS_S: Final = 1.0  # then check for pipes that git may be waiting for
+WITH_PIPES_S: Final = 20.0  # for one command if there are pipes
 _POLL_S: Final = 0.02
-_SAID: Final = 300  # characters of what git said, in an error
+_SAID: Final = 300  # characters of git's output in an error
 
 _ARMOUR: Final = (
     *("--no-pager", "--no-replace-objects", "--no-optional-locks"),
@@ -44,7 +44,7 @@ _CLEAN: Final = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_ALLOW_PROTOCOL": "none",  # no protocol is called so: nothing is ever fetched
+    "GIT_ALLOW_PROTOCOL": "none",  # no such protocol exists: nothing is ever fetched
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_TERMINAL_PROMPT": "0",
@@ -55,11 +55,11 @@ _VERSION: Final = re.compile(rb"git version (\d+)\.(\d+)[^\s]*")
 
 
 class GitFailed(HistoryError):
-    """git ended otherwise than it should."""
+    """git failed."""
 
 
 class Done(NamedTuple):
-    """How a command ended, and what it wrote."""
+    """The exit code and output of a command."""
 
     code: int
     out: bytes
@@ -67,7 +67,7 @@ class Done(NamedTuple):
 
 
 class Git:
-    """git with a `GIT_DIR` and variables. `held` stays open in it: a lock outlives this process."""
+    """git with a `GIT_DIR` and variables. It inherits `held`: a lock outlives this process."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str], held: int | None = None) -> None:
         self.folder = folder
@@ -75,14 +75,14 @@ class Git:
         self._held = held
 
     def using(self, **variables: str) -> "Git":
-        """Return the same git with other variables besides."""
+        """Return the same git with additional variables."""
         return Git(self.folder, {**self._variables, **variables}, self._held)
 
     def holding(self, held: int) -> "Git":
         return Git(self.folder, self._variables, held)
 
     def run(self, *arguments: str, stdin: bytes = b"", codes: tuple[int, ...] = (0,)) -> Done:
-        """Run a command to its end; `codes` are those with which it may end."""
+        """Run a command; `codes` are the accepted exit codes."""
         with self._started(arguments) as process:
             top = self._variables.get("GIT_WORK_TREE", "")
             try:
@@ -99,11 +99,11 @@ class Git:
         return self.run(*arguments, stdin=stdin, codes=codes).out
 
     def line(self, *arguments: str, stdin: bytes = b"", codes: tuple[int, ...] = (0,)) -> str:
-        """Return the one line that a command writes, or nothing."""
+        """Return the single line that a command prints, or an empty text."""
         return self.read(*arguments, stdin=stdin, codes=codes).decode().strip()
 
     def beginning(self, limit: int, *arguments: str) -> tuple[bytes, bool]:
-        """Return what a command writes, up to a limit, and whether that is all."""
+        """Return the output of a command up to a limit, and whether it is complete."""
         with self._started(arguments) as process, _ended_in_time(process):
             out = _pipe(process.stdout).read(limit + 1)
             if len(out) > limit:
@@ -115,7 +115,7 @@ class Git:
 
     @contextlib.contextmanager
     def talking(self, *arguments: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-        """Keep a command running that is asked and answers; yield its two ends."""
+        """Keep an interactive command running; yield its stdin and stdout."""
         with self._started(arguments) as process, _ended_in_time(process):
             yield _pipe(process.stdin), _pipe(process.stdout)
 
@@ -146,7 +146,7 @@ class Git:
 
 
 def binary() -> str:
-    """Return where git is, or say that it is missing."""
+    """Return the path of git; raise if it is missing."""
     found = shutil.which("git")
     if found is None:
         raise HistoryError(f"git is not in PATH; install git {_dotted(OLDEST)} or newer")
@@ -154,7 +154,7 @@ def binary() -> str:
 
 
 def version_problem() -> str:
-    """Say what is wrong with the git that is there, or nothing."""
+    """Return what is wrong with the installed git, or an empty text."""
     try:
         said = subprocess.run(  # noqa: S603 - no shell
             [binary(), "--version"], capture_output=True, check=False, timeout=PATIENCE_S
@@ -162,7 +162,7 @@ def version_problem() -> str:
     except HistoryError as exc:
         return str(exc)
     except (OSError, subprocess.TimeoutExpired) as exc:
-        return f"git cannot be run: {exc}"
+        return f"cannot run git: {exc}"
     found = _VERSION.match(said)
     if found is None:
         return f"git --version says {said[:60]!r}; install git {_dotted(OLDEST)} or newer"
@@ -173,7 +173,7 @@ def version_problem() -> str:
 
 
 def _finished(process: subprocess.Popen[bytes], stdin: bytes, top: str) -> tuple[bytes, bytes]:
-    """Return what a command writes; release it if it waits for a pipe of the folder."""
+    """Return the output of a command; unblock it if it waits for a pipe in the folder."""
     patience = monotonic() + PATIENCE_S
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.communicate(stdin, SUSPICIOUS_S if top else PATIENCE_S)
@@ -191,7 +191,7 @@ def _finished(process: subprocess.Popen[bytes], stdin: bytes, top: str) -> tuple
 
 
 def _pipes(top: str) -> Iterator[bytes]:
-    """Yield the pipes of a folder whose names git reads, such as `.gitignore`."""
+    """Yield pipes with names that git reads, such as `.gitignore`."""
     folders = [os.fsencode(top)]
     while folders:
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
@@ -205,20 +205,24 @@ def _pipes(top: str) -> Iterator[bytes]:
 
 
 def _let_go(pipe: bytes) -> None:
-    """Release a reader of a pipe: to it the pipe is empty."""
+    """Unblock a reader of a pipe; it reads an empty file."""
     with contextlib.suppress(OSError):
         os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
 
 
 def _failure(command: str, code: int, said: bytes) -> GitFailed:
     words = " ".join(said.decode(errors="replace").split())[:_SAID]
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-    return GitFailed(f"git {command} {how}: {words or 'it said nothing'}")
+    how = (
+        f"was killed by {signal.Signals(-code).name}"
+        if code < 0
+        else f"failed with exit code {code}"
+    )
+    return GitFailed(f"git {command} {how}: {words or 'no output'}")
 
 
 @contextlib.contextmanager
 def _ended_in_time(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End a process that writes while somebody reads, if it does so for too long."""
+    """Kill a process that runs for too long."""
     timer = threading.Timer(PATIENCE_S, _end, (process,))
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""What goes into a history and what comes out of it."""
+"""The records of file histories: orders, commits, changes and errors."""
 
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
@@ -9,15 +9,15 @@ from safetyd.core.events.disk_words import size as size_words
 
 MOST_NAMED: Final = 20  # files of a commit or a rollback
 
-# Who made the changes of a commit: an agent whose action succeeded or failed, a human (they were
-# found before something else), an operator who rolled back, or safetyd itself.
+# Who made the changes of a commit: an agent whose action succeeded or failed, a human (found before
+# something else), an operator who rolled back, or safetyd itself.
 Why = Literal["after", "failed", "before", "rollback", "automatic_rollback"]
 
 
 class HistoryError(Exception):
-    """Why something could not be kept or brought back, in a sentence for people.
+    """Why something could not be committed or restored, in a sentence for operators.
 
-    It may name files of agents, so what is no text in it is spelt out.
+    It may name files of agents, so invalid characters are escaped.
     """
 
     def __init__(self, words: str) -> None:
@@ -25,11 +25,11 @@ class HistoryError(Exception):
 
 
 class PathElsewhere(HistoryError):
-    """A path is not in the folder of the project."""
+    """A path is outside of the project's folder."""
 
 
 class StoppedHalfway(HistoryError):
-    """Some files were put back and others were not. `kept` is the commit from before."""
+    """Only some files were restored. `kept` is the commit from before."""
 
     def __init__(self, words: str, kept: str) -> None:
         super().__init__(words)
@@ -37,7 +37,7 @@ class StoppedHalfway(HistoryError):
 
 
 class CommitOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit is about. All but `why` and `at` may be an agent's own words."""
+    """What a commit is about. All fields except `why` and `at` may contain text of agents."""
 
     why: Why
     at: datetime
@@ -49,12 +49,12 @@ class CommitOrder(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     ticket: str = ""
     approver: str = ""
-    target: str = ""  # of a rollback: the commit that it goes back to, or undoes
-    left_out: str = ""  # files that are too large for the commit
+    target: str = ""  # the commit that a rollback restores or undoes
+    left_out: str = ""  # files that are too large
 
 
 class CommitMade(NamedTuple):
-    """A new commit, and by how many files and lines it differs from the one before."""
+    """A new commit, and how many files and lines changed."""
 
     commit: str
     files: int
@@ -64,7 +64,7 @@ class CommitMade(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A file that a commit does not have as it is in the folder, and why."""
+    """A file that is missing or outdated in a commit, and why."""
 
     path: bytes
     size: int
@@ -79,14 +79,14 @@ class LeftOut(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What a tree has at a path."""
+    """An entry of a tree."""
 
     mode: str  # as git writes it: 100644, 100755, 120000 (a link) or 160000 (a repository)
     object: str
 
 
 class Change(NamedTuple):
-    """How two trees differ at a path; lines are 0 for what has none."""
+    """A difference of two trees at a path; line counts are 0 for binary files."""
 
     path: bytes
     old: Entry | None
@@ -103,12 +103,12 @@ class Change(NamedTuple):
 
 
 def shown(path: bytes) -> str:
-    """Return a path as a message names it: nothing in it breaks the line."""
+    """Return a path for a message, on one line."""
     text = path.decode("utf-8", "surrogateescape")
     return text if text.isprintable() else ascii(text)
 
 
 def named(paths: list[bytes], most: int = 5) -> str:
-    """Name some of the paths, and say how many more there are."""
+    """Name some paths, and how many more there are."""
     more = f" and {len(paths) - most} more" if len(paths) > most else ""
     return ", ".join(map(shown, paths[:most])) + more

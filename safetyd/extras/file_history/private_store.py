@@ -1,7 +1,7 @@
-"""A bare repository of safetyd's own beside its data: nothing in it comes from agents but files.
+"""A bare git repository next to safetyd's data; agents contribute only file contents.
 
-One process and one thread at a time changes it. git inherits the lock, so a git that outlives a
-daemon that was killed still holds it. Whoever has the lock may remove what others left behind.
+Only one process and thread changes it at a time. git inherits the lock, so it stays locked while a
+git outlives a killed daemon. The owner of the lock may remove leftovers.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ log = logging.getLogger("safetyd.file_history")
 
 NEWEST: Final = "refs/history"  # of all sessions
 LOCK_S: Final = 60.0
-_LOOSE: Final = 2048  # objects in files of their own before they are packed
+_LOOSE: Final = 2048  # loose objects before packing
 _MAX_EXCLUDES: Final = 1024 * 1024
 _CHUNK: Final = 500  # commits of one listing
 
@@ -56,19 +56,19 @@ _CONFIG: Final = b"""\
 [repack]
 	writeBitmaps = false
 """
-# This overrides every .gitattributes: files are kept byte for byte.
+# This overrides every .gitattributes: files are stored byte for byte.
 _ATTRIBUTES: Final = b"* -text -crlf !eol -ident -filter !working-tree-encoding !diff !merge\n"
 
 
 class StorePlace(msgspec.Struct, frozen=True):
-    """Whose history it is; the top stays what it was when the history began."""
+    """The folder of a file history; the top stays as it was at the first commit."""
 
     root: str
     top: str
 
 
 class PrivateStore:
-    """The store of a project, made when it is needed first."""
+    """The repository of a project, created when it is first needed."""
 
     def __init__(self, project: str, root: Path, store: Path) -> None:
         name = quote(project, safe="", errors="replace").replace(".", "%2E")
@@ -82,7 +82,7 @@ class PrivateStore:
         return (self.folder / "project.json").is_file()
 
     def layout(self) -> Layout:
-        """Return where the folder's repository is; the top is that of the first commit."""
+        """Return the folder's repository layout; the top is that of the first commit."""
         found = find(self._root)
         place = self._place()
         if place is None or place.top == str(found.top):
@@ -90,29 +90,29 @@ class PrivateStore:
         return Layout(found.root, Path(place.top))
 
     def moved(self) -> str:
-        """Say that the folder is not the one whose history this is, or nothing."""
+        """Return that the folder is not the one of this history, or an empty text."""
         place, now = self._place(), str(self._root.resolve())
         if place is None or place.root == now:
             return ""
         link = f"{self._root} is a link now; " if self._root.is_symlink() else ""
         return (
             f"{link}{self.folder} has the history of {place.root}, not of {now}; "
-            "move it away, or give the project another name"
+            "move it away, or rename the project"
         )
 
     def git(self) -> Git:
-        """Return git for reading what is kept."""
+        """Return git for reading the repository."""
         return Git(self.folder, {})
 
     def find(self, name: str) -> str:
-        """Return the full name of a commit, or nothing; whatever is in the store is ours."""
+        """Return the full name of a commit, or an empty text."""
         if not self.exists:
             return ""
         asked = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         return self.git().line(*asked, codes=(0, 1, 128))
 
     def commits(self) -> Iterator[list[str]]:
-        """Yield the names of all commits, the newest first, some at a time."""
+        """Yield the names of all commits, newest first, in chunks."""
         if not self.find(NEWEST):
             return
         for page in count():
@@ -124,7 +124,7 @@ class PrivateStore:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Git]:
-        """Own the store, made if need be, until the block ends. Clear away what others left."""
+        """Lock the repository, create it if needed, and remove leftovers."""
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder.with_suffix(".lock")
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -144,13 +144,13 @@ class PrivateStore:
             os.close(held)
 
     def pack(self, git: Git, limits: CommitLimits) -> None:
-        """Begin to put objects together once there are many. Commits do not wait for it."""
+        """Start packing once there are many objects. Commits do not wait for it."""
         if len(list(self.folder.glob("objects/0?/*"))) * 16 <= _LOOSE:  # a sixteenth of all
             return
         objects = self.folder / "objects"
         size = sum(path.lstat().st_size for path in objects.rglob("*"))
         if size > limits.spare(objects).bytes:
-            log.warning("%s is not packed: its disk has too little room for a copy", self.folder)
+            log.warning("cannot pack %s: its disk has too little space for a copy", self.folder)
             return
         held = self._pack_lock()
         if held is not None:
@@ -159,18 +159,18 @@ class PrivateStore:
             self._packing.start()
 
     def finish(self) -> None:
-        """Wait until what was begun is done."""
+        """Wait for background work."""
         if self._packing is not None:
             self._packing.join()
 
     def _excludes(self) -> bytes:
-        """Return what the user ignores everywhere, and in this repository."""
+        """Return the user's global ignore patterns, and those of this repository."""
         everywhere = small_file(self._everywhere, _MAX_EXCLUDES) if self._everywhere else None
         return b"\n".join((everywhere or b"", self.layout().excludes(), b""))
 
     @cached_property
     def _everywhere(self) -> Path | None:
-        """Return the file that `core.excludesFile` of safetyd's user names, or git's own choice."""
+        """Return the `core.excludesFile` of safetyd's user, or git's default."""
         home = os.environ.get("HOME", "")
         if not home:
             return None
@@ -192,7 +192,7 @@ class PrivateStore:
             os.close(held)
 
     def _pack_lock(self) -> int | None:
-        """Return the lock of whoever packs, or nothing if somebody does; git holds it as well."""
+        """Return the lock for packing, or None if another process packs; git inherits it."""
         path = self.folder.with_suffix(".packing")
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if lock_within(held, 0.0):
@@ -214,9 +214,9 @@ class PrivateStore:
 
     def _make_new(self) -> None:
         if self.folder.exists():
-            raise HistoryError(f"{self.folder} is no store of safetyd's; move it away")
+            raise HistoryError(f"{self.folder} is not a repository of safetyd; move it away")
         fresh = self.folder.with_suffix(".new")
-        shutil.rmtree(fresh, ignore_errors=True)  # begun, and not finished
+        shutil.rmtree(fresh, ignore_errors=True)  # an unfinished attempt
         fresh.mkdir(mode=0o700)
         git = Git(fresh, {})
         git.read("init", "--bare", "--quiet", "--template=", "--object-format=sha1")
@@ -227,7 +227,7 @@ class PrivateStore:
         fresh.rename(self.folder)
 
     def _sweep(self) -> None:
-        """Remove what a git left that was killed: the lock is ours, so nobody uses it."""
+        """Remove leftovers of a killed git; nobody uses them, because the lock is held."""
         for left in (*self.folder.glob("*.lock"), *self.folder.glob("refs/**/*.lock")):
             left.unlink(missing_ok=True)
         packing = self._pack_lock()
@@ -239,17 +239,17 @@ class PrivateStore:
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Write a file unless it is so already."""
+    """Write a file unless it already has this content."""
     if small_file(path, _MAX_EXCLUDES * 3) != content:
         write_whole(path, content)
 
 
 def _top(git: Git, found: Layout) -> Path:
-    """Return where paths begin: not in a repository that ignores the whole folder."""
+    """Return where paths start: not in a repository that ignores the whole folder."""
     if not found.within:
         return found.top
     write_whole(git.folder / "info" / "exclude", found.excludes())
-    # This command takes its paths literally by itself, and does not want to be told so.
+    # This command always takes paths literally, and rejects the option.
     looking = git.using(GIT_WORK_TREE=str(found.top), GIT_LITERAL_PATHSPECS="0")
     ignored = looking.run("check-ignore", "--quiet", "--", f"./{found.within}/", codes=(0, 1))
     return found.root if ignored.code == 0 else found.top

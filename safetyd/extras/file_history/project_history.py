@@ -1,6 +1,6 @@
-"""The version history of a project's folder: commits, what they changed, and the way back.
+"""The file history of a project: commits, diffs, and rollbacks.
 
-Everything blocks: call it in a worker thread. What goes wrong is a `HistoryError`.
+Everything blocks: call it in a worker thread. Errors are raised as `HistoryError`.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ Limits = Callable[[], CommitLimits]
 
 
 class ProjectHistory:
-    """What is kept of a project, and where: `store` is a folder beside safetyd's data."""
+    """The file history of a project; `store` is a folder in safetyd's data directory."""
 
     def __init__(
         self,
@@ -47,19 +47,19 @@ class ProjectHistory:
         self._state_paths = state_paths
         self._limits = limits
         self._store = PrivateStore(project, root, store)
-        self._seen_ns = 0  # what was changed before that moment is in a commit
+        self._seen_ns = 0  # changes before this moment are committed
 
     def problems(self) -> list[str]:
-        """Say what keeps the history from working, each with what to do about it."""
+        """Return what prevents commits and rollbacks, each with what to do."""
         found = [version_problem(), self._folder_problem()]
         if not any(found):
             found = [self._repository_problem(), self._write_problem()]
         return list(filter(None, found))
 
     def commit(self, order: CommitOrder, until_ns: int | None = None) -> CommitMade | None:
-        """Keep the folder as it is; None if nothing changed since the last commit.
+        """Commit the folder; return None if nothing changed since the last commit.
 
-        With `until_ns`, take only what was last changed before that moment of the file clock.
+        With `until_ns`, commit only files last changed before that moment of the file clock.
         """
         begun_ns = file_time_ns()
         with self._working() as work:
@@ -69,9 +69,9 @@ class ProjectHistory:
         return made
 
     def may_lose(self, paths: Sequence[str]) -> bool:
-        """Return whether one of the paths may hold what no commit has: it changed since the last.
+        """Return True if one of the paths may have uncommitted content.
 
-        A folder may always. Without any commit there is nothing to compare with.
+        Folders always may. Without any commit there is nothing to compare.
         """
         seen_ns = self._seen_ns or _changed_ns(self._store.folder / "index")
         root = f"{self._root}/"
@@ -95,9 +95,9 @@ class ProjectHistory:
         until: datetime | None = None,
         before: str = "",
     ) -> list[CommitRow]:
-        """Return the newest commits: of an agent or session, of a file or folder, of a time.
+        """Return the newest commits, filtered by agent, session, path and time.
 
-        With `before`, only what was committed before that commit.
+        With `before`, only commits before that one.
         """
         layout = self._store.layout()
         paths = below_root(layout.root, layout.within, (path,)) if path else []
@@ -109,24 +109,24 @@ class ProjectHistory:
         return commit_reading.rows(git, self.project, found)
 
     def find(self, commit: str) -> str:
-        """Return the full name of a commit of this history."""
+        """Return the full name of a commit."""
         found = self._store.find(commit) if _COMMIT.fullmatch(commit) else ""
         if not found:
             raise HistoryError(
-                f"{commit!r} is no commit of this history; `safetyd history` lists them"
+                f"{commit!r} is not a commit of this project; `safetyd history` lists them"
             )
         return found
 
     def committed_at(self, commit: str) -> datetime:
-        """Return when a commit was made."""
+        """Return the time of a commit."""
         return next(commit_reading.read_commits(self._store.git(), [self.find(commit)])).at
 
     def show(self, commit: str) -> str:
-        """Return a commit's message and which files it changed."""
+        """Return a commit's message and the list of changed files."""
         return commit_reading.shown_commit(self._store.git(), self.find(commit))
 
     def diff(self, commit: str, other: str = "") -> str:
-        """Return what a commit changed, or what leads from it to another; it says if it is cut."""
+        """Return the diff of a commit, or from it to another; it says if it is cut."""
         ends = self.find(commit), self.find(other) if other else ""
         return commit_reading.shown_diff(self._store.git(), *ends)
 
@@ -138,9 +138,9 @@ class ProjectHistory:
         order: CommitOrder,
         begin: Callable[[str], None] = lambda _kept: None,
     ) -> RollbackDone:
-        """Bring files back as `ProjectRollback.make` does."""
+        """Restore files; see `ProjectRollback.make`."""
         if paths and kind != "soft":
-            raise HistoryError(f"{kind} is for whole commits; leave the paths out, or use soft")
+            raise HistoryError(f"{kind} works only for whole commits; omit the paths, or use soft")
         target = self.find(commit)
         with self._working() as work:
             return ProjectRollback(work, kind, target, paths).make(self.project, order, begin)
@@ -148,61 +148,61 @@ class ProjectHistory:
     def commit_stopped(
         self, kind: RollbackKind, commit: str, paths: tuple[str, ...], order: CommitOrder
     ) -> None:
-        """Commit the files that a rollback put back before it stopped halfway, and no others."""
+        """Commit only the files that a rollback restored before it stopped halfway."""
         target = self.find(commit)
         with self._working() as work:
             ProjectRollback(work, kind, target, paths).commit_stopped(order)
 
     def finish(self) -> None:
-        """Wait for what goes on after a commit: objects are packed beside the work."""
+        """Wait for background work after commits, such as packing."""
         self._store.finish()
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[CommitWriter]:
-        """Own the store, to commit or to bring files back."""
+        """Lock the repository, to commit or restore."""
         if problem := self._folder_problem():
             raise HistoryError(problem)
         try:
             with self._store.locked() as git:
                 yield CommitWriter(self._store, git, self._state_paths, self._limits())
         except OSError as exc:
-            raise HistoryError(f"the history of {self._root} cannot be kept: {exc}") from exc
+            raise HistoryError(f"cannot access the file history of {self._root}: {exc}") from exc
 
     def _folder_problem(self) -> str:
         root = self._root
         if not root.exists():
-            return f"{root} does not exist; correct root, or make the folder"
+            return f"{root} does not exist; fix root, or create the folder"
         if not root.is_dir():
-            return f"{root} is no folder; correct root"
+            return f"{root} is not a folder; fix root"
         if not os.access(root, os.R_OK | os.X_OK, effective_ids=True):
-            return f"{root} cannot be read by safetyd's user"
+            return f"safetyd's user cannot read {root}"
         if moved := self._store.moved():
             return moved
         store, top = self._store.folder.resolve(), root.resolve()
         if store.is_relative_to(top) or top.is_relative_to(store):
-            return f"{root} and safetyd's own {store} lie in one another; keep them apart"
+            return f"{root} and safetyd's own {store} contain each other; move one of them"
         return ""
 
     def _repository_problem(self) -> str:
         layout = self._store.layout()
         if any(is_repository(folder) for folder in (layout.root, *layout.root.parents)):
-            return f"{self._root} is in a bare repository, which has no files; correct root"
+            return f"{self._root} is in a bare repository, which has no files; fix root"
         return ""
 
     def _write_problem(self) -> str:
-        """Return why no rollback can write to the folder, and what to type, or nothing."""
+        """Return why a rollback could not write to the folder and what to run, or an empty text."""
         root = self._root
         if os.access(root, os.W_OK | os.X_OK, effective_ids=True):
             return ""
         if os.statvfs(root).f_flag & os.ST_RDONLY:
             return (
-                f"{root} is read-only for safetyd, so nothing can be rolled back. Under systemd, "
+                f"{root} is read-only for safetyd, so rollbacks are not possible. Under systemd, "
                 f"run systemctl edit safetyd and add: [Service] ReadWritePaths={root}"
             )
         us, owner = user_name(os.geteuid()), user_name(root.stat().st_uid)
         rights = f"u:{us}:rwX,d:u:{us}:rwX,d:u:{owner}:rwX"
         return (
-            f"{root} cannot be written by {us}, so nothing can be rolled back. "
+            f"{us} cannot write to {root}, so rollbacks are not possible. "
             f"Run: setfacl -R -m {rights} {shlex.quote(str(root))}"
         )
 

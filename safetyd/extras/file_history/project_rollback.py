@@ -1,6 +1,6 @@
-"""Files of a project are rolled back: which change and into what, then they are written.
+"""Rolls back files of a project: plans the changes, then writes the files.
 
-What is there now is committed first, and afterwards what the rollback changed.
+The current state is committed first, and the result of the rollback afterwards.
 """
 
 import contextlib
@@ -34,13 +34,14 @@ from safetyd.extras.file_history.history_records import (
 )
 from safetyd.operators.contract.history_contract import FileEffect, LeftAlone, RollbackDone
 
-BEFORE: Final = "before a rollback"  # what was there, also if nothing was rolled back then
-NOT_WRITTEN: Final = "has a name that safetyd does not write"
-_CONFLICTS: Final = 127  # git merge-file ends with the number of them, or more if it cannot merge
+BEFORE: Final = "before a rollback"  # the state before, even if nothing is rolled back then
+NOT_WRITTEN: Final = "has a name that safetyd never writes"
+# the exit code of git merge-file is the number of conflicts, higher on errors
+_CONFLICTS: Final = 127
 
 
 class ProjectRollback:
-    """A rollback to `target`, or of it; `paths` limit it."""
+    """A rollback to `target`, or the revert of it; `paths` limit it."""
 
     def __init__(
         self, work: CommitWriter, kind: RollbackKind, target: str, paths: Sequence[str]
@@ -54,16 +55,16 @@ class ProjectRollback:
         self._restore = FileRestore(work.layout.top)
 
     def make(self, project: str, order: CommitOrder, begin: Callable[[str], None]) -> RollbackDone:
-        """Commit what is there, bring files back, and commit that.
+        """Commit the current state, restore files, and commit the result.
 
-        Refuse, and change nothing, if something would be lost. `begin` is called before the first
-        file changes, with the commit of the folder as it is then.
+        If something would be lost, refuse and change nothing. `begin` is called before the first
+        file changes, with the commit of the current state.
         """
-        # A rollback is not the author of what was there.
+        # The rollback is not the author of the current state.
         words = f"{BEFORE}: {order.description}"
         kept = self._work.keep(CommitOrder(why="before", at=order.at, description=words))
         left_out = {each.path: each.why for each in self._work.indexed.left_out}
-        # No commit has these as they are.
+        # No commit has the current content of these.
         planned = [change for change in self._planned(kept) if change.path not in left_out]
         changes = [change for change in planned if may_write(change.path)]
         made: CommitMade | None = None
@@ -73,7 +74,7 @@ class ProjectRollback:
             if since:
                 raise HistoryError(
                     f"nothing was changed: {named([*since.present, *since.gone])} changed "
-                    "meanwhile; pause whoever works there and try again"
+                    "meanwhile; pause the agents that work there and try again"
                 )
             begin(kept)
             made = self._applied(kept, changes, order)
@@ -104,14 +105,14 @@ class ProjectRollback:
         )
 
     def commit_stopped(self, order: CommitOrder) -> None:
-        """Commit the files that it put back before it stopped halfway, and no others."""
+        """Commit only the files that it restored before it stopped halfway."""
         changes = self._planned(self._work.newest())
         self._restore.remove_leftovers(changes)
         back = {change.path: change.new for change in changes}
         self._work.commit(replace(order, target=self._target), back.__contains__, back)
 
     def _planned(self, kept: str) -> list[Change]:
-        """Return what it changes; `kept` is the commit of the folder now."""
+        """Return the changes; `kept` is the commit of the current state."""
         if self._kind == "revert":
             return _without(self._git, kept, self._target)
         changes = _back_to(self._git, kept, self._target, self._paths)
@@ -120,7 +121,7 @@ class ProjectRollback:
     def _applied(
         self, kept: str, changes: Sequence[Change], order: CommitOrder
     ) -> CommitMade | None:
-        """Put files back and commit that, and nothing else."""
+        """Restore files and commit only those."""
         words = f"{self._kind} {'of' if self._kind == 'revert' else 'to'} {self._target[:12]}"
         words = f"{words}: {order.description}"
         order = replace(order, target=self._target, description=words)
@@ -130,16 +131,16 @@ class ProjectRollback:
                 self._restore.apply(changes, fill)
                 return self._work.commit(order, ours.__contains__)
             except (OSError, HistoryError) as exc:
-                # Nobody else shall seem to have changed what is put back already.
+                # So that nobody else appears as the author of restored files.
                 with contextlib.suppress(OSError, HistoryError):
                     half = replace(order, description=f"half of {words}")
                     self._work.commit(half, ours.__contains__)
-                done = f"{self._restore.done} of {len(changes)} files are put back"
-                why = f"stopped halfway: {exc}; {done}, and what was there is kept as {kept[:12]}"
+                done = f"{self._restore.done} of {len(changes)} files are restored"
+                why = f"stopped halfway: {exc}; {done}, and the state before is commit {kept[:12]}"
                 raise StoppedHalfway(why, kept) from exc
 
     def _still_deleted(self) -> int:
-        """Return how many files the commit itself deleted, which going back to it does not undo."""
+        """Return how many files the commit itself deleted, which this does not restore."""
         parents = _parents(self._git, self._target)
         if self._kind == "revert" or len(parents) != 1:
             return 0
@@ -153,7 +154,7 @@ class ProjectRollback:
 
 
 def below_root(root: Path, within: str, paths: Iterable[str]) -> list[bytes]:
-    """Return paths as the history has them; they are absolute, or relative to the project."""
+    """Return paths as stored in the history; they are absolute, or relative to the project."""
     found = list[bytes]()
     for given in paths:
         path = posixpath.normpath(posixpath.join(str(root), given))
@@ -167,7 +168,7 @@ def below_root(root: Path, within: str, paths: Iterable[str]) -> list[bytes]:
 
 
 def _back_to(git: Git, kept: str, commit: str, paths: Sequence[bytes]) -> list[Change]:
-    """Return what makes files again what they were in a commit: all, or those below `paths`."""
+    """Return the changes that restore a commit: all, or below `paths`."""
     changes = _files(tree_changes(git, kept, commit, counted=False))
     if not paths:
         return changes
@@ -179,13 +180,13 @@ def _back_to(git: Git, kept: str, commit: str, paths: Sequence[bytes]) -> list[C
 
 
 def _without(git: Git, kept: str, commit: str) -> list[Change]:
-    """Return what undoes one commit and leaves alone what came later.
+    """Return the changes that undo one commit and keep later ones.
 
-    Where the same lines were changed later, it refuses and names the files.
+    If the same lines were changed later, refuse and name the files.
     """
     parents = _parents(git, commit)
     if len(parents) != 1:
-        raise HistoryError(f"{commit[:12]} has no commit before it that could be brought back")
+        raise HistoryError(f"{commit[:12]} has no previous commit to restore")
     undone = _files(tree_changes(git, commit, parents[0], counted=False))
     now = dict(tree_entries(git, kept))
     changes, conflicts = list[Change](), list[bytes]()
@@ -201,7 +202,7 @@ def _without(git: Git, kept: str, commit: str) -> list[Change]:
     if conflicts:
         raise HistoryError(
             f"nothing was changed: {named(conflicts, 20)} changed again since {commit[:12]}; "
-            "go back to a commit, or fix them manually"
+            "roll back to a commit, or fix them manually"
         )
     return changes
 
@@ -211,7 +212,7 @@ def _parents(git: Git, commit: str) -> list[str]:
 
 
 def _merged(git: Git, change: Change, here: Entry | None) -> Entry | None:
-    """Return what a file becomes if later changes of other lines stay, or None: a conflict."""
+    """Return the merged file with later changes of other lines, or None on a conflict."""
     sides = (here, change.old, change.new)
     if any(side is None or side.mode in {LINK, REPOSITORY} for side in sides):
         return None
@@ -229,7 +230,7 @@ def _merged(git: Git, change: Change, here: Entry | None) -> Entry | None:
 
 
 def _files(changes: Iterable[Change]) -> list[Change]:
-    """Leave out repositories within the folder: they keep their own history."""
+    """Skip nested repositories: they have their own history."""
     return [
         change
         for change in changes

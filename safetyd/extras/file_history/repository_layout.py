@@ -1,6 +1,6 @@
-"""Where the repository of a folder is, found without asking git.
+"""Finds the repository of a folder without running git.
 
-The folder belongs to agents. Files of it are read only if they are small and plain files.
+The folder belongs to agents. Only small regular files are read.
 """
 
 import os
@@ -16,24 +16,24 @@ class Layout(NamedTuple):
     """A folder and its repository; without one it is its own top."""
 
     root: Path
-    top: Path  # where the paths of the history begin
-    git_dir: Path | None = None  # of a worktree, that of the repository it belongs to
+    top: Path  # where the paths of the history start
+    git_dir: Path | None = None  # for a worktree, the one of its main repository
 
     @property
     def within(self) -> str:
-        """Return the folder as seen from the top, or nothing if it is the top."""
+        """Return the folder relative to the top, empty if it is the top."""
         below = self.root.relative_to(self.top).as_posix()
         return "" if below == "." else below
 
     def excludes(self) -> bytes:
-        """Return the patterns that the repository ignores besides its .gitignore files."""
+        """Return ignore patterns of the repository besides its .gitignore files."""
         if self.git_dir is None:
             return b""
         return small_file(self.git_dir / "info" / "exclude", _MAX_EXCLUDES) or b""
 
 
 def find(root: Path) -> Layout:
-    """Return the repository that a folder is in; the nearest, as git would find it."""
+    """Return the nearest repository that contains a folder, as git would."""
     root = root.resolve()
     for top in (root, *root.parents):
         git_dir = _git_dir(top)
@@ -43,7 +43,7 @@ def find(root: Path) -> Layout:
 
 
 def small_file(path: Path, limit: int) -> bytes | None:
-    """Return what a plain file of at most so many bytes holds; a pipe would wait for ever."""
+    """Return the content of a small regular file; a pipe would block forever."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -78,7 +78,7 @@ def _common_dir(git_dir: Path) -> Path:
 
 
 def is_repository(folder: Path) -> bool:
-    """Say whether a folder looks like a `.git`, or like what a worktree has instead."""
+    """Return True if a folder looks like a `.git` directory, or that of a worktree."""
     try:
         if not (folder / "HEAD").is_file():
             return False

@@ -1,4 +1,4 @@
-"""Lines of the audit files as rows, each of which must follow from the one before it."""
+"""Audit lines as rows, each of which must follow from the previous one."""
 
 import hashlib
 import re
@@ -19,14 +19,14 @@ _agent = re.compile(rb'"agent(?:_id)?":"([A-Za-z0-9_-]{1,64})"').search
 
 
 class Progress(NamedTuple):
-    """The last event that is loaded, and the hash that ends its audit line."""
+    """The last exported event, and the hash of its audit line."""
 
     seq: int = 0
     hash: str = NO_HASH.decode()
 
 
 class AuditRow(NamedTuple):
-    """An event as the table has it; `line` is the journal's."""
+    """An event as stored in the table; `line` is the journal's."""
 
     seq: int
     at: bytes
@@ -37,11 +37,11 @@ class AuditRow(NamedTuple):
 
     @property
     def month(self) -> str:
-        """Return the month that it belongs to, as 2026-03."""
+        """Return its month, such as 2026-03."""
         return self.at[:7].decode()
 
     def copied(self) -> bytes:
-        r"""Return it as a line of COPY's text format; JSON has no raw tab and no raw newline."""
+        r"""Return the row in the text format of COPY; JSON has no raw tabs or newlines."""
         agent = rb"\N" if self.agent is None else self.agent
         line = self.line.replace(b"\\", rb"\\")
         return b"%d\t%b\t%b\t%b\t%b\t%b\n" % (
@@ -50,7 +50,7 @@ class AuditRow(NamedTuple):
 
 
 def row_of(line: bytes) -> AuditRow | None:
-    """Return what a line of the audit files says, None if it is no event's."""
+    """Return the row of an audit line, None if it is not an event."""
     found = _begin(line)
     if found is None or line[-_TAIL : -_TAIL + len(_HASH)] != _HASH:
         return None
@@ -67,38 +67,37 @@ def row_of(line: bytes) -> AuditRow | None:
 
 
 def rows_after(directory: Path, progress: Progress) -> Iterator[AuditRow]:
-    """Yield the events after `progress` in order, as far as they are written.
+    """Yield the events after `progress` in order.
 
-    Raises `MissingEvents` where some are not there, and `ExportProblem` where one does not follow
-    from the one before: then these are the files of another journal, or were changed.
+    Raises `MissingEvents` for a gap, and `ExportProblem` if a line does not follow from the
+    previous one: the files belong to another journal, or were changed.
     """
     return following(lines_after(directory, progress.seq), progress, str(directory))
 
 
 def following(lines: Iterable[bytes], progress: Progress, where: str) -> Iterator[AuditRow]:
-    """Yield lines as rows, as long as each follows from the one before."""
+    """Yield lines as rows, as long as each follows from the previous one."""
     seq, link = progress.seq, progress.hash.encode()
     for line in lines:
         row = row_of(line)
         if row is None:
             raise ExportProblem(
-                f"the line after event {seq} in {where} is not as it was written: see "
-                "`safetyd audit verify`"
+                f"the line after event {seq} in {where} was changed: see `safetyd audit verify`"
             )
         if row.seq != seq + 1:
             raise MissingEvents(seq + 1, row.seq - 1, where)
         if hashlib.sha256(link + row.line).hexdigest().encode() != row.hash:
             raise ExportProblem(
                 f"event {row.seq} in {where} does not follow from event {seq} in the database: "
-                "these are events of another journal, of an older backup, or were changed; see "
-                "`safetyd audit verify`, and load another journal into another schema"
+                "the events belong to another journal or an older backup, or were changed; see "
+                "`safetyd audit verify`, and export another journal to another schema"
             )
         seq, link = row.seq, row.hash
         yield row
 
 
 def after_missing(directory: Path, last: int) -> Progress:
-    """Return from where to go on without the events up to `last`: a file begins there."""
+    """Return where to continue without the events up to `last`: at the start of a file."""
     for path in files(directory):
         with path.open("rb") as file:
             line = file.readline()
@@ -109,6 +108,6 @@ def after_missing(directory: Path, last: int) -> Progress:
         if opened.after_seq == last:
             return Progress(last, opened.previous)
     raise ExportProblem(
-        f"no audit file in {directory} begins after event {last}: lines were taken out; see "
+        f"no audit file in {directory} starts after event {last}: lines were removed; see "
         "`safetyd audit verify`"
     )

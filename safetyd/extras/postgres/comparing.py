@@ -1,4 +1,4 @@
-"""Whether the tables have what the audit files have: the same events, line by line."""
+"""Compares the tables with the audit files, line by line."""
 
 import hashlib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from safetyd.extras.postgres.export_problem import ExportProblem
 from safetyd.extras.postgres.loading import TABLES
 from safetyd.journal.audit_reading import lines_after
 
-AT_ONCE: Final = 20_000  # events whose rows in other tables are compared by one query
+AT_ONCE: Final = 20_000  # events that one query compares in the other tables
 _COLUMNS: Final = ("at", "event", "agent", "hash", "line")
 _SELECT: Final = """
 SELECT seq, at, event, agent, hash, sha256(convert_to(line, 'UTF8'))
@@ -33,19 +33,19 @@ Found = tuple[Any, ...]
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the tables and the files are the same; `difference` is the first that was found."""
+    """The result of a comparison; `difference` is the first one."""
 
     events: int
     last_seq: int
-    missing: int  # events that were left out because no file had them
+    missing: int  # events that were skipped because no file had them
     difference: str = ""
     seq: int | None = None  # of the difference
 
 
 def compare(database: Database, audit: Path, journal: str, after: int = 0) -> Compared:
-    """Compare everything that is loaded and comes after event `after`."""
+    """Compare all exported events after event `after`."""
     with database.transaction() as connection:
-        # One moment of the database, whatever is loaded meanwhile.
+        # A consistent view of the database.
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         last = _loaded(connection, journal)
         gaps = list(connection.execute("SELECT first_seq, last_seq FROM gaps ORDER BY first_seq"))
@@ -64,14 +64,14 @@ def _loaded(connection: Connection, journal: str) -> int:
         return 0
     owner, seq = found
     if owner != journal:
-        raise ExportProblem("the schema has the events of another journal")
+        raise ExportProblem("the schema contains the events of another journal")
     return int(seq)
 
 
 def _events(
     connection: Connection, audit: Path, after: int, last: int, gaps: list[Found]
 ) -> tuple[int, tuple[int, str] | None]:
-    """Return how many events are the same, and the first that is not."""
+    """Return how many events are the same, and the first that differs."""
     files = _file_rows(audit, after, last, gaps)
     counted, seq = 0, after
     with connection.cursor(name="rows") as cursor:
@@ -97,7 +97,7 @@ def _file_rows(audit: Path, after: int, last: int, gaps: list[Found]) -> Iterato
     for line in lines_after(audit, after):
         row = row_of(line)
         if row is None:
-            continue  # `safetyd audit verify` complains of it
+            continue  # `safetyd audit verify` reports it
         if row.seq > last:
             return
         if not any(first <= row.seq <= to for first, to in gaps):
@@ -107,7 +107,7 @@ def _file_rows(audit: Path, after: int, last: int, gaps: list[Found]) -> Iterato
 def _different(had: Found, wanted: AuditRow | None) -> tuple[int, str] | None:
     seq = had[0]
     if wanted is None or wanted.seq > seq:
-        return seq, f"event {seq} is in the database and not in the audit files"
+        return seq, f"event {seq} is in the database but not in the audit files"
     if wanted.seq < seq:
         return _absent(wanted)
     fields = (
@@ -119,21 +119,21 @@ def _different(had: Found, wanted: AuditRow | None) -> tuple[int, str] | None:
     )
     for name, in_database, in_file in zip(_COLUMNS, had[1:], fields, strict=True):
         if in_database != in_file:
-            return seq, f"event {seq} has another {name} in the database than in the audit files"
+            return seq, f"event {seq} has a different {name} in the database"
     return None
 
 
 def _absent(wanted: AuditRow) -> tuple[int, str]:
-    return wanted.seq, f"event {wanted.seq} is in the audit files and not in the database"
+    return wanted.seq, f"event {wanted.seq} is in the audit files but not in the database"
 
 
 def _derived(connection: Connection, after: int, last: int) -> tuple[int, str] | None:
-    """Return the first event whose rows in another table are not what its line says."""
+    """Return the first event whose rows in another table do not match its line."""
     for begin in range(after, last, AT_ONCE):
         bounds = {"after": begin, "last": min(begin + AT_ONCE, last)}
         for table in TABLES:
             names = {"table": sql.Identifier(table), "view": sql.Identifier(f"events_as_{table}")}
             found = connection.execute(sql.SQL(_DERIVED).format(**names), bounds).fetchone()
             if found is not None and found[0] is not None:
-                return found[0], f"event {found[0]} has other rows in {table} than its line says"
+                return found[0], f"event {found[0]} does not match its rows in {table}"
     return None

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL. What goes wrong is said without the address and its password."""
+"""A connection to PostgreSQL. Errors never contain the address or its password."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from safetyd.extras.postgres.export_problem import ExportProblem
 
 OLDEST: Final = 130_000
-# What an address may say otherwise. A server that is gone is noticed within a minute.
+# The address may override these. A lost server is detected within a minute.
 DEFAULTS: Final = {
     "connect_timeout": "10",
     "application_name": "safetyd",
@@ -23,20 +23,20 @@ DEFAULTS: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-# They end with the transaction, so that a pooler between us and the server does not mind.
+# They end with the transaction, so that they work with a connection pooler.
 BOUNDS: Final = (
     b"SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '120s'; "
-    b"SET LOCAL jit = off"  # compiling takes longer than any query of ours
+    b"SET LOCAL jit = off"  # compiling takes longer than our queries
 )
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Database:
-    """One connection at a time, made when it is needed; each transaction is in our schema."""
+    """One connection at a time, opened when needed; each transaction uses our schema."""
 
     def __init__(self, dsn: Callable[[], str], schema: str) -> None:
-        self._dsn = dsn  # read anew for each connection: a password may have been changed
+        self._dsn = dsn  # read for each connection: the password may have changed
         self.schema = schema
         self._connection: Connection | None = None
         self._using = Lock()
@@ -44,7 +44,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Commit what is done in it, or raise `ExportProblem` and have done nothing."""
+        """Commit the transaction, or raise `ExportProblem` and change nothing."""
         try:
             with self._using, errors_explained():
                 connection = self._connected()
@@ -58,14 +58,14 @@ class Database:
                         )
                         yield connection
                 except psycopg.OperationalError:
-                    self.close()  # it may be half dead
+                    self.close()  # it may be broken
                     raise
         finally:
             if self._over:
                 self.close()
 
     def hang_up(self) -> None:
-        """End for good what another thread waits for, which then closes the connection."""
+        """Abort what another thread is waiting for; that thread closes the connection."""
         self._over, connection = True, self._connection
         with suppress(psycopg.Error, OSError):
             if connection is not None and connection.pgconn.socket >= 0:
@@ -83,14 +83,14 @@ class Database:
 
     def _connected(self) -> Connection:
         if self._over:
-            raise ExportProblem("it was given up")
+            raise ExportProblem("it was cancelled")
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._dsn())
         return self._connection
 
 
 def connect(dsn: str) -> Connection:
-    """Return a connection to a server that can hold events."""
+    """Return a connection to a suitable server."""
     given = parts_of(dsn)
     missing = {name: value for name, value in DEFAULTS.items() if not given.get(name)}
     with errors_explained(str(given.get("password") or "")):
@@ -106,16 +106,16 @@ def connect(dsn: str) -> Connection:
 
 
 def parts_of(dsn: str) -> dict[str, Any]:
-    """Return what an address says. What libpq complains of has the address in it."""
+    """Return the parts of an address. Errors of libpq would contain the address."""
     try:
         given = dict(conninfo_to_dict(dsn))
     except psycopg.Error:
         given = {}
-    # After an @ in a password the rest of it would be the server's name.
+    # After an @ in a password, the rest would count as the server's name.
     if not given or "@" in str(given.get("host") or ""):
         raise ExportProblem(
-            "what stands in the file of outlets.postgres.dsn_file is no address of a database: one "
-            "looks like postgresql://safetyd:PASSWORD@db.example/safetyd?sslmode=verify-full, with "
+            "the file of outlets.postgres.dsn_file does not contain a database address, "
+            "such as postgresql://safetyd:PASSWORD@db.example/safetyd?sslmode=verify-full, with "
             "%40 for an @ in the password"
         ) from None
     return given
@@ -133,7 +133,7 @@ def _unfit(connection: Connection) -> str:
 
 @contextmanager
 def errors_explained(password: str = "") -> Iterator[None]:
-    """Raise `ExportProblem` for what PostgreSQL or the way to it says is wrong."""
+    """Turn errors of PostgreSQL and the connection into `ExportProblem`."""
     try:
         yield
     except psycopg.Error as exc:
@@ -142,7 +142,7 @@ def errors_explained(password: str = "") -> Iterator[None]:
 
 
 def words_of(exc: psycopg.Error) -> str:
-    """Return what is wrong; not the row that it is about, since that has agents' words in it."""
+    """Return the error without the row, which contains text of agents."""
     if exc.diag.message_primary:
         return f"PostgreSQL says: {exc.diag.message_primary} ({exc.sqlstate})"
     lines = (line.strip() for line in str(exc).splitlines())

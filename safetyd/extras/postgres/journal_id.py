@@ -1,4 +1,4 @@
-"""Whose events these are: a random name that is kept in the data directory."""
+"""The id of a journal: a random name stored in the data directory."""
 
 import re
 import secrets
@@ -13,17 +13,17 @@ _is_id = re.compile(r"[0-9a-f]{32}").fullmatch
 
 
 def journal_id(data_dir: Path, *, make: bool = True) -> str:
-    """Return the name of a data directory's journal; one that has none is given one, or is ""."""
+    """Return the id of a data directory's journal; if missing, create one or return ""."""
     path = data_dir / FILE
     try:
         if not path.exists():
             if not make:
                 return ""
-            # It is no secret: who loads for the daemon may be another user.
+            # It is not a secret: another user may run the export.
             write_whole(path, f"{secrets.token_hex(16)}\n".encode(), mode=0o644)
         found = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as exc:
-        raise ExportProblem(f"{path} cannot be used: {exc}") from None
+        raise ExportProblem(f"cannot use {path}: {exc}") from None
     if not _is_id(found):
-        raise ExportProblem(f"{path} holds no name of a journal (32 hexadecimal digits)")
+        raise ExportProblem(f"{path} does not contain a journal id (32 hexadecimal digits)")
     return found

@@ -1,4 +1,4 @@
-"""From the audit files into the tables: a batch at a time, each in one transaction."""
+"""Exports audit files to the tables in batches, each in one transaction."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -14,10 +14,10 @@ from safetyd.extras.postgres.schema_migrations import migrate
 from safetyd.journal.audit_reading import Rests
 
 MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
-# Between two rests, so that whoever decides waits for a fraction of a millisecond.
+# Between two pauses, so that decisions wait for a fraction of a millisecond.
 LINES_AT_ONCE: Final = 20
 BLOCK_ROWS: Final = 50  # handed to PostgreSQL at once
-# Made of `events` by the views of the same name.
+# Filled from `events` by the views of the same name.
 TABLES: Final = (
     "decisions",
     "outcomes",
@@ -30,10 +30,10 @@ COPY: Final = "COPY events (seq, at, event, agent, hash, line) FROM STDIN"
 
 
 class Batch(NamedTuple):
-    """Rows that follow what was loaded before; `missing` are events to go on without."""
+    """Rows that follow the exported ones; `missing` are events to skip."""
 
     rows: Sequence[AuditRow]
-    months: Sequence[str]  # that they are of, in order
+    months: Sequence[str]  # of the rows, in order
     missing: tuple[int, int] | None = None
 
     @property
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 
 
 class Loader:
-    """Loads the audit files of a directory into one schema. It blocks, and is for one thread."""
+    """Exports the audit files of a directory to one schema. It blocks; use it in one thread."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Loader:
         self._progress: Progress | None = None
 
     def reached(self) -> Progress:
-        """Return what is loaded, after making the tables where there are none."""
+        """Return what is exported, and create the tables if needed."""
         if not self._migrated:
             migrate(self._database)
             self._migrated = True
@@ -74,24 +74,24 @@ class Loader:
         return self._progress
 
     def load(self) -> Progress:
-        """Load one batch, if there is anything to load; return what is loaded then."""
+        """Export one batch, if any; return what is exported then."""
         before = self._progress or self.reached()
-        self._rests.begin()  # how long ago the last batch was does not matter
+        self._rests.begin()  # the time since the last batch does not count
         batch = self._read(before)
         if not batch.rows:
             return before
-        # Until it is known what became of it, nothing is.
+        # Unknown until the result is known.
         months, self._months, self._progress = self._months, set(), None
         with self._database.transaction() as connection:
             reached = claimed(connection, self._journal)
-            if reached == before:  # else somebody loaded meanwhile
+            if reached == before:  # otherwise another process exported meanwhile
                 self._write(connection, batch, months)
                 reached = batch.after
         self._months, self._progress = months.union(batch.months), reached
         return reached
 
     def _read(self, before: Progress) -> Batch:
-        """Read and check what comes next, before anything is locked."""
+        """Read and check the next batch, before anything is locked."""
         try:
             return self._batch_after(before)
         except MissingEvents as exc:
@@ -117,7 +117,7 @@ class Loader:
             if not rows:
                 raise
         except OSError as exc:
-            raise ExportProblem(f"the audit files cannot be read: {exc}") from None
+            raise ExportProblem(f"cannot read the audit files: {exc}") from None
         return Batch(rows, sorted(months))
 
     def _write(self, connection: Connection, batch: Batch, months: set[str]) -> None:
@@ -129,7 +129,7 @@ class Loader:
                 "INSERT INTO gaps (first_seq, last_seq) VALUES (%s, %s)", batch.missing
             )
         with connection.cursor() as cursor, cursor.copy(COPY) as copy:
-            self._rests.begin()  # PostgreSQL was waited for
+            self._rests.begin()  # the time of PostgreSQL does not count
             for first in range(0, len(batch.rows), BLOCK_ROWS):
                 copy.write(b"".join(r.copied() for r in batch.rows[first : first + BLOCK_ROWS]))
                 self._rests.rest()
@@ -140,7 +140,7 @@ class Loader:
 
 
 def claimed(connection: Connection, journal: str) -> Progress:
-    """Return what is loaded, and keep others from loading until the transaction ends."""
+    """Return what is exported, and lock out others until the transaction ends."""
     connection.execute(
         "INSERT INTO progress (journal, seq, hash) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
         (journal, *Progress()),
@@ -150,14 +150,14 @@ def claimed(connection: Connection, journal: str) -> Progress:
     owner, seq, digest = found
     if owner != journal:
         raise ExportProblem(
-            f"the schema has the events of another journal ({owner[:8]}…, this one is "
-            f"{journal[:8]}…): name another outlets.postgres.schema"
+            f"the schema contains the events of another journal ({owner[:8]}…, this one is "
+            f"{journal[:8]}…); choose another outlets.postgres.schema"
         )
     return Progress(seq, digest)
 
 
 def _add_months(connection: Connection, month: str) -> None:
-    """Make room for a month and for the one after it."""
+    """Create the partitions of a month and the next one."""
     connection.execute(
         "SELECT add_month(%(first)s::date), "
         "add_month((%(first)s::date + interval '1 month')::date)",
@@ -166,8 +166,8 @@ def _add_months(connection: Connection, month: str) -> None:
 
 
 def _derive(connection: Connection, batch: Batch) -> None:
-    """Make the rows of all other tables of the events that were just loaded."""
-    connection.execute("SET LOCAL enable_seqscan = off")  # nobody has counted the new rows yet
+    """Fill all other tables from the new events."""
+    connection.execute("SET LOCAL enable_seqscan = off")  # the new rows have no statistics yet
     for table in TABLES:
         connection.execute(
             sql.SQL("INSERT INTO {table} SELECT * FROM {view} WHERE {range}").format(

@@ -1,6 +1,6 @@
-"""What loads events into PostgreSQL beside a daemon: woken by the journal, fed by the audit files.
+"""Exports events to PostgreSQL in the background: triggered by the journal, read from audit files.
 
-Nothing waits for it and it keeps nothing in memory: what it has not loaded is in the files.
+Nothing waits for it, and it stores nothing in memory: what is not exported is in the files.
 """
 
 import logging
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
     from safetyd.extras.postgres.loading import Loader
 
 NAME: Final = "postgres"
-NOT_INSTALLED: Final = (
-    "it needs psycopg, which is not installed: type `pip install 'safetyd[postgres]'`"
-)
+NOT_INSTALLED: Final = "psycopg is not installed: run `pip install 'safetyd[postgres]'`"
 AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-GATHER_S: Final = 0.2  # so that not every decision is a transaction of its own
-DEADLINE_S: Final = 180.0  # of one batch: a server that hangs is left alone after it
+GATHER_S: Final = 0.2  # so that several decisions share a transaction
+DEADLINE_S: Final = 180.0  # for one batch; then a hanging server is given up
 
 log = logging.getLogger("safetyd.postgres")
 
@@ -61,7 +59,7 @@ class PostgresExporter:
         self._problem = ""
 
     def observe(self, _events: Sequence[Event]) -> None:
-        """Take note that there is more to load."""
+        """Note that there are new events."""
         self._told.set()
 
     @property
@@ -76,7 +74,7 @@ class PostgresExporter:
         )
 
     async def run(self) -> None:
-        """Load for ever, and try again after whatever went wrong."""
+        """Export forever, and retry after every error."""
         limiter = anyio.CapacityLimiter(1)
         try:
             while True:
@@ -106,7 +104,7 @@ class PostgresExporter:
                 await anyio.sleep(GATHER_S)
 
     def _load(self) -> int:
-        """Load one batch; it is in another thread."""
+        """Export one batch, in another thread."""
         try:
             if self._loader is None:
                 self._database, self._loader = open_loader(self._config, self._data_dir, Rests())
@@ -114,25 +112,25 @@ class PostgresExporter:
         except ExportProblem:
             raise
         except Exception as exc:
-            # A mistake of ours must not end the daemon; where it is stands in the log.
-            log.exception("events cannot be loaded into PostgreSQL")
-            raise ExportProblem(f"safetyd made a mistake: {type(exc).__name__}") from None
+            # A bug must not end the daemon; the log has the details.
+            log.exception("the export to PostgreSQL failed")
+            raise ExportProblem(f"internal error: {type(exc).__name__}") from None
 
     def _give_up(self) -> None:
-        """Leave the connection, whatever a thread still waits for."""
+        """Abandon the connection, even if a thread is waiting."""
         database, self._database, self._loader = self._database, None, None
         if database is not None:
             database.hang_up()
 
     def _succeeded(self) -> None:
         if self._problem:
-            log.warning("PostgreSQL takes events again, from event %s", self._seq)
+            log.warning("the export to PostgreSQL works again, from event %s", self._seq)
         self._problem, self._failures = "", 0
         self._last_success = self._now()
 
     async def _failed(self, why: str) -> None:
         if why != self._problem:
-            log.error("events are not loaded into PostgreSQL, and will be later: %s", why)
+            log.error("cannot export to PostgreSQL, trying again later: %s", why)
         self._problem = why
         self._errors += 1
         wait_s = AGAIN_S[min(self._failures, len(AGAIN_S) - 1)]
@@ -144,7 +142,7 @@ class PostgresExporter:
 def open_loader(
     config: PostgresConfig, data_dir: Path, rests: Rests, audit: Path | None = None, **options: bool
 ) -> "tuple[Database, Loader]":
-    """Return what loads the events of a data directory, or say what is missing for it."""
+    """Return a database and a loader for a data directory; raise if something is missing."""
     try:
         from safetyd.extras.postgres.database import Database  # noqa: PLC0415 - only where it is configured
         from safetyd.extras.postgres.loading import Loader  # noqa: PLC0415 - see above

@@ -1,4 +1,4 @@
-"""The tables, made and changed by numbered files of SQL, each once and all or none."""
+"""The tables, created and changed by numbered SQL files, each applied once."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS migrations (
     sha256 text NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now()
 )"""
-_LOCK: Final = 0x5AFE7D  # so that no two make the same tables at once
+_LOCK: Final = 0x5AFE7D  # so that only one process creates tables
 
 
 class Migration(NamedTuple):
@@ -31,13 +31,13 @@ class Migration(NamedTuple):
 
 @cache
 def migrations() -> Sequence[Migration]:
-    """Return every change that this version knows, in order."""
+    """Return all migrations of this version, in order."""
     folder = resources.files("safetyd.extras.postgres") / "migrations"
     return tuple(sorted(map(_read, (file for file in folder.iterdir() if _is_sql(file.name)))))
 
 
 def migrate(database: Database) -> int:
-    """Bring a schema up to date; return how many changes that took."""
+    """Bring a schema up to date; return how many migrations were applied."""
     with database.transaction() as connection:
         if _applied(connection) == [one[:3] for one in migrations()]:
             return 0
@@ -58,12 +58,12 @@ def migrate(database: Database) -> int:
 
 
 def reader_of(schema: str) -> str:
-    """Return the name of the role that may look at everything and change nothing."""
+    """Return the name of the read-only role."""
     return f"{schema}_reader"
 
 
 def reader_sql(schema: str) -> tuple[sql.Composed, sql.Composed]:
-    """Return what makes the role, and what lets it look."""
+    """Return the SQL that creates the role, and the SQL that grants it access."""
     names = {"role": sql.Identifier(reader_of(schema)), "schema": sql.Identifier(schema)}
     return (
         sql.SQL("CREATE ROLE {role} NOLOGIN").format(**names),
@@ -76,7 +76,7 @@ def reader_sql(schema: str) -> tuple[sql.Composed, sql.Composed]:
 
 
 def make_reader(database: Database) -> None:
-    """Make the role that may look, if that is permitted; an administrator can do it later."""
+    """Create the read-only role, if permitted; an administrator can do it later."""
     make, permit = reader_sql(database.schema)
     with database.transaction() as connection:
         try:
@@ -101,16 +101,16 @@ def _missing(connection: Connection, schema: str) -> Iterator[Migration]:
     known = {one.number: one for one in migrations()}
     if applied.keys() - known.keys():
         raise ExportProblem(
-            f"schema {schema} was made by a newer safetyd (migration {max(applied)}, this one "
-            f"knows {max(known)}); run that one, or name another outlets.postgres.schema"
+            f"schema {schema} was created by a newer safetyd (migration {max(applied)}, this one "
+            f"knows {max(known)}); use that version, or choose another outlets.postgres.schema"
         )
     for number, one in known.items():
         if number not in applied:
             yield one
         elif applied[number] != (one.name, one.sha256):
             raise ExportProblem(
-                f"migration {number} of schema {schema} is not the one that this safetyd has; name "
-                "another outlets.postgres.schema and load everything anew"
+                f"migration {number} of schema {schema} differs from this safetyd's; choose "
+                "another outlets.postgres.schema and export everything again"
             )
 
 
@@ -122,7 +122,7 @@ def _applied(connection: Connection) -> list[tuple[int, str, str]]:
 
 
 def _make_schema(connection: Connection, schema: str) -> None:
-    """Make the schema unless it is there: an administrator may have made it for us."""
+    """Create the schema if it is missing: an administrator may have created it."""
     there = connection.execute(
         "SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)
     ).fetchone()

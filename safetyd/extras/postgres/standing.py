@@ -1,4 +1,4 @@
-"""How far the tables are, looked at without changing anything."""
+"""The state of the export, read without changing anything."""
 
 from datetime import datetime
 from pathlib import Path
@@ -12,22 +12,22 @@ from safetyd.journal.audit_reading import WITHOUT_BOUNDS, NewestFirst, Rests, se
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a schema, compared with what is in the audit files."""
+    """The content of a schema, compared with the audit files."""
 
     server: str  # version, database and user
     schema: str
-    tables: bool  # they are made when a daemon or `backfill` first loads
+    tables: bool  # created by the first export
     seq: int = 0
     loaded_at: datetime | None = None
     audit_seq: int
     behind: int
-    missing: int = 0  # events that were left out because no file had them
-    reader: str = ""  # the role that may look; empty: it could not be made
+    missing: int = 0  # events that were skipped because no file had them
+    reader: str = ""  # the read-only role; empty if it could not be created
     other_journal: bool = False
 
 
 def standing(database: Database, audit: Path, journal: str) -> Standing:
-    """Return how far the tables are; raises `ExportProblem` if the server cannot be asked."""
+    """Return the state of the export; raises `ExportProblem` if the server does not answer."""
     end = seq_of(next(iter(NewestFirst(audit, None, WITHOUT_BOUNDS, Rests(0.0))), b""))
     with database.transaction() as connection:
         nothing = Standing(

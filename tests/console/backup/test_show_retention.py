@@ -102,7 +102,7 @@ def test_a_snapshot_under_way_is_not_disturbed(rig: SnapshotRig):
         said = retention(rig, "--now")
 
     assert said.returncode == 1
-    assert "another safetyd is at work" in said.stderr
+    assert "another safetyd process" in said.stderr
 
 
 def test_a_wrong_configuration_or_folder_is_named(rig: SnapshotRig):

@@ -127,7 +127,7 @@ def test_a_commit_that_nobody_has_is_refused_with_the_projects(shop: Shop) -> No
     ("options", "why"),
     [
         ((), "give --soft (restore the state after COMMIT) or --revert (undo COMMIT)"),
-        (("--soft", "--project", "site"), "is no commit of this history"),
+        (("--soft", "--project", "site"), "is not a commit of this project"),
     ],
 )
 def test_a_rollback_that_is_not_said_whole_changes_nothing(
@@ -157,7 +157,7 @@ def test_a_rollback_says_what_it_did_and_how_to_undo_it(shop: Shop) -> None:
     assert said.startswith(f"Rolled back shop to {after}: 1 file restored.\n")
     assert "\n  restored  cart.py\n" in said
     left = said.split("left unchanged:\n")[1]
-    assert left.startswith("  .GIT has a name that git does not take\n")
+    assert left.startswith("  .GIT has a name that git rejects\n")
     assert (went, shop.cart.read_text()) == ("2\n", "3\n")
     assert (undone["files"], undone["agents"]) == (1, ["code"])
 

@@ -189,7 +189,7 @@ def test_a_checkpoint_that_is_gone_or_damaged_makes_no_backup(rig: BackupRig):
     with pytest.raises(NoBackup):
         rig.prepared()
     rig.checkpoint.unlink()
-    with pytest.raises(NoBackup, match="cannot be read"):
+    with pytest.raises(NoBackup, match="cannot read"):
         rig.prepared()
 
 

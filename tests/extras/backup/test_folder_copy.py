@@ -162,7 +162,7 @@ def test_a_file_that_changes_while_it_is_read_is_noted_and_copied_again_next_tim
     target, copy = rig.copy()
 
     assert copy.notes == [
-        "projects/p/state/log: changed while it was read, or cannot be read to its end"
+        "projects/p/state/log: changed while it was read, or cannot be read completely"
     ]
     assert (target / "log").stat().st_size < max(size, left)
     rig.meanwhile = int
@@ -200,7 +200,7 @@ def test_safetyds_own_directory_is_left_out_wherever_it_lies(rig: CopyRig):
     target, copy = rig.copy()
 
     assert [path.name for path in target.iterdir()] == ["file"]
-    assert copy.notes == ["projects/p/state/data: is safetyd's own"]
+    assert copy.notes == ["projects/p/state/data: belongs to safetyd"]
 
 
 def test_folders_that_go_too_deep_are_noted(rig: CopyRig):
@@ -210,7 +210,7 @@ def test_folders_that_go_too_deep_are_noted(rig: CopyRig):
 
     assert copy.files == 0
     assert [note.rpartition(": ")[2] for note in copy.notes] == [
-        f"lies more than {MAX_DEPTH} folders deep"
+        f"is more than {MAX_DEPTH} folders deep"
     ]
 
 

@@ -24,7 +24,7 @@ def test_an_hour_that_is_none_is_refused_with_an_example(hour: str):
 
 def test_archives_are_kept_at_a_path_from_the_root():
     assert parse('[history]\narchive_dir = "/mnt/far"', "f").history.archive_dir == "/mnt/far"
-    with pytest.raises(ConfigError, match="a path that begins with /, or empty"):
+    with pytest.raises(ConfigError, match="an absolute path, or empty"):
         parse('[history]\narchive_dir = "far"', "f")
 
 

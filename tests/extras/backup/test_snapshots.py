@@ -197,7 +197,7 @@ def test_two_processes_are_not_at_work_at_once(rig: SnapshotRig):
 
     with (
         rig.snapshots.alone(),
-        pytest.raises(Busy, match="another safetyd is at work"),
+        pytest.raises(Busy, match="another safetyd process"),
         Retention(rig.data_dir).snapshots.alone(),
     ):
         pass

@@ -95,7 +95,7 @@ def test_nothing_is_committed_to_a_disk_that_is_nearly_full(project: ProjectFold
     limited(project, CommitLimits(spare=lambda _directory: Spare(-1.0, 1e6)))
     project.write("a", "2\n")
 
-    with pytest.raises(HistoryError, match="is nearly full, and safetyd needs the rest of it"):
+    with pytest.raises(HistoryError, match="is nearly full"):
         project.history.commit(project.order())
 
     assert project.history.rows(1)[0].commit == kept.commit

@@ -38,7 +38,7 @@ def test_a_name_that_only_looks_like_a_repository_is_left_alone_and_listed(
     project.write("cart.py", "two\n")
     assert project.commit().files == 1
 
-    assert undone(project, first) == {name: "has a name that git does not take"}
+    assert undone(project, first) == {name: "has a name that git rejects"}
     assert planted.exists()
 
 
@@ -104,7 +104,7 @@ def test_what_a_rollback_makes_visible_is_listed_and_not_its_own_change(
     project.write("new.py", "hidden\n")
     project.commit()
 
-    assert undone(project, first) == {"new.py": "was not in the history"}
+    assert undone(project, first) == {"new.py": "was not in the file history"}
     assert "new.py" not in project.kept(project.history.rows(1)[0].commit)
 
 
@@ -115,7 +115,7 @@ def test_repositories_within_are_listed_by_a_rollback(project: ProjectFolder) ->
     project.git("init", "-q", "inner")
     project.commit()
 
-    assert undone(project, first) == {"inner/": "is a repository of its own"}
+    assert undone(project, first) == {"inner/": "is a repository"}
 
 
 def nothing(_change: Change, _into: IO[bytes]) -> None:
@@ -131,9 +131,9 @@ def test_a_path_that_leads_elsewhere_is_neither_written_nor_removed(
     restore = FileRestore(project.root)
 
     for change in (Change(path, None, file), Change(path, file, None)):
-        with pytest.raises(HistoryError, match="is no path of files"):
+        with pytest.raises(HistoryError, match="is not a valid path"):
             restore.check([change])
     if b".." in path:
-        with pytest.raises(HistoryError, match="leads out of the folder"):
+        with pytest.raises(HistoryError, match="is outside of the folder"):
             restore.apply([Change(b"../x", file, None)], nothing)
     assert (tmp_path / "x").read_text() == "mine"

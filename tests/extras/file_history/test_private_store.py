@@ -98,7 +98,7 @@ def test_something_else_in_the_place_of_a_store_is_not_removed(project: ProjectF
     (project.bare / "mine").write_text("x")
     project.write("a", "1\n")
 
-    with pytest.raises(HistoryError, match="is no store of safetyd's; move it away"):
+    with pytest.raises(HistoryError, match="is not a repository of safetyd"):
         project.history.commit(project.order())
 
     assert (project.bare / "mine").exists()

@@ -100,7 +100,7 @@ def test_rows_go_on_before_a_commit_and_keep_to_a_time(project: ProjectFolder) -
     assert project.history.rows(before=rows[3].commit) == []
     assert project.history.rows(since=rows[1].at) == rows[:2]
     assert project.history.rows(until=rows[1].at) == rows[1:]
-    with pytest.raises(HistoryError, match="is no commit of this history"):
+    with pytest.raises(HistoryError, match="is not a commit of this project"):
         project.history.rows(before="abcd")
 
 
@@ -108,7 +108,7 @@ def test_a_history_without_commits_is_empty(project: ProjectFolder) -> None:
     assert project.history.rows() == []
     project.history.commit(project.order())
     assert project.history.rows() == []
-    with pytest.raises(HistoryError, match="'abcd' is no commit of this history"):
+    with pytest.raises(HistoryError, match="'abcd' is not a commit of this project"):
         project.history.show("abcd")
 
 
@@ -198,10 +198,10 @@ def test_a_folder_that_cannot_be_kept_is_named(project: ProjectFolder) -> None:
     bare = project.top.parent / "bare.git"
     project.git("init", "-q", "--bare", str(bare), at=project.top.parent)
 
-    assert "missing does not exist; correct root" in problem(project.root / "missing")
-    assert "file is no folder" in problem(file)
+    assert "missing does not exist; fix root" in problem(project.root / "missing")
+    assert "file is not a folder" in problem(file)
     assert "is in a bare repository" in problem(bare)
     assert "is in a bare repository" in problem(project.root / ".git" / "refs")
-    assert "lie in one another" in problem(project.root, project.root / "data")
+    assert "contain each other" in problem(project.root, project.root / "data")
     with pytest.raises(HistoryError, match="missing does not exist"):
         ProjectHistory("x", project.root / "missing", (), project.store).commit(project.order())

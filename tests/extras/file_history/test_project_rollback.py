@@ -183,7 +183,7 @@ def test_the_first_commit_cannot_be_undone(project: ProjectFolder) -> None:
     first = project.commit()
 
     project.write("a", "2\n")
-    refused(project, "revert", first.commit, "has no commit before it")
+    refused(project, "revert", first.commit, "has no previous commit")
 
     assert project.history.rows(1)[0].subject == "human: before a rollback: does it"
 
@@ -192,10 +192,10 @@ def test_kinds_and_paths_that_do_not_fit_are_refused(project: ProjectFolder) -> 
     project.write("a", "1\n")
     first = project.commit()
 
-    refused(project, "revert", first.commit, "revert is for whole commits", "a")
-    refused(project, "soft", "HEAD", "'HEAD' is no commit of this history")
-    refused(project, "soft", "--all", "is no commit of this history")
-    refused(project, "soft", "0" * 40, "is no commit of this history")
+    refused(project, "revert", first.commit, "revert works only for whole commits", "a")
+    refused(project, "soft", "HEAD", "'HEAD' is not a commit of this project")
+    refused(project, "soft", "--all", "is not a commit of this project")
+    refused(project, "soft", "0" * 40, "is not a commit of this project")
 
 
 def test_an_ignored_file_in_the_way_is_not_overwritten(project: ProjectFolder) -> None:
@@ -209,11 +209,11 @@ def test_an_ignored_file_in_the_way_is_not_overwritten(project: ProjectFolder) -
     project.write(".gitignore", "a\nfolder\n")
     project.write("a", "ignored\n")
 
-    refused(project, "soft", first.commit, "this would be lost: a: is not in the history")
+    refused(project, "soft", first.commit, "this would be lost: a: is not in the file history")
 
     (project.root / "a").unlink()
     project.write("folder", "ignored\n")
-    refused(project, "soft", first.commit, "folder: is no folder, and not in the history")
+    refused(project, "soft", first.commit, "folder: is not a folder, and not in the file history")
 
 
 def test_a_folder_where_a_file_must_be_is_not_removed(project: ProjectFolder) -> None:
@@ -238,7 +238,7 @@ def test_a_pipe_in_the_way_is_left_alone(project: ProjectFolder) -> None:
     file.unlink()
     os.mkfifo(file)
 
-    refused(project, "soft", first.commit, "a: is not in the history")
+    refused(project, "soft", first.commit, "a: is not in the file history")
 
 
 def test_a_link_in_the_way_is_replaced_and_not_followed(project: ProjectFolder) -> None:
@@ -304,7 +304,7 @@ def test_a_rollback_that_stops_halfway_says_what_is_kept(
     there = files(project.root)
     monkeypatch.setenv("PATH", project.before_git("cat-file", "kill -9 $$"))
 
-    with pytest.raises(HistoryError, match=r"stopped halfway: .*; 1 of 2 files are put "):
+    with pytest.raises(HistoryError, match=r"stopped halfway: .*; 1 of 2 files are restored"):
         rolled_back(project, "soft", first.commit)
 
     half, kept, *_ = project.history.rows()

@@ -69,7 +69,7 @@ def test_a_line_that_was_taken_out_is_missing(audit: Path) -> None:
         list(rows_after(audit, Progress()))
 
     assert (raised.value.first, raised.value.last) == (5, 6)
-    with pytest.raises(ExportProblem, match=r"no audit file in .* begins after event 6"):
+    with pytest.raises(ExportProblem, match=r"no audit file in .* starts after event 6"):
         after_missing(audit, 6)
 
 
@@ -78,7 +78,7 @@ def test_a_line_without_its_hash_is_named(audit: Path) -> None:
     lines[3] = lines[3][:-20] + "\n"
     (audit / FILE).write_text("".join(lines))
 
-    with pytest.raises(ExportProblem, match=r"the line after event 2 .* not as it was written"):
+    with pytest.raises(ExportProblem, match=r"the line after event 2 .* was changed"):
         list(rows_after(audit, Progress()))
 
 

@@ -21,10 +21,10 @@ def test_who_only_looks_gives_no_name(tmp_path: Path) -> None:
 def test_what_is_no_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "journal-id").write_text("mine\n")
 
-    with pytest.raises(ExportProblem, match="holds no name of a journal"):
+    with pytest.raises(ExportProblem, match="does not contain a journal id"):
         journal_id(tmp_path)
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ExportProblem, match=f"{tmp_path}/none/journal-id cannot be used"):
+    with pytest.raises(ExportProblem, match=f"{tmp_path}/none/journal-id"):
         journal_id(tmp_path / "none")

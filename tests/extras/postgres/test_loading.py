@@ -234,21 +234,24 @@ def test_audit_files_that_cannot_be_read_are_named(store: PostgresStore) -> None
     path.rename(path.with_suffix(".moved"))
     path.mkdir()
 
-    with pytest.raises(ExportProblem, match=r"the audit files cannot be read: .*directory"):
+    with pytest.raises(ExportProblem, match=r"cannot read the audit files: .*directory"):
         store.load()
 
 
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        ("DELETE FROM events WHERE seq = 7", "event 7 is in the audit files and not in the"),
-        ("DELETE FROM events WHERE seq > 25", "event 26 is in the audit files and not in the"),
-        ("UPDATE events SET agent = 'x' WHERE seq = 3", "event 3 has another agent in the"),
-        ("UPDATE events SET hash = 'x' WHERE seq = 3", "event 3 has another hash in the database"),
-        ("UPDATE events SET at = at + '1 s' WHERE seq = 4", "event 4 has another at in the"),
+        ("DELETE FROM events WHERE seq = 7", "event 7 is in the audit files but not in the"),
+        ("DELETE FROM events WHERE seq > 25", "event 26 is in the audit files but not in the"),
+        ("UPDATE events SET agent = 'x' WHERE seq = 3", "event 3 has a different agent in the"),
+        (
+            "UPDATE events SET hash = 'x' WHERE seq = 3",
+            "event 3 has a different hash in the database",
+        ),
+        ("UPDATE events SET at = at + '1 s' WHERE seq = 4", "event 4 has a different at in the"),
         (
             "UPDATE events SET line = replace(line, 'make', 'rm') WHERE seq = 1",
-            "event 1 has another line in the database than in the audit files",
+            "event 1 has a different line in the database",
         ),
         (
             f"{COPIED} SELECT seq, at + '1 s', event, hash, line FROM events WHERE seq = 9",
@@ -258,8 +261,11 @@ def test_audit_files_that_cannot_be_read_are_named(store: PostgresStore) -> None
             f"{COPIED} SELECT 31, at, event, hash, line FROM events WHERE seq = 9",
             "event 31 is in the database after its end, 30",
         ),
-        ("UPDATE decisions SET decision = 'allow'", "event 10 has other rows in decisions than"),
-        ("DELETE FROM request_steps", "event 10 has other rows in request_steps than its line"),
+        (
+            "UPDATE decisions SET decision = 'allow'",
+            "event 10 does not match its rows in decisions",
+        ),
+        ("DELETE FROM request_steps", "event 10 does not match its rows in request_steps"),
     ],
 )
 def test_the_first_difference_is_found(store: PostgresStore, change: str, difference: str) -> None:
@@ -280,7 +286,7 @@ def test_an_event_that_no_audit_file_has_is_a_difference(store: PostgresStore) -
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:5] + lines[6:]))
 
-    assert store.compare().difference == "event 5 is in the database and not in the audit files"
+    assert store.compare().difference == "event 5 is in the database but not in the audit files"
     assert store.compare(after=5).difference == ""
 
 
@@ -325,12 +331,12 @@ def test_a_change_that_fails_leaves_nothing_behind(store: PostgresStore) -> None
 def test_tables_of_a_newer_safetyd_or_of_others_are_left_alone(store: PostgresStore) -> None:
     migrate(store.database)
     store.change("INSERT INTO migrations (number, name, sha256) VALUES (99, 'later', '')")
-    with pytest.raises(ExportProblem, match=r"made by a newer safetyd .migration 99, this one"):
+    with pytest.raises(ExportProblem, match=r"created by a newer safetyd .migration 99, this one"):
         migrate(store.database)
 
     store.change("DELETE FROM migrations WHERE number = 99")
     store.change("UPDATE migrations SET sha256 = 'x' WHERE number = 2")
-    with pytest.raises(ExportProblem, match=r"migration 2 of schema .* is not the one"):
+    with pytest.raises(ExportProblem, match=r"migration 2 of schema .* differs"):
         migrate(store.database)
 
 

@@ -16,9 +16,9 @@ def errors(text: str) -> str:
     [f"postgresql://u:{SECRET}@db/x", f"host=db password={SECRET}"],
 )
 def test_an_address_in_the_configuration_is_refused_and_not_repeated(address: str) -> None:
-    assert "dsn is not a setting; there are batch, dsn_file, schema" in errors(f'dsn = "{address}"')
+    assert "dsn is not a setting; known are batch, dsn_file, schema" in errors(f'dsn = "{address}"')
     said = errors(f'dsn_file = "{address}"')
-    assert "dsn_file is an address itself; it must be the path of a file" in said
+    assert "dsn_file is an address" in said
     assert SECRET not in said
 
 

@@ -95,8 +95,8 @@ async def test_a_database_that_is_down_is_tried_again_until_it_is_back(
     assert "No such file or directory" in problems[0]
     assert (one.state.problem, one.state.behind) == ("", 0)
     said = [record.message.partition(":")[0] for record in caplog.records]
-    assert said.count("events are not loaded into PostgreSQL, and will be later") < one.state.errors
-    assert said[-1].startswith("PostgreSQL takes events again")
+    assert said.count("cannot export to PostgreSQL") < one.state.errors
+    assert said[-1].startswith("the export to PostgreSQL works again")
 
 
 async def test_a_server_that_hangs_is_left_alone_and_holds_nobody_up(
@@ -144,7 +144,10 @@ async def test_who_ends_does_not_wait_for_a_server_that_hangs(store: PostgresSto
     ("dsn", "problem"),
     [
         (None, "outlets.postgres.dsn_file: cannot read {}/dsn: No such file or directory"),
-        ("secret word", "what stands in the file of outlets.postgres.dsn_file is no address"),
+        (
+            "secret word",
+            "the file of outlets.postgres.dsn_file does not contain a database address",
+        ),
     ],
 )
 async def test_an_address_that_is_missing_or_wrong_is_told_without_it(
@@ -170,7 +173,7 @@ async def test_without_the_driver_it_says_what_to_type(
 
     await run_until(one, lambda: one.state.errors)
 
-    assert one.state.problem.endswith("not installed: type `pip install 'safetyd[postgres]'`")
+    assert one.state.problem.endswith("not installed: run `pip install 'safetyd[postgres]'`")
 
 
 async def test_a_mistake_of_ours_does_not_end_the_daemon(
@@ -182,7 +185,7 @@ async def test_a_mistake_of_ours_does_not_end_the_daemon(
 
     await run_until(one, lambda: one.state.errors)
 
-    assert one.state.problem == "safetyd made a mistake: TypeError"
+    assert one.state.problem == "internal error: TypeError"
     assert "Traceback" in caplog.text
 
 

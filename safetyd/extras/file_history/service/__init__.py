@@ -1,5 +1,4 @@
-"""What a daemon does with version histories: it makes commits beside its work, and goes back.
+"""File history as a service: commits in the background, queries and rollbacks.
 
-Others import `commit_worker` (commits that are due), `history_service` (what people ask and order)
-and `histories` (of which projects).
+Other packages import `commit_worker`, `history_service` and `histories`.
 """

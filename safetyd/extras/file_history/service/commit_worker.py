@@ -1,4 +1,4 @@
-"""Makes the commits that are due, one after the other, beside everything else."""
+"""Makes commits that are due, one after the other, in the background."""
 
 import contextlib
 import logging
@@ -32,23 +32,23 @@ from safetyd.journal.mailbox import Mailbox
 log = logging.getLogger("safetyd.file_history")
 
 MAX_LOOKED: Final = 4096
-RETRY_S: Final = 1.0  # after a commit failed; then twice as long each time,
-MAX_RETRY_S: Final = 60.0  # up to this
+RETRY_S: Final = 1.0  # after a failed commit; doubled each time
+MAX_RETRY_S: Final = 60.0  # the longest delay
 
 Act = Callable[[], None]
 
 
 class KeptUntil(NamedTuple):
-    """The last commit of a project, and the last event that had happened when it was made."""
+    """The last commit of a project, and the last event before it."""
 
     commit: str
     seq: int
 
 
 class CommitWorker:
-    """`due` are the commits that a daemon before this one did not make.
+    """`due` are commits that an earlier daemon did not make.
 
-    `offered` does what is to be done about errors in a row, and `flush` lets answers leave.
+    `offered` handles repeated errors, and `flush` sends held replies.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class CommitWorker:
         self._waiting: dict[tuple[str, str], list[Act]] = {}
         self._seen = 0  # the number of the last event
         self._kept: dict[str, KeptUntil] = {}  # by project
-        self._looked: dict[int, None] = {}  # decisions before whose action was looked, oldest first
-        self._retried = set[int]()  # failed commits that are made now, until that is written down
+        self._looked: dict[int, None] = {}  # decisions that were checked for changes, oldest first
+        self._retried = set[int]()  # failed commits that are retried, until recorded
         self._retrying = set[str]()  # projects
-        self._one_made = anyio.Event()  # replaced with each commit that is over
+        self._one_made = anyio.Event()  # replaced with each finished commit
         self._tasks: anyio.abc.TaskGroup | None = None
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Hear what was written down."""
+        """Handle durable events."""
         for event in events:
             self._seen = max(self._seen, event.seq)
             match event:
@@ -98,11 +98,11 @@ class CommitWorker:
                     self._histories.renew(event.policy.projects)
 
     def after(self, agent: str, id_: str, first: CommitFirst | None, act: Act) -> None:
-        """Let an action begin once the commit before it is made, has failed, or takes too long.
+        """Call `act` once the commit before an action is made, has failed, or takes too long.
 
-        Before an action for good that commit is due. Before others what a human changed meanwhile
-        is looked for in parallel. An action that names a file which changed since the last commit
-        waits until that version is committed, whoever made it.
+        Before an irreversible action, that commit is due. Before other actions, changes by a human
+        are committed in parallel. An action on a file that changed since the last commit waits
+        until that version is committed.
         """
         if self._tasks is None:
             act()
@@ -129,7 +129,7 @@ class CommitWorker:
             self._tasks.start_soon(self._wait_behind, about, change.paths)
 
     def _first_look(self, change: Change | None) -> Change | None:
-        """Return an action before which to look: not one that may have begun already."""
+        """Return the change of an action that was not checked before, or None."""
         if change is None or change.decision in self._looked:
             return None
         self._looked[change.decision] = None
@@ -138,7 +138,7 @@ class CommitWorker:
         return change
 
     async def run(self) -> None:
-        """Make commits for ever."""
+        """Make commits forever."""
         async with anyio.create_task_group() as self._tasks:
             for project in {one.due.project for one in await self._failed()}:
                 self._retry_later(project)
@@ -149,11 +149,11 @@ class CommitWorker:
                 self._tasks.start_soon(self._make, self._queue.popleft())
 
     async def _make(self, due: CommitDue) -> None:
-        """Make a commit after those before it in its project; others do not wait for it."""
+        """Make a commit after earlier ones of its project; other projects do not wait."""
         self._mailbox.record(await self._made(due))
 
     async def retry(self, project: str) -> None:
-        """Make the commits of a project that failed, each with its own author.
+        """Retry the failed commits of a project, each with its own author.
 
         The caller holds the lock of the project. If one fails again, `HistoryError` says why.
         """
@@ -196,9 +196,9 @@ class CommitWorker:
         paths: tuple[str, ...],
         allowed_ns: int,
     ) -> None:
-        """Commit what a human changed before an action, which waits only if it names such a file.
+        """Commit changes by a human before an action, which waits only if it names such a file.
 
-        If it does not wait, what changed since it was allowed may be its own work: that is left.
+        If it does not wait, changes since it was allowed may be its own and are skipped.
         """
         key, until_ns = (about.agent, about.id), allowed_ns if not paths else None
         try:
@@ -221,7 +221,7 @@ class CommitWorker:
         self._go_on(key)
 
     async def _wait_behind(self, about: CommitDue, paths: tuple[str, ...]) -> None:
-        """Let an action begin once the commits that are due have what it would overwrite."""
+        """Call `act` once the pending commits contain what the action would overwrite."""
         deadline_s = self._histories.deadline_s(about.project)
         try:
             history = self._histories.find(about.project)
@@ -234,17 +234,22 @@ class CommitWorker:
                 if patience.cancelled_caught:
                     self._too_late(about, deadline_s)
         except HistoryError as exc:
-            log.warning("project %s: %s begins without a look: %s", about.project, about.id, exc)
+            log.warning(
+                "project %s: %s starts without checking for changes: %s",
+                about.project,
+                about.id,
+                exc,
+            )
         self._go_on((about.agent, about.id))
 
     async def _may_lose(self, history: ProjectHistory, paths: tuple[str, ...], name: str) -> bool:
-        """Ask the disk, which may hang, whether a file holds what no commit has."""
+        """Return True if a file has uncommitted content; give up if the disk hangs."""
         with anyio.move_on_after(self._histories.deadline_s(name)):
             return await beside(partial(history.may_lose, paths), abandon=True)
         return False
 
     async def _made(self, due: CommitDue) -> Callable[[Moment], Event]:
-        """Return what came of a commit."""
+        """Return the result of a commit."""
         try:
             history = self._histories.find(due.project)
         except HistoryError as exc:
@@ -267,12 +272,13 @@ class CommitWorker:
             self._kept[due.project] = KeptUntil(made.commit, self._seen)
             return partial(_committed, due, made, "")
         kept = self._kept.get(due.project)
-        # What began before that commit was made is in it, since nothing has changed after it.
+        # An action that started before that commit is part of it, because nothing changed
+        # afterwards.
         within = kept.commit if kept and due.why == "after" and due.decision <= kept.seq else ""
         return partial(_committed, due, None, within)
 
     def _over(self, event: Committed | CommitFailed) -> None:
-        """Let those go on that waited for a commit which is written down, or cannot be made."""
+        """Continue actions that waited for a finished or failed commit."""
         self._one_made.set()
         self._one_made = anyio.Event()
         key = (event.agent or "", event.id)
@@ -289,9 +295,9 @@ class CommitWorker:
             self._go_on(key)
 
     def _too_late(self, due: CommitDue, deadline_s: float) -> None:
-        error = f"it takes longer than {deadline_s:g} s, and the action begins before it"
+        error = f"it takes longer than {deadline_s:g} s, so the action starts without it"
         log.warning("project %s: the commit before %s: %s", due.project, due.id, error)
-        # The commit itself goes on: it is still due.
+        # The commit itself continues: it is still due.
         self._mailbox.record(partial(_failed, due, error, 0))
 
     def _go_on(self, key: tuple[str, str]) -> None:
@@ -301,7 +307,7 @@ class CommitWorker:
 
 
 def _found_before(about: CommitDue) -> CommitOrder:
-    """Return the order for changes found before an action, whose agent is not their author."""
+    """Return the order for changes found before an action, made by someone else."""
     words = f"changes found before {about.type} of {about.agent}"
     return CommitOrder(why="before", at=about.at, description=words)
 

@@ -1,4 +1,4 @@
-"""The histories of all projects, as the rules that hold name them."""
+"""The file histories of all projects, according to the policy."""
 
 import logging
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -24,9 +24,9 @@ log = logging.getLogger("safetyd.file_history")
 
 
 class Histories:
-    """`directory` holds what is kept beside the projects themselves.
+    """`directory` contains the repositories of the projects.
 
-    One thing at a time happens to a project: `lock` is taken for it.
+    Only one operation per project runs at a time: take its `lock`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Histories:
         self.renew(projects)
 
     def renew(self, projects: Mapping[str, ProjectConfig]) -> None:
-        """Take on other rules."""
+        """Apply a new policy."""
         self._projects = {name: one for name, one in projects.items() if one.committed}
         self._known = {
             name: history_of(name, one, self._directory, self._limits)
@@ -53,15 +53,15 @@ class Histories:
         return tuple(self._known)
 
     def find(self, project: str) -> ProjectHistory:
-        """Return the history of a project; `HistoryError` says that it has none."""
+        """Return the file history of a project; `HistoryError` if it has none."""
         if project not in self._known:
             raise HistoryError(
-                f"project {project!r} has no history; set history under [projects.{project}]"
+                f"project {project!r} has no file history; set history under [projects.{project}]"
             )
         return self._known[project]
 
     def rolls_back(self, project: str) -> bool:
-        """Say whether errors in a row are answered by going back, and not by offering it."""
+        """Return True if repeated errors cause a rollback instead of an offer."""
         known = self._projects.get(project)
         return known is not None and known.on_error == "rollback"
 
@@ -74,7 +74,7 @@ class Histories:
         return self._locks.setdefault(project, anyio.Lock())
 
     async def commit_first(self, at: datetime, changed: Container[str] = ()) -> None:
-        """Commit what has no commit yet, or the first action would seem to have made all of it.
+        """Commit projects without a commit, or the first action would seem to have made everything.
 
         What agents have `changed` is committed as theirs.
         """
@@ -94,17 +94,17 @@ def _begin(history: ProjectHistory, at: datetime) -> None:
 
 
 async def beside(work: Callable[[], Result], *, abandon: bool = False) -> Result:
-    """Do something with a project's files in another thread.
+    """Work with a project's files in another thread.
 
-    The files are an agent's. Whatever they make go wrong is a `HistoryError`, and no more.
+    The files belong to agents, so every failure becomes a `HistoryError`.
     """
     try:
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=abandon)
     except HistoryError:
         raise
     except Exception as exc:
-        log.exception("what is in a project's folder cannot be dealt with")
-        raise HistoryError(f"its files cannot be dealt with: {exc!r}") from exc
+        log.exception("an operation on a project's folder failed")
+        raise HistoryError(f"an operation on its files failed: {exc!r}") from exc
 
 
 def history_of(
@@ -115,7 +115,7 @@ def history_of(
 
 
 def history_problems(projects: Mapping[str, ProjectConfig], directory: Path) -> Iterator[str]:
-    """Yield what keeps histories from being kept, each with what to do about it. It blocks."""
+    """Yield what prevents file histories from working, each with what to do. It blocks."""
     for name, project in projects.items():
         if not project.committed:
             continue

@@ -1,7 +1,7 @@
-"""The version history for people: what was committed, what it changed, and going back.
+"""File history for operators: commits, diffs, and rollbacks.
 
-A rollback pauses who works in the project until it is over. If the daemon dies meanwhile, or only
-some files could be put back, they stay paused, for a person should look first.
+A rollback pauses the agents of the project. If the daemon dies meanwhile, or only some files could
+be restored, they stay paused until an operator has checked it.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ from safetyd.operators.contract.history_contract import (
 from safetyd.operators.handlers import Handlers, work
 from safetyd.operators.replies import CommandRefused
 
-MAX_REMEMBERED: Final = 16  # commits whose answers are known: open pages ask again and again
+MAX_REMEMBERED: Final = 16  # commits whose answers are cached for open pages
 
 Told = TypeVar("Told")
 
@@ -61,15 +61,15 @@ async def nothing_failed(_project: str) -> None:
 
 
 class HalfRolledBack(CommandRefused):
-    """Whoever works there stays paused, for a person should look first."""
+    """A rollback stopped halfway; agents stay paused until an operator has checked it."""
 
     def __init__(self, why: StoppedHalfway) -> None:
-        paused = "Agents that work there stay paused; `safetyd status` says how to go on"
+        paused = "Agents that work there stay paused; see `safetyd status` for how to continue"
         super().__init__("half_rolled_back", f"{why}. {paused}")
 
 
 class HistoryService:
-    """`retry` makes the commits of a project that failed; the caller holds its lock."""
+    """`retry` repeats failed commits of a project; the caller holds its lock."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class HistoryService:
 
     @property
     def handlers(self) -> Handlers:
-        """Return what people reach over the bus and the web."""
+        """Return the handlers of commands and questions."""
         return dict(
             (
                 work(RollbackCommand, self.roll_back),
@@ -98,7 +98,7 @@ class HistoryService:
         )
 
     async def commits(self, question: CommitsQuestion) -> CommitsAnswer:
-        """Return the newest commits, of one project or of all."""
+        """Return the newest commits of one project or all."""
         names = (question.project,) if question.project else self._histories.names
         start = await self._start(question)
         rows: list[list[CommitRow]] = []
@@ -120,7 +120,7 @@ class HistoryService:
         )
 
     async def commit(self, question: CommitQuestion) -> CommitAnswer:
-        """Return a commit and what it changed, or what leads from it to another."""
+        """Return a commit and its diff, or the diff to another."""
         if question.project:
             key = (self._find(question.project), question.commit, question.other)
             if key in self._known:
@@ -135,7 +135,7 @@ class HistoryService:
             raise CommandRefused("not_found", str(exc)) from None
         about = {"project": history.project, "commit": commit}
         answer = CommitAnswer(ok=True, message=message, diff=diff, **about)
-        self._known[history, commit, other] = answer  # full names are for one commit for ever
+        self._known[history, commit, other] = answer  # full names never change their meaning
         if len(self._known) > MAX_REMEMBERED:
             del self._known[next(iter(self._known))]
         return answer
@@ -143,7 +143,7 @@ class HistoryService:
     async def roll_back(
         self, by: str, command: RollbackCommand, *, automatic: bool = False
     ) -> RollbackDone:
-        """Bring files back while nobody works there."""
+        """Restore files while the agents are paused."""
         history = await self._holding(command.project, command.commit)
         begin = RollbackPlans(history.project, by, command).begin
         plans, stopped = await self._carry_out(begin)
@@ -173,7 +173,7 @@ class HistoryService:
             raise CommandRefused("not_rolled_back", str(exc)) from None
         done = replace(done, agents=plans.agents)
         if first:
-            # Without a change the stopped rollback had put back everything.
+            # Without changes, the stopped rollback had restored everything.
             done = replace(done, kept=first, made=done.made or done.kept)
         changed = done.made or done.files
         ended = plans.finish(done) if changed else plans.cancel("there was nothing to change")
@@ -181,13 +181,13 @@ class HistoryService:
         return done
 
     def offered(self, event: RollbackOffered) -> None:
-        """Hear of errors in a row; where the project wants it, go back by ourselves."""
+        """Handle repeated errors; roll back automatically if the project is configured so."""
         if self._histories.rolls_back(event.project):
             self._offers.append(event)
             self._arrived.set()
 
     async def run(self) -> None:
-        """Go back for ever where errors in a row ask for it."""
+        """Roll back automatically, forever."""
         for stopped in await self._carry_out(interrupted):
             with contextlib.suppress(HistoryError):
                 history = self._histories.find(stopped.project)
@@ -205,23 +205,23 @@ class HistoryService:
             try:
                 await self.roll_back(BY, command, automatic=True)
             except HalfRolledBack:
-                continue  # that is on record
+                continue  # already recorded
             except CommandRefused as exc:
                 await self._carry_out(not_rolled_back(event, str(exc)))
 
     async def _commit_earlier(
         self, history: ProjectHistory, stopped: UnfinishedRollback | None
     ) -> None:
-        """Commit changes of agents and of a stopped rollback, or they would seem a human's."""
+        """Commit changes of agents and of a stopped rollback, or they would count as a human's."""
         with contextlib.suppress(HistoryError):
             await self._retry(history.project)
         if stopped is not None:
             await self._commit_stopped(history, stopped)
 
     async def _commit_stopped(self, history: ProjectHistory, stopped: UnfinishedRollback) -> None:
-        """Commit the files that an unfinished rollback put back: nobody else changed them."""
+        """Commit the files that an unfinished rollback restored."""
         if not stopped.kept:
-            return  # it changed none
+            return  # it changed nothing
         order = CommitOrder(
             why="automatic_rollback" if stopped.by == BY else "rollback",
             at=self._clock.now().at,
@@ -235,7 +235,7 @@ class HistoryService:
             log.warning("project %s: %s", stopped.project, exc)
 
     async def _start(self, question: CommitsQuestion) -> "_Start":
-        """Return where a list goes on: after a commit, or at the newest."""
+        """Return where a list continues: after a commit, or at the newest."""
         if not question.before:
             return _Start()
         history = await self._holding(question.project, question.before)
@@ -252,7 +252,7 @@ class HistoryService:
             raise CommandRefused("not_found", str(exc)) from None
 
     async def _holding(self, project: str, commit: str) -> ProjectHistory:
-        """Return the history that has a commit; one need not be named if only one has it."""
+        """Return the history with a commit; the project may be omitted if it is unique."""
         if project:
             return self._find(project)
         found: list[ProjectHistory] = []
@@ -265,12 +265,12 @@ class HistoryService:
         why = f"no project has a commit {commit}"
         if found:
             names = ", ".join(history.project for history in found)
-            why = f"more than one project has a commit {commit}: name one of them"
+            why = f"several projects have a commit {commit}; choose one"
             why = f"{why} with --project: {names}"
         raise CommandRefused("not_found", why)
 
     async def _carry_out(self, plan: Plan[Told]) -> Told:
-        """Return the answer to a command once what it made happen is durable."""
+        """Return the answer to a command once its effects are durable."""
         try:
             return await self._mailbox.carry_out(plan)
         except Unanswered:
@@ -278,14 +278,14 @@ class HistoryService:
 
 
 class _Start(NamedTuple):
-    """The commit after which a list of several projects goes on."""
+    """The commit after which a list of several projects continues."""
 
     project: str = ""
     commit: str = ""
     at: datetime | None = None
 
     def asked(self, project: str, names: Sequence[str]) -> dict[str, Any]:
-        """Return what narrows down the commits of a project; of one second they come by project."""
+        """Return the filter for a project; commits of the same second are sorted by project."""
         if project == self.project:
             return {"before": self.commit}
         if self.at is None:
@@ -295,7 +295,7 @@ class _Start(NamedTuple):
 
 
 def _first_kept(stopped: UnfinishedRollback | None, command: RollbackCommand) -> str:
-    """Return the commit from before the first attempt at the same rollback, if there was one."""
+    """Return the commit from before the first attempt of the same rollback, if any."""
     if stopped is None or current_kind(stopped.kind) != command.kind:
         return ""
     one, other = sorted((stopped.commit, command.commit), key=len)
@@ -305,7 +305,7 @@ def _first_kept(stopped: UnfinishedRollback | None, command: RollbackCommand) ->
 def _read_rows(
     history: ProjectHistory, question: CommitsQuestion, start: dict[str, Any]
 ) -> tuple[list[CommitRow], list[str]]:
-    """Return commits, and what is wrong with where they are made."""
+    """Return commits, and problems of the file history."""
     try:
         problems = history.problems()
         rows = history.rows(

@@ -1,4 +1,4 @@
-"""What rollbacks leave in the journal: plans for the commit loop, one for each way they go."""
+"""The events of rollbacks, as plans for the commit loop."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -19,12 +19,12 @@ from safetyd.core.history_state import UnfinishedRollback
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.contract.history_contract import RollbackCommand, RollbackDone
 
-SOURCE: Final = "rollback"  # of the pauses
+SOURCE: Final = "rollback"  # of pauses
 BY: Final = "safetyd"
 
 
 class RollbackPlans(NamedTuple):
-    """A rollback of a project; `agents` are paused until it is over."""
+    """A rollback of a project; `agents` are paused during it."""
 
     project: str
     by: str
@@ -32,7 +32,7 @@ class RollbackPlans(NamedTuple):
     agents: tuple[str, ...] = ()
 
     def begin(self, state: EngineState, moment: Moment) -> Carried["Begun"]:
-        """Pause the agents, and return the rollback that stopped halfway before it, if any."""
+        """Pause the agents, and return an earlier rollback that stopped halfway, if any."""
         known = state.records.file_commits
         plans = self._replace(agents=known.agents(self.project))
         why = f"project {self.project} is rolled back: {self.command.reason}"
@@ -44,11 +44,11 @@ class RollbackPlans(NamedTuple):
         return Carried((plans.begun(moment), *paused), begun)
 
     def change(self, kept: str) -> Plan[None]:
-        """Record the commit that undoes it, before its first file changes."""
+        """Record the commit that undoes it, before the first file changes."""
         return lambda _state, moment: Carried((self.begun(moment, kept),), None)
 
     def cancel(self, why: str) -> Plan[None]:
-        """Let agents go on, unless they wait because an earlier rollback stopped halfway."""
+        """Unpause the agents, unless an earlier rollback stopped halfway."""
 
         def plan(state: EngineState, moment: Moment) -> Carried[None]:
             about: dict[str, Any] = {"at": moment.at, "t": moment.t, "by": self.by}
@@ -63,7 +63,7 @@ class RollbackPlans(NamedTuple):
         return plan
 
     def stop(self, error: str, kept: str) -> Plan[None]:
-        """Record that it stopped halfway: agents stay paused."""
+        """Record that it stopped halfway; agents stay paused."""
         paths = self.command.paths
 
         def plan(_state: EngineState, moment: Moment) -> Carried[None]:
@@ -93,7 +93,7 @@ class RollbackPlans(NamedTuple):
         return RollbackBegun(reason=self.command.reason, kept=kept, paths=paths, **about)
 
     def _about(self, moment: Moment) -> dict[str, Any]:
-        """Return what all its events say."""
+        """Return the common fields of its events."""
         about = {"project": self.project, "by": self.by, "agents": self.agents}
         kind, commit = self.command.kind, self.command.commit
         return {"at": moment.at, "t": moment.t, "kind": kind, "commit": commit, **about}
@@ -104,16 +104,16 @@ class RollbackPlans(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A rollback whose agents are paused, and the one that stopped halfway before it, if any."""
+    """A rollback whose agents are paused, and an earlier one that stopped halfway, if any."""
 
     plans: RollbackPlans
     stopped: UnfinishedRollback | None
 
 
 def interrupted(state: EngineState, moment: Moment) -> Carried[tuple[UnfinishedRollback, ...]]:
-    """Record the rollbacks during which a daemon before this one ended; return all unfinished."""
+    """Record rollbacks that were interrupted by the end of a daemon; return all unfinished ones."""
     begun = tuple(one.rollback for one in state.records.file_commits.trouble if one.rollback)
-    ended = "safetyd ended in the middle of the rollback; some files may not be put back"
+    ended = "safetyd ended during the rollback; some files may not be restored"
     failed = tuple(_failed(replace(one, error=ended), moment) for one in begun if not one.error)
     return Carried(failed, begun)
 

@@ -14,7 +14,7 @@ def test_only_projects_that_ask_for_it_have_a_history(tmp_path: Path) -> None:
     histories = Histories(tmp_path / "kept", projects)
 
     assert histories.names == ("shop",)
-    with pytest.raises(HistoryError, match=r"'notes' has no history; set history under"):
+    with pytest.raises(HistoryError, match=r"'notes' has no file history"):
         histories.find("notes")
 
 

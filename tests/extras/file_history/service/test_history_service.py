@@ -103,7 +103,7 @@ async def test_a_project_whose_folder_is_gone_is_named_beside_what_others_have(
         answer = await rig.service.commits(CommitsQuestion())
 
     assert len(answer.commits) == 2
-    assert answer.problems == (f"gone: {gone} does not exist; correct root, or make the folder",)
+    assert answer.problems == (f"gone: {gone} does not exist; fix root, or create the folder",)
 
 
 async def test_a_commit_says_what_it_is_about_and_what_it_changed(rig: HistoryRig) -> None:
@@ -122,8 +122,11 @@ async def test_a_commit_says_what_it_is_about_and_what_it_changed(rig: HistoryRi
     ("fields", "why"),
     [
         ({"commit": "0000000"}, "no project has a commit 0000000"),
-        ({"commit": "0000000", "project": "shop"}, "no commit of this history|nothing is kept yet"),
-        ({"commit": "0000000", "project": "bar"}, "project 'bar' has no history"),
+        (
+            {"commit": "0000000", "project": "shop"},
+            "not a commit of this project|there is no commit yet",
+        ),
+        ({"commit": "0000000", "project": "bar"}, "project 'bar' has no file history"),
     ],
 )
 async def test_what_is_not_there_is_refused(
@@ -142,7 +145,7 @@ async def test_a_commit_that_two_projects_have_needs_the_name_of_one(rig: Histor
         # The same folder under another name has a store of its own; both know this commit.
         rig.histories._known["twin"] = one
 
-        with pytest.raises(CommandRefused, match="more than one project has a commit"):
+        with pytest.raises(CommandRefused, match="several projects have a commit"):
             await rig.service.commit(CommitQuestion(commit=first))
 
 
@@ -183,7 +186,7 @@ async def test_while_files_are_put_back_an_agent_is_told_why_it_waits(rig: Histo
 async def test_a_rollback_that_is_refused_lets_agents_go_on(rig: HistoryRig) -> None:
     async with at_work(rig):
         first, _ = await two_commits(rig)
-        with pytest.raises(CommandRefused, match="revert is for whole commits") as refused:
+        with pytest.raises(CommandRefused, match="whole commits") as refused:
             await rig.service.roll_back("alice", back(first, kind="revert", paths=("cart.py",)))
 
     assert refused.value.code == "not_rolled_back"
@@ -233,7 +236,7 @@ async def test_a_way_back_that_fails_is_an_event_and_the_next_is_tried(tmp_path:
 
     (failed,) = rig.of(RollbackFailed)
     assert (failed.project, failed.commit, failed.agents) == ("shop", "0" * 40, ())
-    assert "is no commit of this history" in failed.error
+    assert "is not a commit of this project" in failed.error
     assert rig.cart.read_text() == "one\n"
 
 
@@ -248,7 +251,7 @@ async def test_a_commit_that_is_named_in_full_is_read_once(rig: HistoryRig) -> N
         with pytest.raises(CommandRefused):
             await rig.service.commit(CommitQuestion(commit=first[:8], project="shop"))
         rig.histories.renew({})
-        with pytest.raises(CommandRefused, match="has no history"):
+        with pytest.raises(CommandRefused, match="has no file history"):
             await rig.service.commit(CommitQuestion(commit=second, project="shop"))
 
     assert short.diff

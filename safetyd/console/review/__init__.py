@@ -1,4 +1,4 @@
-"""The screen of `safetyd review`: a list, a card, a few keys.
+"""The review screen: the list of pending requests, the card of one, and keys to answer.
 
-`open_review` is the command; textual is imported here alone.
+`open_review` is the command. Only this package imports textual.
 """

@@ -1,6 +1,6 @@
-"""What a reviewer reads: a line of the list, the card, all that was sent, and what sessions did.
+"""Texts of the review screen: lines of the list, cards, results, and summaries of sessions.
 
-Words of an agent stand behind a bar, as on every card, so that they cannot pass for ours.
+An agent's words have a bar, as on every card, so that they cannot imitate safetyd's text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,24 +32,24 @@ from safetyd.operators.contract.status_contract import StatusAnswer
 ODD_LINES: Final = 3
 FIELD_LINES: Final = 400  # of each field on the card
 CHANGE_LINES: Final = 200  # of each change on a page of several
-NO_CHANGES: Final = "No approved action changed a project that has a history."
+NO_CHANGES: Final = "No approved action changed a project with file history."
 SESSION_CHARS: Final = 40
 _RANKS: Final = {"high": 0, "normal": 1, "low": 2}
 NEWEST: Final = 10
-NORMAL: Final = "NORMAL"  # how everything is, if nothing is held
+NORMAL: Final = "NORMAL"  # the level while nothing is held
 
 
 def ordered(rows: Sequence[RequestRow]) -> list[RequestRow]:
-    """Return the urgent first, the oldest first among equals, what is put off last."""
+    """Sort requests: urgent ones first, then the oldest; deferred ones last."""
     return sorted(rows, key=lambda row: (bool(row.until), _RANKS[row.urgency]))
 
 
 def heading(rows: Sequence[RequestRow], count: int, now: datetime) -> str:
-    """Return how many wait, and for how long the oldest has."""
+    """Return how many requests are pending, and the age of the oldest."""
     urgent = sum(row.urgency == "high" for row in rows)
     high = f", {urgent} of high urgency" if urgent else ""
     age = f", the oldest for {_age(rows, now)}" if rows else ""
-    shown = f"; the oldest {len(rows)} of them shown" if count > len(rows) else ""
+    shown = f"; showing the oldest {len(rows)}" if count > len(rows) else ""
     return f"{count} pending{high}{age}{shown}"
 
 
@@ -58,12 +58,12 @@ def _age(rows: Sequence[RequestRow], now: datetime) -> str:
 
 
 def standing(status: StatusAnswer) -> tuple[str, str]:
-    """Return in a word how everything is; and whom that holds, by whom, since when and why.
+    """Return the strictest level that applies, and whom it holds, by whom, since when and why.
 
-    What holds besides is counted.
+    Other holds are counted.
     """
     if status.problem:
-        return "NOTHING IS ALLOWED", plain(status.problem)
+        return "EVERYTHING BLOCKED", plain(status.problem)
     held = [hold for hold in _holds(status) if hold.told]
     if not held:
         return NORMAL, ""
@@ -75,7 +75,7 @@ def standing(status: StatusAnswer) -> tuple[str, str]:
 
 
 class _Hold(NamedTuple):
-    """What of one kind holds: the first of it in words, and how many are held."""
+    """All holds of one kind: the text of each, and how many agents are held."""
 
     level: str
     told: Sequence[str]
@@ -84,14 +84,14 @@ class _Hold(NamedTuple):
 
 
 def _holds(status: StatusAnswer) -> Iterator[_Hold]:
-    """Yield every kind of hold, the strictest first."""
+    """Yield all kinds of holds, the strictest first."""
     safe, stops = status.safe_mode, status.stop.stops
     common = [cause for cause, _ in told_of([one for one in stops if one.agent is None])]
     single = [cause for cause, _ in told_of([one for one in stops if one.agent is not None])]
     kept = [_held(kernel_name(hold.agent), hold) for hold in safe.holds]
     pauses = [_held(plain(pause.agent), pause) for pause in status.pauses]
     count, paused = len(safe.agents), len(status.paused)
-    whom = "everybody" if EVERYBODY in safe.agents else str(count)
+    whom = "all agents" if EVERYBODY in safe.agents else str(count)
     yield _Hold("STOPPED", common, len(common), "")  # none is stricter
     yield _Hold("SAFE MODE", kept, count, f"{whom} in safe mode")
     yield _Hold("STOPPED", single, len(single), f"{len(single)} stopped")
@@ -104,58 +104,58 @@ def _held(whom: str, hold: Hold | Pausing) -> str:
 
 
 def matches(row: RequestRow, wanted: str) -> bool:
-    """Say whether a row has the words that are looked for, whatever their case."""
+    """Return True if a request contains the searched text, in any case."""
     path = row.path or ""
     said = (row.id, row.agent, row.type, path, row.text, row.description, row.urgency, row.rule)
     return wanted.casefold() in " ".join(said).casefold()
 
 
 def line(row: RequestRow, passed_s: float, *, marked: bool) -> str:
-    """Return one request as it stands in the list, `passed_s` after the daemon told of it."""
+    """Return the line of a request, `passed_s` seconds after the daemon sent it."""
     mark = "*" if marked else " "
     who, what = plain(row.agent, 12), f"{plain(row.type)}: {plain(row.placed_words)}"
     return f"{mark} {row.urgency:<6} {left(row, passed_s):>7}  {who:<12} {what}"
 
 
 def left(row: RequestRow, passed_s: float) -> str:
-    """Return how long an answer still counts, to the second in the last hour."""
+    """Return the time until a request expires, to the second in the last hour."""
     if row.until:
-        return "put off"
+        return "later"
     if row.left_s is None:
-        return "no end"
+        return "-"
     return countdown(row.left_s - passed_s)
 
 
 def chosen(rows: Sequence[RequestRow], columns: int) -> str:
-    """Return what an answer would be about: id, digest, agent and text of each request."""
+    """Return id, digest, agent and text of the requests that an answer is for."""
     parts = ("\n".join(_chosen(row, columns)) for row in rows)
     return "\n\n".join(parts)
 
 
 def covered(row: RequestRow, columns: int) -> str:
-    """Return what a grant would let pass, and what it would have covered in the last week."""
+    """Return what a grant would cover, and what it would have covered in the last week."""
     if row.grant is UNSET:
-        return "It covers exactly this and nothing else."
+        return "Covers exactly this action."
     return fitted("\n".join(grant_offer(row.grant)), columns)
 
 
 def card(details: RequestDetails, now: datetime, columns: int) -> list[CardRow]:
-    """Return the card of a request, with so many lines of each field."""
+    """Return the card of a request, with a limited number of lines per field."""
     return card_rows(details, request_card(details, None, now), columns, FIELD_LINES)
 
 
 def whole(details: RequestDetails, now: datetime) -> bool:
-    """Say whether the card shows all that an approval is bound to."""
+    """Return True if the card shows everything that an approval covers."""
     return not is_cut(request_card(details, None, now), FIELD_LINES)
 
 
 def everything(details: RequestDetails, now: datetime, columns: int) -> list[CardRow]:
-    """Return the whole card, however long it is."""
+    """Return the whole card."""
     return card_rows(details, request_card(details, None, now), columns)
 
 
 def changes(rows: Sequence[tuple[RequestEnded, Change]], columns: int) -> list[CardRow]:
-    """Return what approved actions changed, a diff each."""
+    """Return the diffs of approved actions."""
     if not rows:
         return [CardRow(NO_CHANGES)]
     return [shown for row, change in rows for shown in _changed(row, change, columns)]
@@ -170,42 +170,42 @@ def _changed(row: RequestEnded, change: Change, columns: int) -> Iterator[CardRo
 
 
 def session_of(card: RequestDetails | None, row: RequestRow) -> str:
-    """Return the session of a request whose card is shown, if it has one."""
+    """Return the session of a request whose card is shown, or an empty string."""
     session = card.proposal.session if card is not None and card.id == row.id else ""
     return plain(session or "", SESSION_CHARS)
 
 
 def only_looks(name: str) -> str:
-    """Say that an observer answers nothing."""
-    return f"NOT ANSWERED: {plain(name)} is an observer and may only look. An operator answers."
+    """Return the notice that an observer cannot answer."""
+    return f"NOT ANSWERED: {plain(name)} is an observer and cannot answer requests."
 
 
 def unread(rows: Sequence[RequestRow]) -> str:
-    """Say that nothing was approved, because nobody has seen all of it."""
+    """Return the notice that requests were not shown in full and so not approved."""
     ids = some([row.id for row in rows], ODD_LINES)
-    return f"NOT APPROVED: {ids}: read all of it first. Select it; v shows what is cut."
+    return f"NOT APPROVED: {ids}: read it in full first. Select it and press v."
 
 
 def outcomes(results: Sequence[ReviewResult], wanted: int, trouble: str) -> str:
-    """Return how `wanted` answers went: what did not go as wanted by name, the rest as a number."""
+    """Return the results of `wanted` answers: failures by id, the others as a count."""
     odd = [outcome(result) for result in results if not result.ok or result.held]
     fine = [outcome(result) for result in results if result.ok and not result.held]
     lines = [*odd[:ODD_LINES], *filter(None, (plain(trouble),))]
     if len(odd) > ODD_LINES:
-        lines.append(f"and {len(odd) - ODD_LINES} more like these; `safetyd log` has them")
+        lines.append(f"and {len(odd) - ODD_LINES} more; `safetyd log` shows them")
     if fine:
         lines.append(fine[0] if wanted == 1 else f"{len(fine)} of {wanted} answered")
     return "\n".join(lines)
 
 
 def outcome(result: ReviewResult) -> str:
-    """Return what came of one answer."""
+    """Return the result of one answer."""
     id_ = plain(result.id)
     if result.ok:
         held = f", but HELD for now: {plain(result.held)}" if result.held else ""
         grant = f", with grant {plain(result.grant)}" if result.grant else ""
         decision = result.decision or "pending"
-        done = "put off" if decision == "pending" else plain(decision)
+        done = "deferred" if decision == "pending" else plain(decision)
         return f"{id_}: {done}{grant}{held}"
     if result.by is not None:
         who = f"{plain(result.by)} via {plain(result.via)} at {when(result.at)}"
@@ -214,22 +214,22 @@ def outcome(result: ReviewResult) -> str:
 
 
 def _chosen(row: RequestRow, columns: int) -> Iterator[str]:
-    yield f"{plain(row.id)}, digest {plain(short_digest(row.digest))}, of {plain(row.agent)}:"
+    yield f"{plain(row.id)}, digest {plain(short_digest(row.digest))}, from {plain(row.agent)}:"
     yield from quoted(f"{row.type}: {row.placed_words}", columns)
     if not row.whole:
-        yield "  (and more; its card shows all)"
+        yield "  (shortened; the card shows all of it)"
 
 
 def sessions(data_dir: Path) -> str:
-    """Return the newest summaries, as far as the files are on this machine."""
+    """Return the newest session summaries, if the transcripts are on this machine."""
     where = data_dir / DIRECTORY
     newest = names(where)[::-1][:NEWEST]
     told = "\n\n\n".join(_summary(where, name) for name in newest)
-    return told or f"There are no transcripts in {where}."
+    return told or f"No transcripts in {where}."
 
 
 def _summary(where: Path, name: str) -> str:
     try:
         return f"{name}\n{summary(read(where, name), plain)}"
     except (OSError, msgspec.DecodeError) as exc:
-        return f"{name} cannot be read: {plain(exc)}"
+        return f"cannot read {name}: {plain(exc)}"

@@ -1,4 +1,4 @@
-"""What opens above the queue: a question before an answer is sent, and pages to read."""
+"""Dialogs over the list: confirmations before an answer is sent, and pages to read."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -22,60 +22,61 @@ from safetyd.operators.contract.grant_contract import RequestGrantTerms
 MAX_WORDS: Final = 2000
 MAX_HOURS: Final = 7 * 24
 MAX_USES: Final = 1000
-OPENING: Final = Content("It is being opened.")
+OPENING: Final = Content("Loading …")
 
 HELP: Final = """\
-Requests that wait for a person, the urgent first: urgency, how long an
-answer still counts, the agent, and what it wants to do.
+Pending requests, the most urgent first: urgency, time left to answer,
+agent and action.
 
-  a        approve: once, exactly what is shown
-  d        deny; the agent is told your reason
+  a        approve once, exactly what is shown
+  d        deny; the agent gets your reason
   g        approve, and grant the same for a while
-  s        put off; it stays open
-  v        view the exact text, the diff and the context on the whole screen
-  space    mark; a, d and s then answer all that are marked
-  t        what sessions did, the newest first
-  c        what approved actions changed, the newest first
-  j k      down and up, as the arrows; Page Down and Page Up turn the card
-  /        show only requests with some words in them; Esc shows all again
+  s        defer; the request stays pending
+  v        view the exact text, the diff and the context in full
+  space    mark; a, d and s then answer all marked requests
+  t        sessions, the newest first
+  c        changes by approved actions, the newest first
+  j k      down and up; Page Down and Page Up scroll the card
+  /        filter by text; Esc shows all again
   ?        this page
   q        quit
 
-Behind a bar are the words of an agent, with everything unseen made visible;
-behind a plus a line goes on. Of a command, what does not pass is underlined.
-Without an answer nothing happens. Whoever answers first decides."""
+Lines with a bar are the agent's own words; invisible characters are spelled
+out, and a plus continues a long line. Parts of a command that need approval
+are underlined. Without an answer the action does not run. The first answer
+counts."""
 
 
 class GrantChoice(msgspec.Struct, frozen=True):
-    """How often the same may be done, and for how many hours."""
+    """The terms of a grant: how many uses, and for how many hours."""
 
     uses: int
     hours: float
-    program: bool = False  # whatever an unknown program is given
-    session: bool = False  # in the session of the request alone
+    program: bool = False  # all arguments of an unknown program
+    session: bool = False  # only in the session of the request
 
     def terms(self, now: datetime) -> RequestGrantTerms:
-        """Return the terms as they are sent."""
+        """Return the terms for the command."""
         ends = now + timedelta(hours=self.hours)
         return RequestGrantTerms(
             uses=self.uses, until=ends, program=self.program, session=self.session
         )
 
 
-PAGE_KEYS: Final = (("j k", "down and up"), ("PgDn PgUp", "turn"), ("Esc", "back"))
+PAGE_KEYS: Final = (("j k", "down and up"), ("PgDn PgUp", "scroll"), ("Esc", "back"))
 ANSWER_KEYS: Final = (("Enter", "send it"), ("Esc", "back"))
 GRANT_KEYS: Final = (("Enter", "send it"), ("Tab", "next box"), ("Esc", "back"))
 TICK_KEYS: Final = (*GRANT_KEYS, ("Space", "tick"))
 NOTICE_KEYS: Final = (("v", "view it"), ("Esc", "back"))
-COLUMNS: Final = 60  # of the keys of a dialog
+COLUMNS: Final = 60  # for the keys of a dialog
 MAX_COLUMNS: Final = 110
-MARGIN: Final = 6  # columns that its frame, its padding and a scroll bar take
+MARGIN: Final = 6  # columns of frame, padding and scroll bar
 
 
 class WordsDialog(Dialog[str | None]):
-    """Shows what would be answered and asks for words; gives None if the person turns back.
+    """Shows which requests would be answered and asks for a message; returns None on Esc.
 
-    `wrong` says what is wrong with words that cannot be sent, and nothing of others.
+    `wrong` returns why a message cannot be sent, or an empty string.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss(None)", "back")]
@@ -106,7 +107,7 @@ class WordsDialog(Dialog[str | None]):
 
 
 class TickBox(Checkbox):
-    """A box whose tick is seen without colour."""
+    """A checkbox whose state is visible without colour."""
 
     BUTTON_LEFT, BUTTON_INNER, BUTTON_RIGHT = "[", " ", "]"
 
@@ -116,15 +117,15 @@ class TickBox(Checkbox):
 
 
 class GrantDialog(Dialog[GrantChoice | None]):
-    """Asks how far a grant reaches; gives None if the person turns back."""
+    """Asks for the terms of a grant; returns None on Esc."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss(None)", "back")]
 
     def __init__(self, about: str, program: str = "", session: str = "") -> None:
         super().__init__()
         self._about = about
-        self._program = program  # that nobody knows, with its verb
-        self._session = session  # of the request, if it has one
+        self._program = program  # unknown, with its verb
+        self._session = session  # of the request, or empty
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -134,7 +135,7 @@ class GrantDialog(Dialog[GrantChoice | None]):
             with Horizontal(classes="boxes"):
                 yield from _boxes()
             if self._program:
-                yield TickBox(Content(f"whatever {self._program} is given"), id="program")
+                yield TickBox(Content(f"all arguments of {self._program}"), id="program")
             if self._session:
                 yield TickBox(Content(f"only in session {self._session}"), id="session")
             known = TICK_KEYS if self._program or self._session else GRANT_KEYS
@@ -151,9 +152,9 @@ class GrantDialog(Dialog[GrantChoice | None]):
 
 
 class NoticeDialog(Dialog[bool]):
-    """Says why nothing was asked; gives True if the person wants to see more.
+    """Says why a request cannot be answered; returns True to view it.
 
-    It stands where a dialog was expected, so that what is typed ahead reaches nothing else.
+    It opens in place of the expected dialog and catches the keys that were typed for that.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -172,7 +173,7 @@ class NoticeDialog(Dialog[bool]):
 
 
 class PageDialog(Dialog[None]):
-    """Something to read on the whole screen; it opens at once, and may be filled later."""
+    """A page on the whole screen; it opens at once and can be filled later."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape,q,v,t,c,question_mark", "dismiss(None)", "back"),
@@ -192,7 +193,7 @@ class PageDialog(Dialog[None]):
         yield Static(keys(PAGE_KEYS, COLUMNS), classes="foot")
 
     def on_mount(self) -> None:
-        self.fill(self._text)  # which may have come since it was composed
+        self.fill(self._text)  # it may have changed since compose()
 
     def fill(self, text: Content) -> None:
         self._text = text
@@ -207,9 +208,9 @@ class PageDialog(Dialog[None]):
 def _boxes() -> Iterator[Input]:
     uses, hours = Number(minimum=1, maximum=MAX_USES), Number(minimum=0.01, maximum=MAX_HOURS)
     box = Input("5", id="uses", type="integer", validators=[uses])
-    yield _labelled(box, "at most how many times?")
+    yield _labelled(box, "maximum number of uses")
     box = Input("8", id="hours", type="number", validators=[hours])
-    yield _labelled(box, "for at most how many hours?")
+    yield _labelled(box, "maximum number of hours")
 
 
 def _labelled(box: Input, label: str) -> Input:
@@ -218,12 +219,12 @@ def _labelled(box: Input, label: str) -> Input:
 
 
 def dialog_columns(width: int) -> int:
-    """Return how much of a line has room in a dialog on a screen of this width."""
+    """Return the width of a line in a dialog on a screen of this width."""
     return min(width * 9 // 10, MAX_COLUMNS) - MARGIN
 
 
-def no_time(words: str) -> str:
-    """Say what is wrong with a time that somebody typed; nothing if it is to come."""
+def invalid_time(words: str) -> str:
+    """Return why a typed time is invalid, or an empty string."""
     try:
         until(words, Clock().now().at)
     except WrongUsage as exc:

@@ -1,4 +1,4 @@
-"""What waits for a person, as it changes, over one connection after the other."""
+"""The pending requests as they change, over a connection that is renewed when it breaks."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -29,9 +29,9 @@ from safetyd.operators.replies import Done
 
 POLL_S: Final = 2.0
 RETRY_S: Final = 0.5
-BURST_S: Final = 0.05  # what happens together is asked for once
+BURST_S: Final = 0.05  # events within this time cause one query
 MOST: Final = 1000  # requests that are listed
-CHANGES: Final = 10  # that are shown, of the requests that ended last
+CHANGES: Final = 10  # shown, of the requests that were answered last
 ENDED: Final = 200
 
 Answer = TypeVar("Answer", bound=Done)
@@ -40,40 +40,40 @@ _NEWS: Final = (b'"PERMISSION_', b'"AGENT_PAUSED"', b'"AGENT_RESUMED"')
 _STANDING: Final = (b'"EMERGENCY_', b'"SAFE_MODE_', b'"AGENT_PAUSED"', b'"AGENT_RESUMED"')
 
 
-def _unsaid(_line: str) -> None:
-    """Print nothing, since the screen is taken."""
+def _silent(_line: str) -> None:
+    """Print nothing: the screen is in use."""
 
 
 class WaitingRequests(msgspec.Struct, frozen=True, kw_only=True):
-    """The queue as it was last told of; `trouble` says why it may be otherwise by now."""
+    """The pending requests at time `at`; `trouble` says why they may be outdated."""
 
     rows: tuple[RequestRow, ...] = ()
     count: int = 0
-    at: float = 0.0  # when it was told of, by `uptime`
+    at: float = 0.0  # by `uptime`
     trouble: str = ""
     status: StatusAnswer | None = None
 
 
 class RequestFeed:
-    """A person's line for as long as they review. One question is under way at a time."""
+    """The connection of the review screen. It asks one question at a time."""
 
     def __init__(self, location: Location, told: Callable[[WaitingRequests], None]) -> None:
         self.observes = location.observes
         self.waiting = WaitingRequests()
-        self.grants = False  # whether the daemon knows them
+        self.grants = False  # whether this operator can grant
         self._location = location
         self._told = told
         self._operator: OperatorConnection | None = None
-        self._turn = anyio.Lock()  # a refusal by the bus does not say which question it is for
+        self._turn = anyio.Lock()  # a refusal by the bus does not name the question
         self._stale = anyio.Event()
         self._status: StatusAnswer | None = None
-        self._status_at = 0.0  # by `uptime`; 0.0 if it may be otherwise by now
+        self._status_at = 0.0  # by `uptime`; 0.0 if it may be outdated
 
     async def run(self) -> None:
-        """Tell of the queue whenever it changes, until cancelled."""
+        """Report the pending requests whenever they change, until cancelled."""
         while True:
             try:
-                async with connected(self._location, _unsaid) as self._operator:
+                async with connected(self._location, _silent) as self._operator:
                     await self._greet()
                     await self._follow(self._operator)
             except Failure as exc:
@@ -82,14 +82,14 @@ class RequestFeed:
             await anyio.sleep(RETRY_S)
 
     def look_again(self) -> None:
-        """Ask for the queue now rather than at the next turn."""
+        """Query the pending requests now."""
         self._stale.set()
 
     async def card(self, id_: str) -> RequestDetails:
         return (await self._ask(RequestQuestion(id=id_))).request
 
     async def changes(self) -> list[tuple[RequestEnded, Change]]:
-        """Return the newest requests whose actions changed something, each with its diff."""
+        """Return the newest requests whose actions changed files, each with its diff."""
         rows = (await self._ask(HistoryQuestion(limit=ENDED))).history
         found: list[tuple[RequestEnded, Change]] = []
         for row in [row for row in rows if row.change][:CHANGES]:
@@ -100,17 +100,17 @@ class RequestFeed:
         return found
 
     async def answer(self, command: Review[ReviewDone]) -> ReviewResult:
-        """Answer one request and return what came of it."""
+        """Answer one request and return the result."""
         return (await self._ask(command)).results[0]
 
     async def _greet(self) -> None:
-        """Let the daemon know that a person is there, and learn what it can do."""
+        """Record that an operator is present, and find out what they can do."""
         if not self.observes:
             self.observes = not await self._may(AckCommand())
         self.grants = not self.observes and await self._may(GrantsQuestion())
 
     async def _may(self, call: Call[Done]) -> bool:
-        """Say whether this person may ask that of this daemon, by asking it."""
+        """Return True if the daemon accepts this call from this operator."""
         try:
             await self._ask(call)
         except Failure as exc:
@@ -151,7 +151,7 @@ class RequestFeed:
     @property
     def _reached(self) -> OperatorConnection:
         if self._operator is None:
-            raise NotReachable("there is no connection now")
+            raise NotReachable("not connected")
         return self._operator
 
     def _heard(self, payload: bytes) -> None:
@@ -167,6 +167,6 @@ class RequestFeed:
 
 
 def _as_of(now: datetime, row: RequestRow) -> RequestRow:
-    """Return a row without a deferral that is over."""
+    """Return a row without a deferral that has ended."""
     over = row.until is not None and row.until <= now
     return msgspec.structs.replace(row, until=None) if over else row

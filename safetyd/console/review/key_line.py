@@ -1,4 +1,4 @@
-"""The keys at the foot: what can be pressed now, the most important first."""
+"""The line of keys at the bottom: those that do something now, the most important first."""
 
 from collections.abc import Iterable, Sequence
 from itertools import product
@@ -13,7 +13,7 @@ QUEUE_KEYS: Final = (
     at_once("a", "approve", "approve"),
     at_once("d", "deny", "deny"),
     at_once("g", "grant", "grant"),
-    at_once("s", "defer", "put off"),
+    at_once("s", "defer", "defer"),
     at_once("v", "view", "view diff"),
     at_once("space", "mark", "mark"),
     at_once("j", "move('down')", "down"),
@@ -30,14 +30,14 @@ QUEUE_KEYS: Final = (
 def offered(
     *, shown: int, chosen: int, hidden: int, answers: bool, grants: bool
 ) -> list[tuple[str, str]]:
-    """Return each key and what it does, with requests `shown`, `chosen` of them and `hidden`."""
+    """Return the keys that do something, for the numbers of shown, chosen and hidden requests."""
     some = chosen > 0
     count = f" {chosen}" if chosen > 1 else ""
     known = (
         (some and answers, "a", f"approve{count}"),
         (some and answers, "d", f"deny{count}"),
         (some and grants, "g", "grant"),
-        (some and answers, "s", f"put off{count}"),
+        (some and answers, "s", f"defer{count}"),
         (shown > 0, "v", "view diff"),
         (shown > 1, "j k", "down, up"),
         (shown > 0 and answers, "space", "mark"),
@@ -47,13 +47,13 @@ def offered(
         (shown > 1, "/", "filter"),
         (True, "t", "sessions"),
         (True, "c", "changes"),
-        (shown > 0, "PgDn", "turn the card"),
+        (shown > 0, "PgDn", "scroll the card"),
     )
     return [(key, does) for now, key, does in known if now]
 
 
 def keys(pairs: Iterable[tuple[str, str]], columns: int, lines: int = 1) -> Content:
-    """Return the keys on as few lines as they take; the first of them if there is no room."""
+    """Return the keys on at most `lines` lines, without the last ones if they do not fit."""
     shown = [Content.assemble((f"[{key}]", "bold"), f" {does}") for key, does in pairs]
     while True:
         for most, gap in product(range(1, lines + 1), ("  ", " ")):

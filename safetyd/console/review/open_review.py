@@ -1,4 +1,4 @@
-"""`safetyd review`: a screen to answer requests on."""
+"""`safetyd review`: open the review screen."""
 
 import os
 import select
@@ -20,14 +20,14 @@ from safetyd.operators.contract.request_contract import PendingQuestion
 @command()
 @reaches_daemon
 def review(location: Location) -> int:
-    """Review what waits for a person, on a screen of its own.
+    """Review and answer pending requests on a full-screen terminal.
 
-    Requests come and go by themselves. Keys: a approve, d deny, v view, ? help, q quit.
+    The list updates by itself. Keys: a approve, d deny, v view, ? help, q quit.
     """
     if why := _unfit():
         raise WrongUsage(f"{why}; use `safetyd list`, `safetyd approve` and `safetyd deny`")
-    ask(location, PendingQuestion(limit=1))  # says what is wrong before the screen is taken
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started this may have it ignored
+    ask(location, PendingQuestion(limit=1))  # fails before the screen opens
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the parent process may ignore it
     threading.Thread(target=_end_with_terminal, args=(sys.stdin.fileno(),), daemon=True).start()
     screen = ReviewScreen(location)
     anyio.run(screen.run_async)
@@ -35,21 +35,21 @@ def review(location: Location) -> int:
 
 
 def _unfit() -> str:
-    """Say why no screen can be drawn here, if none can."""
+    """Return why the screen cannot be drawn here, or an empty string."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return "review needs a terminal, and this is none"
+        return "review needs a terminal"
     if os.environ.get("TERM", "dumb") in {"", "dumb"}:
-        return "the terminal cannot draw a screen (TERM is dumb)"
+        return "this terminal cannot draw a screen (TERM is dumb)"
     return ""
 
 
 def _end_with_terminal(number: int) -> None:
-    """Wait until a terminal is gone, and end as the kernel would have it.
+    """Wait until the terminal is gone, then end this process as the kernel would.
 
-    Nobody may have told this process, and the screen would go on reading what never comes. Its own
-    loop may hang in writing, so this is done beside it.
+    The process may not get a signal, and the screen's own loop may hang while writing. So this runs
+    in another thread.
     """
     terminal = select.poll()
-    terminal.register(number, 0)  # nothing but its end
+    terminal.register(number, 0)  # only its hang-up
     if any(what & select.POLLHUP for _, what in terminal.poll()):
         os.kill(os.getpid(), signal.SIGHUP)

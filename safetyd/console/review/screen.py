@@ -1,4 +1,4 @@
-"""The screen on which people review: the queue, the card of one request, and the keys."""
+"""The review screen: the list of pending requests, the card of one, and the keys."""
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +28,7 @@ from safetyd.console.review.dialogs import (
     PageDialog,
     WordsDialog,
     dialog_columns,
-    no_time,
+    invalid_time,
 )
 from safetyd.console.review.feed import RequestFeed, WaitingRequests
 from safetyd.console.review.key_line import FOOT_LINES, QUEUE_KEYS, keys, offered
@@ -54,10 +54,10 @@ from safetyd.operators.contract.request_contract import (
 )
 
 TICK_S: Final = 1.0
-WIDE: Final = 160  # columns from which the card stands beside the list
-MARGIN: Final = 6  # columns that a frame, its padding and a scroll bar take
+WIDE: Final = 160  # columns from which the card is next to the list
+MARGIN: Final = 6  # columns of frame, padding and scroll bar
 MIN_COLUMNS: Final = 20
-NOTHING: Final = "Nothing waits for you. What agents ask will stand here by itself."
+NOTHING: Final = "No pending requests. New ones appear here."
 
 VIA: Final = "tui"
 
@@ -67,7 +67,7 @@ W = TypeVar("W", bound=Widget)
 
 
 class ReviewScreen(TypeAheadApp):
-    """Nothing is answered by one key: what would be answered is shown and confirmed first."""
+    """No single key answers: the requests are shown and the answer is confirmed first."""
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
@@ -82,7 +82,7 @@ class ReviewScreen(TypeAheadApp):
         self._marked: set[str] = set()
         self._wanted = ""
         self._card: RequestDetails | None = None
-        self._read: set[str] = set()  # requests of which all was shown
+        self._read: set[str] = set()  # requests that were shown in full
 
     def compose(self) -> ComposeResult:
         yield Static(id="heading", markup=False)
@@ -90,7 +90,7 @@ class ReviewScreen(TypeAheadApp):
             yield RequestList(id="queue", markup=False)
             with VerticalScroll(id="card", can_focus=False):
                 yield Static(id="text", classes="lines", markup=False)
-        yield Input(id="filter", placeholder="words to look for; Enter keeps, Esc shows all")
+        yield Input(id="filter", placeholder="text to filter by; Enter keeps it, Esc shows all")
         yield Static(id="said", markup=False)
         yield Static(id="keys", classes="foot", markup=False)
 
@@ -159,33 +159,33 @@ class ReviewScreen(TypeAheadApp):
             told = await anyio.to_thread.run_sync(detail.sessions, self._location.data_dir)
             return Content(fitted(told, self._page_columns))
 
-        self._open_page("What sessions did, the newest first", summaries)
+        self._open_page("Sessions, the newest first", summaries)
 
     def action_changes(self) -> None:
         async def diffs() -> Content:
             return painted(detail.changes(await self.feed.changes(), self._page_columns))
 
-        self._open_page("What approved actions changed, the newest first", diffs)
+        self._open_page("Changes by approved actions, the newest first", diffs)
 
     def action_approve(self) -> None:
         rows = self._to_answer()
         if self._may_answer() and self._have_read(rows):
-            self._ask_words("Approve", rows, "a message for the agent, or none", _approval)
+            self._ask_words("Approve", rows, "message for the agent (optional)", _approval)
 
     def action_deny(self) -> None:
         if self._may_answer():
-            self._ask_words("Deny", self._to_answer(), "why, for the agent to read", _denial)
+            self._ask_words("Deny", self._to_answer(), "reason, shown to the agent", _denial)
 
     def action_defer(self) -> None:
         def deferral(row: RequestRow, words: str) -> DeferCommand:
             return DeferCommand(ids=(row.id,), until=until(words, Clock().now().at), via=VIA)
 
         if self._may_answer():
-            hint = "until when, on your clock: 2h, 9:00, tomorrow 9:00"
-            self._ask_words("Put off", self._to_answer(), hint, deferral, no_time)
+            hint = "until when, in your time zone: 2h, 9:00, tomorrow 9:00"
+            self._ask_words("Defer", self._to_answer(), hint, deferral, invalid_time)
 
     def action_grant(self) -> None:
-        """Approve the selected request and permit the same for a while, one at a time."""
+        """Approve the selected request and grant the same for a while."""
         row = self._selected
         if row is None or not (self._may_answer() and self.feed.grants and self._have_read([row])):
             return
@@ -201,14 +201,14 @@ class ReviewScreen(TypeAheadApp):
         self.push_screen(GrantDialog(about, program, detail.session_of(self._card, row)), chose)
 
     def _may_answer(self) -> bool:
-        """Say whether this person answers requests; if not, tell them at the key."""
+        """Return True if this operator can answer requests; otherwise show a notice."""
         if self.feed.observes:
             notice = NoticeDialog(detail.only_looks(self._location.name))
             self.push_screen(notice, lambda view: self.action_view() if view else None)
         return not self.feed.observes
 
     def _have_read(self, rows: Sequence[RequestRow]) -> bool:
-        """Say whether the person can have seen all of these; if not, tell them."""
+        """Return True if all of these were shown in full; otherwise show a notice."""
         missing = [row for row in rows if not row.whole and row.id not in self._read]
         if missing:
             notice = NoticeDialog(detail.unread(missing))
@@ -223,10 +223,10 @@ class ReviewScreen(TypeAheadApp):
         answer: Callable[[RequestRow, str], Review[ReviewDone]],
         wrong: Callable[[str], str] = lambda _: "",
     ) -> None:
-        """Ask for words and answer with them.
+        """Ask for a message and answer with it.
 
-        It is about what was selected when the key was pressed, and opens before the next key is
-        heard, whatever becomes of the list meanwhile.
+        The answer is for the requests that were selected when the key was pressed, whatever happens
+        to the list meanwhile.
         """
         if not rows:
             return
@@ -240,7 +240,7 @@ class ReviewScreen(TypeAheadApp):
         self.push_screen(WordsDialog(question, about, hint, wrong), said)
 
     def _view(self, row: RequestRow) -> None:
-        """Show all that was sent; it counts as read only where it is shown."""
+        """Show a request in full; it counts as read once it is shown."""
 
         async def everything() -> Content:
             known = self._card is not None and self._card.id == row.id
@@ -252,7 +252,7 @@ class ReviewScreen(TypeAheadApp):
         page = self._open_page(plain(row.id), everything)
 
     def _open_page(self, title: str, content: Callable[[], Awaitable[Content]]) -> PageDialog:
-        """Open a page at once, and fill it when its content is there."""
+        """Open a page at once, and fill it when its content has arrived."""
         page = PageDialog(title)
         self.push_screen(page)
         self._fill(page, content)
@@ -271,7 +271,7 @@ class ReviewScreen(TypeAheadApp):
 
     @work
     async def _send(self, rows: Sequence[RequestRow], answer: MakeAnswer) -> None:
-        """Answer one after the other, as far as the daemon confirms it, and say how it went."""
+        """Answer one request after the other until one fails, and show the results."""
         results: list[ReviewResult] = []
         trouble = ""
         try:
@@ -289,7 +289,7 @@ class ReviewScreen(TypeAheadApp):
         said.add_class("open")
 
     def _focus(self, part: Widget) -> None:
-        """Let a part have the next key; `Widget.focus` would let others have some before."""
+        """Give the next key to a part; `Widget.focus` would come too late."""
         self.screen_stack[0].set_focus(part)
 
     @property
@@ -297,12 +297,12 @@ class ReviewScreen(TypeAheadApp):
         return self._part("#queue", RequestList)
 
     def _part(self, name: str, kind: type[W]) -> W:
-        """Return a part of the screen, also while a dialog stands above it."""
+        """Return a part of the screen, also while a dialog covers it."""
         return self.screen_stack[0].query_one(name, kind)
 
     @property
     def _rows(self) -> list[RequestRow]:
-        """The requests that are shown, in their order."""
+        """The shown requests, in their order."""
         rows = detail.ordered(self.feed.waiting.rows)
         return [row for row in rows if detail.matches(row, self._wanted)]
 
@@ -320,7 +320,7 @@ class ReviewScreen(TypeAheadApp):
 
     @property
     def _open(self) -> bool:
-        """Whether the screen is there; when it closes, a tick or an answer may still come."""
+        """Whether the screen is open; ticks and answers may still arrive while it closes."""
         return bool(self.screen_stack) and bool(self.screen_stack[0].query("#heading"))
 
     def _told(self, waiting: WaitingRequests) -> None:
@@ -333,7 +333,7 @@ class ReviewScreen(TypeAheadApp):
         self._describe()
 
     def _list(self) -> None:
-        """Show what waits now; the selected request stays selected while it is there."""
+        """Update the list; the selected request stays selected while it is pending."""
         self._queue.show([(row.id, self._line(row)) for row in self._rows])
         if self._queue.highlighted is None and self._card is not None:
             self._card = None
@@ -346,7 +346,7 @@ class ReviewScreen(TypeAheadApp):
         return listed(text, row.urgency, selected=selected)
 
     def _tick(self) -> None:
-        """Let the time go on, for all that is counted down."""
+        """Update everything that counts down."""
         if not self._open:
             return
         self._describe()
@@ -356,12 +356,12 @@ class ReviewScreen(TypeAheadApp):
     def _describe(self) -> None:
         waiting, now = self.feed.waiting, Clock().now().at
         told = detail.heading(waiting.rows, waiting.count, now) if waiting.at else "connecting"
-        only = ", you may only look" if self.feed.observes else ""
+        only = ", read-only" if self.feed.observes else ""
         wanted = f", filter: {plain(self._wanted)}" if self._wanted else ""
         review = f"Review as {self._location.name}: {told}{wanted}{only}"
         level, why = detail.standing(waiting.status) if waiting.status else ("", "")
         if waiting.trouble:
-            level, why = "DISCONNECTED", f"trying again: {plain(waiting.trouble)}"
+            level, why = "DISCONNECTED", f"reconnecting: {plain(waiting.trouble)}"
         self._part("#heading", Static).update(topped(level, why, review))
         self._part("#keys", Static).update(keys(self._offered(), self.size.width - 2, FOOT_LINES))
 
@@ -375,7 +375,7 @@ class ReviewScreen(TypeAheadApp):
         )
 
     def _draw_card(self) -> None:
-        if not self._open:  # a card that was asked for may come when the screen has gone
+        if not self._open:  # a card may arrive after the screen has closed
             return
         pane = self._part("#text", Static)
         if self._card is None:
@@ -390,9 +390,9 @@ class ReviewScreen(TypeAheadApp):
         if row is None:
             return
         if self._card is not None and self._card.id != row.id:
-            self._card = None  # rather no card than another's
+            self._card = None  # better no card than that of another request
             self._draw_card()
-        with suppress(Failure):  # it has ended meanwhile, or the heading says what is wrong
+        with suppress(Failure):  # it was answered meanwhile, or the heading shows the error
             before, self._card = self._card, await self.feed.card(row.id)
             if before is None and self._open:
                 self._part("#card", VerticalScroll).scroll_home(animate=False)
@@ -404,7 +404,7 @@ class ReviewScreen(TypeAheadApp):
 def _approval(
     row: RequestRow, words: str = "", grant: RequestGrantTerms | None = None
 ) -> ApproveCommand:
-    """Approve what was shown, by its digest, and nothing else."""
+    """Return an approval of exactly what was shown, by its digest."""
     return ApproveCommand(ids=(row.id,), message=words, digest=row.digest, grant=grant, via=VIA)
 
 

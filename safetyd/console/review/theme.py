@@ -1,6 +1,6 @@
-"""How the screen looks: its layout, the list that keeps its place, and the colours of text.
+"""Layout and colours of the review screen, and the list of requests.
 
-Colours are the theme's, light or dark, and only repeat what the words say.
+Colours come from the theme, light or dark, and only repeat what the text says.
 """
 
 import re
@@ -20,7 +20,7 @@ LIGHT: Final = "textual-light"
 _BAD, _DOUBTFUL, _GOOD = "bold $text-error", "$text-warning", "$text-success"
 _LEVELS: Final = {"prohibited": _BAD, "high": _BAD, "medium": _DOUBTFUL, "low": _GOOD}
 _URGENCIES: Final = {"high": _BAD, "low": "$text-muted"}
-_URGENCY_COLUMNS: Final = slice(2, 8)  # of a line of the list
+_URGENCY_COLUMNS: Final = slice(2, 8)  # in a line of the list
 _ROLES: Final = {
     **{f"risk {level}": style for level, style in _LEVELS.items()},
     **{f"urgency {level}": style for level, style in _URGENCIES.items()},
@@ -30,7 +30,7 @@ _ROLES: Final = {
     "hunk": "$text-primary",
     "part": "bold underline $text-warning",
 }
-_is_light = re.compile(r".*;(7|15)").fullmatch  # the colour behind the text, as terminals number it
+_is_light = re.compile(r".*;(7|15)").fullmatch  # the background colour, as terminals number it
 
 CSS: Final = """
 #heading, .question { text-style: bold; height: auto; }
@@ -69,7 +69,7 @@ PageDialog .question, PageDialog VerticalScroll { padding: 0 1; }
 
 
 class RequestList(OptionList):
-    """The list of requests, by id. Pages turn the card, since lists are short and cards long."""
+    """The list of requests. Page Down and Page Up scroll the card instead."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         at_once("down", "cursor_down", "down"),
@@ -82,17 +82,17 @@ class RequestList(OptionList):
     ]
 
     def action_cursor_down(self) -> None:
-        """Go down, and at the end stay there."""
+        """Move down, without wrapping at the end."""
         if self.highlighted is None or self.highlighted < self.option_count - 1:
             super().action_cursor_down()
 
     def action_cursor_up(self) -> None:
-        """Go up, and at the beginning stay there."""
+        """Move up, without wrapping at the start."""
         if self.highlighted != 0:
             super().action_cursor_up()
 
     def show(self, lines: Sequence[tuple[str, Content]]) -> None:
-        """Show these; what is selected stays so, or else what took its place."""
+        """Show these lines; keep the selection, or select the line in its place."""
         if [id_ for id_, _ in lines] == [option.id for option in self.options]:
             for (_, text), (index, option) in zip(lines, enumerate(self.options), strict=True):
                 if str(option.prompt) != text.plain:
@@ -107,21 +107,21 @@ class RequestList(OptionList):
 
 
 def listed(line: str, urgency: str, *, selected: bool) -> Content:
-    """Return a line of the list with its urgency in colour, and a sign before the selected one."""
+    """Return a line of the list with coloured urgency, and a sign if it is selected."""
     sign = ">" if selected else " "
     return _styled(f"{line[:1]}{sign}{line[2:]}", _URGENCIES.get(urgency, ""), _URGENCY_COLUMNS)
 
 
 def painted(rows: Iterable[CardRow]) -> Content:
-    """Return the rows of a card with the colours of what they are.
+    """Return the rows of a card with colours by role.
 
-    What is more than ordinary is also bold, underlined or has a sign, for who sees no colours.
+    Important parts are also bold, underlined or marked, for readers who do not see colours.
     """
     return Content("\n").join(map(_painted, rows))
 
 
 def topped(level: str, why: str, told: str) -> Content:
-    """Return the top: how everything is in a word and, if something is held, why."""
+    """Return the heading: the level as a badge and, if something is held, why."""
     style = "bold reverse $text-error" if why else "bold reverse $text-success"
     badge = (f" {level} " if level else "", style)
     if not why:
@@ -130,7 +130,7 @@ def topped(level: str, why: str, told: str) -> Content:
 
 
 def fitting_theme(environment: Mapping[str, str], default: str) -> str:
-    """Return the light theme if the terminal says that it is light and nobody chose another."""
+    """Return the light theme if the terminal is light and no theme is set."""
     light = _is_light(environment.get("COLORFGBG", "")) and "TEXTUAL_THEME" not in environment
     return LIGHT if light else default
 

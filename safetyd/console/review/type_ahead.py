@@ -1,4 +1,4 @@
-"""Keys that come faster than the screen follows: a burst, a paste, a slow line."""
+"""Keys that arrive faster than the screen is drawn: bursts, pastes, slow connections."""
 
 from typing import Final, TypeVar
 
@@ -14,28 +14,28 @@ NEVER: Final = float("inf")
 
 
 def at_once(key: str, action: str, words: str) -> Binding:
-    """Return a binding that is carried out before the next key is looked at."""
+    """Return a binding that runs before the next key is handled."""
     return Binding(key, action, words, priority=True)
 
 
 class Dialog(ModalScreen[R]):
-    """What opens above the queue. It hears only what was typed after it was shown."""
+    """A dialog over the list. It ignores keys that were typed before it was shown."""
 
-    shown_at = NEVER  # on the clock of the keys
+    shown_at = NEVER  # on the clock of key events
 
-    def on_mount(self) -> None:  # is called beside those of subclasses
+    def on_mount(self) -> None:  # textual also calls those of subclasses
         self.screen_layout_refresh_signal.subscribe(self, self._painted, immediate=True)
-        self.call_after_refresh(self._painted)  # if there was nothing left to lay out
+        self.call_after_refresh(self._painted)  # if no layout is pending
 
     def _painted(self, _: object = None) -> None:
         self.shown_at = min(self.shown_at, Message().time)
 
 
 class TypeAheadApp(App[None]):
-    """Gives each key to what was on the screen when it was read, or to nothing."""
+    """Gives each key to what was on the screen when it was typed, or drops it."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keep the keys of the queue from being heard below a dialog."""
+        """Disable the keys of the list while a dialog is open."""
         of_queue = f"action_{action}" in vars(type(self))
         if of_queue and isinstance(self.screen, Dialog):
             return False

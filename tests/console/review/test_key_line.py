@@ -32,4 +32,4 @@ def test_the_keys_are_those_that_do_something_now(state, pressed):
 def test_the_keys_say_how_many_requests_they_answer():
     both = offered(shown=3, chosen=2, hidden=0, answers=True, grants=False)
 
-    assert both[:3] == [("a", "approve 2"), ("d", "deny 2"), ("s", "put off 2")]
+    assert both[:3] == [("a", "approve 2"), ("d", "deny 2"), ("s", "defer 2")]

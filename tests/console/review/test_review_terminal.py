@@ -159,7 +159,7 @@ def test_what_matters_is_seen_in_any_terminal(start_daemon, size, colour):
     terminal.sees(" NORMAL  Review as local: 1 pending, the oldest for ", ">normal")
     terminal.sees("run_shell by builder (req_", "normal urgency, high risk")
     terminal.sees("exact text", "parts that need approval")
-    terminal.sees("[a] approve", "[d] deny", "[g] grant", "[s] put off", "[?] help", "[q] quit")
+    terminal.sees("[a] approve", "[d] deny", "[g] grant", "[s] defer", "[?] help", "[q] quit")
 
     terminal.underlines("acmectl lint")
     assert bool(terminal.colours) is colour
@@ -245,12 +245,12 @@ def test_without_a_terminal_review_says_what_to_use_instead(daemon):
     said = told(daemon, "review")
 
     assert said.returncode == 2
-    assert "review needs a terminal, and this is none; use `safetyd list`" in said.stderr
+    assert "review needs a terminal; use `safetyd list`" in said.stderr
 
 
 def test_a_terminal_that_cannot_draw_is_told_so(daemon):
     terminal = Terminal(daemon, TERM="dumb")
-    terminal.sees("the terminal cannot draw a screen (TERM is dumb)")
+    terminal.sees("this terminal cannot draw a screen (TERM is dumb)")
 
     assert terminal.ends() == 2
     terminal.close()

@@ -173,7 +173,7 @@ class Invocation:
         elif origin == "decoded":
             why, blocks = "runs encoded text, which hides what it does", True
         else:
-            why, blocks = f"runs {what}, which is only known at run time", False
+            why, blocks = f"runs {what} that is only known at run time", False
         remedy = "with the commands written out"
         self.found(Effect.UNKNOWN, why, blocks=blocks, remedy=remedy)
 

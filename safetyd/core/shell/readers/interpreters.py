@@ -12,7 +12,7 @@ from safetyd.core.shell.code.one_liners import read_one_liner
 from safetyd.core.shell.code.python_code import read_python
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.readers.deletions import run_code
-from safetyd.core.shell.reading import HOLE, Code, Effect, each
+from safetyd.core.shell.reading import HOLE, Code, Effect, each, word_set
 from safetyd.core.shell.words import DECODED, NETWORK, Word
 
 _MODULE: Final = "-m"
@@ -42,12 +42,29 @@ class Language(NamedTuple):
     edits: bool = False  # `-i` changes the files in place
 
 
-def _language(
-    name: str, code: str = "", valued: str = "", loads: str = "", **more: object
+def _language(  # noqa: PLR0913 - most have few of them
+    name: str,
+    code: str = "",
+    valued: str = "",
+    loads: str = "",
+    *,
+    tells: str = "",
+    attached: str = "",
+    digits: Mapping[str, str] = MappingProxyType({}),
+    long: bool = False,
+    edits: bool = False,
 ) -> Language:
-    sets = [frozenset(given.split()) for given in (code, valued, loads)]
-    tells = frozenset(str(more.pop("tells", "")).split()) | {"--version", "--help", "-h"}
-    return Language(name, sets[0], sets[1] | sets[2], loads=sets[2], tells=tells, **more)  # type: ignore[arg-type]
+    return Language(
+        name,
+        word_set(code),
+        word_set(f"{valued} {loads}"),
+        attached,
+        digits,
+        word_set(loads),
+        word_set(f"{tells} --version --help -h"),
+        long,
+        edits,
+    )
 
 
 _PYTHON: Final = _language(

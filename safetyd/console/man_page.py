@@ -1,4 +1,4 @@
-"""`safetyd man`: the manual page, made of what the commands say of themselves."""
+"""`safetyd man`: the manual page, generated from the help of the commands."""
 
 import inspect
 from collections.abc import Iterator
@@ -15,18 +15,18 @@ from safetyd.console.help_page import command
 NAME: Final = "safetyd.1"
 
 _VARIABLES: Final = {
-    "SAFETYD_DATA_DIR": "Where the daemon keeps its files, as --data-dir.",
-    "SAFETYD_URL": "The daemon's bus, as --url.",
-    "SAFETYD_KEY_FILE": "The nkey seed to use, as --key-file.",
-    "SAFETYD_ENABLED": "If false, agents are told that autonomous work is switched off.",
-    "NO_COLOR": "If set, nothing is coloured.",
-    "TZ": "The zone of the times that are shown and typed; without it, that of the machine.",
+    "SAFETYD_DATA_DIR": "The data directory, like --data-dir.",
+    "SAFETYD_URL": "The address of the bus, like --url.",
+    "SAFETYD_KEY_FILE": "The file with the nkey seed, like --key-file.",
+    "SAFETYD_ENABLED": "If false, every proposal is blocked.",
+    "NO_COLOR": "If set, output has no colours.",
+    "TZ": "The time zone for input and output; default: the zone of the machine.",
 }
 _EXIT_CODES: Final = {
     "0": "done or allowed",
     "1": "blocked or failed",
     "2": "wrong usage",
-    "3": "needs a person",
+    "3": "needs approval",
     "4": "no daemon answers",
 }
 
@@ -81,7 +81,7 @@ def _lines(root: click.Group) -> Iterator[str]:
 
 
 def _command(group: click.Group, parent: click.Context, name: str) -> Iterator[str]:
-    """Yield what one command says of itself, then those below it."""
+    """Yield the section of a command, then those of its subcommands."""
     command = group.get_command(parent, name)
     if command is None or command.hidden:
         return
@@ -126,7 +126,7 @@ def _tagged(facts: dict[str, str]) -> Iterator[str]:
 
 
 def _text(said: str) -> str:
-    """Return one line in which nothing is taken for a request of troff."""
+    """Return a line with everything escaped that troff would interpret."""
     line = " ".join(said.split("\n")).replace("\\", "\\e").replace("-", "\\-")
     line = line.replace('"', "\\(dq")
     return f"\\&{line}" if line[:1] in {".", "'"} else line

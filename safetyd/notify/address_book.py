@@ -1,9 +1,9 @@
-"""Who is told and where: the operator's tables as the outbox and the channels need them.
+"""Recipients and their channels, made from the configuration for the outbox and the channels.
 
-Without `[[recipients]]` there is one called `operator`, and others after them for further addresses
-in `to`. A single recipient has every channel. Of several, each has their own addresses, and what is
-nobody's own (a desktop, a webhook, a chat) is told to `everyone`. What is wrong with tables whose
-values have the right shape is said here too.
+Without `[[recipients]]` there is one called `operator`, and more for further addresses in `to`. A
+single recipient has every channel. If there are several, each has the channels with an address of
+that recipient; shared channels (desktop, webhook, chat) belong to `everyone`. The tables are also
+checked here for mistakes that their types do not show.
 """
 
 from collections import Counter
@@ -29,14 +29,14 @@ OPERATOR: Final = "operator"
 
 
 class Tables(NamedTuple):
-    """The two parts of the configuration that say who is told."""
+    """The two parts of the configuration that define recipients."""
 
     notifications: NotificationsConfig
     recipients: tuple[RecipientConfig, ...]
 
 
 def persons(tables: Tables) -> tuple[RecipientConfig, ...]:
-    """Return everybody who has an address, as configured or made of the channels' `to`."""
+    """Return the recipients, as configured or made from the channels' `to`."""
     if tables.recipients:
         return tables.recipients
     own = dict(_personal(tables.notifications))
@@ -55,7 +55,7 @@ def _personal(settings: NotificationsConfig) -> Iterator[tuple[str, PersonalTabl
 
 
 def report_readers(tables: Tables) -> tuple[str, ...]:
-    """Return who wants the daily report."""
+    """Return the recipients of the daily report."""
     usual = tables.notifications.daily_report
     named = tuple(
         person.name
@@ -66,26 +66,26 @@ def report_readers(tables: Tables) -> tuple[str, ...]:
 
 
 def address_of(tables: Tables, recipient: str, channel: str) -> str:
-    """Return where a recipient is reached; empty for a channel that knows by itself."""
+    """Return the address of a recipient on a channel; empty on shared channels."""
     found = (person for person in persons(tables) if person.name == recipient)
     return next((person.address(channel) for person in found), "")
 
 
 def recipient_at(tables: Tables, channel: str, address: str) -> str:
-    """Return the recipient who has this address, empty if nobody has."""
+    """Return the recipient with this address, or an empty string."""
     found = (person.name for person in persons(tables) if person.address(channel) == address)
     return next(found, "") if address else ""
 
 
 def channels(settings: NotificationsConfig) -> dict[str, ChannelKind]:
-    """Return every channel that is usable, in the order of preference."""
+    """Return the usable channels, in the order of preference."""
     usable = {name: table.kind for name, table in settings.channels() if table.usable}
     order = dict.fromkeys((*settings.order, *usable))
     return {name: usable[name] for name in order if name in usable}
 
 
 def telling(tables: Tables, *, zone: str) -> TellingConfig:
-    """Return who is notified and how; `zone` is the system's, for recipients without one."""
+    """Return the notification settings; `zone` is for recipients without a time zone."""
     settings = tables.notifications
     known = channels(settings)
     return TellingConfig(
@@ -144,16 +144,16 @@ def problems(tables: Tables) -> Problems:
 
 
 def warnings(tables: Tables) -> Iterator[str]:
-    """Yield settings that are valid and probably not meant."""
+    """Yield settings that are valid but probably not intended."""
     settings = tables.notifications
     if settings.quiet_start == settings.quiet_end:
         yield "notifications.quiet_start equals quiet_end, so there are no quiet hours"
     for key, table in settings.tables():
         if not table.enabled and not table.repeated and _filled_in(table):
-            yield f"[notifications.{key}] is filled in, but enabled is not true: it is not used"
+            yield f"[notifications.{key}] is not used because enabled is not true"
     for name, own in _personal(settings):
         if own.to and tables.recipients:
-            yield f"notifications.{name}.to is not used: [[recipients]] have addresses of their own"
+            yield f"notifications.{name}.to is not used: [[recipients]] have their own addresses"
 
 
 def _filled_in(table: ChannelTable) -> bool:
@@ -179,7 +179,11 @@ def _addresses(tables: Tables) -> Problems:
     for channel, table in _personal(tables.notifications):
         given = [address for person in people if (address := person.address(channel))]
         if table.enabled and not given:
-            whose = "no [[recipients]] has an address" if tables.recipients else "is empty"
+            whose = (
+                "is missing: no [[recipients]] table has this address"
+                if tables.recipients
+                else "is empty"
+            )
             yield f"notifications.{channel}.to", whose
         for why in filter(None, map(table.wrong_address, given)):
             yield f"notifications.{channel}.to", why
@@ -191,7 +195,7 @@ def _recipient_problems(recipients: Sequence[RecipientConfig]) -> Problems:
     for person in recipients:
         key = f"recipients.{person.name}"
         if names[person.name] > 1:
-            yield key, "is the name of somebody else already"
+            yield key, "is already the name of another recipient"
         if person.backup and (person.backup not in names or person.backup == person.name):
             yield f"{key}.backup", f"{person.backup!r} is not another recipient"
         if person.timezone and person.timezone not in zones:

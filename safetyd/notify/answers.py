@@ -1,4 +1,4 @@
-"""Answers that people give on a channel, judged and recorded as all others are."""
+"""Answers given on a channel, checked and recorded like all others."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
@@ -23,9 +23,9 @@ def answer(
     *,
     may_approve: bool = True,
 ) -> Carried[Outcome]:
-    """Return what is recorded of an answer, and what the person is told.
+    """Return the events of an answer, and its outcome.
 
-    `may_approve` says whether the person has seen all that they would approve.
+    `may_approve`: the operator has seen everything that an approval covers.
     """
     ways, approves = state.approve_via(request), given.answer == "approved"
     answered = taken(request, given, moment, ways, waits=waits(request))
@@ -39,7 +39,7 @@ def answer(
 
 
 def ended(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
-    """Yield each request that ended, and how it was answered, if it was: `cli`, `sms` and so on."""
+    """Yield each request that ended, and where it was answered (`cli`, `sms`, …), if it was."""
     for event in events:
         match event:
             case Answered():

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3600.0
-NEEDED: Final = "is empty; with enabled = true it is needed"
+NEEDED: Final = "is empty; it is required if enabled = true"
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Hints = tuple[tuple[str, str], ...]
@@ -75,7 +75,7 @@ class Receipt(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """At most so many messages in so many seconds."""
+    """At most `most` messages in `per_s` seconds."""
 
     most: int
     per_s: float
@@ -98,7 +98,7 @@ class Channel(ABC):
 
     name: str
     limits: Limits
-    refused = 0  # answers of people who may not give them
+    refused = 0  # rejected answers
 
     @abstractmethod
     async def send(self, notice: Notice) -> Receipt:
@@ -197,7 +197,7 @@ class ChannelTable(
 
     @property
     def codes(self) -> bool:
-        """Whether everyone who reads its messages may have the code that approves."""
+        """Whether its readers may see the code that approves."""
         return True
 
     @property
@@ -206,7 +206,7 @@ class ChannelTable(
         return None
 
     def problems(self) -> Problems:
-        """Yield a key and what is wrong with it, for each mistake that has the right shape."""
+        """Yield a key and what is wrong with it, for each mistake that its type does not show."""
         yield from ()
 
     @abstractmethod
@@ -220,8 +220,8 @@ class ChannelTable(
     async def check(self, read: Callable[[str], str]) -> str:  # noqa: ARG002
         """Ask the provider whether these settings work; `read` returns the secret in a file.
 
-        Return what to tell the operator, nothing if there is nothing to ask. Raise one of the three
-        errors if they do not work.
+        Return a remark for the operator, or an empty string. Raise one of the three errors if they
+        do not work.
         """
         return ""
 
@@ -243,7 +243,7 @@ class PersonalTable(ChannelTable, frozen=True, kw_only=True):
     @classmethod
     @abstractmethod
     def wrong_address(cls, address: str) -> str:
-        """Return what is wrong with an address, nothing if it may be one."""
+        """Return what is wrong with an address, or an empty string."""
 
 
 async def opened(name: str, table: ChannelTable, context: ChannelContext) -> Channel:
@@ -251,7 +251,7 @@ async def opened(name: str, table: ChannelTable, context: ChannelContext) -> Cha
     try:
         return await table.open(name, context)
     except Misconfigured as exc:
-        log.warning("channel %s cannot be used: %s", name, exc)
+        log.warning("cannot open channel %s: %s", name, exc)
         return BrokenChannel(name, str(exc))
 
 
@@ -264,16 +264,16 @@ def secret(file: str, directories: Iterable[Path]) -> str:
 
 
 def url_problems(key: str, url: str) -> Problems:
-    """Yield what is wrong with an address that messages are posted to."""
+    """Yield what is wrong with a URL that messages are posted to."""
     try:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
     # What comes after the host may be a secret, and is not repeated.
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        yield key, "must be an address that begins with https://"
+        yield key, "must be a URL that begins with https://"
     elif parts.scheme == "http" and not is_this_machine(parts.hostname):
-        yield key, "begins with http://; without encryption only this machine may be told"
+        yield key, "begins with http://, which is allowed only for this machine; use https://"
 
 
 def needed(**settings: str) -> Problems:

@@ -194,7 +194,7 @@ class Composer:
 
 
 def _quiet(state: EngineState, delivery: Delivery, items: tuple[Item, ...], at: datetime) -> bool:
-    """Say whether quiet hours began while it was tried."""
+    """Return True if quiet hours began while it was tried."""
     if delivery.urgency == "high" or any(item.kind == "test" for item in items):
         return False
     return state.outbox.quiet_until(delivery.recipient, at) is not None

@@ -1,6 +1,7 @@
-"""Posting over HTTP, and what comes of it for a message.
+"""HTTP requests of channels, and how their results map to the three errors.
 
-No redirect is followed, no connection is kept, and only the beginning of an answer is read.
+Redirects are not followed, connections are not reused, and only the beginning of a response is
+read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,9 +39,9 @@ async def post(
     timeout_s: float,
     secrets: Sequence[str] = (),
 ) -> str:
-    """Return the beginning of the answer to what was taken; raise a channel's error if not.
+    """Post a body and return the beginning of a successful response, or raise a channel's error.
 
-    No error says more of the address than its host, and none says one of the `secrets`.
+    Errors contain only the host of the URL, and none of the `secrets`.
     """
     answer = await exchange(url, body, headers, timeout_s=timeout_s)
     if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -64,9 +65,9 @@ async def exchange(
     most: int = READ_BYTES,
     method: str = "POST",
 ) -> HttpAnswer:
-    """Return an answer, whatever its status, with at most so many bytes of what it says.
+    """Return a response of any status, with at most `most` bytes of its body.
 
-    Raise a channel's error if none came. It says no more of the address than its host.
+    Raise a channel's error if there was none. It contains only the host of the URL.
     """
     import aiohttp  # noqa: PLC0415 - who only renders should not wait for it
 
@@ -86,7 +87,7 @@ async def exchange(
 
 
 async def _beginning(response: "aiohttp.ClientResponse", most: int) -> str:
-    """Return what an answer begins with; of an endless one no more is read."""
+    """Return the beginning of a response body, and read no more."""
     said = b""
     while len(said) < most and (chunk := await response.content.read(most)):
         said += chunk
@@ -95,7 +96,7 @@ async def _beginning(response: "aiohttp.ClientResponse", most: int) -> str:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks for, whether it names them or a time."""
+    """Return `Retry-After` in seconds, given as seconds or as a date."""
     given = headers.get("Retry-After", "").strip()
     if given.isascii() and given.isdigit():
         return float(given[:9])
@@ -107,7 +108,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _trouble(host: str, exc: Exception, timeout_s: float) -> Exception:
-    """Return what an exchange that came to no answer means; TLS and addresses need mending."""
+    """Return the channel's error for a request without a response."""
     import aiohttp  # noqa: PLC0415 - see above
 
     match exc:
@@ -120,8 +121,8 @@ def _trouble(host: str, exc: Exception, timeout_s: float) -> Exception:
         case TimeoutError():
             return Unavailable(f"{host} gave no answer within {timeout_s:g} s", ambiguous=True)
         case aiohttp.NonHttpUrlClientError() | ValueError():
-            return Misconfigured(f"{host}: the address or a header cannot be sent")
-    return Unavailable(f"{host} broke off: {type(exc).__name__}", ambiguous=True)
+            return Misconfigured(f"{host}: the URL or a header is not valid")
+    return Unavailable(f"{host} closed the connection: {type(exc).__name__}", ambiguous=True)
 
 
 def _reason(exc: "aiohttp.ClientConnectorError | aiohttp.ClientSSLError") -> str:
@@ -142,7 +143,7 @@ def _refusal(host: str, answer: HttpAnswer, secrets: Sequence[str]) -> Exception
 
 
 def _struck(said: str, secrets: Sequence[str]) -> str:
-    """Return one printable line without secrets, short enough to be kept."""
+    """Return one short printable line without secrets."""
     for secret in filter(None, secrets):
         said = said.replace(secret, "[secret]")
     return printable_line(said).encode()[:KEPT_BYTES].decode("utf-8", "ignore")

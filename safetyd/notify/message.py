@@ -32,7 +32,7 @@ _COUNTED: Final[dict[ItemKind, tuple[str, str]]] = {
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """A message, as a channel gets it."""
 
-    delivery: str  # the same for every copy of the message
+    delivery: str  # the same forevery copy of the message
     channel: str
     recipient: str
     address: str = ""  # a mail address, phone number or user id; empty on shared channels

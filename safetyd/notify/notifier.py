@@ -1,4 +1,4 @@
-"""The part of the daemon that tells people: links, messages and channels, put together."""
+"""The notifier: links, messages and channels, put together for the daemon."""
 
 import logging
 import socket
@@ -45,7 +45,7 @@ log = logging.getLogger("safetyd.notify")
 
 
 class NotifierSettings(Protocol):
-    """What is configured now; a reload changes it."""
+    """The current configuration; a reload changes it."""
 
     @property
     def tables(self) -> Tables: ...
@@ -55,7 +55,7 @@ class NotifierSettings(Protocol):
 
 
 class Notifier:
-    """What the daemon starts, feeds with events and asks."""
+    """Runs notifications, observes durable events, and answers operators' commands about them."""
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that messages meet
         self,
@@ -113,18 +113,18 @@ class Notifier:
         )
 
     async def run(self) -> None:
-        """Deliver, and look after keys, for ever."""
+        """Deliver messages and rotate keys, forever."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.dispatch.run)
             tasks.start_soon(self.links.run)
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Hand over what is due; an outlet of the journal."""
+        """Hand over due messages to their channels; called with durable events."""
         self.links.observe(events)
         self.dispatch.observe(events)
 
     def renew(self, by: str) -> None:
-        """Take on changed channels and keys; what waited for a channel to be mended is tried."""
+        """Use the changed channels and keys, and retry parked messages."""
         self.links.renew()
 
         def made(state: EngineState, moment: Moment) -> Event | None:
@@ -136,16 +136,16 @@ class Notifier:
         self._mailbox.put(EventEnvelope(made, self.dispatch.renew))
 
     def _broken_template(self, name: str, why: str) -> None:
-        """Alert people that a template of theirs fails and the shipped one is used."""
-        log.warning("template %s fails, so the shipped one is used: %s", name, why)
+        """Send an alert that an operator's template failed."""
+        log.warning("template %s failed, using the shipped one: %s", name, why)
 
         def made(_state: EngineState, moment: Moment) -> Event:
             note = Note(
                 id=f"template_{name}_{moment.at:%Y%m%d%H%M%S}",
                 kind="alert",
                 urgency="normal",
-                title=f"Template {name} fails",
-                text=f"The shipped template is used instead. What is wrong: {why}",
+                title=f"Template {name} failed",
+                text=f"safetyd uses the shipped template instead. Error: {why}",
                 at=moment.at,
             )
             return Announced(at=moment.at, t=moment.t, note=note)
@@ -153,11 +153,11 @@ class Notifier:
         self._mailbox.put(EventEnvelope(made, lambda: None))
 
     def link_used(self, delivery: str, at: datetime) -> None:
-        """Take note that the link of a test message led back."""
+        """Record that the link of a test message was opened."""
         self._opened[delivery] = at
 
     def hooks(self, carry_out: CarryOut) -> Iterator[Hook]:
-        """Yield the paths that providers of channels post to, configured now or later."""
+        """Yield the paths that providers post to, of all channels."""
         for table in CHANNELS.values():
             yield from table.hooks(self._context, carry_out)
 

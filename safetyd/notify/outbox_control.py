@@ -60,7 +60,7 @@ class OutboxControl:
             lanes = tuple(_lanes(state, command))
             if not lanes:
                 return Carried((), refused("no_channel", _nobody(state, command)))
-            self._workers.mend({lane.channel for lane in lanes})
+            self._workers.recover({lane.channel for lane in lanes})
             id_ = f"note_{secrets.token_hex(6)}"
             note = Note(
                 id=id_,
@@ -95,7 +95,7 @@ class OutboxControl:
             if command.id and not found:
                 return Carried((), _not_waiting(command.id))
             if not found:
-                self._workers.mend({command.channel})
+                self._workers.recover({command.channel})
             self._workers.retry(found)
             parked = tuple(delivery.id for delivery in found if delivery.state == "parked")
             unparked = Unparked(at=moment.at, t=moment.t, deliveries=parked, by=by)
@@ -122,7 +122,7 @@ class OutboxControl:
         return plan
 
     def shown(self, _by: str, command: ShownCommand) -> Plan[Done]:
-        """Take note that somebody's desktop shows a message."""
+        """Record that somebody's desktop shows a message."""
 
         def plan(_state: EngineState, _moment: Moment) -> Carried[Done]:
             self._workers.shown(command.delivery)
@@ -207,7 +207,7 @@ class OutboxControl:
 
 
 def _stuck(state: ChannelState) -> bool:
-    """Say whether what waits for a channel does so because the last try failed."""
+    """Return True if what waits for a channel does so because the last try failed."""
     waits = state.waiting_high + state.waiting_normal and not state.under_way
     return bool(waits) and (state.next_try_s is None or state.next_try_s > 0)
 

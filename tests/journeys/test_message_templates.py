@@ -33,7 +33,7 @@ def test_a_copied_template_is_used_and_a_broken_one_falls_back_with_one_alert(
         agent.propose("p2", text="git push elsewhere")
     later = "\n".join(mail.words for mail in everywhere.wait("email", 3)[1:])
     assert "git push elsewhere" in later
-    assert "Template mail.txt fails" in later
+    assert "Template mail.txt failed" in later
     assert "no_such_field" in later
 
     with Asker(daemon, "code") as agent:
@@ -41,5 +41,5 @@ def test_a_copied_template_is_used_and_a_broken_one_falls_back_with_one_alert(
     last = everywhere.wait("email", 4)[-1]
     assert "git push once more" in last.words
     assert (
-        sum("Template mail.txt fails" in mail.words for mail in everywhere.arrivals("email")) == 1
+        sum("Template mail.txt failed" in mail.words for mail in everywhere.arrivals("email")) == 1
     )

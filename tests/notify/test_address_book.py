@@ -226,7 +226,7 @@ def test_a_time_that_is_none_is_told_what_one_looks_like() -> None:
 def test_a_port_in_the_name_of_the_host_is_refused() -> None:
     (error,) = errors(MAIL.replace("smtp.example.com", "smtp.example.com:587"))
 
-    assert error.startswith("notifications.email.smtp_host is 'smtp.example.com:587'; the port")
+    assert error.startswith("notifications.email.smtp_host is 'smtp.example.com:587'; ")
 
 
 def test_what_is_filled_in_and_not_used_is_warned_of() -> None:
@@ -236,7 +236,7 @@ def test_what_is_filled_in_and_not_used_is_warned_of() -> None:
     (off,) = warnings(config(forgotten).tables)
     (unused,) = warnings(config(ignored).tables)
 
-    assert off.startswith("[notifications.email] is filled in, but enabled is not true")
+    assert off.startswith("[notifications.email] is not used because enabled is not true")
     assert unused.startswith("notifications.email.to is not used")
 
 

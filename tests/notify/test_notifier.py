@@ -146,7 +146,7 @@ async def test_links_work_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["reload", "retry"])
-async def test_a_secret_that_is_mended_is_read_anew(tmp_path: Path, how: str) -> None:
+async def test_a_secret_that_is_to_reopen_is_read_anew(tmp_path: Path, how: str) -> None:
     password = tmp_path / "password"
     with mail_server("none", login=Login("safetyd", "right")) as server:
         lines = ('username = "safetyd"', 'password_file = "password"')

@@ -137,7 +137,7 @@ async def test_a_channel_whose_secret_cannot_be_read_is_there_and_names_the_file
     await channel.close()
     assert isinstance(channel, BrokenChannel)
     assert channel.name == "webhook"
-    assert caplog.messages == [f"channel webhook cannot be used: {why}"]
+    assert caplog.messages == [f"cannot open channel webhook: {why}"]
 
 
 async def test_a_channel_whose_secret_is_none_does_not_repeat_it(tmp_path: Path) -> None:

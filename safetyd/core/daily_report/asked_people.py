@@ -48,7 +48,7 @@ class AskedPeople:
             self._policy, self._kinds, self._reader = policy, None, None
 
     def asked(self, event: Decided, day: DayNumbers) -> None:
-        """Take note of a request that a decision opens."""
+        """Record a request that a decision opens."""
         if event.asks is None:
             return
         if event.asks.joins:
@@ -59,7 +59,7 @@ class AskedPeople:
         self._opened(event.asks.request_id, asked, day)
 
     def paused(self, event: Paused, day: DayNumbers) -> None:
-        """Take note that people are asked whether a paused agent may go on."""
+        """Record that people are asked whether a paused agent may go on."""
         question = Question(agent=event.agent, type=UNPAUSE, human=True)
         asked = AskedRequest(event.at, question)
         self._opened(request_id(event.agent, UNPAUSE, event.seq), asked, day)

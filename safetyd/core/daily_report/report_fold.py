@@ -315,7 +315,7 @@ class ReportFold:
                 count(day.told_after_all, ref)
 
     def _not_told(self, event: NotTold, day: DayNumbers) -> None:
-        """Take note of what a message did not tell, unless another did or nobody wanted it."""
+        """Record what a message did not tell, unless another did or nobody wanted it."""
         if event.state not in _LOST or event.by:
             return
         for ref in self._refs(event):

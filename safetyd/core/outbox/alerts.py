@@ -76,7 +76,7 @@ class Alerts:
         return queues
 
     def remembers(self, alert_key: str) -> bool:
-        """Say whether people were told of it, and not that it is over."""
+        """Return True if people were told of it, and not that it is over."""
         return alert_key in self._last
 
     def withdraw(self, alert_key: str) -> bool:
@@ -138,7 +138,7 @@ class Alerts:
         return queues
 
     def _needless(self, event: Event) -> bool:
-        """Say whether people know an alert's worse half, or could only be told of the telling."""
+        """Return True if a worse alert was just sent, or if it is about a lost channel alert."""
         match event:
             case BudgetMarked(mark="warning"):
                 return self._silent(budget_key(event, "exceeded"), event.at)
@@ -154,7 +154,7 @@ class Alerts:
         return delivery.arrived or trying
 
     def _repeats(self, alert: Alert, at: datetime) -> bool:
-        """Say whether an alert is known: one that waits is counted, another not told again."""
+        """Return True if an alert is known: one that waits is counted, another not told again."""
         note = self._notes.find(self._last.get(alert.key, ""))
         if note is None:
             return False
@@ -164,7 +164,7 @@ class Alerts:
         return self._silent(alert.key, at)
 
     def _silent(self, alert_key: str, at: datetime) -> bool:
-        """Say whether such an alert came so recently that it is no news."""
+        """Return True if such an alert came so recently that it is no news."""
         note = self._notes.find(self._last.get(alert_key, ""))
         return note is not None and note.at <= at < note.at + SILENCE
 

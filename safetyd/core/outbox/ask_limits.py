@@ -31,14 +31,14 @@ class AskLimits(msgspec.Struct):
             del asks[first]
 
     def storms(self, agent: str, t: float) -> bool:
-        """Say whether an agent asks so much that nobody wants to read it one by one."""
+        """Return True if an agent asks so much that nobody wants to read it one by one."""
         asks = self.asks.get(agent, [])
         return len(asks) > MAX_ASKS and t < asks[0] + STORM_S
 
     def wakes(
         self, recipient: str, party: str, request_id: str, at: datetime, until: datetime
     ) -> bool:
-        """Say whether somebody may be told of a request at night, and take note of it.
+        """Return True if somebody may be told of a request at night, and take note of it.
 
         What was told once may be told again.
         """

@@ -138,7 +138,7 @@ class Bundling:
         return [fact for ref, fact in found.items() if ref not in listed]
 
     def _by_number(self, item: Item) -> bool:
-        """Say whether it is enough that people hear of its number."""
+        """Return True if it is enough that people hear of its number."""
         return item.kind in _IN_PASSING or (item.kind in _REMINDERS and self._known(item.ref))
 
     def _name(self, queue: DeliveryQueue, message: QueuedMessage, at: datetime) -> str:

@@ -97,7 +97,7 @@ class Deliveries:
         return (self._deliveries[id_] for id_ in self._about.get(ref, ()))
 
     def telling(self, ref: str) -> bool:
-        """Say whether something under way tells of it."""
+        """Return True if something under way tells of it."""
         return any(delivery.under_way for delivery in self.about(ref))
 
     def add(self, event: Due, items: tuple[Item, ...]) -> Delivery:
@@ -119,7 +119,7 @@ class Deliveries:
         return delivery
 
     def told(self, event: Told) -> Delivery | None:
-        """Take note that a message was told; None: it was over before."""
+        """Record that a message was told; None: it was over before."""
         delivery = self.find(event.delivery)
         if delivery is None or delivery.state not in {"open", "parked", "accepted"}:
             return None
@@ -130,7 +130,7 @@ class Deliveries:
         return delivery
 
     def not_told(self, event: NotTold) -> Delivery | None:
-        """Take note that a message was not told; None: it was over before."""
+        """Record that a message was not told; None: it was over before."""
         delivery = self.find(event.delivery)
         if delivery is None or not (delivery.under_way or _lost_late(delivery, event)):
             return None
@@ -212,11 +212,11 @@ class Notes:
         return self._queues.hold(ref)
 
     def count(self, note: Note) -> None:
-        """Take note that it happened once more."""
+        """Record that it happened once more."""
         self._kept.notes[note.id] = msgspec.structs.replace(note, count=note.count + 1)
 
     def end(self, ref: str) -> None:
-        """Take note that it is no use telling of it any more."""
+        """Record that it is no use telling of it any more."""
         self._queues.drop(ref)
         self._kept.over[ref] = None
         self.release((ref,))
@@ -225,11 +225,11 @@ class Notes:
         return ref in self._kept.over
 
     def of_channel(self, ref: str) -> None:
-        """Take note that a note is about a channel."""
+        """Record that a note is about a channel."""
         self._kept.of_channels[ref] = None
 
     def only_of_channels(self, delivery: Delivery) -> bool:
-        """Say whether a message tells of nothing but channels."""
+        """Return True if a message tells of nothing but channels."""
         return all(item.ref in self._kept.of_channels for item in delivery.items)
 
     def release(self, refs: Iterable[str]) -> None:

@@ -50,7 +50,7 @@ class Batch(msgspec.Struct):
     party: str = ""  # whose urgent messages it takes; none: it is about no agent
 
     def ahead(self, at: datetime) -> bool:
-        """Say whether the clock was put back since."""
+        """Return True if the clock was put back since."""
         return self.since is not None and at < self.since
 
 
@@ -68,7 +68,7 @@ class Urgent(msgspec.Struct):
         return min(sent_at[0] + HIGH_WINDOW, sent_at[-1] + HIGH_GAP)
 
     def over(self, at: datetime) -> bool:
-        """Say whether they count no more."""
+        """Return True if they count no more."""
         return not self.open and self.sent_at[-1] + HIGH_WINDOW <= at
 
 
@@ -110,7 +110,7 @@ class DeliveryQueue(msgspec.Struct):
         self.newest = max(self.newest or at, at)
 
     def waits(self, at: datetime) -> bool:
-        """Say whether no batch can be due, without looking at each."""
+        """Return True if no batch can be due, without looking at each."""
         if self.soonest is None:
             return True
         return at < self.soonest and (self.newest is None or self.newest <= at)
@@ -142,7 +142,7 @@ class DeliveryQueue(msgspec.Struct):
         return sum(len(self.rows[name].items) for name in batches)
 
     def closed(self, delivery: str) -> None:
-        """Take note that a message is under way no longer."""
+        """Record that a message is under way no longer."""
         if self.open == delivery:
             self.open = ""
         for urgent in self.urgent.values():
@@ -150,7 +150,7 @@ class DeliveryQueue(msgspec.Struct):
                 urgent.open.remove(delivery)
 
     def sent(self, delivery: str, sort: Sort, at: datetime, items: Iterable[Item]) -> None:
-        """Take note that a message of things that wait goes out, and whose it is if urgent."""
+        """Record that a message of things that wait goes out, and whose it is if urgent."""
         if sort == "batch":
             self.open, self.last_at = delivery, at
         elif sort == "high":
@@ -164,12 +164,12 @@ class DeliveryQueue(msgspec.Struct):
         return self.urgent.get(party, _NONE)
 
     def told_lately(self, agent: str, at: datetime) -> bool:
-        """Say whether a message about an agent went out within the gap of a storm."""
+        """Return True if a message about an agent went out within the gap of a storm."""
         told_at = self.about_at.get(agent)
         return told_at is not None and told_at <= at < told_at + STORM_GAP
 
     def told_about(self, agent: str, at: datetime) -> None:
-        # What waits for this time to pass would wait for ever if others moved it.
+        # What waits for this time to pass would wait forever if others moved it.
         if storm_batch("batch", agent) in self.rows or storm_batch("high", agent) in self.rows:
             return
         self.about_at.pop(agent, None)
@@ -178,7 +178,7 @@ class DeliveryQueue(msgspec.Struct):
             del self.about_at[first]
 
     def sums_up(self, at: datetime) -> bool:
-        """Take note of a summary; say whether it is one too many for a message of its own."""
+        """Record a summary; say whether it is one too many for a message of its own."""
         lately = [summed for summed in self.summed_at if summed <= at < summed + SUMMARY_WINDOW]
         self.summed_at = [*lately, at][-MAX_SUMMARIES:]
         return len(lately) == MAX_SUMMARIES
@@ -221,7 +221,7 @@ class DeliveryQueues:
         return [self._queues[each] for each in keys]
 
     def hold(self, ref: str) -> bool:
-        """Say whether something waits in any of them."""
+        """Return True if something waits in any of them."""
         return any(queue.holds(ref) for queue in self._queues.values())
 
     def drop(self, ref: str) -> None:

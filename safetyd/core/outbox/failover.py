@@ -27,7 +27,7 @@ class Failover:
         self._slots = slots
 
     def undeliverable(self, request_id: str) -> bool:
-        """Say whether every channel on which it could be told refused it or is down."""
+        """Return True if every channel on which it could be told refused it or is down."""
         found = self._reminders.find(request_id)
         if found is None or any(each.arrived for each in self._deliveries.about(request_id)):
             return False
@@ -74,7 +74,7 @@ class Failover:
         return [queue]
 
     def _has(self, queue: DeliveryQueue, ref: str) -> bool:
-        """Say whether something is told in a queue, or is about to be."""
+        """Return True if something is told in a queue, or is about to be."""
         if queue.holds(ref):
             return True
         known = (each for each in self._deliveries.about(ref) if each.queue == queue.key)

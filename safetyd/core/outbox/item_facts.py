@@ -61,7 +61,7 @@ class ItemFact(NamedTuple):
         return -rank(about.urgency), since, self.item.ref
 
     def over(self, at: datetime) -> bool:
-        """Say whether it is a request whose time is over, though nobody said so yet."""
+        """Return True if it is a request whose time is over, though nobody said so yet."""
         request = self._pending
         return request is not None and request.deadline is not None and request.deadline <= at
 

@@ -163,12 +163,12 @@ class Outbox(Actor):
         return tuple(self._deliveries.about(request_id))
 
     def revoked(self, delivery: str, request_id: str) -> bool:
-        """Say whether a message's link is dead; so is that of a message nobody remembers."""
+        """Return True if a message's link is dead; so is that of a message nobody remembers."""
         found = self.find(delivery)
         return found is None or request_id in found.revoked
 
     def undeliverable(self, request_id: str) -> bool:
-        """Say whether every channel on which it could be told refused it or is down."""
+        """Return True if every channel on which it could be told refused it or is down."""
         return self._failover.undeliverable(request_id)
 
     def unnotified(self, at: datetime) -> int:

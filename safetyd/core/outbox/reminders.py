@@ -78,7 +78,7 @@ class Reminders:
         return Reminded(state, request)
 
     def known(self, id_: str) -> bool:
-        """Say whether somebody knows of a request."""
+        """Return True if somebody knows of a request."""
         state = self._states.get(id_)
         return state is not None and state.told
 
@@ -136,26 +136,26 @@ class Reminders:
                 queue.put(Item("expired", id_), Slot("batch", "batch", event.at), event.at)
 
     def sent(self, delivery: Delivery, queue: DeliveryQueue) -> None:
-        """Take note that a message goes out."""
+        """Record that a message goes out."""
         for state, request in self._of(delivery):
             state.last_at = delivery.at
             queue.told_about(request.agent, delivery.at)
 
     def told(self, delivery: Delivery) -> None:
-        """Take note that a message was told."""
+        """Record that a message was told."""
         for state, _ in self._of(delivery):
             state.told = True
             if delivery.queue in state.refused:
                 state.refused.remove(delivery.queue)
 
     def refused(self, delivery: Delivery) -> None:
-        """Take note that a channel does not take a message."""
+        """Record that a channel does not take a message."""
         for state, _ in self._of(delivery):
             if delivery.queue not in state.refused:
                 state.refused.append(delivery.queue)
 
     def wait(self, event: Event, delivery: Delivery) -> None:
-        """Take note that a message waits for the end of quiet hours."""
+        """Record that a message waits for the end of quiet hours."""
         for state, request in self._of(delivery):
             state.tell_by = self._tell_by(request, event.at, event.t)
 
@@ -198,7 +198,7 @@ class Reminders:
         return state
 
     def _forlorn(self, id_: str, state: ReminderState) -> bool:
-        """Say whether nobody knows of a request, and nothing is done about that."""
+        """Return True if nobody knows of a request, and nothing is done about that."""
         if state.told or state.tell_by is None or self._queues.hold(id_):
             return False
         return not self._deliveries.telling(id_)

@@ -32,7 +32,7 @@ class Routing:
         return not self._queues
 
     def moved(self, event: ChannelMoved) -> None:
-        """Take note that a channel is down or up."""
+        """Record that a channel is down or up."""
         if event.channel in self._down:
             self._down.remove(event.channel)
         if not event.up:
@@ -73,7 +73,7 @@ class Routing:
         return self._queues.of(each for who in self._hearing(agent) for each in self._keys(who))
 
     def unreachable(self, agent: str, refused: Collection[str]) -> bool:
-        """Say whether every queue in which a request may be told is shut."""
+        """Return True if every queue in which a request may be told is shut."""
         queues, shut = self.concerned(agent), self._shut(refused)
         return bool(queues) and all(queue.key in shut for queue in queues)
 

@@ -41,15 +41,15 @@ class Slots:
         return recipients.quiet_until(self._hours.get(recipient, _NEVER), at)
 
     def too_calm(self, urgency: Urgency) -> bool:
-        """Say whether something is less urgent than what people want to be told of."""
+        """Return True if something is less urgent than what people want to be told of."""
         return rank(urgency) < rank(self._config.min_urgency)
 
     def asked(self, agent: str, t: float) -> None:
-        """Take note that an agent asks something."""
+        """Record that an agent asks something."""
         self._limits.asked(agent, t)
 
     def storms(self, request: Request, t: float) -> bool:
-        """Say whether a request is one of so many that nobody wants to read them one by one."""
+        """Return True if a request is one of so many that nobody wants to read them one by one."""
         # That an agent was paused is not the agent's own question.
         return not request.own and self._limits.storms(request.agent, t)
 
@@ -107,7 +107,7 @@ class Slots:
         return ANONYMOUS if self._keyless(agent) else agent
 
     def _wakes(self, recipient: str, request: Request, at: datetime) -> bool:
-        """Say whether somebody may be told now: at night of what its agent calls urgent."""
+        """Return True if somebody may be told now: at night of what its agent calls urgent."""
         until = self.quiet_until(recipient, at)
         if until is None:
             return True

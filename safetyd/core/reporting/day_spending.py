@@ -41,7 +41,7 @@ class DaySpending(Actor):
         return [*_filled(known, _quarter(at, day))[:-1], spent]
 
     def _spent(self, event: Event) -> None:
-        """Take note of what the budget has counted."""
+        """Record what the budget has counted."""
         day, spent = self._budget.spent_today(event.at)
         state = self._state
         if day != state.day:

@@ -57,7 +57,7 @@ class Comparison:
         return after.rank > before.rank
 
     def denied(self, request_id: str) -> None:
-        """Take note that a person had said no to something that would not be asked any more."""
+        """Record that a person had said no to something that would not be asked any more."""
         if (difference := self._allowed.pop(request_id, None)) is not None:
             difference.denied += 1
             self.report.loosened += 1

@@ -40,7 +40,7 @@ class PassingTime:
         self.next_t = 0.0  # nothing is due before
 
     def followed(self, t: float, *, by_time: bool) -> None:
-        """Take note of an event that comes later, and that others caused.
+        """Record an event that comes later, and that others caused.
 
         If it is the first of its second, only time can have. What is `by_time` comes with time also
         if something else came just before it.
@@ -49,7 +49,7 @@ class PassingTime:
             self._known.append(t)
 
     def acted(self, t: float) -> None:
-        """Take note that something happened: more may soon."""
+        """Record that something happened: more may soon."""
         self._acted_t = t
 
     def later(self, t: float, make: Make) -> None:
@@ -75,7 +75,7 @@ class PassingTime:
         return Ticked(at=_between(self.last, before, tick_t).at, t=tick_t)
 
     def reached(self, event: Recorded) -> None:
-        """Take note of an event of the record."""
+        """Record an event of the record."""
         self.last = event
         self.events += 1
         self._acted_t = event.t

@@ -40,7 +40,7 @@ class PastAnswers:
         self._unasked: dict[ActionKey, list[str]] = {}  # of the simulation alone, and unanswered
 
     def was_asked(self, was: Decided, made: Decided | None) -> None:
-        """Take note of a question of the record, and of the one that stands for it, if any."""
+        """Record a question of the record, and of the one that stands for it, if any."""
         if was.asks is None:
             return
         known = was.asks.request_id
@@ -50,11 +50,11 @@ class PastAnswers:
             self._standing.setdefault(known, made.asks.request_id)
 
     def was_paused(self, event: Paused) -> None:
-        """Take note that people were asked to end a pause."""
+        """Record that people were asked to end a pause."""
         self._pauses[request_id(event.agent, UNPAUSE, event.seq)] = event.agent
 
     def is_asked(self, made: Decided, id_: str) -> PastAnswer | None:
-        """Take note of a question that nobody was asked then; return an answer to such a one."""
+        """Record a question that nobody was asked then; return an answer to such a one."""
         actions = self._actions(made)
         found = next((self._answers[key] for key in actions if key in self._answers), None)
         if found is None:
@@ -98,11 +98,11 @@ class PastDeliveries:
         self._standing: dict[str, str] = {}  # recorded id -> simulated id; empty: none
 
     def made(self, event: Due) -> None:
-        """Take note of a message that a simulation makes."""
+        """Record a message that a simulation makes."""
         self._unmatched.append(event)
 
     def was_due(self, event: Due) -> None:
-        """Take note of a message of the record, right after what brought it about."""
+        """Record a message of the record, right after what brought it about."""
         where = event.recipient, event.channel
         found = next((d for d in self._unmatched if (d.recipient, d.channel) == where), None)
         self._standing[event.delivery] = "" if found is None else found.delivery

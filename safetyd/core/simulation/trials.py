@@ -55,7 +55,7 @@ class GrantTrial:
         self._grants.observe(msgspec.structs.replace(granted, until=ALWAYS))
 
     def covers(self, asked: Decided) -> bool:
-        """Say whether the grant would have let a proposal pass that was asked about or blocked."""
+        """Return True if the grant would have allowed this proposal."""
         proposed = proposed_again(asked, asked.at, asked.t)
         kind = self._kind(asked.proposal)
         look = looking(self._guards, proposed, kind, again=True)

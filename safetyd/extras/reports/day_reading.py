@@ -178,7 +178,7 @@ class DayReading:
         return steady is None or steady >= self._ends_t
 
     def _wanted(self, line: bytes) -> bool:
-        """Say whether an event counts, without reading it."""
+        """Return True if an event counts, without reading it."""
         if self._is_near:
             return not line.startswith(_PASSED_OVER)
         if line.startswith(_PASSED_OVER) or time_on(line) is None:

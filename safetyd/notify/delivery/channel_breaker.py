@@ -1,11 +1,11 @@
-"""The breaker of one channel: what fails again and again is left alone for a while.
+"""The circuit breaker of one channel.
 
     closed --failures--> open --time--> half_open --answer--> closed
                           ^                 |
                           +-----failure-----+
 
-A channel that somebody has to mend is `parked`, from any state, and then half open once it is
-mended. Half open, one message is tried; the others wait for what becomes of it.
+A misconfigured channel is `parked`, from any state, and half open once an operator has fixed it.
+When half open, one message is tried while the others wait.
 """
 
 import math
@@ -22,7 +22,7 @@ MAX_OPEN_S: Final = 600.0
 
 
 class ChannelBreaker:
-    """`up` says whether the channel takes messages, as far as one knows."""
+    """`up` is whether the channel accepts messages, as far as known."""
 
     def __init__(self, *, up: bool) -> None:
         self.up = up
@@ -35,7 +35,7 @@ class ChannelBreaker:
         self._tries: deque[tuple[float, bool]] = deque()  # when they ended, and whether they failed
 
     def free_at(self) -> float:
-        """Return when a try may begin; it is never while only others can change that."""
+        """Return when a try may begin; infinity if only another event can allow it."""
         match self.state:
             case "closed":
                 return -math.inf
@@ -47,12 +47,12 @@ class ChannelBreaker:
                 return math.inf
 
     def began(self) -> None:
-        """Take note of a try that was free to begin."""
+        """Record the start of a try."""
         if self.state != "closed":
             self.state, self._probing = "half_open", True
 
     def answered(self, now: float) -> None:
-        """Take note that the channel works, even if it refused a message."""
+        """Record that the channel works, even if it refused a message."""
         if self.state == "parked":
             return  # another try had begun before; what is wrong is wrong still
         if self.state != "closed":
@@ -62,7 +62,7 @@ class ChannelBreaker:
         self._note(now, failed=False)
 
     def failed(self, now: float) -> None:
-        """Take note of a failure that may pass."""
+        """Record a failure that may pass."""
         if self.state == "half_open":
             self._open_s = min(2 * self._open_s, MAX_OPEN_S)
             self._open(now)
@@ -73,11 +73,11 @@ class ChannelBreaker:
                 self._open(now)
 
     def park(self) -> None:
-        """Let nothing go until the channel is mended."""
+        """Block the channel until an operator fixes it."""
         self.state, self.up = "parked", False
 
-    def mend(self) -> None:
-        """Let one message be tried now."""
+    def recover(self) -> None:
+        """Allow one try now."""
         if self.state in {"open", "parked"}:
             self.state, self._probing = "half_open", False
 

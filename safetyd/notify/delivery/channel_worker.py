@@ -1,8 +1,7 @@
-"""The way of messages to one channel: one worker each, so that a slow channel delays no other.
+"""Deliver the messages of one channel. Each channel has its own worker, so none delays another.
 
-A worker tries, waits and tries again; what becomes of a message is reported once. A try ends in
-time, and whatever happens is one of four outcomes. It keeps to the channel's limits, and what is
-urgent goes first.
+A worker retries with backoff and reports the result of each message once. A try has a deadline and
+one of four outcomes. The worker respects the channel's limits and sends urgent messages first.
 """
 
 import logging
@@ -57,7 +56,7 @@ async def attempt(channel: Channel, notice: Notice) -> Outcome:
 
 
 def _unexpected(channel: Channel, exc: BaseException) -> Unavailable:
-    """Take an error for one that may pass. Only its type is told: its words may be secret."""
+    """Return a temporary error; it has only the type because the text may contain secrets."""
     kind = type(exc).__name__
     daemon_log.error("channel %s raised %s", channel.name, kind)
     return Unavailable(f"unexpected {kind}", ambiguous=True)
@@ -70,7 +69,7 @@ def one_line(error: object) -> str:
 
 
 class Dispatcher(Protocol):
-    """Whom workers ask for messages and report to. Only `compose` waits."""
+    """Composes messages for workers and receives their results. Only `compose` waits."""
 
     async def compose(self, delivery: str, *, again: bool) -> Notice | NotNow | None:
         """Return the message as it is now, or why it is not to be sent; None: it is gone.
@@ -82,20 +81,20 @@ class Dispatcher(Protocol):
     def told(
         self, delivery: str, channel: str, receipt: Receipt, attempts: int, took_s: float
     ) -> None:
-        """Hear that the channel took a message at the last of some attempts."""
+        """Record that the channel accepted a message."""
         ...
 
     def not_told(self, delivery: str, channel: str, end: End, error: str, attempts: int) -> None:
-        """Hear that a message is not tried any more."""
+        """Record that a message is not tried any more."""
         ...
 
     def moved(self, channel: str, *, up: bool, why: str) -> None:
-        """Hear that a channel takes nothing any more, or takes messages again."""
+        """Record that a channel is down, or up again."""
         ...
 
 
 class Counts(msgspec.Struct):
-    """What a worker did since it began."""
+    """Counters of a worker."""
 
     outcomes: dict[str, int] = {}  # by the state that was reported
     attempts: int = 0
@@ -137,7 +136,7 @@ class ChannelWorker:
         self._rested = anyio.Event()
 
     def put(self, delivery: str, urgency: Urgency, recipient: str, *, again: bool = False) -> None:
-        """Take on a delivery; one that is known already stays as it is."""
+        """Queue a delivery; one that is already queued stays as it is."""
         known = self._known.get(delivery)
         if known is not None:
             known.wanted = True
@@ -169,7 +168,7 @@ class ChannelWorker:
         self._turns.drop(queued)
 
     def replace(self, channel: Channel) -> None:
-        """Use a channel that was opened anew from now on."""
+        """Use a reopened channel from now on."""
         self._channel = channel
 
     @property
@@ -178,11 +177,11 @@ class ChannelWorker:
         return self._failing
 
     def forget_error(self) -> None:
-        """Take note that somebody says that the channel is mended."""
+        """Clear the last error, because an operator says the channel is fixed."""
         self._last_error, self._failing = "", False
 
     def park(self, why: str) -> None:
-        """Try nothing until somebody mends the channel."""
+        """Try nothing until an operator fixes the channel."""
         self._fails(why)
         self._breaker.park()
         self._tell_move()
@@ -192,9 +191,9 @@ class ChannelWorker:
         queued = self._known.get(delivery)
         return (0, "") if queued is None else (queued.tries, queued.error)
 
-    def mend(self) -> None:
-        """Try everything that waits without further delay: one first, if the channel was down."""
-        self._breaker.mend()
+    def recover(self) -> None:
+        """Retry all queued messages now; only one first if the channel was down."""
+        self._breaker.recover()
         self._turns.hurry()
         self._woken.set()
 
@@ -251,13 +250,13 @@ class ChannelWorker:
             await self._sleep()
 
     async def _sleep(self) -> None:
-        """Return when it may be somebody's turn."""
+        """Sleep until a message may be due."""
         now = self._now()
         with anyio.move_on_after(min(SLEEP_S, self._turns.next_at(now) - now)):
             await self._woken.wait()
 
     async def _begin(self, queued: QueuedDelivery, tasks: anyio.abc.TaskGroup) -> None:
-        """Try a message if there is one to send: of the others none counts as a try."""
+        """Start a try if the message is still to be sent."""
         try:
             composed = await self._dispatcher.compose(queued.delivery, again=queued.again)
         except Undeliverable as exc:
@@ -305,7 +304,7 @@ class ChannelWorker:
 
     def _fails(self, error: str) -> None:
         if not self._failing:
-            log.warning("channel %s fails: %s", self._channel.name, error)
+            log.warning("channel %s failed: %s", self._channel.name, error)
         self._last_error, self._failing = error, True
 
     def _told(self, queued: QueuedDelivery, receipt: Receipt, now: float, took_s: float) -> None:
@@ -316,7 +315,7 @@ class ChannelWorker:
         self._tell_move()
 
     def _put_back(self, queued: QueuedDelivery, failure: Unavailable, now: float) -> None:
-        """Let it be tried again later, unless it was tried often enough or nobody wants it."""
+        """Queue a retry, unless the message used up its tries or was dropped."""
         queued.again |= failure.ambiguous
         queued.copies += failure.ambiguous
         self.counts.ambiguous += failure.ambiguous

@@ -1,7 +1,7 @@
-"""From the journal to the channels and back: a worker for each, and what they report.
+"""Deliver messages: a worker for each channel, and their results as events.
 
-What is due is handed over once it is durable, and what came of it is an event again. After a
-restart, and after a reload, everything that nobody has reported on is handed over anew.
+A message is handed to its worker once it is durable, and its result is journaled. After a restart
+or a reload, every message without a result is handed over again.
 """
 
 import logging
@@ -38,7 +38,7 @@ OpenChannels = Callable[[Iterable[str] | None], Awaitable[Mapping[str, Channel]]
 
 
 class _Unreported(NamedTuple):
-    """What nobody has reported on, and the channels that were last reported as down."""
+    """Deliveries without a result, and the channels last reported as down."""
 
     down: tuple[str, ...]
     deliveries: tuple[Delivery, ...]
@@ -49,7 +49,7 @@ def _unreported(state: EngineState, _moment: Moment) -> Carried[_Unreported]:
 
 
 class Dispatch:
-    """What the workers ask, and whom they report to."""
+    """Runs the workers, composes their messages and journals their results."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class Dispatch:
         self._composer = composer
         self._open_channels = open_channels
         self._channels: dict[str, Channel] = {}
-        self._mended: set[str] = set()  # channels that are to be opened anew
+        self._to_reopen: set[str] = set()  # names of channels
         self._workers: dict[str, ChannelWorker] = {}
         self._serving: dict[str, anyio.CancelScope] = {}
         self._changed = anyio.Event()
-        self._mending = anyio.Event()
+        self._reopening = anyio.Event()
 
     async def run(self) -> None:
-        """Deliver for ever; begin anew with the channels that are configured after `renew`."""
+        """Deliver forever; restart with the configured channels after `renew`."""
         while True:
             self._changed = anyio.Event()
             self._channels = dict(await self._open_channels(None))
@@ -80,7 +80,7 @@ class Dispatch:
                 await _close(self._channels.values())
 
     async def _deliver(self) -> None:
-        """Deliver what nobody has reported on, and what becomes due, until `renew`."""
+        """Deliver messages without a result and messages that become due, until `renew`."""
         begun = anyio.Event()
 
         def begin(found: _Unreported) -> None:
@@ -92,7 +92,7 @@ class Dispatch:
                 self._hand_over(delivery.id, delivery, again=True)
             begun.set()
 
-        # What becomes due after this question is handed over to the workers that its answer makes.
+        # Messages that become due later are handed to the workers that `begin` creates.
         self._mailbox.put(CommandEnvelope(_unreported, begin, begun.set))
         await begun.wait()
         async with anyio.create_task_group() as tasks:
@@ -101,12 +101,12 @@ class Dispatch:
                 tasks.start_soon(self._serve, name)
                 if isinstance(channel := self._channels[name], BrokenChannel):
                     worker.park(channel.why)
-            tasks.start_soon(self._mend_channels)
+            tasks.start_soon(self._reopen_channels)
             await self._changed.wait()
             tasks.cancel_scope.cancel()
 
     async def _serve(self, name: str) -> None:
-        """Run a channel's own work, and that of the channel that takes its place."""
+        """Run a channel's own task, and that of a channel that replaces it."""
         while True:
             with anyio.CancelScope() as self._serving[name]:
                 try:
@@ -117,26 +117,26 @@ class Dispatch:
                     log.error("channel %s raised %s", name, type(exc).__name__)  # noqa: TRY400
                     await anyio.sleep(RESTART_S)
 
-    async def _mend_channels(self) -> None:
-        """Open channels anew that somebody says are mended."""
+    async def _reopen_channels(self) -> None:
+        """Reopen channels that an operator asked to retry."""
         while True:
-            self._mending = anyio.Event()
-            mended, self._mended = self._mended, set()
-            for name, channel in (await self._open_channels(mended)).items() if mended else ():
+            self._reopening = anyio.Event()
+            names, self._to_reopen = self._to_reopen, set()
+            for name, channel in (await self._open_channels(names)).items() if names else ():
                 before, self._channels[name] = self._channels[name], channel
                 self._serving[name].cancel()
                 await _close([before])
                 worker = self._workers[name]
                 worker.replace(channel)
-                worker.mend()
-            await self._mending.wait()
+                worker.recover()
+            await self._reopening.wait()
 
     def renew(self) -> None:
-        """Take on the channels as they are configured now."""
+        """Restart with the channels as configured now."""
         self._changed.set()
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Hand over what is due; an outlet of the journal."""
+        """Hand over due messages; called with durable events."""
         for event in events:
             if type(event) is Due:
                 self._hand_over(event.delivery, event)
@@ -152,31 +152,31 @@ class Dispatch:
             channel.shown(delivery)
 
     def retry(self, deliveries: Sequence[Delivery]) -> None:
-        """Try again what an error of its channel had stopped."""
-        self.mend({delivery.channel for delivery in deliveries})
+        """Retry deliveries that an error of their channel stopped."""
+        self.recover({delivery.channel for delivery in deliveries})
         for delivery in deliveries:
             self._hand_over(delivery.id, delivery)
 
-    def mend(self, channels: set[str]) -> None:
-        """Let channels try without further delay what waits for them.
+    def recover(self, channels: set[str]) -> None:
+        """Let channels retry their queued messages without further delay.
 
-        One that does not work is opened anew first, since its secrets may have been mended.
+        A failing channel is reopened first, because its secrets may have been fixed.
         """
         for name in channels & self._workers.keys():
             worker = self._workers[name]
             if worker.failing:
                 worker.forget_error()
-                self._mended.add(name)
-                self._mending.set()
+                self._to_reopen.add(name)
+                self._reopening.set()
             else:
-                worker.mend()
+                worker.recover()
 
     def drop(self, delivery: Delivery) -> None:
         if worker := self._workers.get(delivery.channel):
             worker.drop(delivery.id)
 
     def tried(self, delivery: Delivery) -> tuple[int, str]:
-        """Return how often a message was tried that is not over, and its last error."""
+        """Return how often a queued message was tried, and its last error."""
         worker = self._workers.get(delivery.channel)
         return (0, "") if worker is None else worker.tried(delivery.id)
 
@@ -184,7 +184,7 @@ class Dispatch:
         return [worker.state() for worker in self._workers.values()]
 
     async def finish(self, grace_s: float) -> None:
-        """Let what is under way end, and what is due be tried once, within the grace."""
+        """Wait for running tries, and try due messages once, within the grace period."""
         async with anyio.create_task_group() as tasks:
             for worker in self._workers.values():
                 tasks.start_soon(worker.finish, grace_s)
@@ -195,8 +195,8 @@ class Dispatch:
 
         try:
             return await self._mailbox.ask(ask)
-        except Unanswered:  # one message that cannot be put into words must not end the others
-            raise Undeliverable("it cannot be put into words; see the log") from None
+        except Unanswered:  # an error in one message must not stop the others
+            raise Undeliverable("the message cannot be composed; see the log") from None
 
     def told(
         self, delivery: str, channel: str, receipt: Receipt, attempts: int, took_s: float
@@ -242,7 +242,7 @@ class Dispatch:
         return self._clock.now().t
 
     def _hand_over(self, delivery: str, due: Due | Delivery, *, again: bool = False) -> None:
-        # What has no worker yet is handed over when its channel is open.
+        # Without a worker, it is handed over when its channel opens.
         if worker := self._workers.get(due.channel):
             worker.put(delivery, due.urgency, due.recipient, again=again)
 

@@ -34,7 +34,7 @@ class QueuedDelivery(msgspec.Struct, kw_only=True, eq=False):
 
 
 def spent(queued: QueuedDelivery, failure: Unavailable, limits: Limits) -> bool:
-    """Say whether a delivery that just failed was tried often enough."""
+    """Return True if a delivery that just failed was tried often enough."""
     if limits.max_tries is not None and queued.tries >= limits.max_tries:
         return True
     repeats = limits.ambiguous_tries

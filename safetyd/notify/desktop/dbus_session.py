@@ -84,7 +84,7 @@ class SessionBus:
 
     @property
     def used(self) -> bool:
-        """Say whether buttons would stop working without it."""
+        """Return True if buttons would stop working without it."""
         return bool(self._asked or self._numbers)
 
     async def listen(self) -> None:
@@ -138,7 +138,7 @@ class SessionBus:
             self._signal(message.member, message.body)
 
     def _settle(self, reply: Message) -> None:
-        """Take note of a notification that is up, also if nobody waits for that any more."""
+        """Record a notification that is up, also if nobody waits for that any more."""
         if reply.reply_serial not in self._asked:
             return
         key = self._asked.pop(reply.reply_serial)

@@ -97,7 +97,7 @@ class DesktopButtons:
         return self._opened if shutil.which(OPENER) else None
 
     async def run(self, desktop: Shows) -> None:
-        """Do what is to be done, for ever."""
+        """Do what is to be done, forever."""
         while True:
             while self._todo:
                 with suppress(Unavailable):  # a desktop that is gone shows nothing any more

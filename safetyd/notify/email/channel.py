@@ -28,7 +28,7 @@ _HOSTS: Final = {
 
 _LOGIN: Final = "check username and password_file; many providers want an app password"
 _NO_STARTTLS: Final = (
-    'set security = "tls" and smtp_port = 465 if the server wants TLS at once, '
+    'set security = "tls" and smtp_port = 465 if the server uses TLS from the start, '
     'or security = "none" if it is on this machine and has no TLS'
 )
 
@@ -48,7 +48,7 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
     rank: ClassVar[int] = 20
     secret_files: ClassVar[tuple[str, ...]] = ("password_file",)
     hints: ClassVar[Hints] = (
-        ("auth extension", "remove username and password_file: the server wants no login"),
+        ("auth extension", "remove username and password_file: the server offers no login"),
         ("535", _LOGIN),
         ("authentic", _LOGIN),
         ("certificate", "set ca_file if the server has a certificate of your own"),
@@ -64,7 +64,7 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
 
     @property
     def login_name(self) -> str:
-        """The user name for the login; SendGrid has the same for everyone."""
+        """The user name for the login; SendGrid has the same foreveryone."""
         return self.username or ("apikey" if self.provider == "sendgrid" else "")
 
     @classmethod
@@ -77,11 +77,11 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
         if self.provider == "smtp":
             yield from needed(smtp_host=self.smtp_host)
         if self.smtp_host.count(":") == 1:
-            yield "smtp_host", f"is {self.smtp_host!r}; the port belongs into smtp_port"
+            yield "smtp_host", f"is {self.smtp_host!r}; set the port in smtp_port"
         if self.security == "none" and not is_this_machine(self.smtp_host):
-            yield "security", 'is "none"; without encryption mail goes to this machine only'
+            yield "security", 'is "none", which is allowed only for a mail server on this machine'
         if self.login_name and not self.password_file:
-            yield "password_file", "is empty; who logs in needs one"
+            yield "password_file", "is empty; it is required with a username"
 
     async def open(self, name: str, context: ChannelContext) -> Channel:  # noqa: ARG002
         from safetyd.notify.email.mail_channel import Mail  # noqa: PLC0415 - only if configured

@@ -1,4 +1,4 @@
-"""E-mail: what is sent, and the channel that sends it. A mail can be made without any server."""
+"""Mail: building messages, and the channel that sends them."""
 
 import re
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ class Mail(Channel):
             raise Misconfigured("notifications.email.from is not a mail address")
         recipient = _bare(notice.address)
         if recipient is None:
-            raise Undeliverable(f"the address of {notice.recipient} is not one that mail can go to")
+            raise Undeliverable(f"the mail address of {notice.recipient} is not valid")
         content = mail(notice, self._config.from_, self._host).as_bytes()
         reply = await self._submission.take(sender, recipient, content)
         return Receipt("accepted", one_line(reply, _REPLY_CHARS))
@@ -90,7 +90,7 @@ def _headers(notice: Notice, host: str) -> Iterator[tuple[str, str]]:
     yield "Date", format_datetime(notice.at)
     yield "Message-ID", f"<{notice.delivery}@{host}>"
     if notice.thread:
-        # A root that was never sent: whichever message comes first, the others stand beside it.
+        # The root was never sent, so that all messages about a request are siblings in one thread.
         yield "In-Reply-To", f"<{notice.thread}@{host}>"
         yield "References", f"<{notice.thread}@{host}>"
     if notice.urgency == "high":
@@ -102,7 +102,7 @@ def _headers(notice: Notice, host: str) -> Iterator[tuple[str, str]]:
 
 
 def _subject(notice: Notice) -> str:
-    """Return one line; that of a reminder makes it an answer to the first message."""
+    """Return the subject; a reminder is a reply to the first message."""
     card = notice.single
     if isinstance(card, RequestCard) and card.kind == "reminder" and not notice.minimal:
         first = msgspec.structs.replace(notice, card=msgspec.structs.replace(card, kind="request"))
@@ -111,6 +111,6 @@ def _subject(notice: Notice) -> str:
 
 
 def _bare(address: str) -> str | None:
-    """Return an address without a name, None if it cannot be one."""
+    """Return an address without a display name, or None if it is not valid."""
     _, bare = parseaddr(address)
     return bare if _is_address(bare) else None

@@ -1,7 +1,7 @@
-"""How a mail server is made to take a message.
+"""Submit mail to a server.
 
-A connection is made for each message, since one that was given up is of no use to the next. Mail
-and password travel encrypted or not at all, except to this machine itself.
+Each message uses a new connection. Mail and password are sent only over encrypted connections,
+except to this machine itself.
 """
 
 import base64
@@ -48,7 +48,7 @@ class Submission:
         self._context: ssl.SSLContext | None = None
 
     async def take(self, sender: str, recipient: str, content: bytes) -> str:
-        """Return what the server said when it took the message, or raise one of three errors."""
+        """Submit a message and return the server's reply, or raise one of the three errors."""
         client = await self._client()
         try:
             return await self._hand_over(client, sender, recipient, content)
@@ -67,14 +67,14 @@ class Submission:
             with anyio.fail_after(CONTENT_S):
                 reply = await client.data(content)
         except (TimeoutError, ConnectionError):
-            why = f"{self._where} did not say whether it took the message"
+            why = f"{self._where} did not confirm that it accepted the message"
             raise Unavailable(why, ambiguous=True) from None
         await _say_goodbye(client)
         return reply.message
 
     async def _client(self) -> SMTP:
         if self._config.security == "none" and not is_this_machine(self._host):
-            raise Misconfigured(f"{self._where} is another machine, so mail must be encrypted")
+            raise Misconfigured(f'{self._where} is another machine, so security must not be "none"')
         return SMTP(
             hostname=self._host,
             port=self._port,
@@ -101,7 +101,7 @@ class Submission:
         return f"{self._host}:{self._port}"
 
     def _problem(self, exc: SMTPException | OSError) -> Problem:
-        """Return which of the three errors it is, in words that hold no password."""
+        """Return which of the three errors it is, without the password."""
         fault = _tls_fault(exc)
         if fault is not None:
             return Misconfigured(f"{self._where}: {self._told(fault)}")
@@ -115,14 +115,14 @@ class Submission:
         return Misconfigured(f"{self._where}: {self._told(str(exc))}")
 
     def _told(self, words: str) -> str:
-        """Return what a server said; some repeat what they were told."""
+        """Return the server's words without secrets, which some servers repeat."""
         for secret in filter(None, _spellings(self._config.login_name, self._password)):
             words = words.replace(secret, "[password]")
         return one_line(words, _WORDS)
 
 
 async def _say_goodbye(client: SMTP) -> None:
-    """Leave politely; the message is taken, and no late answer may make it look otherwise."""
+    """Close the session; errors no longer matter because the message was accepted."""
     with (
         anyio.move_on_after(GOODBYE_S, shield=True),
         contextlib.suppress(SMTPException, OSError),
@@ -139,7 +139,7 @@ def _refusal(exc: SMTPResponseException) -> type[Problem]:
 
 
 def _tls_fault(exc: Exception) -> str | None:
-    """Say what is wrong with the encryption, if that is what failed."""
+    """Return the TLS error behind an exception, if there is one."""
     for error in (exc, exc.__cause__):
         hung_up = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError)
         if isinstance(error, ssl.SSLError) and not hung_up:

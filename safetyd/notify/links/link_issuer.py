@@ -59,13 +59,13 @@ class LinkIssuer:
         return self.signer.shortest_code(request_id, recipient, others)
 
     async def run(self) -> None:
-        """Look after the keys for ever."""
+        """Look after the keys forever."""
         while True:
             self.renew()
             await anyio.sleep(KEYS_LOOK_S)
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take note of messages that are sent; an outlet of the journal."""
+        """Record messages that are sent; called with durable events."""
         for event in events:
             if type(event) is Due:
                 self.sent_links.note(event.delivery, event.recipient)

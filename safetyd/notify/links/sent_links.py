@@ -47,7 +47,7 @@ class SentLinks:
         return len(self._deliveries)
 
     def note(self, delivery: str, recipient: str) -> None:
-        """Take note of a message that is sent; the longest known gives way to one too many."""
+        """Record a message that is sent; the longest known gives way to one too many."""
         for begins in self._signer.message_ids(delivery, recipient):
             self._deliveries[begins] = delivery
         while len(self._deliveries) > MAX_NOTED:

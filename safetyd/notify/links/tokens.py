@@ -23,7 +23,7 @@ PAIRING_TIME: Final = timedelta(minutes=10)
 FORM_TIME: Final = timedelta(minutes=10)
 FEWEST_DIGITS: Final = 4
 MOST_DIGITS: Final = 6
-MESSAGE_BYTES: Final = 8  # of a token's id: the same for everything that one message is about
+MESSAGE_BYTES: Final = 8  # of a token's id: the same foreverything that one message is about
 
 _LINK: Final = "1"
 _PAIRING: Final = "2"
@@ -114,7 +114,7 @@ class Signer:
         return code
 
     def code_ok(self, request_id: str, recipient: str, given: str) -> bool:
-        """Say whether these four to six digits are those of the code."""
+        """Return True if these four to six digits are those of the code."""
         if not is_code(given):
             return False
         codes = [_code(key, request_id, recipient)[: len(given)] for key in self._live.values()]

@@ -57,7 +57,7 @@ class DeliveryReports:
 
 
 def arrived(provider_id: str, arrival: Arrival | None) -> Plan[None]:
-    """Take note of what a provider says of a message that it had accepted."""
+    """Record what a provider says of a message that it had accepted."""
 
     def plan(state: EngineState, moment: Moment) -> Carried[None]:
         found = (

@@ -27,7 +27,7 @@ class TelegramConfig(PersonalTable, frozen=True, kw_only=True):
 
     @classmethod
     def wrong_address(cls, address: str) -> str:
-        # A group has a negative id; its buttons would be for everyone in it.
+        # A group has a negative id; its buttons would be foreveryone in it.
         right = address.isascii() and address.isdecimal() and int(address) > 0
         return "" if right else f"{address!r} is not the id of a Telegram user such as 123456789"
 

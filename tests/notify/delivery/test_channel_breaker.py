@@ -63,15 +63,15 @@ def test_what_ends_late_opens_nothing_again_and_a_late_success_closes() -> None:
     assert (breaker.state, breaker.up) == ("closed", True)
 
 
-def test_only_mending_ends_what_has_to_be_mended() -> None:
+def test_only_mending_ends_what_has_to_be_to_reopen() -> None:
     breaker = ChannelBreaker(up=True)
-    breaker.mend()
+    breaker.recover()
     breaker.park()
 
     breaker.answered(1.0)
     breaker.failed(2.0)
     parked = breaker.state, breaker.up, breaker.free_at()
-    breaker.mend()
+    breaker.recover()
 
     assert parked == ("parked", False, math.inf)
     assert (breaker.state, breaker.free_at()) == ("half_open", -math.inf)

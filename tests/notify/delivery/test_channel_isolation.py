@@ -66,7 +66,7 @@ def _flood(workers: Sequence[ChannelWorker], number: int) -> None:
     for worker, each in itertools.product(workers, range(5)):
         worker.put(f"{number} {each}", "high" if each else "normal", f"recipient {each}")
     for worker in workers:
-        worker.mend()  # or they would be left alone soon
+        worker.recover()  # or they would be left alone soon
 
 
 async def test_a_healthy_channel_does_not_notice_four_sick_ones() -> None:

@@ -137,16 +137,16 @@ async def test_what_is_undeliverable_is_dead_at_once_and_the_channel_up() -> Non
     assert story.dispatcher.moves == []
 
 
-async def test_a_channel_to_be_mended_gets_nothing_before_it_is() -> None:
+async def test_a_channel_to_be_to_reopen_gets_nothing_before_it_is() -> None:
     story = round_of("locked", "locked", "takes")
 
     async with at_work(story.worker):
         story.put("a", "b")
         await story.later(86_400)
         before = story.tried(), story.worker.state().next_try_s
-        story.worker.mend()
+        story.worker.recover()
         await story.rest()
-        story.worker.mend()
+        story.worker.recover()
         story.put("a", "c")
         await story.rest()
 
@@ -166,7 +166,7 @@ async def test_mending_tries_at_once_what_waits() -> None:
     async with at_work(story.worker):
         story.put("a")
         await story.rest()
-        story.worker.mend()
+        story.worker.recover()
         await story.rest()
 
     assert story.dispatcher.ends() == [("a", "accepted")]
@@ -180,7 +180,7 @@ async def test_mending_lets_the_oldest_go_first() -> None:
         await story.later(6)
         story.put("b")
         await story.rest()
-        story.worker.mend()
+        story.worker.recover()
         await story.rest()
 
     assert story.tried() == ["a", "a", "b", "a", "b"]
@@ -489,9 +489,9 @@ def test_whatever_happens_each_message_has_one_end(steps, words) -> None:
                         dropped.add(str(what))
                         story.worker.drop(str(what))
                     case "mend":
-                        story.worker.mend()
+                        story.worker.recover()
             for _ in range(100):
-                story.worker.mend()
+                story.worker.recover()
                 await story.later(10)
 
     anyio.run(play)

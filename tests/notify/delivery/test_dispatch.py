@@ -247,7 +247,7 @@ async def test_a_channel_works_while_it_is_open_and_sees_events(
         wired.passes()
         await wired.rest()
         wired.channels = {"email": second}
-        wired.dispatch.mend({"email"})
+        wired.dispatch.recover({"email"})
         await until(lambda: second.running == 2)
 
     assert first.stopped == second.stopped == 1

@@ -1,4 +1,4 @@
-"""The control room of a running daemon, and people who look at it with a real browser."""
+"""The control room of a running daemon, opened in a real browser."""
 
 import re
 from collections.abc import AsyncIterator
@@ -67,7 +67,7 @@ def origin(link: str) -> str:
 
 
 async def cut_stream(page: Page) -> None:
-    """Load the page anew, without the stream that keeps it live."""
+    """Reload the page without its live stream."""
     await page.route_web_socket(re.compile(r"/live\?"), lambda socket: socket.close())
     await page.reload()
 

@@ -1,4 +1,4 @@
-"""A reader of the control room: how to sign in, and what the pages show."""
+"""Helpers that sign in to the control room and read its pages."""
 
 import re
 from collections.abc import AsyncIterator

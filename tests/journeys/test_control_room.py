@@ -1,4 +1,4 @@
-"""Signing in to the control room, and its top bar: what it says, and STOP whatever happens."""
+"""Signing in to the control room, and STOP under all conditions."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def room(daemon: RunningDaemon, browser: Browser) -> Room:
 
 @pytest.fixture
 def going_on(daemon: RunningDaemon) -> Iterator[None]:
-    """Let work go on after a test that stops it."""
+    """Resume after a test that stops everything."""
     yield
     control(daemon, "resume")
 

@@ -121,7 +121,7 @@ async def test_a_burst_is_shown_newest_first_and_what_is_left_out_is_counted(
         assert await page.evaluate("window.loaded") == 1
 
 
-async def test_what_came_while_it_was_held_is_there_when_it_goes_on(
+async def test_a_paused_feed_catches_up_when_it_continues(
     daemon: RunningDaemon, room: Room
 ) -> None:
     propose(daemon, 5)

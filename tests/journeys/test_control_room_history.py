@@ -1,4 +1,4 @@
-"""What agents changed, in the control room: seen, and brought back by a button."""
+"""File history in the control room: commits, diffs, rollback."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -72,7 +72,7 @@ async def test_a_decision_shows_what_it_changed_and_leads_to_its_commit(page: Pa
     await expect(page.locator("main")).to_contain_text("Safetyd-Proposal: good-2")
 
 
-async def test_what_is_offered_is_done_by_a_button(history: History, page: Page) -> None:
+async def test_an_offered_rollback_is_made_by_a_button(history: History, page: Page) -> None:
     before = history.cart.read_text()
     await page.goto("/feed")
     await page.click("text=Look and roll back")

@@ -64,7 +64,7 @@ def fails(safety: SyncSafety) -> None:
 
 
 async def leave(page: Page, agent: str) -> None:
-    """Let an agent left safe mode by the page."""
+    """End an agent's safe mode on the page."""
     await page.press(f"#exit-{agent} > summary", "Enter")  # wherever it moves to
     await page.fill(f"#exit-{agent} input[name=reason]", "fixed")
     await page.check(f"#exit-{agent} input[name=sure]")
@@ -135,7 +135,7 @@ async def test_leaving_safe_mode_asks_first(daemon: RunningDaemon, room: Room) -
     assert query(daemon, "safe_mode")["agents"] == []
 
 
-async def test_what_is_chosen_stays_while_the_page_changes(room: Room, agents: Agents) -> None:
+async def test_selections_survive_updates_of_the_page(room: Room, agents: Agents) -> None:
     async with room.visit("/agents") as page:
         await page.select_option("select[name=state]", "paused")
         agents("newcomer").propose("read_file", text="notes.txt")
@@ -244,7 +244,7 @@ async def test_click_while_the_daemon_dies_answers_nothing_twice(
     sent = anyio.Event()
 
     async def lose_the_answer(route: Route) -> None:
-        """Let the answer arrive, and the daemon die before the page hears so."""
+        """Deliver the form, then kill the daemon before the page gets a response."""
         asked = urlsplit(route.request.url)
         # What asks here is no browser, and does not find names below localhost.
         address = asked._replace(netloc=f"127.0.0.1:{asked.port}").geturl()

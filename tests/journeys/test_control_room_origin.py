@@ -1,6 +1,6 @@
-"""Whoever listened on the port before the daemon sees nothing of who signs in, and permits nothing.
+"""A program that had the port before the daemon sees no sign-in link and can permit nothing.
 
-A worker that a page has left in a browser sees all that is asked of its origin, for ever.
+Its service worker in a browser sees all requests to its origin, forever.
 """
 
 import socket
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.journey
 
 
 async def approve(page: Page, daemon: RunningDaemon, link: str, proposal: str) -> None:
-    """Sign in by a link, and approve what an agent proposes."""
+    """Sign in with a link and approve an agent's request."""
     with Asker(daemon, "release") as agent:
         asked = agent.propose(proposal, text=f"git push origin {proposal}")
     await page.goto(link)

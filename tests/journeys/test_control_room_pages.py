@@ -1,4 +1,4 @@
-"""Every page of the control room after an eventful day: what it says and draws, and its buttons."""
+"""The pages of the control room after an eventful day: content and charts."""
 
 import re
 from collections.abc import AsyncIterator, Iterator

@@ -64,7 +64,7 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
 
 @pytest.fixture(scope="module")
 def first(daemon: RunningDaemon) -> str:
-    """Let a few agents do and ask things; return the request that is looked at."""
+    """Let a few agents propose things; return the request in the pictures."""
     asked = []
     for number, (name, proposal) in enumerate((*DONE, *ASKED)):
         with Asker(daemon, name) as agent:

@@ -1,4 +1,4 @@
-"""What waits in the control room: read whole, answered by one of several, alone or in sets."""
+"""Requests in the control room: answered alone, in sets, by keyboard, with grants."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -68,7 +68,7 @@ def agent(daemon: RunningDaemon) -> Iterator[Agent]:
 
 
 def state(daemon: RunningDaemon, request_id: str) -> tuple[str, str]:
-    """Return what became of a request, and by which way."""
+    """Return the state of a request, and the channel of its answer."""
     found = _request(daemon, request_id)
     return found["state"], (found.get("answer") or {}).get("via", "")
 
@@ -142,7 +142,7 @@ async def test_grant_is_previewed_and_covers_what_comes(
     assert [agent.proposes(**command)["decision"] for _ in range(3)] == ["allow"] * 3
 
 
-async def test_what_cannot_be_granted_says_why_at_the_key(room: Room, agent: Agent) -> None:
+async def test_the_grant_key_says_why_a_grant_is_impossible(room: Room, agent: Agent) -> None:
     told, edited = agent.asks(type="send_email"), agent.asks(type="edit_file", text="x = 1")
 
     async with room.visit("/requests") as page:

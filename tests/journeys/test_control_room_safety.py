@@ -77,7 +77,7 @@ def room(daemon: RunningDaemon, browser: Browser) -> Room:
 
 @pytest.fixture(scope="module")
 def paths(daemon: RunningDaemon) -> tuple[str, ...]:
-    """Let an agent and an operator write such words wherever they can; return where they are."""
+    """Put hostile words into every field; return the pages that show them."""
     found: list[str] = []
     with Asker(daemon, AGENT) as agent:
         for number, word in enumerate(WORDS):
@@ -124,7 +124,7 @@ async def test_words_of_an_agent_never_act(room: Room, paths: tuple[str, ...]) -
     assert all(shown.count(word) > 2 for word in (*HOSTILE[:3], *OBEYED[:3]))
 
 
-async def test_what_a_page_does_is_noticed(room: Room) -> None:
+async def test_the_watcher_notices_a_page_that_acts(room: Room) -> None:
     async def act(route: Route) -> None:
         body = f"<!doctype html>{''.join(HOSTILE[:3])}{''.join(OBEYED)}"
         await route.fulfill(body=body, content_type="text/html", headers=dict(HEADERS))

@@ -48,7 +48,7 @@ class Watched:
         return await self.after()
 
     async def after(self) -> list[str]:
-        """Return what a page did since the last one, and what its policy forbade."""
+        """Return what the page did since the last call, and violations of its policy."""
         ran: int = await self.page.evaluate("window.ran")
         forbidden: list[str] = await self.page.evaluate("window.forbidden")
         done = [*self.done, *forbidden, *(["it ran"] if ran else [])]

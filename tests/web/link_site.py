@@ -48,7 +48,7 @@ def send(
 
 
 class HandClock(Clock):
-    """Shows `t` seconds after noon until somebody moves it."""
+    """Shows `t` seconds after noon."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -104,7 +104,7 @@ class Site:
 
 @pytest.fixture
 async def stuck() -> AsyncIterator[Site]:
-    """A site whose envelopes nobody opens."""
+    """A site whose envelopes are not opened."""
     site = Site()
     async with site.listening():
         yield site
@@ -424,7 +424,7 @@ async def test_body_that_never_comes_is_not_waited_for(
         assert b" 408 " in await stream.receive()
 
 
-async def test_what_is_not_http_is_repeated_neither_in_the_log_nor_to_the_peer(
+async def test_malformed_http_is_repeated_neither_in_the_log_nor_to_the_peer(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -12,7 +12,7 @@ from safetyd.web.throttle import TURNS_SAVED
 
 
 class Site:
-    """A listening server, a browser, and what the daemon's health is."""
+    """A listening server, a browser, and the daemon's health."""
 
     def __init__(self, url: str, browser: aiohttp.ClientSession, health: dict[str, str]) -> None:
         self._url = url
@@ -155,7 +155,7 @@ async def test_people_and_our_own_pages_may_look_at_metrics(site: Site, site_hea
     assert (await site.get("/metrics", host="localhost", Origin="http://localhost"))[0] == 200
 
 
-async def test_who_would_wait_too_long_is_turned_away(
+async def test_a_request_that_would_wait_too_long_is_refused(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.web.throttle.LONGEST_S", 0.0)

@@ -1,4 +1,4 @@
-"""What decision links refuse: other sites' forms, floods, junk, and tokens of nobody."""
+"""Decision links refuse forms of other sites, floods, junk and unknown tokens."""
 
 import json
 import logging
@@ -151,7 +151,7 @@ async def test_form_that_was_open_for_too_long_comes_back_fresh(site: LinkSite) 
         (b"\xff\xfe\x00", 400),
     ],
 )
-async def test_what_is_no_answer_is_refused(site: LinkSite, body: bytes, status: int) -> None:
+async def test_malformed_answers_are_refused(site: LinkSite, body: bytes, status: int) -> None:
     token = site.tells(site.asks())
 
     heard = await site.hears("POST", token, data=body)
@@ -172,7 +172,7 @@ async def test_answer_that_is_not_packed_as_it_says_is_refused(site: LinkSite, p
 
 
 async def raw(site: LinkSite, token: str, body: bytes) -> bytes:
-    """Return what is said to who sends only the beginning of a body."""
+    """Return the response to an incomplete body."""
     address = urlsplit(site.url)
     async with await anyio.connect_tcp(str(address.hostname), int(address.port or 0)) as stream:
         head = f"POST /d/{token} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n"

@@ -1,4 +1,4 @@
-"""What it takes to approve through a link, or to speak to the agent: the code of the message."""
+"""Approving through a link needs the code of the notification; so does a comment."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ async def test_denial_takes_the_button_alone_and_shows_no_person(site: LinkSite)
 
 
 @pytest.mark.parametrize("with_code", [False, True])
-async def test_who_only_presses_a_button_says_nothing_to_the_agent(
+async def test_a_comment_without_the_code_does_not_reach_the_agent(
     site: LinkSite,
     with_code: bool,  # noqa: FBT001
 ) -> None:
@@ -60,7 +60,9 @@ async def test_denial_with_the_code_shows_a_person_who_may_speak_to_the_agent(
 
 
 @pytest.mark.parametrize("code", ["", "code", "12", "1234567", "٤٨٢١"])
-async def test_what_is_no_code_approves_nothing_and_is_no_guess(site: LinkSite, code: str) -> None:
+async def test_text_that_is_no_code_approves_nothing_and_is_no_guess(
+    site: LinkSite, code: str
+) -> None:
     token = site.tells(site.asks())
 
     heard = [await site.post(token, "approve", code) for _ in range(6)]
@@ -168,7 +170,7 @@ async def test_wrong_codes_of_one_person_leave_anothers_link_alone(site: LinkSit
     assert (heard.status, "After 4 more" in heard.text) == (403, True)
 
 
-async def test_who_has_a_link_is_told_of_wrong_codes_on_it(site: LinkSite) -> None:
+async def test_a_recipient_is_notified_of_wrong_codes(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     for _ in range(5):
@@ -204,7 +206,7 @@ async def test_code_is_the_recipients_own(site: LinkSite) -> None:
 
 
 @pytest.mark.parametrize("kind", ["purchase", "billing_change", "change_password", "bake"])
-async def test_what_needs_a_terminal_is_shown_with_its_command_and_can_be_denied(kind: str) -> None:
+async def test_a_request_for_terminals_shows_its_command_and_can_be_denied(kind: str) -> None:
     policy = Policy(
         rules=RulesConfig(prohibited_means="require_confirmation"),
         types={"bake": TypeConfig(risk="high", approve_via=("cli",))},

@@ -1,4 +1,4 @@
-"""The page of a request in a real browser: what is in sight on a telephone, and what never runs."""
+"""The page of a request in a real browser: its phone layout, and hostile words."""
 
 from collections.abc import AsyncIterator
 from typing import Any, Final, Literal
@@ -200,7 +200,7 @@ async def test_words_of_an_agent_never_run_in_any_field_on_any_page(
     assert shown.count(words) > 20
 
 
-async def test_what_a_page_does_is_noticed(site: LinkSite, watched: Watched) -> None:
+async def test_the_watcher_notices_a_page_that_acts(site: LinkSite, watched: Watched) -> None:
     policy = "default-src 'none'; script-src 'self'"
     site.page = (
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">{"".join(HOSTILE[:2])}'

@@ -1,4 +1,4 @@
-"""The page of a link after the approved action has happened: what it changed."""
+"""The page of a link after the approved action ran."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -56,7 +56,7 @@ async def site(tmp_path: Path) -> AsyncIterator[ChangedSite]:
         yield site
 
 
-async def test_who_looks_or_answers_again_sees_what_was_changed(site: ChangedSite) -> None:
+async def test_the_link_of_an_approved_action_shows_its_changes(site: ChangedSite) -> None:
     token = site.changes("<b>new</b>\n")
 
     looked = await site.get(token)

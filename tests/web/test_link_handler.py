@@ -1,4 +1,4 @@
-"""Decision links: what each shows and does, as the table of outcomes has it."""
+"""Decision links: the table of outcomes."""
 
 from collections.abc import AsyncIterator, Callable
 

@@ -1,4 +1,4 @@
-"""From one request of a message to the next, and what a paired browser sees when it only looks."""
+"""The link to the next request of a notification, and pages in a paired browser."""
 
 from collections.abc import AsyncIterator
 
@@ -83,7 +83,7 @@ async def test_without_another_that_waits_nothing_comes_next(site: LinkSite) -> 
     assert "Next:" not in last.text
 
 
-async def test_what_another_message_is_about_does_not_come_next(site: LinkSite) -> None:
+async def test_the_next_request_is_of_the_same_notification(site: LinkSite) -> None:
     told(site, 1)
     other = site.tells(site.asks(id="p9", agent="other"), delivery="dlv_2")
 

@@ -1,4 +1,4 @@
-"""How often links may be tried, and that nobody can use up what others may do."""
+"""Rate limits of links; no client can use up those of others."""
 
 from collections.abc import AsyncIterator
 
@@ -22,7 +22,7 @@ async def site() -> AsyncIterator[LinkSite]:
 
 
 async def forwarded(site: LinkSite, *lines: str) -> int:
-    """Return what somebody hears who looks at nothing, through a proxy that names addresses."""
+    """Return the status of a junk link, opened through a proxy."""
     headers = [("X-Forwarded-For", line) for line in lines]
     return (await site.hears("GET", JUNK, headers=headers)).status
 
@@ -42,7 +42,7 @@ async def test_one_token_may_be_looked_at_so_often_a_minute_whoever_does(site: L
 
 
 @pytest.mark.req("S3.54")
-async def test_who_uses_up_what_an_address_may_do_locks_out_no_link(site: LinkSite) -> None:
+async def test_the_rate_limit_of_an_address_does_not_affect_valid_links(site: LinkSite) -> None:
     token = site.tells(site.asks())
     pairing = site.signer.pairing("alice", at(site.clock.t))
 
@@ -54,7 +54,7 @@ async def test_who_uses_up_what_an_address_may_do_locks_out_no_link(site: LinkSi
     assert (await site.post(token, "deny")).status == 200
 
 
-async def test_who_uses_up_one_link_leaves_others_alone(site: LinkSite) -> None:
+async def test_the_rate_limit_of_one_link_does_not_affect_others(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     other = site.tells(request_id, delivery="dlv_2")
@@ -77,7 +77,7 @@ async def test_one_token_may_answer_so_often_a_minute(site: LinkSite) -> None:
 
 
 async def from_address(site: LinkSite, address: str, token: str, times: int) -> list[int]:
-    """Return what is heard at an address."""
+    """Return the statuses of requests from an address."""
     connector = aiohttp.TCPConnector(local_addr=(address, 0))
     async with aiohttp.ClientSession(connector=connector) as browser:
         statuses = []

@@ -1,4 +1,4 @@
-"""Browsers that may answer without a code: how they are paired, and who hears of it."""
+"""Pairing browsers, which approve without a code."""
 
 from collections.abc import AsyncIterator
 
@@ -19,7 +19,7 @@ async def site() -> AsyncIterator[LinkSite]:
 
 
 async def pair(site: LinkSite, recipient: str) -> tuple[Heard, str]:
-    """Return the answer to who pairs a browser, and the cookie."""
+    """Pair a browser; return the response and the cookie."""
     token = site.signer.pairing(recipient, at(site.clock.t))
     page = await site.get(token)
     heard = await site.hears("POST", token, data={"v": "pair", "n": page.nonce})
@@ -142,7 +142,7 @@ async def test_pairing_link_that_two_use_at_once_pairs_one_browser() -> None:
 
 
 @pytest.mark.req("S3.54")
-async def test_who_a_browser_was_paired_for_is_told_of_it(site: LinkSite) -> None:
+async def test_a_recipient_is_notified_of_a_paired_browser(site: LinkSite) -> None:
     await pair(site, "alice")
 
     (told,) = announced(site)
@@ -152,7 +152,7 @@ async def test_who_a_browser_was_paired_for_is_told_of_it(site: LinkSite) -> Non
     assert "opened at 127.0.0.1 " in told.note.text
 
 
-async def test_who_is_told_of_a_pairing_reads_an_address_and_no_words_of_a_stranger() -> None:
+async def test_the_notification_of_a_pairing_has_an_address_and_no_foreign_words() -> None:
     async with LinkSite(public_url="https://safety.example.com").at_work() as site:
         tokens = [site.signer.pairing(name, at(site.clock.t)) for name in ("alice", "bob")]
 

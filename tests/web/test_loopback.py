@@ -18,7 +18,7 @@ def closed(opened: list[socket.socket]) -> list[tuple[str, int]]:
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, number: int, times: int) -> None:
-    """Let the system refuse so often to listen on `::1`, as one without IPv6 does."""
+    """Refuse to listen on `::1` so many times, like a system without IPv6."""
     create, refusals = socket.create_server, [number] * times
 
     def create_server(address: tuple[str, int], *, family: int) -> socket.socket:
@@ -63,7 +63,7 @@ def test_any_port_is_one_that_is_free_on_both(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(("number", "times"), [(errno.EADDRINUSE, TRIES), (errno.EACCES, 1)])
-def test_what_stays_in_the_way_is_an_error(
+def test_a_port_that_stays_taken_is_an_error(
     monkeypatch: pytest.MonkeyPatch, number: int, times: int
 ) -> None:
     refuse(monkeypatch, number, times)

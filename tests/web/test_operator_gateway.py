@@ -1,4 +1,4 @@
-"""Questions and commands of who is signed in: within their share, answered in time, or refused."""
+"""Questions and commands of signed-in operators: rate limits, timeouts, refusals."""
 
 from pathlib import Path
 
@@ -50,9 +50,7 @@ async def test_commands_and_answers_are_the_askers_own(tmp_path: Path) -> None:
         (DenyCommand(ids=()), "invalid"),
     ],
 )
-async def test_what_is_refused_says_its_code(
-    tmp_path: Path, question: Call[Done], code: str
-) -> None:
+async def test_a_refusal_has_its_code(tmp_path: Path, question: Call[Done], code: str) -> None:
     async with room_site(tmp_path) as site:
         with pytest.raises(CommandRefused) as refused:
             await site.gateway.ask("alice", question)
@@ -60,7 +58,7 @@ async def test_what_is_refused_says_its_code(
     assert refused.value.code == code
 
 
-async def test_who_has_used_their_share_asks_later_and_commands_now(tmp_path: Path) -> None:
+async def test_an_operator_over_the_rate_limit_can_still_command(tmp_path: Path) -> None:
     async with room_site(tmp_path) as site:
         site.hurried = True
         site.limits.charge("alice", 2 * SAVED_S)

@@ -1,4 +1,4 @@
-"""The daemon's HTTP side: who hears what on which listener."""
+"""The daemon's HTTP listeners and what each serves."""
 
 import logging
 import re
@@ -59,7 +59,7 @@ class Heard(NamedTuple):
 
 
 class SiteRig:
-    """A front over a rig at which nobody has anything to deliver."""
+    """A site over a notifier that delivers nothing."""
 
     def __init__(self, data_dir: Path, web: str = "", token: str = "t" * 43) -> None:
         (data_dir / "token").write_text(AUTH_TOKEN)
@@ -103,14 +103,14 @@ class SiteRig:
             return Heard(response.status, await response.text())
 
     def link(self, ref: str) -> str:
-        """Return the path of a link to what somebody was just sent."""
+        """Return the path of the link in the last notification."""
         (delivery, *_) = self.wired.engine.outbox.told(ref)
         return f"/d/{self.rig.notifier.links.signer.token(delivery.id, ref, 'alice')}"
 
 
 @contextmanager
 def taken(address: str = "127.0.0.1") -> Iterator[int]:
-    """Yield a port that somebody else listens on."""
+    """Yield a port that is taken."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.create_server((address, 0), family=family) as server:
         yield server.getsockname()[1]
@@ -301,9 +301,7 @@ async def test_a_port_in_the_file_that_is_taken_is_named_with_its_setting(
 
 
 @pytest.mark.parametrize("address", ["::1", "::"])
-async def test_who_listens_where_a_browser_tries_first_ends_the_start(
-    tmp_path: Path, address: str
-) -> None:
+async def test_a_taken_ipv6_loopback_port_fails_the_start(tmp_path: Path, address: str) -> None:
     with taken(address) as port:
         site = SiteRig(tmp_path, f"port = {port}\n")
 

@@ -47,7 +47,7 @@ def test_allowance_never_grows_beyond_a_minutes_worth() -> None:
     assert [bool(allowance.take("a")) for _ in range(3)] == [False, False, True]
 
 
-def test_who_was_not_seen_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_seen_client_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetyd.web.throttle.MAX_KNOWN", 2)
     allowance = Allowance(1, Time())
     for who in ("a", "b", "a", "c"):

@@ -20,6 +20,6 @@ async def alice(site: RoomSite) -> AsyncIterator[Browser]:
 
 @pytest.fixture
 async def eve(site: RoomSite) -> AsyncIterator[Browser]:
-    """An observer, who may look and not act."""
+    """An observer, who cannot act."""
     async with site.browser("eve") as browser:
         yield browser

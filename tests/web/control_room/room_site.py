@@ -73,7 +73,7 @@ class Heard(NamedTuple):
         return self.text.partition('<header id="bar"')[2].partition("</header>")[0]
 
     def value(self, name: str) -> str:
-        """Return what a hidden field of the page holds."""
+        """Return the value of a hidden field."""
         found = re.search(rf'name="{name}" value="([^"]*)"', self.text)
         assert found is not None, self.text
         return found[1]
@@ -181,7 +181,7 @@ class RoomSite:
 
     @asynccontextmanager
     async def browser(self, name: str = "") -> AsyncIterator["Browser"]:
-        """Open a browser, signed in as somebody if they are named."""
+        """Open a browser, signed in as `name` if given."""
         jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(self.url, cookie_jar=jar) as session:
             browser = Browser(self, session)
@@ -190,12 +190,12 @@ class RoomSite:
             yield browser
 
     def link(self, name: str = "alice", *, numeric: bool = True) -> str:
-        """Return the path of a link that signs somebody in; without a browser that finds names."""
+        """Return the path of a sign-in link."""
         url = self.entrance.sign_in(name, SignInQuestion(numeric=numeric)).url
         return urlsplit(url).path
 
     def asks(self, id: str = "p1", **fields: object) -> str:  # noqa: A002
-        """Let an agent ask for something; return the request's id."""
+        """Let an agent propose something that needs approval; return the request's id."""
         said = {"text": f"git push origin {id}", "digest": f"sha256:{id:0>64}", **fields}
         return self.wired.asks(id, **said)
 
@@ -203,7 +203,7 @@ class RoomSite:
         self.wired.happens(*events)
 
     def proposes(self, id: str = "p1", **fields: object) -> None:  # noqa: A002
-        """Let an agent propose what nobody need be asked about."""
+        """Let an agent propose something that is allowed."""
         before = len(self.wired.queue.journal)
         given = {"type": "read_file", "text": "cat notes", **fields}
         self.wired.queue.proposes(push(self.clock.t, id, **given))  # type: ignore[arg-type]
@@ -238,7 +238,7 @@ class RoomSite:
 
 
 class Browser:
-    """`token` is what forms of its pages carry, `proof` what its origin keeps."""
+    """`token` is in the forms of its pages; its origin stores `proof`."""
 
     def __init__(self, site: RoomSite, session: aiohttp.ClientSession) -> None:
         self.site = site
@@ -289,7 +289,7 @@ class Browser:
 
 
 class LiveStream:
-    """What a page is told by the daemon."""
+    """The messages that a page receives."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -304,7 +304,7 @@ class LiveStream:
         return Pushed(name, content)
 
     async def until(self, name: str, text: str = "") -> list[Pushed]:
-        """Return all that is told up to an event that says something."""
+        """Return all messages up to one with this name and text."""
         told: list[Pushed] = []
         while True:
             pushed = await self.next()

@@ -1,4 +1,4 @@
-"""The feed: whole for who joins, then rows that are new; what is left out is counted."""
+"""The feed: a new reader gets the whole page, then new rows; gaps are counted."""
 
 import re
 from contextlib import AsyncExitStack
@@ -29,24 +29,24 @@ def numbers(first: int, last: int) -> list[str]:
 
 
 def gap(html: str) -> tuple[int, str]:
-    """Return how many rows a gap stands for, and where it leads."""
+    """Return the count and the address of a gap."""
     ((address, count),) = re.findall(r'class="gap"><td[^>]*><a href="([^"]*)">([\d,]+) more', html)
     return int(count.replace(",", "")), unescape(address)
 
 
 def happen(site: RoomSite, first: int, last: int, **fields: object) -> None:
-    """Let something be decided so often, before anybody can be told."""
+    """Make so many decisions before anything is pushed."""
     for number in range(first, last + 1):
         site.proposes(f"d{number}", **fields)
 
 
 async def content(stream: LiveStream) -> list[Pushed]:
-    """Return what comes with the next beat, but for it and the bar."""
+    """Return the messages up to the next beat, without the bar and title."""
     told = await stream.until("beat")
     return [each for each in told if each.name not in {"beat", "bar", "title"}]
 
 
-async def test_who_joins_is_pushed_the_whole_feed_and_then_rows_that_are_new(
+async def test_a_new_reader_gets_the_whole_feed_and_then_new_rows(
     site: RoomSite, alice: Browser
 ) -> None:
     happen(site, 1, 3)
@@ -62,7 +62,7 @@ async def test_who_joins_is_pushed_the_whole_feed_and_then_rows_that_are_new(
     assert "main" not in names(told)
 
 
-async def test_who_joins_later_is_pushed_the_same_and_nobody_else_gets_it_again(
+async def test_a_later_reader_gets_the_whole_feed_and_others_do_not(
     site: RoomSite, alice: Browser
 ) -> None:
     happen(site, 1, 1)
@@ -81,9 +81,7 @@ async def test_who_joins_later_is_pushed_the_same_and_nobody_else_gets_it_again(
     assert "main" not in names(told)
 
 
-async def test_what_nobody_can_take_in_is_counted_and_linked(
-    site: RoomSite, alice: Browser
-) -> None:
+async def test_too_many_rows_are_counted_and_linked(site: RoomSite, alice: Browser) -> None:
     happen(site, 0, 0)
     async with alice.live("/feed?agent=code&what=decisions") as stream:
         await content(stream)
@@ -162,7 +160,7 @@ async def test_the_first_row_of_an_empty_feed_comes_with_its_table(
     assert "rows" not in names(told)
 
 
-async def test_what_was_before_something_stays(site: RoomSite, alice: Browser) -> None:
+async def test_older_rows_of_the_feed_do_not_change(site: RoomSite, alice: Browser) -> None:
     happen(site, 1, 5)
     seq = re.findall(r'id="seq-(\d+)"', (await alice.get("/feed?what=decisions")).main)[2]
     async with alice.live(f"/feed?before={seq}") as stream:

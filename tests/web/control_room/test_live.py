@@ -1,4 +1,4 @@
-"""Pages that renew themselves: what is pushed to whom, and what is not."""
+"""Live pages: what is pushed to which reader."""
 
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -245,7 +245,7 @@ async def test_a_view_that_nobody_looks_at_is_not_made() -> None:
     assert made.made == ["/money"]
 
 
-async def test_what_happens_while_nobody_looks_makes_nothing_due() -> None:
+async def test_events_without_readers_make_nothing_due() -> None:
     made = Made()
     made.pages.observe([])
 
@@ -310,7 +310,7 @@ async def test_a_reader_that_lags_behind_gets_the_whole_page_again() -> None:
     assert await slow.news(0.0) == await quick.news(0.0) == (message("rows", "3"),)
 
 
-async def test_who_has_nothing_is_sent_the_page_and_who_has_the_rest_its_new_rows() -> None:
+async def test_new_readers_get_the_page_and_others_only_new_rows() -> None:
     page = LivePage(shown("/feed"))
     page.put(FIRST)
     had, joins = PageReader(page), PageReader(page)

@@ -43,7 +43,7 @@ security = "none"
 
 
 def much_happens(site: RoomSite) -> str:
-    """Let there be something on every page; return the id of a request."""
+    """Put something on every page; return the id of a request."""
     t = site.clock.t
     site.proposes("p0", cost_usd=1.0, dependency="db", session="s1", model="large")
     site.proposes("p9", agent="ops", keyless=True)
@@ -102,9 +102,7 @@ async def test_every_page_shows_what_happened(tmp_path: Path) -> None:
     assert all(page.forms.count("/stop") == 1 for page in shown.values())
 
 
-async def test_what_holds_besides_the_strictest_is_counted_and_linked(
-    site: RoomSite, alice: Browser
-) -> None:
+async def test_other_holds_are_counted_and_linked(site: RoomSite, alice: Browser) -> None:
     calm = await alice.get("/")
     much_happens(site)
     several = await alice.get("/")
@@ -175,7 +173,7 @@ async def test_with_agents_empty_lists_lead_on(site: RoomSite, alice: Browser) -
         *("/nowhere", "/agents/code/more", f"/agents?{'x' * MAX_ADDRESS}"),
     ],
 )
-async def test_what_is_not_there_is_said_on_a_page(
+async def test_unknown_addresses_and_ids_are_explained_on_a_page_with_stop(
     site: RoomSite, alice: Browser, path: str
 ) -> None:
     page = await alice.get(path)
@@ -191,7 +189,7 @@ async def test_what_is_not_there_is_said_on_a_page(
 @pytest.mark.parametrize(
     "path", ["/agents?state=x", "/agents?sort=x", "/anomalies?sort=x", "/safe-mode?agent=%00"]
 )
-async def test_what_cannot_be_asked_is_said_on_a_page(
+async def test_invalid_parameters_are_explained_on_a_page(
     site: RoomSite, alice: Browser, path: str
 ) -> None:
     page = await alice.get(path)
@@ -369,7 +367,7 @@ async def test_a_daemon_that_was_displaced_says_nothing_and_does_nothing(
     assert not site.stop.stop_flag.stops
 
 
-async def test_who_asks_too_much_is_told_to_wait_and_can_stop(
+async def test_an_operator_over_the_rate_limit_can_still_stop(
     site: RoomSite, alice: Browser
 ) -> None:
     site.hurried = True
@@ -382,7 +380,7 @@ async def test_who_asks_too_much_is_told_to_wait_and_can_stop(
     assert done.note == "Everything is stopped."
 
 
-def test_what_one_chose_is_named_by_what_each_is_about() -> None:
+def test_a_set_digest_covers_ids_and_contents() -> None:
     known = asked()
     one, two, three = (
         msgspec.structs.replace(known, id=id_, digest=digest)

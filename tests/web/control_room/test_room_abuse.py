@@ -1,4 +1,4 @@
-"""What somebody does who was sent the cookie, or whose words a page shows."""
+"""Attacks with a stolen cookie, and hostile words on pages."""
 
 import pytest
 from markupsafe import Markup

@@ -1,4 +1,4 @@
-"""What buttons do: the commands of the operator's key, journalled with the way and the name."""
+"""The buttons: each is a command, journalled with the operator's name."""
 
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ async def test_resume_says_what_it_did_and_who_is_still_stopped(
     assert bool(site.journalled(Resumed)) is not page.failed
 
 
-async def test_what_a_file_stops_no_button_lets_go(site: RoomSite, alice: Browser) -> None:
+async def test_no_button_ends_a_stop_by_a_file(site: RoomSite, alice: Browser) -> None:
     site.stop.stop("file:/tmp/STOP", "file", "it is there")
     page = await alice.post("/resume", reason="why")
 
@@ -129,7 +129,7 @@ async def test_a_request_is_denied_with_a_reason(site: RoomSite, alice: Browser)
     assert page.note == f"Denied {ref}."
 
 
-async def test_what_is_approved_is_what_was_shown(site: RoomSite, alice: Browser) -> None:
+async def test_only_the_shown_content_can_be_approved(site: RoomSite, alice: Browser) -> None:
     ref = site.asks()
     other = await alice.post("/requests", do="approve", id=ref, digest="sha256:" + "0" * 64)
     none = await alice.post("/requests", do="approve", id=ref)
@@ -182,7 +182,7 @@ async def test_terms_that_are_no_numbers_grant_and_approve_nothing(
 
 @pytest.mark.parametrize("do", ["", "pause", "safe_mode_enter", "stop", "cancel"])
 @pytest.mark.parametrize("proof", [True, False])
-async def test_what_is_no_answer_answers_nothing(
+async def test_other_commands_answer_no_request(
     site: RoomSite, alice: Browser, do: str, *, proof: bool
 ) -> None:
     ref = site.asks()
@@ -205,7 +205,7 @@ async def test_an_unknown_request_is_not_answered(site: RoomSite, alice: Browser
     assert page.status == 404
 
 
-async def test_what_is_approved_at_a_terminal_stays_so_and_says_why(
+async def test_a_type_for_terminals_only_is_not_approved_and_says_why(
     site: RoomSite, alice: Browser
 ) -> None:
     ref = site.asks(type="purchase", text="buy it", cost_usd=1.0)
@@ -276,7 +276,7 @@ async def test_another_set_than_the_one_shown_is_not_answered(
     assert [site.state(ref) for ref in refs] == ["pending"] * 3
 
 
-async def test_of_a_set_of_which_one_was_answered_meanwhile_nothing_is(
+async def test_a_set_is_refused_if_one_was_answered_in_the_meantime(
     site: RoomSite, alice: Browser
 ) -> None:
     refs = [site.asks(f"p{n}") for n in range(2)]
@@ -298,9 +298,7 @@ async def test_a_set_of_one_is_answered_too(site: RoomSite, alice: Browser) -> N
     assert page.note == f"Approved {ref}."
 
 
-async def test_of_a_set_that_cannot_all_be_approved_the_others_are(
-    site: RoomSite, alice: Browser
-) -> None:
+async def test_requests_of_a_set_that_can_be_approved_are(site: RoomSite, alice: Browser) -> None:
     dear = site.asks("p1", type="purchase", text="buy it", cost_usd=1.0)
     other = site.asks("p2")
     digest = await chosen(site, alice, dear, other)
@@ -419,9 +417,7 @@ async def test_safe_mode_is_left_only_by_who_is_sure_and_says_why(
     assert not site.journalled(SafeModeExited)
 
 
-async def test_who_is_still_held_by_everybodys_safe_mode_is_named(
-    site: RoomSite, alice: Browser
-) -> None:
+async def test_the_result_names_a_safe_mode_of_all_agents(site: RoomSite, alice: Browser) -> None:
     site.proposes()
     await alice.post("/agents/code", do="safe_mode_enter", reason="odd")
     await alice.post("/safe-mode", do="safe_mode_enter", reason="odd")
@@ -526,7 +522,7 @@ async def test_one_is_led_back_to_our_own_pages_only(
         assert (response.status, response.headers["Location"]) == (303, shown)
 
 
-async def test_what_came_of_it_is_said_once(site: RoomSite, alice: Browser) -> None:
+async def test_a_result_is_shown_once(site: RoomSite, alice: Browser) -> None:
     first = await alice.post("/stop")
     second = await alice.get("/stopped")
 

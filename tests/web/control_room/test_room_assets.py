@@ -1,4 +1,4 @@
-"""What pages load: names that change with the content, and nothing from anywhere else."""
+"""Assets: names with a content hash, and nothing from other hosts."""
 
 import gzip
 import hashlib
@@ -98,7 +98,7 @@ def test_a_script_is_no_longer_than_it_can_be_read_at_once(path) -> None:
     assert not re.search(r"\beval\(|innerHTML\s*=|new Function", text)
 
 
-def test_what_came_from_packages_is_what_was_recorded() -> None:
+def test_vendored_files_match_their_recorded_hashes() -> None:
     assert list(vendored_assets.problems()) == []
     served = {name.removeprefix("vendor/") for name in (*STYLES, *SCRIPTS) if "vendor/" in name}
     assert served <= vendored_assets.recorded().keys()

@@ -1,4 +1,4 @@
-"""The control room in a real browser: what a person sees first, and answers by keyboard."""
+"""The control room in a real browser: overview, keyboard review, phone layout."""
 
 import re
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What pages of the control room cost: bytes for a browser, work for the daemon."""
+"""The cost of pages: bytes for the browser, work for the daemon."""
 
 from typing import Any, Final
 
@@ -86,7 +86,7 @@ def test_rows_of_a_list_say_what_may_be_granted_only_if_somebody_wants_to_know()
 
 
 def feed_of(first: int) -> dict[str, Any]:
-    """Return what the feed shows from event `first` on."""
+    """Return the content of the feed from event `first` on."""
     _, (decided, *_) = Engine(Policy()).decide(push(0, type="read_file", text="cat notes"))
     row = row_of(decided)
     assert row is not None
@@ -146,9 +146,7 @@ async def test_no_page_weighs_more_than_a_slow_line_can_bear(
     assert max(pages.values()) + sum(files) < PAGE_BYTES, pages
 
 
-async def test_who_has_used_up_a_share_is_shown_the_page_once_there_is_one_again(
-    site: RoomSite, alice: Browser
-) -> None:
+async def test_a_page_waits_for_the_operators_rate_limit(site: RoomSite, alice: Browser) -> None:
     site.limits.charge("alice", 0.71)  # ten seconds give back 0.5
 
     assert "EVERYTHING BLOCKED" not in (await alice.get("/")).bar

@@ -11,11 +11,11 @@ from tests.web.control_room.room_site import Browser, RoomSite
 
 
 def _take_all_turns(site: RoomSite) -> None:
-    """Let all turns of everybody be taken for a minute, as by many who do not wait for answers."""
+    """Use up the shared rate limit for a minute."""
     site.listener._turns._next = uptime() + 60.0
 
 
-async def test_who_is_signed_in_has_turns_of_their_own(site: RoomSite, alice: Browser) -> None:
+async def test_sessions_have_their_own_rate_limit(site: RoomSite, alice: Browser) -> None:
     async with site.browser() as stranger:
         _take_all_turns(site)
 
@@ -33,7 +33,7 @@ async def test_a_link_that_signs_in_is_not_shut_out_either(site: RoomSite) -> No
         assert (await browser.hear("POST", link)).status == 200
 
 
-async def test_who_is_being_answered_does_not_give_way_to_connections(
+async def test_a_session_that_awaits_an_answer_is_not_dropped(
     site: RoomSite, alice: Browser
 ) -> None:
     address = urlsplit(site.url)

@@ -1,4 +1,4 @@
-"""Each start has a name of its own: what permits is good under that, and no earlier one."""
+"""Each start has its own host name, and permits nothing under earlier ones."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ async def signed_in(browser: Browser, site: RoomSite) -> None:
     browser.token = (await browser.get("/agents", Host=site.name)).value("token")
 
 
-async def test_who_signed_in_under_the_name_of_this_start_permits_under_it_alone(
+async def test_a_session_permits_only_under_the_name_of_its_start(
     site: RoomSite,
 ) -> None:
     async with site.browser() as browser:

@@ -1,4 +1,4 @@
-"""Who may come in: links that sign in once, cookies, what forms must carry, and observers."""
+"""Signing in and out: links, cookies, form tokens, proofs, observers."""
 
 import re
 import socket
@@ -74,7 +74,7 @@ def undone(path: str, why: str) -> str:
 
 
 async def held(site: RoomSite, alice: Browser) -> Fields:
-    """Let there be something to answer and to let go of; return what names the request."""
+    """Make a request, a pause, a safe mode and a stop; return the request's id and digest."""
     ref = site.asks()
     await alice.post("/agents/code", do="pause")
     await alice.post("/safe-mode", do="safe_mode_enter")
@@ -119,7 +119,7 @@ async def test_a_link_is_looked_at_as_often_as_one_likes_and_used_once(site: Roo
     assert page.status == 200
 
 
-async def test_what_is_no_link_any_more_looks_like_what_never_was_one(site: RoomSite) -> None:
+async def test_ended_links_look_like_unknown_ones(site: RoomSite) -> None:
     used, old = site.link(), site.link()
     async with site.browser() as browser:
         await browser.hear("POST", used)
@@ -144,7 +144,7 @@ async def test_a_link_lasts_five_minutes(site: RoomSite) -> None:
     assert "Signed in as alice" in heard.text
 
 
-async def test_who_guesses_links_is_told_to_wait_and_who_has_one_is_not(site: RoomSite) -> None:
+async def test_guessing_links_is_throttled_and_valid_links_are_not(site: RoomSite) -> None:
     async with site.browser() as browser:
         guesses = [await browser.get(f"/signin/{n}") for n in range(STRANGERS + 3)]
         heard = await browser.hear("POST", site.link())
@@ -178,7 +178,7 @@ async def test_pages_of_others_sign_nobody_in_and_do_not_use_a_link_up(
 
 @pytest.mark.parametrize(("path", "fields"), [*RESTRICTING, *PERMITTING])
 @pytest.mark.parametrize("headers", [*FOREIGN, {}])
-async def test_what_our_own_page_did_not_send_does_nothing(
+async def test_forms_of_other_pages_do_nothing(
     site: RoomSite, alice: Browser, path: str, fields: Fields, headers: dict[str, str]
 ) -> None:
     about = await held(site, alice)
@@ -206,7 +206,7 @@ async def test_what_our_own_page_did_not_send_does_nothing(
 
 @pytest.mark.parametrize(("path", "fields"), PERMITTING)
 @pytest.mark.parametrize("proof", ["", "guess"])
-async def test_what_permits_needs_more_than_the_cookie(
+async def test_commands_that_permit_need_more_than_the_cookie(
     site: RoomSite, alice: Browser, path: str, fields: Fields, proof: str
 ) -> None:
     about = await held(site, alice)
@@ -219,7 +219,7 @@ async def test_what_permits_needs_more_than_the_cookie(
 
 
 @pytest.mark.parametrize(("path", "fields"), RESTRICTING)
-async def test_what_restricts_needs_no_proof(
+async def test_commands_that_restrict_need_no_proof(
     site: RoomSite, alice: Browser, path: str, fields: Fields
 ) -> None:
     ref = site.asks()
@@ -286,7 +286,9 @@ async def test_an_observer_sees_every_page_and_no_form_that_acts(
     assert all("eve (observer)" in page.text for page in shown)
 
 
-async def test_who_becomes_an_observer_may_not_act_any_more(site: RoomSite, alice: Browser) -> None:
+async def test_an_operator_who_becomes_an_observer_cannot_act(
+    site: RoomSite, alice: Browser
+) -> None:
     site.people["alice"] = "observer"
     heard = await alice.post("/stop")
 
@@ -370,7 +372,7 @@ async def test_an_observer_signs_out(site: RoomSite, eve: Browser) -> None:
     assert (await eve.get("/agents")).status == 401
 
 
-async def test_who_has_no_key_any_more_is_signed_out(site: RoomSite, alice: Browser) -> None:
+async def test_an_operator_without_a_key_is_signed_out(site: RoomSite, alice: Browser) -> None:
     del site.people["alice"]
     heard = [await alice.get("/agents"), await alice.post("/stop")]
 

@@ -1,4 +1,4 @@
-"""Who is signed in, in a file of hashes that no harm to it turns into a way in."""
+"""Sessions and their file; damage to it signs nobody in."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_only_its_own_browser_has_a_session(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_of_a_file_that_cannot_be_read_nobody_is_signed_in(tmp_path: Path, content: bytes) -> None:
+def test_an_unreadable_session_file_signs_nobody_in(tmp_path: Path, content: bytes) -> None:
     opened = sessions_in(tmp_path).open("alice", "", NOON)
     (tmp_path / FILE).write_bytes(content)
 
@@ -90,7 +90,7 @@ def test_looking_writes_nothing_until_it_was_a_while(tmp_path: Path) -> None:
     assert sessions_in(tmp_path).all(NOON)[0].used_at == NOON + NOTED + timedelta(seconds=1)
 
 
-def test_who_has_no_key_is_forgotten(tmp_path: Path) -> None:
+def test_sessions_of_operators_without_a_key_are_dropped(tmp_path: Path) -> None:
     people = {"alice", "bob"}
     sessions = WebSessions(tmp_path, lambda name: people & {name})
     alice, bob = (sessions.open(name, "", NOON) for name in ("alice", "bob"))
@@ -156,7 +156,7 @@ def test_nothing_is_written_if_there_is_nobody_to_forget(tmp_path: Path) -> None
     assert not (tmp_path / FILE).exists()
 
 
-def test_of_one_operators_too_many_the_least_used_makes_room(tmp_path: Path) -> None:
+def test_the_least_recently_used_session_of_an_operator_is_dropped(tmp_path: Path) -> None:
     sessions = sessions_in(tmp_path)
     first = sessions.open("alice", "", NOON)
     bob = sessions.open("bob", "", NOON)

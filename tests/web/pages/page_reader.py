@@ -1,4 +1,4 @@
-"""A page taken apart, and what a link shows of a request."""
+"""Parses a page, and builds views of links."""
 
 from html.parser import HTMLParser
 

@@ -1,4 +1,4 @@
-"""What the pages show. Every word of an agent is shown whole, and none of them acts."""
+"""The pages behind links. Words of agents are shown whole and never act."""
 
 import base64
 import hashlib
@@ -142,7 +142,7 @@ def test_nothing_that_would_be_approved_is_cut() -> None:
     assert page.boxes[1] == "x" * 30_000
 
 
-def test_what_was_typed_into_a_form_is_not_lost_with_it() -> None:
+def test_a_refused_form_keeps_its_comment() -> None:
     queue = QueueStory()
     request_id = queue.asks(0).request_id
     draft = FormDraft("nonce", "No <code>.", "</textarea><script>x</script>", "a")

@@ -42,7 +42,7 @@ def told(seq: int, agent: str = "code", event_type: str = "AGENT_PAUSED", text: 
 
 
 def untold(seq: int) -> Event:
-    """Return something that is journalled, and that people are not told of."""
+    """Return a journalled event that notifies nobody."""
     event = report(seq, Heartbeat())
     event.seq = seq
     return event
@@ -64,13 +64,13 @@ class FeedSite:
         self.url = ""
 
     def happens(self, *events: Event) -> None:
-        """Journal events as one batch: written down, and then told."""
+        """Journal events as one batch, then publish them."""
         for event in events:
             self._write(event)
         self.recent.observe(events)
 
     def goes_on(self, count: int, *, text: str = "") -> None:
-        """Let so many more be told, each in a batch of its own."""
+        """Publish so many more events, each in its own batch."""
         for _ in range(count):
             self.happens(told(self.audit.seq + 1, text=text))
 
@@ -107,7 +107,7 @@ class FeedSite:
 
 
 class Reader:
-    """Who follows; `end` is how it was hung up on."""
+    """A reader of the feed; `end` is the reason for its end."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
@@ -115,7 +115,7 @@ class Reader:
 
     @property
     def seq(self) -> int:
-        """What the daemon said where it begins."""
+        """The event after which the feed begins."""
         return int(self.socket._response.headers["Safetyd-Seq"])
 
     async def event(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Reader:
         return [(await self.event())["seq"] for _ in range(count)]
 
     async def rest(self) -> list[int]:
-        """Return what comes until it is hung up on."""
+        """Return the events until the feed ends."""
         seqs: list[int] = []
         with anyio.fail_after(30):
             while (message := await self.socket.receive()).type is aiohttp.WSMsgType.TEXT:

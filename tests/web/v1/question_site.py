@@ -44,7 +44,7 @@ class Heard(NamedTuple):
 
 
 class QuestionSite:
-    """`audit` is what the daemon would write to."""
+    """`audit` stands in for the daemon's audit files."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup, directory: Path) -> None:
         rig = NotifierRig(directory)

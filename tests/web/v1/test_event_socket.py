@@ -47,7 +47,7 @@ async def test_without_a_number_it_begins_now_and_says_where_that_is(tmp_path: P
 
 @pytest.mark.req("S1.45")
 @pytest.mark.parametrize("after", [0, 7, 20, 24, 25])
-async def test_who_resumes_hears_each_once_wherever_it_is_kept(tmp_path: Path, after: int) -> None:
+async def test_a_resumed_feed_has_each_event_once(tmp_path: Path, after: int) -> None:
     async with FeedSite(tmp_path, before=20).listening() as site:
         site.goes_on(5)
         async with site.feed(f"?after={after}") as reader:
@@ -59,7 +59,7 @@ async def test_who_resumes_hears_each_once_wherever_it_is_kept(tmp_path: Path, a
 
 
 @pytest.mark.req("S1.45")
-async def test_what_happens_while_somebody_catches_up_comes_once_and_in_order(
+async def test_new_events_during_a_replay_come_once_and_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_replay, "SLICE", 10)
@@ -76,7 +76,7 @@ async def test_what_happens_while_somebody_catches_up_comes_once_and_in_order(
     assert several > 2
 
 
-async def test_what_is_no_longer_in_memory_comes_from_the_audit_files(site: FeedSite) -> None:
+async def test_older_events_come_from_the_audit_files(site: FeedSite) -> None:
     count = 2 * MAX_EVENTS
     async with site.feed() as reader:
         site.happens(*(told(seq) for seq in range(1, count + 1)))
@@ -125,7 +125,7 @@ async def test_a_wrong_question_is_refused_with_what_is_wrong(
     assert error in content["error"]
 
 
-async def test_who_asks_for_what_was_taken_away_is_told_from_where_there_is_all(
+async def test_a_feed_after_removed_files_names_the_event_to_resume_after(
     tmp_path: Path,
 ) -> None:
     async with FeedSite(tmp_path, before=100, max_bytes=4096).listening() as site:
@@ -206,7 +206,7 @@ async def test_a_feed_does_not_give_way_to_others_who_come(site: FeedSite) -> No
 
 
 @pytest.mark.req("S1.45")
-async def test_who_reads_too_slowly_is_told_how_to_resume_and_misses_nothing(
+async def test_a_slow_reader_gets_the_event_to_resume_after_and_misses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_socket, "SLOW_S", 0.1)
@@ -230,7 +230,9 @@ async def test_who_reads_too_slowly_is_told_how_to_resume_and_misses_nothing(
     assert [*first, *second] == unhindered
 
 
-async def test_who_never_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_never_reads_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_socket, "SLOW_S", 0.1)
     monkeypatch.setattr(event_socket, "CLOSE_S", 0.1)
     async with (
@@ -241,7 +243,7 @@ async def test_who_never_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.Mo
         await until(lambda: site.open_feeds == 0)
 
 
-async def test_who_does_not_answer_pings_is_dropped(
+async def test_a_reader_that_does_not_answer_pings_is_dropped(
     site: FeedSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_socket, "HEARTBEAT_S", 0.05)
@@ -250,7 +252,9 @@ async def test_who_does_not_answer_pings_is_dropped(
 
 
 @pytest.mark.parametrize(("said", "code"), [("hello", 1008), ("x" * 2000, 1009)])
-async def test_who_says_something_is_hung_up_on(site: FeedSite, said: str, code: int) -> None:
+async def test_a_reader_that_sends_anything_is_disconnected(
+    site: FeedSite, said: str, code: int
+) -> None:
     async with site.feed() as reader:
         await reader.socket.send_str(said)
         await reader.rest()
@@ -271,7 +275,7 @@ async def test_a_daemon_that_stops_says_so_and_how_to_resume(site: FeedSite) -> 
     assert reader.end == (1001, "safetyd is stopping; resume with after=3")
 
 
-async def test_who_vanishes_leaves_nothing_behind(site: FeedSite) -> None:
+async def test_a_reader_that_vanishes_leaves_nothing_behind(site: FeedSite) -> None:
     async with site.feed("?after=0") as reader:
         reader.socket._response.close()  # without a goodbye
         site.goes_on(TURN)

@@ -22,13 +22,13 @@ async def site(tmp_path: Path) -> AsyncIterator[QuestionSite]:
 
 @pytest.fixture
 async def stuck(tmp_path: Path) -> AsyncIterator[QuestionSite]:
-    """A site whose questions nobody answers."""
+    """A site that answers no questions."""
     async with question_site(tmp_path, at_work=False) as site:
         yield site
 
 
 def asks(site: QuestionSite, *agents: str) -> list[str]:
-    """Let each agent ask a person, and return the ids of the requests."""
+    """Let each agent request approval; return the ids of the requests."""
     for agent in agents:
         play(site.engine, propose(0, agent, f"of-{agent}", "push", text="git push"))
     return [request.id for request in site.engine.approvals.pending()]
@@ -88,9 +88,7 @@ async def test_a_decision_is_explained(site: QuestionSite) -> None:
         ("/safe-mode?agent=a%20b", "'a b' is not a valid agent name"),
     ],
 )
-async def test_what_is_wrong_with_a_parameter_is_said(
-    site: QuestionSite, path: str, error: str
-) -> None:
+async def test_invalid_parameters_are_named(site: QuestionSite, path: str, error: str) -> None:
     heard = await site.ask(path)
 
     assert (heard.status, heard.content["ok"], heard.content["code"]) == (400, False, "invalid")
@@ -98,13 +96,13 @@ async def test_what_is_wrong_with_a_parameter_is_said(
 
 
 @pytest.mark.parametrize("path", ["/requests/req_0", "/decisions/nothing", "/preview?request=r"])
-async def test_what_is_not_there_is_not_found(site: QuestionSite, path: str) -> None:
+async def test_unknown_ids_are_not_found(site: QuestionSite, path: str) -> None:
     heard = await site.ask(path)
 
     assert (heard.status, heard.content["code"]) == (404, "not_found")
 
 
-async def test_who_asks_more_than_a_share_waits(site: QuestionSite) -> None:
+async def test_an_operator_over_the_rate_limit_waits(site: QuestionSite) -> None:
     site.limits.charge(LOCAL_OPERATOR, SAVED_S + 0.1)
 
     heard = await site.ask("/budgets")
@@ -114,7 +112,7 @@ async def test_who_asks_more_than_a_share_waits(site: QuestionSite) -> None:
     assert heard.headers["Retry-After"] == str(math.ceil(heard.content["retry_after_s"]))
 
 
-async def test_what_answering_took_is_charged(
+async def test_the_cost_of_an_answer_is_charged(
     site: QuestionSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charged: list[str] = []
@@ -199,5 +197,5 @@ async def test_nothing_but_looking_is_allowed(site: QuestionSite, method: str) -
     assert (await site.ask("/agents", method)).status == 405
 
 
-async def test_what_is_no_question_is_not_found(site: QuestionSite) -> None:
+async def test_unknown_questions_are_not_found(site: QuestionSite) -> None:
     assert (await site.ask("/nothing")).status == 404

@@ -1,5 +1,5 @@
-"""Who is told what, when, on which channel; and again, and whom else, if nobody answers.
+"""Notifications: recipients, channels, times, reminders and escalation.
 
-`Outbox` is the actor and has all the others as its parts. Others import `Delivery`, and the
-steps of `escalation` to show them.
+`Outbox` is the actor; the other classes are its parts. Other packages import `Delivery` and the
+steps of `escalation`.
 """

@@ -1,4 +1,4 @@
-"""Alerts, summaries of sessions and tests are told as well as requests are."""
+"""Queue alerts, session summaries and test messages."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -26,7 +26,7 @@ Placed = dict[str, tuple[DeliveryQueue, Slot]]  # by the key of the queue
 
 
 class Alerts:
-    """Puts notes into queues, and returns these. `last` has the last note of each sort."""
+    """Puts notes into queues and returns the queues. `last` has the last note of each alert key."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Alerts:
         self._slots = slots
 
     def over(self, event: Event) -> frozenset[str]:
-        """Withdraw the alerts that are over with an event; return the keys of those sent."""
+        """Withdraw the alerts that an event ends; return the keys of those that were sent."""
         ends = CATALOGUE[type(event)].ends
         return frozenset(key for key in (ends(event) if ends else ()) if self.withdraw(key))
 
@@ -92,7 +92,7 @@ class Alerts:
         return told
 
     def transcribed(self, event: Transcribed) -> list[DeliveryQueue]:
-        """Tell of a session that ended, if that is wanted."""
+        """Queue the summary of a session, if summaries are enabled."""
         transcript, wanted = event.transcript, self._config.summaries
         if wanted == "off" or (wanted == "review" and not transcript.pending_permissions):
             return []
@@ -111,7 +111,7 @@ class Alerts:
         return self._put(note, slots)
 
     def announced(self, event: Announced) -> list[DeliveryQueue]:
-        """Tell of what somebody wants people told of."""
+        """Queue an announced note."""
         slot = self._slots.announced(event.note, event.at)
         queues = self._routing.announced(event)
         return self._put(event.note, {queue.key: (queue, slot) for queue in queues})

@@ -1,6 +1,6 @@
-"""The end of stops: those who were notified of a stop are notified when nothing stops any more.
+"""All-clear after a stop: sent to everyone who was notified about the stop.
 
-What is over before anybody heard of it is not told at all.
+A stop that ends before anyone was notified has neither.
 """
 
 from collections.abc import Callable

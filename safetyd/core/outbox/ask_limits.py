@@ -1,4 +1,4 @@
-"""Ask limits: how much agents ask, and how many of their requests wake somebody at night."""
+"""Limits on requests: per agent, and during quiet hours."""
 
 from datetime import datetime
 from typing import Final

@@ -1,7 +1,6 @@
-"""Bundling: what waits in queues becomes messages.
+"""Bundling: turn waiting items into messages.
 
-It does not know why something is to be told. A message leaves as a `Due`, and only when that is
-observed does what it tells of leave its queue.
+A message is a `Due` event; its items leave their queue when the event is observed.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Deliveries that are under way or kept, and the notes that people are told of besides requests."""
+"""Deliveries, open and past, and the notes (alerts, summaries, tests) that they contain."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Failover: what one channel does not take, the next one has to tell."""
+"""Failover: move requests from a failed channel to the next one."""
 
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Item

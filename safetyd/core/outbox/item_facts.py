@@ -1,4 +1,4 @@
-"""What the items of messages are about: how urgent it is, since when, and whether it is over."""
+"""The facts behind the items of a message: urgency, age, and whether they are still relevant."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta

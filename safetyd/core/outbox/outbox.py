@@ -1,7 +1,7 @@
-"""The outbox: who is told of requests, when, and again if nobody answers.
+"""The outbox: decide who is notified about requests and alerts, when, and when again.
 
-It must hear of everything after the queue did. Its parts know what is to be told and put it into
-queues; of these it makes the messages that may go out now.
+It must observe each event after the approval queue. Its parts put items into delivery queues, and
+the outbox bundles these into messages.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,7 +54,7 @@ from safetyd.core.recipients import TellingConfig
 
 
 class OutboxState(msgspec.Struct):
-    """What is written down. Each part has its own field, and changes it in place."""
+    """The saved state. Each part has its own field and changes it in place."""
 
     lanes: dict[str, DeliveryQueue] = {}  # the queues, by their keys
     cases: dict[str, ReminderState] = {}  # by request, oldest first
@@ -67,11 +67,11 @@ class OutboxState(msgspec.Struct):
 
 
 class Outbox(Actor):
-    """Hears of events, and lets its parts do what each of them has to.
+    """Passes events on to its parts.
 
-    What waits is in its queues, what was sent in its deliveries. Reminders and failover put
-    requests into queues, alerts and all-clears put notes there; routing says into which queues,
-    slots until when; bundling makes messages of what waits.
+    Queues hold waiting items, deliveries are sent messages. Reminders and failover queue requests;
+    alerts and all-clears queue notes. Routing chooses the queues, slots the time, and bundling
+    turns waiting items into messages.
     """
 
     name = "outbox"
@@ -115,26 +115,26 @@ class Outbox(Actor):
 
     @property
     def idle(self) -> bool:
-        """Whether there is nobody to tell."""
+        """Whether there are no recipients."""
         return self._routing.idle
 
     @property
     def down(self) -> tuple[str, ...]:
-        """The channels that take nothing now."""
+        """The channels that are down."""
         return tuple(self._state.down)
 
     @property
     def disk_level(self) -> DiskLevel:
-        """The level of the disk that people were last told of."""
+        """The disk level that operators were last notified about."""
         levels: tuple[DiskLevel, ...] = ("critical", "warn")
         return next((level for level in levels if self._alerts.remembers(disk_key(level))), "good")
 
     def open(self) -> Iterator[Delivery]:
-        """Yield what is to be sent, or is being sent, oldest first."""
+        """Yield open deliveries, oldest first."""
         return (delivery for delivery in self._deliveries.under_way() if delivery.state == "open")
 
     def deliveries(self, state: str | None = None) -> Iterator[Delivery]:
-        """Yield what is kept, or what of it is in a state, newest first."""
+        """Yield stored deliveries, optionally in one state, newest first."""
         return (each for each in self._deliveries.all() if state is None or each.state == state)
 
     def find(self, delivery: str) -> Delivery | None:
@@ -144,22 +144,22 @@ class Outbox(Actor):
         return self._notes.find(ref)
 
     def pending(self, delivery: Delivery) -> tuple[Item, ...]:
-        """Return what a message should still tell of, were it sent now."""
+        """Return the items of a message that are still relevant."""
         items = (item for item in delivery.items if not self._notes.ended(item.ref))
         return tuple(item for item in items if self._facts.find(item).of_use)
 
     def waiting(self, at: datetime) -> Iterator[tuple[str, str, int, datetime]]:
-        """Yield each recipient and channel for whom something waits, how much, and until when."""
+        """Yield each recipient and channel with waiting items, how many, and until when."""
         for queue in self._queues:
             if (due := self._bundling.next_at(queue, at)) is not None:
                 yield queue.recipient, queue.channel, queue.count(), due
 
     def quiet_until(self, recipient: str, at: datetime) -> datetime | None:
-        """Return when the quiet hours are over that somebody has now, if they have any."""
+        """Return when the recipient's current quiet hours end, or None."""
         return self._slots.quiet_until(recipient, at)
 
     def told(self, request_id: str) -> tuple[Delivery, ...]:
-        """Return the kept messages about a request, oldest first, whatever became of them."""
+        """Return the stored messages about a request, oldest first."""
         return tuple(self._deliveries.about(request_id))
 
     def revoked(self, delivery: str, request_id: str) -> bool:
@@ -172,7 +172,7 @@ class Outbox(Actor):
         return self._failover.undeliverable(request_id)
 
     def unnotified(self, at: datetime) -> int:
-        """Return of how many requests somebody should know by now, and nobody does."""
+        """Return how many requests nobody was notified about in time."""
         return self._reminders.unnotified(at)
 
     def load(self, saved: bytes) -> None:
@@ -180,14 +180,14 @@ class Outbox(Actor):
         self._take_on(self._state)
 
     def _take_on(self, state: OutboxState) -> None:
-        """Go on from a state, without what waits for whom nobody can reach any more."""
+        """Continue from a state, without queues of removed recipients and channels."""
         before = state.lanes
         known = {key(*route): route for route in routes(self._config)}
         state.lanes = {name: before.get(name) or DeliveryQueue(*known[name]) for name in known}
         self._state = state
         self._build(state)
         self._let_go(queue for name, queue in before.items() if name not in known)
-        # Not whenever a state is loaded: that must not change it.
+        # Only then: loading a state must not change it.
         if before.keys() != known.keys():
             self._reminders.adopt()
 
@@ -214,7 +214,7 @@ class Outbox(Actor):
                 self._notes.release(item.ref for item in delivery.items)
 
     def _and_alerted(self, act: Handler | None) -> Handler:
-        """Let an event also end alerts and be one, besides what else it is."""
+        """Wrap a handler so that the event also ends and sends alerts."""
 
         def heard(event: Event) -> Sequence[Event]:
             over = self._alerts.over(event)
@@ -293,14 +293,14 @@ class Outbox(Actor):
         return [*freed, *self._bundling.due(event, touched)]
 
     def _put_back(self, event: NotTold, delivery: Delivery) -> None:
-        """Let a message's things wait for the morning; a test is of no use then."""
+        """Queue the items of a message until the morning, except tests."""
         (queue,) = self._queues.of((delivery.queue,))
         for item in (item for item in self.pending(delivery) if item.kind != "test"):
             queue.put(item, Slot("batch", "batch", event.at), event.at)
         self._reminders.wait(event, delivery)
 
     def _closed(self, event: Event, delivery: Delivery) -> Sequence[Event]:
-        """Let what came later go out."""
+        """Release the queue of a closed message."""
         refs = [item.ref for item in delivery.items]
         self._deliveries.shorten(delivery)
         queue = self._queues.find(delivery.queue)
@@ -330,7 +330,7 @@ class Outbox(Actor):
         self._reminders.shift(event)
 
     def _ticked(self, tick: Ticked) -> Sequence[Event]:
-        # The journal of a version that held back more leaves promises that nobody keeps.
+        # The journal of an older version may leave promises that are never kept.
         self._bundling.forget_promises()
         dues = self._bundling.due(tick, self._queues)
         steps = self._reminders.due(tick.at)

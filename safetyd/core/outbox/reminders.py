@@ -1,4 +1,4 @@
-"""Reminders: how people are told of requests that are pending, and told again."""
+"""Reminders: notify about pending requests, and remind until they are answered."""
 
 import heapq
 from collections.abc import Iterator

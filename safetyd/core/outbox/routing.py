@@ -1,4 +1,4 @@
-"""Routing: on which channels which recipients hear of what."""
+"""Routing: which recipients are notified on which channels."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -28,7 +28,7 @@ class Routing:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nobody to tell."""
+        """Whether there are no recipients."""
         return not self._queues
 
     def moved(self, event: ChannelMoved) -> None:

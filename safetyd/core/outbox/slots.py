@@ -1,4 +1,4 @@
-"""Slots: in which batch of a queue something waits, and until when."""
+"""Slots: the batch in which an item waits, and until when."""
 
 from datetime import datetime, timedelta
 from typing import Final

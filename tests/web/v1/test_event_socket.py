@@ -209,7 +209,7 @@ async def test_a_feed_does_not_give_way_to_others_who_come(site: FeedSite) -> No
 async def test_a_slow_reader_gets_the_event_to_resume_after_and_misses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_socket, "SLOW_S", 0.1)
+    monkeypatch.setattr(event_socket, "SLOW_S", 1.0)
     monkeypatch.setattr(event_socket, "CLOSE_S", 30.0)
     count = 4 * TURN
     async with FeedSite(tmp_path, max_bytes=1024**3).listening() as site:

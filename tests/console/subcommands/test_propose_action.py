@@ -138,27 +138,22 @@ def test_unknown_fields_reach_the_daemon(daemon):
     assert explained["decisions"][0]["proposal"]["extra"] == {"odd": {"x": 1}}
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "\udcff"])
-def test_what_is_not_a_json_object_is_wrong_usage(daemon, text):
-    said = told(daemon, "propose", "code", stdin=text.encode("utf-8", "replace").decode())
-
-    assert said.returncode == 2
-    assert "standard input is not a JSON object" in said.stderr
-
-
-def test_key_that_stands_twice_is_wrong_usage(daemon):
-    said = told(daemon, "propose", "code", stdin='{"type": "deploy", "type": "read_file"}')
-
-    assert said.returncode == 2
-    assert "standard input has the key 'type' twice in one object" in said.stderr
-
-
-@pytest.mark.parametrize("text", ["", " \n"])
-def test_nothing_on_standard_input_is_said_to_be_nothing(daemon, text):
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "not a JSON object"),
+        ("[1]", "not a JSON object"),
+        ("", "empty"),
+        (" \n", "empty"),
+        ('{"type": "deploy", "type": "read_file"}', "'type' twice"),
+        (json.dumps({"type": "x" * 70_000}), "65536"),
+    ],
+)
+def test_what_is_not_one_json_object_is_wrong_usage(daemon, text, why):
     said = told(daemon, "propose", "code", stdin=text)
 
-    assert said.returncode == 2
-    assert "standard input is empty" in said.stderr
+    assert (said.returncode, said.stdout) == (2, "")
+    assert why in said.stderr
 
 
 def test_fields_that_no_guard_knows_are_named_beside_the_decision(daemon):
@@ -173,25 +168,12 @@ def test_fields_that_no_guard_knows_are_named_beside_the_decision(daemon):
     assert json.loads(said.stdout)["decision"] == "allow"
 
 
-def test_too_much_on_standard_input_is_wrong_usage(daemon):
-    said = told(daemon, "propose", "code", stdin=json.dumps({"type": "x" * 70_000}))
-
-    assert said.returncode == 2
-
-
 @pytest.mark.parametrize("proposal", [{}, {"type": 7}, {"type": "a", "confidence": 2}])
 def test_a_malformed_proposal_is_blocked(daemon, proposal):
     said = told(daemon, "propose", "code", stdin=json.dumps(proposal))
 
     assert said.returncode == 1
     assert json.loads(said.stdout)["cause"] == "malformed"
-
-
-def test_an_address_that_is_none_is_wrong_usage(tmp_path):
-    said = here("check", "a", "b", "--url", "localhost:4222", SAFETYD_DATA_DIR=str(tmp_path))
-
-    assert said.returncode == 2
-    assert "one looks like nats://127.0.0.1:4222" in said.stderr
 
 
 def test_a_name_that_cannot_stand_in_a_subject_is_wrong_usage(daemon):
@@ -228,14 +210,9 @@ def test_without_a_daemon_check_blocks_with_exit_code_4(tmp_path):
     assert said.returncode == 4
     assert said.stdout.startswith("BLOCKED: ")
     assert f"`safetyd run --data-dir {tmp_path}`" in said.stdout
-    assert "SAFETYD_DATA_DIR" in said.stdout
-
-
-def test_without_a_daemon_programs_are_told_so(tmp_path):
-    said = here("check", "code", "read_file", "--json", SAFETYD_DATA_DIR=str(tmp_path))
-
-    answer = json.loads(said.stdout)
-    assert said.returncode == 4
+    answer = json.loads(
+        here("check", "code", "read_file", "--json", SAFETYD_DATA_DIR=str(tmp_path)).stdout
+    )
     assert (answer["decision"], answer["cause"], answer["ok"]) == ("block", "unavailable", False)
     assert answer["code"] == "not_reachable"
 

@@ -20,7 +20,7 @@ from safetyd.operators.contract.hold_contract import StopDone
 from safetyd.operators.contract.status_contract import StatusAnswer
 from safetyd.operators.replies import Done
 from tests.conftest import RunningDaemon, StartDaemon, environment
-from tests.console.console_rig import here, told
+from tests.console.console_rig import Said, here, told
 from tests.filled import filled
 from tests.nats_process import NatsProcess
 
@@ -259,26 +259,18 @@ def test_whoever_the_bus_refuses_still_stops_a_running_daemon_by_file(shared, ke
     assert not stop_file(shared).exists()
 
 
-def missing(key: Path) -> None:
-    key.unlink()
-
-
-def garbled(key: Path) -> None:
-    key.write_text("garbled\n")
-
-
-def unreadable(key: Path) -> None:
+def as_directory(key: Path) -> None:
     key.unlink()
     key.mkdir()
 
 
-@pytest.mark.parametrize("spoil", [missing, garbled, unreadable])
+@pytest.mark.parametrize(
+    "spoil", [Path.unlink, lambda key: key.write_text("garbled\n"), as_directory]
+)
 def test_whatever_is_wrong_with_the_key_the_file_is_written(spoil, tmp_path):
     endpoint = {"bus": "nats://127.0.0.1:1", "web": "", "pid": os.getpid(), "version": ""}
     (tmp_path / "endpoint.json").write_text(json.dumps(endpoint))
-    (tmp_path / "keys").mkdir()
-    key = tmp_path / "keys/operator.nk"
-    key.write_text(SEED)
+    key = with_key(tmp_path)
     spoil(key)
 
     said = here("stop", "fire drill", SAFETYD_DATA_DIR=str(tmp_path))
@@ -428,15 +420,26 @@ async def stalled(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterat
     bus.stop()
 
 
+async def stopped_at(url: str, data_dir: Path, *options: str) -> Said:
+    """Stop a daemon at an address, with a key of this machine."""
+    with_key(data_dir)
+    return await anyio.to_thread.run_sync(
+        lambda: here("stop", *options, "--url", url, SAFETYD_DATA_DIR=str(data_dir))
+    )
+
+
+def with_key(data_dir: Path) -> Path:
+    key = data_dir / "keys/operator.nk"
+    key.parent.mkdir(parents=True, exist_ok=True)
+    key.write_text(SEED)
+    return key
+
+
 @pytest.mark.usefixtures("hasty")
 async def test_a_stop_that_is_not_yet_written_down_says_so(stalled, tmp_path):
     data_dir = tmp_path / "data"
-    (data_dir / "keys").mkdir(parents=True)
-    (data_dir / "keys/operator.nk").write_text(SEED)
 
-    said = await anyio.to_thread.run_sync(
-        lambda: here("stop", "--url", stalled, SAFETYD_DATA_DIR=str(data_dir))
-    )
+    said = await stopped_at(stalled, data_dir)
 
     assert said.returncode == 1
     assert "not yet written down" in said.stdout
@@ -445,21 +448,14 @@ async def test_a_stop_that_is_not_yet_written_down_says_so(stalled, tmp_path):
     assert (data_dir / "EMERGENCY_STOP").exists()
     assert "would forget" not in said.stdout
 
-    one = await anyio.to_thread.run_sync(
-        lambda: here("stop", "--agent", "a", "--url", stalled, SAFETYD_DATA_DIR=str(data_dir))
-    )
+    one = await stopped_at(stalled, data_dir, "--agent", "a")
     assert one.returncode == 1
     assert "A restart of the daemon would forget the stop" in one.stdout
 
 
 @pytest.mark.parametrize("stalled", [b'{"ok":true}', b"nonsense"], indirect=True)
 async def test_an_answer_that_makes_no_sense_leaves_the_file(stalled, tmp_path):
-    (tmp_path / "keys").mkdir()
-    (tmp_path / "keys/operator.nk").write_text(SEED)
-
-    said = await anyio.to_thread.run_sync(
-        lambda: here("stop", "--url", stalled, SAFETYD_DATA_DIR=str(tmp_path))
-    )
+    said = await stopped_at(stalled, tmp_path)
 
     assert said.returncode == 1
     assert (tmp_path / "EMERGENCY_STOP").exists()
@@ -491,12 +487,7 @@ async def forsaken(tmp_path: Path) -> AsyncIterator[str]:
 
 
 async def test_nothing_is_claimed_of_actions_whose_agent_acknowledged_nothing(forsaken, tmp_path):
-    (tmp_path / "keys").mkdir()
-    (tmp_path / "keys/operator.nk").write_text(SEED)
-
-    said = await anyio.to_thread.run_sync(
-        lambda: here("stop", "--url", forsaken, SAFETYD_DATA_DIR=str(tmp_path))
-    )
+    said = await stopped_at(forsaken, tmp_path)
 
     assert said.returncode == 1
     assert said.stdout.endswith(

@@ -57,7 +57,7 @@ tokens_per_minute = 1_000_000_000
 burst = 1_000_000_000
 """
 MEASURED: Final = "COVERAGE_PROCESS_CONFIG"
-LAST_WORD: Final = b"Ctrl-C stops it."
+LAST_WORD: Final = b"Press Ctrl-C to stop."
 
 _OURS: Final = (
     *("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_"),

@@ -1,4 +1,4 @@
-"""What a daemon's list of agents says about names and about actions that have not ended."""
+"""The daemon's list of agents: known names, and actions without an outcome."""
 
 import difflib
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Answer = TypeVar("Answer", bound=Done)
 async def everybody(
     operator: OperatorConnection, *, patience_s: float = ANSWER_S
 ) -> list[AgentSeen]:
-    """Return what a daemon knows of every agent, however many questions that takes."""
+    """Return all agents, in as many queries as that takes."""
     rows: list[AgentSeen] = []
     more = True
     while more:
@@ -32,16 +32,16 @@ async def everybody(
 
 
 def unheard(agent: str | None, rows: Sequence[AgentSeen] | None) -> str:
-    """Say that no agent of that name has been heard, and who may have been meant, or nothing."""
+    """Return a warning if no agent of that name is known, with the nearest name."""
     if agent is None or rows is None or any(row.agent == agent for row in rows):
         return ""
     near = difflib.get_close_matches(agent, [row.agent for row in rows], n=1)
-    meant = f"; did you mean {plain(near[0])}?" if near else "."
-    return f"No agent {plain(agent)} has been heard{meant}"
+    meant = f" Did you mean {plain(near[0])}?" if near else ""
+    return f"Unknown agent {plain(agent)}.{meant}"
 
 
 def tell_about(location: Location, agent: str, command: Command[Answer]) -> tuple[Answer, str]:
-    """Give a command about one agent; return its answer, and a doubt about the name if any."""
+    """Send a command about one agent; return its answer, and a warning if the name is unknown."""
 
     async def tell(operator: OperatorConnection) -> tuple[Answer, str]:
         return await operator.ask(command), unheard(agent, await everybody(operator))
@@ -50,7 +50,7 @@ def tell_about(location: Location, agent: str, command: Command[Answer]) -> tupl
 
 
 def warn(stranger: str, anyway: str, *, err: bool) -> int:
-    """Print a doubt about an agent's name, if there is one, and return the exit code."""
+    """Print a warning about an agent's name, if there is one, and return the exit code."""
     if not stranger:
         return 0
     click.echo(f"{stranger} {anyway}", err=err)
@@ -58,18 +58,18 @@ def warn(stranger: str, anyway: str, *, err: bool) -> int:
 
 
 def open_count(row: AgentSeen) -> int:
-    """Return how many actions an agent was allowed and has not reported the end of."""
+    """Return how many allowed actions of an agent have no outcome yet."""
     return len(row.open_actions) + row.unreported
 
 
 def busy(rows: Sequence[AgentSeen], agent: str | None = None) -> dict[str, int]:
-    """Return how many actions are open, of each agent that has some, or of one."""
+    """Return the number of open actions by agent, for all agents or for one."""
     counts = {row.agent: open_count(row) for row in rows if agent in {None, row.agent}}
     return {name: count for name, count in counts.items() if count}
 
 
 def still_open(rows: Sequence[AgentSeen], agent: str | None = None) -> str:
-    """Say which allowed actions may still be under way, or nothing."""
+    """Return a warning about allowed actions that may still be running, if there are any."""
     counts = busy(rows, agent)
     if not counts:
         return ""
@@ -77,6 +77,6 @@ def still_open(rows: Sequence[AgentSeen], agent: str | None = None) -> str:
     whose = ", ".join(f"{plain(name)} {count}" for name, count in counts.items())
     have, them = ("has", "it") if total == 1 else ("have", "them")
     return (
-        f"Nothing new is allowed. {several(total, 'allowed action')} {have} not reported an end: "
-        f"{whose}; check {them} by hand."
+        f"{several(total, 'allowed action')} {have} no outcome yet and may still be running "
+        f"({whose}). Check {them} manually."
     )

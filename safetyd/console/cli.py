@@ -1,4 +1,4 @@
-"""The command line. A command's module is imported when it is used, so that help is quick."""
+"""The command line. Each command's module is imported only when it is used: help stays fast."""
 
 import difflib
 import importlib
@@ -18,15 +18,15 @@ from safetyd.console.completion import TABLE
 from safetyd.console.failure import BLOCKED, WrongUsage, packages_needed, tell
 from safetyd.console.help_page import Group
 
-COMPLETING: Final = "_SAFETYD_COMPLETE"  # set while a shell asks what could be typed
+COMPLETING: Final = "_SAFETYD_COMPLETE"  # set by the shell while it completes a command line
 
 
 class ReaderGone(Exception):
-    """Whoever read the output has seen enough, as `head` has after ten lines."""
+    """The reader of the output closed it, as `head` does after ten lines."""
 
 
 class Commands(Group):
-    """The commands of the table."""
+    """The root command, with the commands of the table."""
 
     def make_context(
         self,
@@ -79,29 +79,46 @@ class Commands(Group):
 @click.version_option(__version__, prog_name="safetyd")
 @click.pass_context
 def commands(ctx: click.Context) -> None:
-    """Decide which of an agent's proposed actions may run.
+    """Decide which actions of AI agents may run.
 
-    Exit codes: 0 done or allowed, 1 blocked or failed, 2 wrong usage, 3 needs a person, 4 no
-    daemon answers.
+    Agents propose actions. safetyd allows them, blocks them, or asks an operator for approval.
 
-    Times are shown and typed in your own zone; TZ=UTC before a command has them in UTC, as --json,
-    logs and audit files always do.
+    Times are in your local time zone; JSON, logs and audit files use UTC. Set TZ=UTC to see UTC
+    everywhere.
+
+    Exit codes: 0 done or allowed, 1 blocked or failed, 2 usage error, 3 needs approval, 4 the
+    daemon cannot be reached.
+
+    For example:
+      # Write a configuration, then start the daemon
+      safetyd init
+      safetyd run
+
+      # Ask whether an action would be allowed
+      safetyd check code run_shell --text 'rm -rf build' --dry-run
+
+      # See the state of everything, and answer pending requests
+      safetyd status
+      safetyd review
+
+      # Stop all agents now
+      safetyd stop "wrong customer list"
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
 def main() -> None:
-    """Run the command that was typed, and end with its exit code."""
+    """Run the command that was typed and exit with its code."""
     if sys.argv[1:2] == ["run"]:
-        # It waits for the daemon, which hears it once it can reload.
+        # A reload request that comes early waits until the daemon can handle it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     code = 0
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
     except (ReaderGone, BrokenPipeError):
-        # Python would complain of what is still to be written when it ends.
+        # Python would report an error when it flushes the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
@@ -122,7 +139,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check_text(arguments: Sequence[str]) -> None:
-    """Refuse what is not UTF-8: nothing that is sent or shown could hold it."""
+    """Reject arguments and variables that are not UTF-8: they can be neither sent nor shown."""
     given = {name: value for name, value in os.environ.items() if name.startswith("SAFETYD_")}
     for name, value in (*(("argument", each) for each in arguments), *given.items()):
         if not _is_utf8(value):
@@ -140,7 +157,7 @@ def _is_utf8(text: str) -> bool:
 
 @contextmanager
 def _reader_may_go() -> Iterator[None]:
-    # click would end with 1.
+    # click would exit with 1.
     try:
         yield
     except BrokenPipeError as exc:

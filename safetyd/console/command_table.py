@@ -1,4 +1,4 @@
-"""Every command: under which heading it is listed, and where it is found.
+"""Every command, by the heading that lists it, with the module that has it.
 
 The one-line help of each is in completions.json, which is generated from the commands.
 """
@@ -6,9 +6,9 @@ The one-line help of each is in completions.json, which is generated from the co
 from collections.abc import Mapping
 from typing import Final
 
-# The module below safetyd.console and, if it is not the command's, the name in it.
+# The module below safetyd.console, and the name in it where it is not that of the command.
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
-    "Set-up": {
+    "Setup": {
         "init": "setup.write_config",
         "run": "subcommands.run_daemon",
         "demo": "demo.demo",
@@ -40,7 +40,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "grant": "subcommands.manage_grants",
         "suggestions": "subcommands.manage_grants",
     },
-    "Holds": {
+    "Control": {
         "stop": "subcommands.stop_resume",
         "resume": "subcommands.stop_resume",
         "pause": "subcommands.hold_agents",
@@ -52,7 +52,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "limits": "subcommands.hold_agents",
         "reset": "subcommands.hold_agents",
     },
-    "Look": {
+    "Status and history": {
         "open": "access.control_room:open_",
         "status": "subcommands.overview",
         "agents": "subcommands.overview",
@@ -70,12 +70,12 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "outlet": "subcommands.manage_outlets",
         "export": "subcommands.export_state",
     },
-    "Records": {
+    "Backups": {
         "retention": "backup.show_retention",
         "backup": "backup.backup_commands",
         "restore": "backup.backup_commands",
     },
-    "People": {
+    "Notifications": {
         "ack": "subcommands.hold_agents",
         "notify": "subcommands.manage_messages",
         "pair": "subcommands.manage_messages",

@@ -1,7 +1,7 @@
-"""`safetyd completion`: what makes a shell complete commands and options.
+"""`safetyd completion`: shell completion of commands and options.
 
-Whoever presses Tab waits for no command to be imported: all that can be typed stands in
-completions.json, which docs/generate.py makes of the commands themselves.
+Completion imports no command, because that is slow: everything that can be typed is in
+completions.json, which docs/generate.py generates from the commands.
 """
 
 import json
@@ -37,22 +37,22 @@ Items = list[CompletionItem[str]]
 @command()
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 def completion(shell: str) -> None:
-    """Print what makes a shell complete commands and options.
+    """Generate a shell completion script.
 
-    \b
-    bash  safetyd completion bash > ~/.local/share/bash-completion/completions/safetyd
-    zsh   safetyd completion zsh > "${fpath[1]}/_safetyd"
-    fish  safetyd completion fish > ~/.config/fish/completions/safetyd.fish
-    """  # noqa: D301 - the sign is click's
+    For example:
+      safetyd completion bash > ~/.local/share/bash-completion/completions/safetyd
+      safetyd completion zsh > "${fpath[1]}/_safetyd"
+      safetyd completion fish > ~/.config/fish/completions/safetyd.fish
+    """
     root = click.get_current_context().find_root()
     name = root.info_name or "safetyd"
     made = _SHELLS[shell](root.command, {}, name, f"_{name.upper()}{ENDING}")
-    # Not of the shell's own class: that one would start bash to see how old it is.
+    # The shell's own class would start bash to find out its version.
     click.echo(ShellComplete.source(made))
 
 
 def register() -> None:
-    """Answer shells from the table."""
+    """Let click complete from the table."""
     for kind in _SHELLS.values():
         add_completion_class(type(kind.__name__, (_FromTable, kind), {}), kind.name)
 
@@ -63,7 +63,7 @@ class _FromTable(ShellComplete):
 
 
 def following(root: Node, words: Sequence[str], begun: str) -> Iterator[CompletionItem[str]]:
-    """Yield what can follow these words and begins with `begun`."""
+    """Yield what can follow these words and starts with `begun`."""
     node, option, arguments = _walk(root, words)
     if option is not None:
         yield from _values(option, begun)
@@ -76,7 +76,7 @@ def following(root: Node, words: Sequence[str], begun: str) -> Iterator[Completi
 
 
 def _walk(root: Node, words: Sequence[str]) -> tuple[Node, Node | None, int]:
-    """Return the command that is meant, the option that waits for a value, and the arguments."""
+    """Return the command, the option that still needs a value, and the number of arguments."""
     node, option, arguments = root, None, 0
     for word in words:
         if option is not None:
@@ -114,7 +114,7 @@ def _values(parameter: Node, begun: str) -> Iterator[CompletionItem[str]]:
 
 
 def table(root: click.Group) -> str:
-    """Return the table of a group of commands, as it stands in the file."""
+    """Return the contents of completions.json for a group of commands."""
     context = click.Context(root, info_name="safetyd", **root.context_settings)
     return json.dumps(_node(root, context), indent=1) + "\n"
 
@@ -157,5 +157,5 @@ def _value(parameter: click.Parameter) -> dict[str, object]:
 
 
 def _some(**facts: object) -> dict[str, object]:
-    """Return what there is something to say of."""
+    """Return the facts that are not empty."""
     return {name: fact for name, fact in facts.items() if fact}

@@ -7,7 +7,7 @@ from safetyd.daemon.config import Config, ConfigError, load
 
 
 def read_config(file: Path | None) -> Config:
-    """Read a file, or the defaults; raise `Failure` with every mistake in it."""
+    """Read a configuration file, or the defaults; raise `Failure` with every error in it."""
     try:
         return load(file)
     except ConfigError as exc:

@@ -1,4 +1,4 @@
-"""What a command says when it cannot do what it was asked, and the exit code that goes with it."""
+"""Errors of commands: what they print, and the exit code."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ _MAX_LINE_CHARS: Final = 2000
 
 
 class Failure(click.ClickException):
-    """An expected failure; `code` is for machines, and so are `errors`, where there are several."""
+    """An expected error. Programs get `code`, and `errors` if there are several."""
 
     exit_code = BLOCKED
 
@@ -30,7 +30,7 @@ class Failure(click.ClickException):
 
 
 class WrongUsage(Failure):
-    """What was given cannot be meant."""
+    """The arguments or options are wrong."""
 
     exit_code = USAGE
 
@@ -39,7 +39,7 @@ class WrongUsage(Failure):
 
 
 class NotReachable(Failure):
-    """No daemon answered."""
+    """No daemon answers."""
 
     exit_code = NOT_REACHABLE
 
@@ -48,38 +48,38 @@ class NotReachable(Failure):
 
 
 class NotInstalled(Failure):
-    """A command needs what only the daemon's packages bring."""
+    """A command needs a package that only the daemon extra installs."""
 
     def __init__(self, command: str, module: str) -> None:
         super().__init__(
-            f"`safetyd {command}` needs {module}, which is not installed: "
-            "type `pip install 'safetyd[daemon]'`",
+            f"`safetyd {command}` needs the package {module}, which is not installed. "
+            "Run: pip install 'safetyd[daemon]'",
             "not_installed",
         )
 
 
 def need(command: str, *modules: str) -> None:
-    """Refuse a command that would miss one of the modules later on."""
+    """Raise `NotInstalled` if one of the modules is missing."""
     for module in modules:
         if find_spec(module) is None:
             raise NotInstalled(command, module)
 
 
 @contextmanager
-def using_file(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
-    """Say which file cannot be read or written, and why."""
+def using_file(path: Path, done: Literal["read", "write"]) -> Iterator[None]:
+    """Turn an `OSError` into a `Failure` that names the file."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as exc:
         code = "unreadable" if done == "read" else "unwritable"
-        raise Failure(f"{path} cannot be {done}: {exc.strerror}", code) from exc
+        raise Failure(f"cannot {done} {path}: {exc.strerror}", code) from exc
 
 
 @contextmanager
 def packages_needed(command: str) -> Iterator[None]:
-    """Say what to type if something that a command imports is not installed."""
+    """Turn a missing package into `NotInstalled`, which says how to install it."""
     try:
         yield
     except ModuleNotFoundError as exc:
@@ -90,7 +90,7 @@ def packages_needed(command: str) -> Iterator[None]:
 
 
 def tell(failure: click.ClickException, *, as_json: bool) -> int:
-    """Say what went wrong and return the exit code."""
+    """Print an error and return its exit code."""
     if as_json:
         click.echo(document(_told(failure)))
     elif isinstance(failure, click.UsageError):

@@ -1,4 +1,4 @@
-"""The help page of every command: a sentence, usage, grouped options, examples."""
+"""The help page of every command: a summary, usage, grouped options, examples."""
 
 import inspect
 from collections.abc import Callable
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from safetyd.operators.contract.question import Call
     from safetyd.operators.replies import Done
 
-EXAMPLES = "Examples:\n"
+EXAMPLES = "For example:\n"
 
 
 class SectionOption(click.Option):

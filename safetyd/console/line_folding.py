@@ -1,7 +1,7 @@
-"""Lines that fit: ours are folded between words, an agent's exactly where they are too long.
+"""Lines that fit the terminal: ours wrap between words, an agent's exactly at the edge.
 
-Each line of an agent stands behind a bar, and goes on behind a plus, so that it can pass neither
-for ours nor for the end of its own.
+Each line of an agent's text starts with a bar and continues after a plus, so that it can be
+mistaken neither for one of ours nor for its own end.
 """
 
 import re
@@ -14,26 +14,26 @@ from safetyd.core.text.visible_text import visible
 
 BEGINS: Final = "  | "
 GOES_ON: Final = "  + "
-_find_label = re.compile(r" *\S+(?: \S+)* {2,}").match  # what stands before a fact
+_find_label = re.compile(r" *\S+(?: \S+)* {2,}").match  # the label before a fact
 
 
 def quoted(words: object, columns: int) -> list[str]:
-    """Return an agent's words behind bars, with everything unseen made visible."""
+    """Return an agent's text with bars, and with invisible characters made visible."""
     return [row for line in str(words).split("\n") for row in barred(visible(line), columns)]
 
 
 def barred(shown: str, columns: int) -> Iterator[str]:
-    """Yield one line of an agent behind a bar; what is too long for it behind a plus each."""
+    """Yield one line of an agent's text after a bar, and each continuation after a plus."""
     return _chopped(shown, columns, BEGINS)
 
 
 def fitted(text: str, columns: int) -> str:
-    """Fold what is still too wide, so that no line goes on where a line of ours would begin."""
+    """Wrap lines that are too wide, so that no continuation looks like a line of ours."""
     return "\n".join(row for line in text.split("\n") for row in folded(line, columns))
 
 
 def folded(line: str, columns: int) -> Iterator[str]:
-    """Yield a line as several, none wider than `columns`; what follows stands below its words."""
+    """Yield a line as several, none wider than `columns`, indented below its first word."""
     if line.startswith((BEGINS, GOES_ON)) or any(map(_is_wide, line)):
         yield from _chopped(line, columns, "")
         return

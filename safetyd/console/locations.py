@@ -1,4 +1,4 @@
-"""Where a command finds the data directory, the daemon and its own key."""
+"""The data directory, the daemon and the key that a command uses."""
 
 import os
 import re
@@ -25,7 +25,7 @@ _is_address = re.compile(r"(nats|tls)://[^\s,/]+\Z").match
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True):
-    """Which daemon is meant, and who speaks."""
+    """The daemon to connect to, and the operator who connects."""
 
     data_dir: Path
     url: str | None = None
@@ -39,18 +39,18 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def given(self) -> str | None:
-        """Return the bus that the option or the environment names, if one does."""
+        """Return the bus address of the option or the environment, if there is one."""
         url = self.url or os.environ.get(URL_VARIABLE)
         if url and not all(_is_address(server.strip()) for server in url.split(",")):
             raise WrongUsage(
-                f"{url!r} is no address of a bus: one looks like nats://127.0.0.1:4222 or "
+                f"{url!r} is not a bus address. Use one like nats://127.0.0.1:4222 or "
                 "tls://bus.example:4222"
             )
         return url or None
 
     @property
     def address(self) -> str:
-        """Return the bus to try; raise `NotReachable` if nothing says where one is."""
+        """Return the bus address; raise `NotReachable` if no daemon runs on the data directory."""
         if url := self.given:
             return url
         if found := endpoint(self.data_dir):
@@ -58,23 +58,23 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         path = self.data_dir / ENDPOINT
         if _hidden(path):
             raise NotReachable(
-                f"{path} cannot be read, so it is not known whether a safetyd runs; become the "
-                "user that it runs as, or name its bus with --url"
+                f"cannot read {path}, so it is unknown whether safetyd is running. Run this as "
+                "the user that safetyd runs as, or give its bus with --url"
             )
         raise NotReachable(
-            f"no safetyd runs on {self.data_dir} ({path} is not there); "
-            f"{self.start}, or say where one runs with --data-dir or --url"
+            f"safetyd is not running on {self.data_dir} ({path} does not exist). "
+            f"{self.start}, or give another one with --data-dir or --url"
         )
 
     @property
     def start(self) -> str:
-        """Say how to start the daemon that is not there; where a bus is named, anywhere will do."""
+        """Say how to start the daemon; with a bus address any data directory will do."""
         command = "safetyd run" if self.given else start_command(self.data_dir)
-        return f"start one with `{command}`"
+        return f"Start it with `{command}`"
 
     @property
     def seed(self) -> Path:
-        """Return the operator's key file: the option, the environment, or the data dir's own."""
+        """Return the operator's key file: option, environment, or that of the data directory."""
         given = self.key_file or os.environ.get(KEY_VARIABLE)
         if given:
             return Path(given)
@@ -87,15 +87,15 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Return who speaks: the option, else what the key file is called."""
+        """Return the operator's name: the option, or else the name of the key file."""
         name = self.operator or (LOCAL if self._is_local else self.seed.stem)
         if not is_token(name):
-            raise Failure(f"{name!r} is no operator's name; say who you are with --operator")
+            raise Failure(f"{name!r} is not a valid operator name. Give yours with --operator")
         return name
 
     @property
     def observes(self) -> bool:
-        """Say whether who speaks may only look, as far as the keys here tell."""
+        """Return True if the keys here say that this operator is an observer."""
         observers = self.keys / "observers"
         if _is_within(self.seed, self.keys):
             return _is_within(self.seed, observers)
@@ -106,9 +106,9 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         return self.seed.stem == "operator" and self.seed.parent.name not in _PEOPLE
 
     def agent_key(self, agent: str) -> Path | None:
-        """Return the key to speak as an agent with; None stands for the open user.
+        """Return the key file of an agent; None for an anonymous agent.
 
-        An operator's key in the environment is not for that.
+        A key file in the environment that is an operator's is ignored.
         """
         own = self.keys / "agents" / f"{agent}.nk"
         if self.key_file or os.access(own, os.R_OK):
@@ -120,12 +120,12 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def data_dir(given: str | None) -> Path:
-    """Return the data directory: the option, the environment, systemd's, or the user's own."""
+    """Return the data directory: option, environment, systemd's, or the user's own."""
     return (Path(given) if given else find_data_dir()).absolute()
 
 
 def own_command() -> str:
-    """Return what to type for this very program: its name if the shell finds it, else its path."""
+    """Return how to call this program: its name if the shell finds it, else its path."""
     found = shutil.which("safetyd")
     own = Path(sys.executable).with_name("safetyd")
     if found and Path(found).resolve() == own.resolve():
@@ -134,16 +134,18 @@ def own_command() -> str:
 
 
 def make_private(directory: Path) -> None:
-    """Make a data directory that only its owner can look into; one that exists stays as it is."""
+    """Create a data directory that only its owner can read; leave an existing one alone."""
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
     except OSError as exc:
-        raise Failure(f"{directory} cannot be made ({exc.strerror}); choose --data-dir") from exc
+        raise Failure(
+            f"cannot create {directory}: {exc.strerror}. Choose another with --data-dir"
+        ) from exc
 
 
 def endpoint(directory: Path) -> Endpoint | None:
-    """Return where the daemon of a data directory is, if one says that it runs."""
+    """Return what the running daemon of a data directory wrote about itself, if anything."""
     try:
         return msgspec.json.decode((directory / ENDPOINT).read_bytes(), type=Endpoint)
     except (OSError, msgspec.DecodeError):
@@ -151,9 +153,9 @@ def endpoint(directory: Path) -> Endpoint | None:
 
 
 def look_into(directory: Path) -> list[Path]:
-    """Return what is in a directory, nothing if it is not there.
+    """Return the contents of a directory, or nothing if it does not exist.
 
-    Raises `Failure` if it cannot be read, which `Path.glob` passes over.
+    Raises `Failure` if it cannot be read, which `Path.glob` ignores.
     """
     with using_file(directory, "read"), suppress(FileNotFoundError):
         return sorted(directory.iterdir())
@@ -168,7 +170,7 @@ def running(directory: Path) -> int | None:
     try:
         os.kill(found.pid, 0)
     except PermissionError:
-        return found.pid  # alive, and somebody else's
+        return found.pid  # alive, as another user
     except (OSError, OverflowError):
         return None
     return found.pid

@@ -35,19 +35,21 @@ _EXIT_CODES: Final = {
 @click.option(
     "--directory",
     type=click.Path(path_type=Path),
-    help=f"Write {NAME} there, such as ~/.local/share/man/man1.",
+    help=f"Write {NAME} to this directory.",
 )
 def man(directory: Path | None) -> None:
     """Print the manual page.
 
-    It is made of what every command says of itself. `safetyd man | man -l -` shows it.
+    For example:
+      safetyd man | man -l -
+      safetyd man --directory ~/.local/share/man/man1
     """
     root = click.get_current_context().find_root().command
     text = page(root) if isinstance(root, click.Group) else ""
     if directory is None:
         click.echo(text, nl=False)
         return
-    with using_file(directory / NAME, "written"):
+    with using_file(directory / NAME, "write"):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / NAME).write_text(text)
 

@@ -1,4 +1,4 @@
-"""A person's line to the daemon: questions, commands, and the events as they happen."""
+"""An operator's connection to the daemon: questions, commands, and live events."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -22,11 +22,11 @@ from safetyd.operators.replies import Done, Refusal, too_many
 
 CONNECT_S: Final = 3.0
 ANSWER_S: Final = 5.0
-LONG_S: Final = 60.0  # for an answer: meanwhile the daemon is looked for
+LONG_S: Final = 60.0  # from this on, check that the daemon is still there
 LOOK_S: Final = 2.0
 CLOSE_S: Final = 1.0
-RETRY_S: Final = 20.0  # that a command waits in all for queries that were refused
-AGAIN_S: Final = 0.5  # after a refusal that does not say when
+RETRY_S: Final = 20.0  # how long a command retries rate-limited queries
+AGAIN_S: Final = 0.5  # the pause if a refusal does not say how long
 
 
 Answer = TypeVar("Answer", bound=Done)
@@ -49,9 +49,9 @@ def _echo(line: str) -> None:
 
 
 class OperatorConnection:
-    """One connection under one name. Everything raises `Failure` and nothing else.
+    """One connection of one operator. Its methods raise `Failure` and nothing else.
 
-    Queries that are refused for a short time are sent again; `announce` gets a line about it.
+    Rate-limited queries are sent again; `announce` gets a line about it.
     """
 
     def __init__(self, location: Location, announce: Callable[[str], None] = _echo) -> None:
@@ -88,7 +88,7 @@ class OperatorConnection:
             raise self._unconnected(ConnectionError("it hung up"))
 
     async def close(self) -> None:
-        """Hang up; one that never got through has nothing to hang up."""
+        """Close the connection, if it was ever opened."""
         if not (self._client.is_connected or self._client.is_connecting):
             return
         with anyio.move_on_after(CLOSE_S, shield=True):
@@ -96,7 +96,7 @@ class OperatorConnection:
 
     @property
     def failed(self) -> BaseException | None:
-        """Return what `heard` raised, which ends the listening."""
+        """Return the exception that `heard` raised, which ends the subscription."""
         return self._client.failed
 
     async def ask(self, call: Call[Answer], *, patience_s: float = ANSWER_S) -> Answer:
@@ -116,16 +116,16 @@ class OperatorConnection:
         await self._client.flush()
 
     async def _sent(self, subject: str, payload: bytes, patience_s: float) -> bytes:
-        """Send a message and return its answer, unless it is refused."""
+        """Send a message and return its answer; raise `Failure` if the bus refuses it."""
         data: bytes | None = None
         with anyio.CancelScope() as self._asking:
             data = await self._unlimited(subject, payload, patience_s)
         if data is None:
-            raise Failure(f"the bus does not let {self.name} do that: {self._complaint}", "refused")
+            raise Failure(f"{self.name} may not do that: {self._complaint}", "refused")
         return data
 
     async def _unlimited(self, subject: str, payload: bytes, patience_s: float) -> bytes:
-        """Return the answer; wait and ask again while the daemon has no time for it."""
+        """Return the answer; retry while the daemon says that there are too many queries."""
         waited = 0.0
         while True:
             data = await self._answer(subject, payload, patience_s)
@@ -146,13 +146,15 @@ class OperatorConnection:
                 return message.data
             return await self._answer_of_one_run(subject, payload, patience_s)
         except NoRespondersError:
-            raise NotReachable(f"no safetyd listens at {self.address}; {self._start}") from None
+            raise NotReachable(
+                f"no safetyd daemon listens at {self.address}. {self._start}"
+            ) from None
         except (TimeoutError, NatsError, OSError) as exc:
-            silence = f"safetyd at {self.address} gave no answer within {patience_s:g} s"
+            silence = f"safetyd at {self.address} did not answer within {patience_s:g} s"
             raise NotReachable(f"{silence} ({str(exc) or type(exc).__name__})") from None
 
     async def _answer_of_one_run(self, subject: str, payload: bytes, patience_s: float) -> bytes:
-        """Return the answer to a long command, or say soon that the daemon ended meanwhile."""
+        """Return the answer to a long command; fail early if the daemon ends meanwhile."""
         pid = (await self._running()).pid
         answer: bytes | None = None
         failed: Exception | None = None
@@ -168,11 +170,11 @@ class OperatorConnection:
             raise failed
         if answer is None:
             ended = f"safetyd at {self.address} ended before it answered"
-            raise NotReachable(f"{ended}; once it runs, `safetyd status` says what is left to do")
+            raise NotReachable(f"{ended}. When it runs again, check `safetyd status`")
         return answer
 
     async def _end_with(self, pid: int, scope: anyio.CancelScope) -> None:
-        """Cancel pending messages: the daemon they were for is gone."""
+        """Cancel `scope` once the daemon with this pid is gone."""
         still = True
         while still:
             await anyio.sleep(LOOK_S)
@@ -198,22 +200,22 @@ class OperatorConnection:
         except (OSError, KeyUnusable) as exc:
             why = exc.strerror if isinstance(exc, OSError) else exc
             raise Failure(
-                f"the key {self._key_file} of operator {self.name} cannot be used ({why}); "
-                "choose another with --key-file",
+                f"cannot use the key {self._key_file} of operator {self.name}: {why}. "
+                "Choose another with --key-file",
                 "no_key",
             ) from None
 
     def _unconnected(self, exc: Exception) -> Failure:
-        # nats-py ends with "no servers" and tells the cause to its callback only.
+        # nats-py raises "no servers"; only its callback gets the cause.
         why = self._complaint or str(exc) or type(exc).__name__
         if "authorization violation" in why.lower():
-            refusal = f"the bus at {self.address} refuses the key {self._key_file} of {self.name}"
-            return Failure(f"{refusal}; see `safetyd operator list`", "refused")
-        return NotReachable(f"no safetyd answers at {self.address} ({why}); {self._start}")
+            refusal = f"the bus at {self.address} rejects the key {self._key_file} of {self.name}"
+            return Failure(f"{refusal}. Check `safetyd operator list`", "refused")
+        return NotReachable(f"cannot connect to safetyd at {self.address}: {why}. {self._start}")
 
     async def _on_error(self, exc: Exception) -> None:
         if "authorization violation" in self._complaint.lower():
-            return  # what comes after it is only the line going dead
+            return  # later errors only say that the connection is closed
         self._complaint = str(exc)
         if "permissions violation" in self._complaint.lower():
             self._asking.cancel()
@@ -234,14 +236,14 @@ async def connected(
 
 
 def ask(location: Location, call: Call[Answer], *, patience_s: float = ANSWER_S) -> Answer:
-    """Ask one question or give one command, and return the answer."""
+    """Send one question or command and return the answer."""
     return with_operator(location, lambda operator: operator.ask(call, patience_s=patience_s))
 
 
 def with_operator(
     location: Location, work: Callable[[OperatorConnection], Coroutine[Any, Any, Read]]
 ) -> Read:
-    """Connect, do the work and return what comes of it."""
+    """Connect, do the work and return its result."""
 
     async def done() -> Read:
         async with connected(location) as operator:
@@ -251,7 +253,7 @@ def with_operator(
 
 
 def _refusal(data: bytes, address: str) -> Refusal | None:
-    """Return why nothing was answered, if so."""
+    """Return the refusal in an answer, if it is one."""
     if _decoded(data, _Outcome, address).ok:
         return None
     return _decoded(data, Refusal, address)
@@ -277,7 +279,7 @@ def _unreadable(address: str, exc: msgspec.DecodeError, version: str = "") -> Fa
 
 
 async def _through(location: Location, announce: Callable[[str], None]) -> OperatorConnection:
-    """Connect. A server that hangs up may have said why too late to be heard, so ask once more."""
+    """Connect. Retry once after a reset: the server's reason may have arrived too late."""
     operator = OperatorConnection(location, announce)
     try:
         await operator.connect()

@@ -1,4 +1,4 @@
-"""The options that many commands share, and commands that need no code of their own."""
+"""Options that many commands share, and commands that only send one message."""
 
 from collections.abc import Callable
 from functools import partial, wraps
@@ -25,7 +25,7 @@ def _json(ctx: click.Context, option: click.Parameter, given: bool) -> bool:  # 
 
 
 def together(*decorators: Decorator) -> Decorator:
-    """Return the decorator that applies several, as if they were written one below the other."""
+    """Return a decorator that applies several, as if they were written one below the other."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for decorator in reversed(decorators):
@@ -41,33 +41,46 @@ def _data_dir(ctx: click.Context, _option: click.Parameter, given: str | None) -
 
 
 def _data_dir_option(**settings: Any) -> Decorator:
-    about = "Where the daemon keeps its files."
+    about = "The data directory of the daemon."
     return click.option(
         "--data-dir", "directory", metavar="DIR", callback=_data_dir, help=about, **settings
     )
 
 
-# Given before a subcommand, it counts for that too.
+# Given before a subcommand, these also apply to the subcommand.
 json_option: Decorator = click.option(
-    "--json", "as_json", is_flag=True, callback=_json, help="Print JSON for programs."
+    "--json", "as_json", is_flag=True, callback=_json, help="Print JSON."
 )
 data_dir_option = _data_dir_option()
 config_option = click.option(
-    "--config", "config_path", type=click.Path(path_type=Path), help="The daemon's TOML file."
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="The configuration file of the daemon.",
 )
 
 _connection = partial(click.option, cls=SectionOption, section="Connection")
 _connected = together(
-    _connection("--url", help="The daemon's bus, such as nats://127.0.0.1:4222."),
+    _connection(
+        "--url", metavar="URL", help="The address of the bus, such as nats://127.0.0.1:4222."
+    ),
     _data_dir_option(cls=SectionOption, section="Connection"),
-    _connection("--key-file", type=click.Path(path_type=Path), help="The nkey seed to use."),
-    _connection("--operator", metavar="NAME", help="Who you are, if the key file does not say."),
-    _connection("--prefix", default=PREFIX, show_default=True, help="The daemon's bus.prefix."),
+    _connection("--key-file", type=click.Path(path_type=Path), help="Your key (an nkey seed)."),
+    _connection(
+        "--operator", metavar="NAME", help="Your name, if the key file is not named after you."
+    ),
+    _connection(
+        "--prefix",
+        default=PREFIX,
+        show_default=True,
+        metavar="PREFIX",
+        help="The bus.prefix of the daemon.",
+    ),
 )
 
 
 def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command the options that find a daemon, as one `location`."""
+    """Add the connection options to a command, which gets them as one `location`."""
 
     @wraps(command)
     def placed(directory: Path, **options: Any) -> R:
@@ -79,14 +92,14 @@ def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def says_why(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command its `reason`, as a last word or as an option: in a hurry both are typed."""
+    """Add `reason` to a command, as last argument or as option: people in a hurry type both."""
 
-    @click.argument("reason", default="")
-    @click.option("--reason", "why", default="", help="The same as REASON: why, for the record.")
+    @click.argument("reason", default="", help="Why, for the record.")
+    @click.option("--reason", "why", default="", metavar="TEXT", help="The same as REASON.")
     @wraps(command)
     def said(reason: str, why: str, **options: Any) -> R:
         if reason and why:
-            raise WrongUsage("the reason is given twice: leave one of them out")
+            raise WrongUsage("give the reason once, as REASON or with --reason")
         return command(reason=reason or why, **options)
 
     return said

@@ -1,7 +1,7 @@
-"""The documents, configurations and units that come with safetyd, wherever it is installed.
+"""The documents, configurations and systemd units that come with safetyd.
 
-They go by their names in the source: `docs/guards.md`, `config/production.toml`. A wheel has them
-under `share/` in the package, a checkout beside it.
+Their names are those in the source: `docs/guards.md`, `config/production.toml`. A wheel has them
+in `share/` inside the package, a checkout next to the package.
 """
 
 import re
@@ -19,7 +19,7 @@ SHIPPED: Final = (
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _TITLES: Final = {
-    "README.md": "What safetyd is, and how to begin",
+    "README.md": "What safetyd is, and how to start",
     "CHANGELOG.md": "What is new",
     "config/grafana/safetyd.json": "A Grafana dashboard of safetyd's metrics",
 }
@@ -32,7 +32,7 @@ class ShippedFile(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return the first sentence of its heading or first comment, nothing if it has neither."""
+        """Return the first sentence of the heading or first comment, if there is one."""
         text = _TITLES.get(self.name) or " ".join(self._opening())
         found = _SENTENCE.match(text)
         return found[1] if found else text
@@ -46,7 +46,7 @@ class ShippedFile(NamedTuple):
 
 
 def shipped_files(root: Path | None = None) -> Sequence[ShippedFile]:
-    """Return all of them, in the order in which a reader would want them."""
+    """Return all shipped files, the most useful first."""
     where = root or _root()
     return tuple(
         ShippedFile(path.relative_to(where).as_posix(), path)
@@ -61,7 +61,7 @@ def _root() -> Path:
 
 
 def find(name: str, files: Sequence[ShippedFile]) -> Sequence[ShippedFile]:
-    """Return the file of a name, or what is in the folder of that name.
+    """Return the file with a name, or the files in the folder with that name.
 
     `docs/` and `.md` may be left out: `guards` is docs/guards.md, `schemas` is docs/schemas.
     """

@@ -1,4 +1,4 @@
-"""The file that stops everything: three lines, written whole; and why something is stopped."""
+"""The stop file: how it is written and read; and why something is stopped."""
 
 import os
 import re
@@ -20,7 +20,7 @@ _READ_BYTES: Final = 64 * 1024
 
 
 def write(path: Path, by: str, at: datetime, reason: str) -> None:
-    """Write who, when and why; what somebody else put there stays as it is."""
+    """Write who, when and why, unless someone else wrote the file."""
     if is_there(path) and not is_ours(path):
         return
     lines = (f"Stopped by: {by}", f"Time: {at:%Y-%m-%dT%H:%M:%SZ}", f"Reason: {_one_line(reason)}")
@@ -29,7 +29,7 @@ def write(path: Path, by: str, at: datetime, reason: str) -> None:
 
 
 def put(path: Path) -> bool:
-    """Put there what needs no room for words: an empty file, or the one that is kept in reserve."""
+    """Create the file on a full disk: empty, or by renaming the file kept in reserve."""
     for make in (path.touch, lambda: path.with_name(FREE).rename(path)):
         with suppress(OSError):
             make()
@@ -42,12 +42,12 @@ def is_there(path: Path) -> bool:
 
 
 def is_ours(path: Path) -> bool:
-    """Say whether `safetyd stop` wrote it."""
+    """Return True if `safetyd stop` wrote the file."""
     return _OURS.fullmatch(text_of(path)) is not None
 
 
 def text_of(path: Path) -> str:
-    """Return what the file says, nothing if it is no regular file or cannot be read."""
+    """Return the text of the file, or nothing if it cannot be read."""
     try:
         if path.is_symlink() or not path.is_file():
             return ""
@@ -62,7 +62,7 @@ def _one_line(text: str) -> str:
 
 
 def told_of(stops: Sequence[Stop]) -> Iterator[tuple[str, str]]:
-    """Yield what is stopped, by what, since when and why; and what a person can do to end it.
+    """Yield, for each stop, its cause and how to end it.
 
     The command of `safetyd stop` and the file that it wrote are one stop.
     """
@@ -103,13 +103,13 @@ def _ending(stop: Stop) -> str:
     if kind == "file":
         return _file_ending(Path(path))
     if kind == "environment":
-        return "only a start of the daemon without that variable ends it"
+        return "to end it, restart the daemon without that variable"
     agent = f" --agent {plain(stop.agent)}" if stop.agent else ""
-    return f"`safetyd resume{agent}` ends it"
+    return f"to end it, run `safetyd resume{agent}`"
 
 
 def _unsaid(stop: Stop) -> str:
-    """Return the reason that a daemon gives for a file without one."""
+    """Return the reason that the daemon uses for a stop file without one."""
     return f"{stop.source.partition(':')[2]} is there"
 
 
@@ -130,10 +130,12 @@ def _by(stop: Stop) -> str:
 
 def _file_ending(path: Path) -> str:
     if not is_there(path):
-        return f"it ends when {plain(path)} is gone; it cannot be seen from here"
+        return f"to end it, delete {plain(path)}, which is not visible from here"
     if path.is_dir() and not path.is_symlink():
-        return f"it is a directory, which `safetyd resume` leaves: `rm -r {plain(path)}` ends it"
+        return (
+            f"it is a directory, which `safetyd resume` does not delete: run `rm -r {plain(path)}`"
+        )
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        return f"you cannot delete it: whoever may write to {plain(path.parent)} can end it"
-    asks = "" if is_ours(path) else ", which shows it and asks,"
-    return f"`safetyd resume`{asks} ends it"
+        return f"to end it, delete the file as a user who may write to {plain(path.parent)}"
+    asks = "" if is_ours(path) else ", which asks before it deletes the file"
+    return f"to end it, run `safetyd resume`{asks}"

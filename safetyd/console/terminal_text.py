@@ -1,4 +1,4 @@
-"""Text for a terminal and for programs. What agents wrote can neither move the cursor nor hide."""
+"""Text for terminals and programs, in which agents' words cannot move the cursor or hide."""
 
 import json
 import os
@@ -19,7 +19,7 @@ UNLIMITED: Final = 100_000
 
 
 def plain(text: object, limit: int = MAX_CHARS) -> str:
-    """Return one line of at most about `limit` characters in which everything can be seen."""
+    """Return one line of at most about `limit` characters, all of them visible."""
     said = str(text)
     shown = visible(said[:limit])
     if len(said) <= limit and len(shown) <= limit:
@@ -28,22 +28,22 @@ def plain(text: object, limit: int = MAX_CHARS) -> str:
 
 
 def columns() -> int:
-    """Return how wide the output may be: as the terminal, or without limit if there is none."""
+    """Return the width of the terminal, or no limit if there is none."""
     unlimited = 0 if "COLUMNS" in os.environ or sys.stdout.isatty() else UNLIMITED
     return unlimited or shutil.get_terminal_size().columns
 
 
 def several(count: int, noun: str) -> str:
-    """Return a number of things, one of them without an s."""
+    """Return a count with its noun, in the plural unless it is one."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def echo(answer: Answer, render: Callable[[Answer], str], *, as_json: bool) -> None:
-    """Print an answer, for programs or for people."""
+    """Print an answer as JSON or as text."""
     click.echo(document(answer) if as_json else render(answer))
 
 
 def document(content: object, *, indent: int | None = None) -> str:
-    """Return JSON in ASCII: for programs, and harmless if a person looks at it."""
+    """Return JSON in ASCII, which is harmless on a terminal."""
     text = json.dumps(msgspec.json.decode(msgspec.json.encode(content)), indent=indent)
     return text.replace("\x7f", "\\u007f")

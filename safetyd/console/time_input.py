@@ -1,6 +1,6 @@
 """Times as people type them: 2h, 9:00, tomorrow 9:00, or RFC 3339.
 
-What names no zone is in that of whoever types it: of TZ, or of this machine.
+A time without a zone is local time: that of TZ, or of this machine.
 """
 
 import re
@@ -16,22 +16,22 @@ _is_clock = re.compile(r"(?:(yesterday|today|tomorrow)\s+)?(\d{1,2}):(\d{2})\Z")
 
 
 def until(said: str, now: datetime) -> datetime:
-    """Return the time that is meant, so long from `now` or the next such; it must be to come."""
+    """Return the time that is meant after `now`; raise `WrongUsage` if it is not."""
     found = _meant(said, now, 1)
     if found is None:
-        raise WrongUsage(f"{said!r} is no time: use 2h, 30min, 'tomorrow 9:00' or RFC 3339")
+        raise WrongUsage(f"{said!r} is not a time. Use 2h, 30min, 'tomorrow 9:00' or RFC 3339")
     if found <= now:
         raise WrongUsage(f"{said!r} is not in the future")
     return found
 
 
 def since(said: str, now: datetime) -> datetime:
-    """Return the time that is meant, so long before `now` or the last such; it must be over."""
+    """Return the time that is meant before `now`; raise `WrongUsage` if it is not."""
     found = _meant(said, now, -1)
     if found is None:
-        raise WrongUsage(f"{said!r} is no time: use 2h, 30min, 'yesterday 9:00' or RFC 3339")
+        raise WrongUsage(f"{said!r} is not a time. Use 2h, 30min, 'yesterday 9:00' or RFC 3339")
     if found > now:
-        raise WrongUsage(f"{said!r} is not over yet")
+        raise WrongUsage(f"{said!r} is not in the past")
     return found
 
 
@@ -48,7 +48,7 @@ def _after_span(text: str, now: datetime, direction: int) -> datetime | None:
 
 
 def _at_clock(text: str, now: datetime, direction: int) -> datetime | None:
-    """Return the next or the last time that a clock on the wall shows this."""
+    """Return the next or the last time at which a clock shows this."""
     found = _is_clock(text)
     if found is None:
         return None
@@ -62,7 +62,7 @@ def _at_clock(text: str, now: datetime, direction: int) -> datetime | None:
         shown += timedelta(days=_DAYS[day])
     elif direction * (shown - wall) <= timedelta():
         shown += timedelta(days=direction)
-    return shown.astimezone()  # not the offset of `now`, which may be another then
+    return shown.astimezone()  # with the offset at that time, which may differ from that of `now`
 
 
 def _exact(text: str) -> datetime | None:

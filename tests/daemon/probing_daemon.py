@@ -60,5 +60,5 @@ if __name__ == "__main__":
     extras = [kind for kind in EXTRAS if kind is not SnapshotsAndBackup]
     anyio.run(
         Daemon(load(config), config, data_dir, (*extras, Probe)).run,
-        lambda _endpoint: print("Ctrl-C stops it.", flush=True),
+        lambda _endpoint: print("Press Ctrl-C to stop.", flush=True),
     )

@@ -1,4 +1,4 @@
-"""What `safetyd demo` shows: scenes with real agents and a daemon of their own.
+"""`safetyd demo`: scenes with real agents and a temporary daemon.
 
-`demo` is the command.
+`demo` has the command.
 """

@@ -1,4 +1,4 @@
-"""`safetyd demo`: a daemon for a moment, on files of its own, and a handful of agents, in words."""
+"""`safetyd demo`: a temporary daemon and a few agents, with commentary."""
 
 import os
 import select
@@ -25,9 +25,9 @@ from safetyd.journal.audit import files
 
 READY_S: Final = 30.0
 STOP_S: Final = 10.0
-LAST_WORD: Final = b"Ctrl-C stops it."
+LAST_WORD: Final = b"Press Ctrl-C to stop."
 _OURS: Final = ("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_")
-FASTER: Final = 20  # how many times shorter than by default waiting is
+FASTER: Final = 20  # the factor by which waiting times are shortened
 
 CONFIG: Final = """\
 [web]
@@ -52,13 +52,13 @@ severity = "high"
 """
 
 OPENING: Final = (
-    "This is a daemon of its own, in a directory of its own, with the defaults, except that\n"
-    f"waiting times are divided by {FASTER}, and where a scene says otherwise."
+    "This demo runs its own daemon in a temporary directory, with default settings, except that\n"
+    f"waiting times are divided by {FASTER} and where a scene says otherwise."
 )
 
 
 def forget_environment() -> None:
-    """Make sure that nothing here finds another daemon, or is switched off."""
+    """Clear variables that would lead to another daemon or disable agents."""
     for name in tuple(os.environ):
         if name.startswith(_OURS):
             del os.environ[name]
@@ -66,7 +66,7 @@ def forget_environment() -> None:
 
 @contextmanager
 def daemon(directory: Path, settings: str) -> Iterator[None]:
-    """Run `safetyd run` on `directory` for the length of the block."""
+    """Run `safetyd run` on `directory` during the block."""
     config, log = directory / "safetyd.toml", directory / "log"
     config.write_text(settings)
     options = ["--config", str(config), "--data-dir", str(directory)]
@@ -79,7 +79,7 @@ def daemon(directory: Path, settings: str) -> Iterator[None]:
         )
     try:
         if process.stdout is None or not _says_ready(process.stdout):
-            raise Failure(f"the daemon did not start:\n{log.read_text(errors='replace')}")
+            raise Failure(f"the demo daemon did not start:\n{log.read_text(errors='replace')}")
         yield
     finally:
         _end(process)
@@ -106,7 +106,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def tidy(directory: Path) -> None:
-    """Leave nothing but the audit files."""
+    """Delete everything except the audit files."""
     for path in directory.iterdir():
         if path.is_dir() and path.name != "audit":
             shutil.rmtree(path, ignore_errors=True)
@@ -115,12 +115,18 @@ def tidy(directory: Path) -> None:
 
 
 @command()
-@click.option("--scene", type=click.IntRange(1, len(SCENES)), help="Play only this one.")
-@click.option("--auto", is_flag=True, help="Do not ask you anything; approve what waits.")
+@click.option(
+    "--scene", type=click.IntRange(1, len(SCENES)), metavar="N", help="Play only this scene."
+)
+@click.option("--auto", is_flag=True, help="Approve requests without asking you.")
 def demo(scene: int | None, *, auto: bool) -> int:
-    """Show a few agents being allowed, asked about and blocked.
+    """Watch a few agents being allowed, blocked and sent for approval.
 
-    One of them waits for your answer, unless there is no terminal to ask at.
+    One of them waits for your answer, unless there is no terminal.
+
+    For example:
+      safetyd demo
+      safetyd demo --scene 14
     """
     need("demo", "aiohttp", "genai_prices", "prometheus_client")
     forget_environment()
@@ -136,8 +142,8 @@ def demo(scene: int | None, *, auto: bool) -> int:
         tidy(directory)
     click.echo(f"\n{played.summary}")
     click.echo(f"Audit file: {files(directory / 'audit')[-1]}")
-    click.echo(f"Its chain of {several(found.records, 'record')} holds.")
-    click.echo(f"The rest is removed; {directory} stays, and is yours to delete.")
+    click.echo(f"Its chain of {several(found.records, 'record')} is intact.")
+    click.echo(f"Everything else was deleted. You may delete {directory}.")
     return BLOCKED if played.surprises else 0
 
 

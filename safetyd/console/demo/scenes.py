@@ -1,4 +1,4 @@
-"""The scenes of the demo: what agents want and what they must be told. Add new ones at the end."""
+"""The scenes of the demo: what agents propose and the expected answers. Add new ones at the end."""
 
 from typing import Final
 
@@ -65,7 +65,7 @@ async def stumbling(stage: Stage) -> None:
     await stage.wants("editor", "safe_mode", "edit_file", text="line 4")
     await stage.wants("editor", Allow, "read_file", paths=["README.md"])
     await stage.operator(ExitCommand(agent="editor"), refused="cooling_down")
-    stage.say("(the cooldown is 60 s by default, and 3 s here)")
+    stage.say("(the cooldown is 60 s by default; 3 s here)")
     await stage.shows("safe-mode", active=True, cooldown_remaining_ms=0)
     await stage.operator(ExitCommand(agent="editor"))
     await stage.wants("editor", Allow, "edit_file", text="line 4")
@@ -85,18 +85,18 @@ async def flapping(stage: Stage) -> None:
         await stage.does("caller", "web_fetch", text=asks, dependency="weather", error="timeout")
     await stage.wants("caller", "breaker_open", "web_fetch", text="May 6", dependency="weather")
     await stage.shows("breakers", breaker="weather", state="open")
-    stage.say("(it stays open for 30 s by default, and 1.5 s here)")
+    stage.say("(the breaker stays open for 30 s by default; 1.5 s here)")
     await stage.shows("breakers", breaker="weather", state="half_open")
     await stage.does("caller", "web_fetch", text="May 6", dependency="weather")
     for day in (7, 8):
-        await stage.waits(0.3, "probes keep their distance")
+        await stage.waits(0.3, "probes are spaced out")
         await stage.does("caller", "web_fetch", text=f"May {day}", dependency="weather")
     await stage.does("caller", "web_fetch", text="May 9", dependency="weather")
     await stage.shows("breakers", breaker="weather", state="closed")
 
 
 async def bursting(stage: Stage) -> None:
-    stage.say("(burster has a limit of its own here: 5 at once, then 3 a minute)")
+    stage.say("(burster has its own limit here: 5 at once, then 3 a minute)")
     for number in (1, 2, 3, 4, 5):
         await stage.wants("burster", Allow, "read_file", paths=[f"{number}.txt"])
     await stage.wants("burster", "rate_limit", "read_file", paths=["6.txt"])
@@ -104,7 +104,7 @@ async def bursting(stage: Stage) -> None:
 
 
 async def hammering(stage: Stage) -> None:
-    stage.say("(the detector rapid_identical is set to high here; it is medium by default)")
+    stage.say("(the detector rapid_identical is medium by default; high here)")
     for expected in (Allow, Allow, Allow, Allow, "anomaly"):
         await stage.wants("rogue", expected, "edit_file", text="I was here", paths=["index.html"])
     await stage.hears("AGENT_PAUSED", "rogue")
@@ -127,17 +127,17 @@ async def pushing(stage: Stage) -> None:
 
 SCENES: Final[tuple[Scene, ...]] = (
     ("A reader reads a file.", reading),
-    ("A coder runs a command that destroys everything.", destroying),
-    ("A shopper is about to order: a person is asked.", ordering),
-    ("A clicker is not sure of what it sees.", doubting),
-    ("A looper clicks the same thing three times, and nothing happens.", looping),
-    ("A typist fills in a password: a person is asked, and the text is not written down.", typing),
-    ("The operator stops everything, reading included, and lets it go on.", stopping),
-    ("A tester is allowed to act, fails, and the failure is reported.", failing),
-    ("An editor fails three times in a row: it may only read until it is let out.", stumbling),
-    ("A spender calls models: the operator is warned, and the budget holds.", spending),
-    ("A service breaks down: it is left alone for a while, then tried with care.", flapping),
-    ("A burst meets the rate limit, and another agent does not notice.", bursting),
-    ("A rogue writes the same again and again: it is paused until it is let go on.", hammering),
-    ("A pusher wants to push: it waits for you.", pushing),
+    ("A coder runs a command that would delete everything.", destroying),
+    ("A shopper is about to place an order, which needs approval.", ordering),
+    ("A clicker is not sure about what it sees.", doubting),
+    ("A looper clicks the same button three times without effect.", looping),
+    ("A typist fills in a password: it needs approval, and the text is not recorded.", typing),
+    ("The operator stops everything, even reading, and resumes it.", stopping),
+    ("A tester is allowed to act, fails, and reports the error.", failing),
+    ("An editor fails three times in a row: safe mode lets it only read.", stumbling),
+    ("A spender calls models: the operator is warned, then the budget blocks it.", spending),
+    ("A service fails: its circuit breaker opens, then probes it.", flapping),
+    ("A burst hits the rate limit, and another agent is not affected.", bursting),
+    ("A rogue repeats the same edit: it is paused until an operator unpauses it.", hammering),
+    ("A pusher wants to push and waits for your approval.", pushing),
 )

@@ -1,4 +1,4 @@
-"""A stage with a real daemon behind it, an operator, and agents that use the client library."""
+"""The demo's stage: a real daemon, an operator, and agents that use the client library."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -40,18 +40,18 @@ DEADLINE_S: Final = 5.0
 PATIENCE_S: Final = 10.0
 LOOK_S: Final = 0.05
 
-_SAID: Final = {"allow": "allowed", "require_confirmation": "a person is asked", "block": "blocked"}
+_SAID: Final = {"allow": "allowed", "require_confirmation": "needs approval", "block": "blocked"}
 
 
 class Shown(NamedTuple):
-    """A question, the rows of its answer, and the answer in words if it had one row alone."""
+    """A question, the rows of its answer, and how to print one row."""
 
     question: Question[Done]
     rows: Callable[[Any], Sequence[Any]]
     render: Callable[[Any, Any], str]
 
 
-# By the command that shows it.
+# By the command that prints it.
 SHOWN: Final[Mapping[str, Shown]] = {
     "safe-mode": Shown(
         SafeModeQuestion(), lambda found: (found,), lambda _, row: guard_tables.safe_mode(row)
@@ -68,7 +68,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
 }
 
-# What an agent must be answered: a decision, or a block and its cause.
+# The expected answer: a decision, or the cause of a block.
 Expected = Literal["allow", "require_confirmation", "block"] | Cause
 Scene = tuple[str, Callable[["Stage"], Awaitable[None]]]
 Answer = Callable[[], bool]
@@ -81,9 +81,9 @@ async def play(
     patience_s: float = PATIENCE_S,
     answer: Answer | None = None,
 ) -> "Stage":
-    """Play scenes under their numbers, and return what came of it.
+    """Play scenes and return the stage with its counts.
 
-    `answer` is whoever answers requests; without one they are approved.
+    `answer` answers requests; without it they are approved.
     """
     async with connected(location) as operator, AsyncExitStack() as stack:
         played = Stage(location, operator, stack, patience_s, answer)
@@ -95,7 +95,7 @@ async def play(
 
 
 class Stage:
-    """The stage. What should happen and has not within `patience_s` is a surprise."""
+    """Plays scenes. Anything that does not happen within `patience_s` is a surprise."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Stage:
         return f"{several(self._told.total(), 'decision')} ({counts}), {verdict}."
 
     def heard(self, payload: bytes) -> None:
-        """Take note of a SafetyEvent."""
+        """Record a SafetyEvent."""
         self._events.append(msgspec.json.decode(payload))
 
     def say(self, words: str) -> None:
@@ -132,20 +132,20 @@ class Stage:
     async def wants(
         self, agent: str, expected: Expected, action: str, /, **fields: Unpack[ProposalFields]
     ) -> None:
-        """Let an agent propose, show the answer with its reason, and note whether it was right."""
+        """Let an agent propose; print the decision and whether it was expected."""
         self._judge(await self._proposed(agent, action, fields), expected)
 
     async def does(
         self, agent: str, action: str, /, *, error: str = "", **fields: Unpack[ProposalFields]
     ) -> None:
-        """Let an agent be allowed and report success, or `error`; return once the daemon has it."""
+        """Let an agent act and report success or `error`; wait until the daemon has it."""
         decision = await self._proposed(agent, action, fields)
         self._judge(decision, "allow")
         if decision.allowed:
             await self._report(decision, error, fields.get("dependency"))
 
     async def asks(self, agent: str, action: str, /, **fields: Unpack[ProposalFields]) -> None:
-        """Let an agent wait for a person, who is shown the card and answers."""
+        """Let an agent wait for approval; print the request and answer it."""
         expected: list[Expected] = []
 
         async def review() -> None:
@@ -157,7 +157,7 @@ class Stage:
         self._judge(decision, *expected)
 
     async def _reviewed(self, agent: str) -> bool:
-        """Show what an agent asks, answer it, and return whether that was a yes."""
+        """Print the request of an agent, answer it, and return True if it was approved."""
 
         async def look() -> RequestRow | None:
             rows = (await self._operator.ask(PendingQuestion(agent=agent))).requests
@@ -165,7 +165,7 @@ class Stage:
 
         row = await self._found(look)
         if row is None:
-            self._note(right=False, said=f"{agent} asks nobody")
+            self._note(right=False, said=f"{agent} has no pending request")
             return False
         details = (await self._operator.ask(RequestQuestion(id=row.id))).request
         for line in card(details, Clock().now().at).splitlines():
@@ -173,21 +173,21 @@ class Stage:
         yes = await self._answered()
         answer = ApproveCommand(ids=(row.id,)) if yes else DenyCommand(ids=(row.id,))
         await self._operator.ask(answer)
-        self.say(f"the answer: {name_of(type(answer))}")
+        self.say(f"answer: {name_of(type(answer))}")
         return yes
 
     async def _answered(self) -> bool:
         if self._answer is not None:
             return await anyio.to_thread.run_sync(self._answer)
-        self.say("(nobody is asked here, so the demo approves it by itself)")
+        self.say("(no terminal, so the demo approves it by itself)")
         return True
 
     async def operator(self, command: Command[Done], /, *, refused: str = "") -> None:
-        """Let the operator give a command, and note whether it was `refused` with that code."""
+        """Send an operator's command; `refused` is the expected error code."""
         said = to_builtins(command)
         reason = f"({said['reason']})" if "reason" in said else ""
         words = (said["command"].replace("_", " "), said.get("agent"), reason)
-        self.say(f"the operator says: {' '.join(word for word in words if word)}")
+        self.say(f"operator: {' '.join(word for word in words if word)}")
         try:
             await self._operator.ask(command)
         except Failure as exc:
@@ -196,7 +196,7 @@ class Stage:
             self._note(right=not refused, said="-> done")
 
     async def shows(self, command: str, /, **expected: object) -> None:
-        """Wait until an answer, or a row of it, has `expected` in it; show it as the CLI does."""
+        """Wait until a row of the answer has the `expected` fields, and print it."""
         shown = SHOWN[command]
 
         async def look() -> str | None:
@@ -207,13 +207,13 @@ class Stage:
             return None
 
         text = await self._found(look)
-        said = "says:" if text else f"does not say {expected}"
+        said = "shows:" if text else f"does not show {expected}"
         self._note(right=text is not None, said=f"`safetyd {command}` {said}")
         for line in (text or "").splitlines():
             self.say(f"  {line}")
 
     async def hears(self, event_type: str, agent: str, /) -> None:
-        """Wait until the operator has heard of an agent's event on the bus, and show it."""
+        """Wait for an event of an agent on the bus, and print it."""
 
         async def look() -> dict[str, Any] | None:
             wanted = {"event_type": event_type, "agent_id": agent}.items()
@@ -221,20 +221,20 @@ class Stage:
 
         event = await self._found(look)
         said = decision_table.event(event) if event else f"no {event_type}"
-        self._note(right=event is not None, said=f"the operator hears: {said}")
+        self._note(right=event is not None, said=f"event: {said}")
 
     async def waits(self, seconds: float, why: str) -> None:
-        self.say(f"{seconds:g} s pass: {why}")
+        self.say(f"waiting {seconds:g} s: {why}")
         await anyio.sleep(seconds)
 
     def audit_lacks(self, text: str) -> None:
-        """Note whether the audit file is free of a text."""
+        """Check that a text is not in the audit files."""
         paths = files(self._location.data_dir / "audit")
         written = any(text.encode() in path.read_bytes() for path in paths)
-        self._note(right=not written, said="the text is nowhere in the audit file")
+        self._note(right=not written, said="the text is not in the audit file")
 
     async def _proposed(self, agent: str, action: str, fields: ProposalFields) -> Decision:
-        self.say(f"{agent} wants: {_wish(action, fields)}")
+        self.say(f"{agent} proposes: {_wish(action, fields)}")
         safety = await self._safety(agent)
         return await safety.propose(action, **fields)
 
@@ -252,7 +252,7 @@ class Stage:
         self._note(right=right, said=f"-> {_SAID[said]}{why}")
 
     async def _report(self, decision: Decision, error: str, dependency: str | None) -> None:
-        """Tell the daemon how an action went, and wait until it knows."""
+        """Report an outcome and wait until the daemon has it."""
 
         async def look() -> AgentSeen | None:
             rows = (await self._operator.ask(AgentsQuestion())).agents
@@ -268,7 +268,7 @@ class Stage:
         self._note(right=right, said=_ending(error, self._failed[agent]))
 
     async def _found(self, look: Callable[[], Awaitable[Found | None]]) -> Found | None:
-        """Look until there is something, or patience is over."""
+        """Poll until `look` returns something, or the time is over."""
         ends = anyio.current_time() + self._patience_s
         found = await look()
         while found is None and anyio.current_time() < ends:
@@ -282,7 +282,7 @@ class Stage:
 
 
 def _limit(decision: Decision) -> str:
-    """Return which limit it was, if any, and when to come back."""
+    """Return the limit that was hit, if any, and when to retry."""
     wait_s = decision.retry_after_s
     facts = (decision.limit_id, f"retry after {wait_s:.1f} s" if wait_s is not None else None)
     said = ", ".join(fact for fact in facts if fact)
@@ -291,12 +291,12 @@ def _limit(decision: Decision) -> str:
 
 def _ending(error: str, failures: int) -> str:
     if not error:
-        return "it is done, and the daemon knows"
-    return f"it fails ({error}); the daemon knows of {several(failures, 'failed action')}"
+        return "outcome: ok"
+    return f"outcome: error ({error}), {several(failures, 'failed action')} so far"
 
 
 def _wish(action: str, fields: ProposalFields) -> str:
-    """Return what an agent wants in words."""
+    """Describe a proposal in one line."""
     target = fields.get("target")
     label = target.get("label", "") if isinstance(target, Mapping) else ""
     sure, cost_usd = fields.get("confidence"), fields.get("cost_usd")

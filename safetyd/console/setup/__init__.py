@@ -1,4 +1,4 @@
-"""What `safetyd init` asks, and the configuration that it writes for this machine.
+"""`safetyd init`: its questions, and the configuration that it writes.
 
 `write_config` has the command.
 """

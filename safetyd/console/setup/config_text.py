@@ -1,4 +1,4 @@
-"""The configuration that `safetyd init` writes: what was answered, with comments."""
+"""The configuration file that `safetyd init` writes, with comments."""
 
 import re
 from collections.abc import Iterator
@@ -13,15 +13,15 @@ from safetyd.core.policy import Profile
 from safetyd.notify.email.channel import EmailConfig
 
 _HEAD: Final = """\
-# safetyd on this machine, as `safetyd init` wrote it. What is not here has its default:
-# `safetyd docs config/safetyd.toml` has every setting and says when to turn it.
-# After a change `safetyd config check FILE` names mistakes, and `safetyd reload` takes it on.
+# Configuration of safetyd, written by `safetyd init`. Every other setting has its default;
+# `safetyd docs config/safetyd.toml` explains all of them.
+# After a change, run `safetyd config check FILE` and then `safetyd reload`.
 """
 _FOOT: Final = """\
-# [budget]                  # US dollars; people are told at four fifths
-# day_usd = 50              # of all agents in one UTC day
+# [budget]                  # in US dollars; operators are warned at 80 %
+# day_usd = 50              # for all agents together, per day (UTC)
 """
-_COLUMN: Final = 26  # that comments leave to settings
+_COLUMN: Final = 26  # where comments start
 _MAX_NAME_CHARS: Final = 64
 _not_in_names = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -33,7 +33,7 @@ def config_text(answers: Answers) -> str:
 
 
 def project_name(root: Path) -> str:
-    """Return what a project is called, made of its folder's name."""
+    """Return a project name made from the name of its folder."""
     name = _not_in_names.sub("-", root.name)[:_MAX_NAME_CHARS].strip("-")
     return name if is_token(name) else "project"
 
@@ -46,16 +46,16 @@ def _profile(answers: Answers) -> Iterator[str]:
 
 
 def _project(root: Path | None) -> Iterator[str]:
-    """Yield the lines of a project, or what they would be."""
+    """Yield the lines of a project, as comments if there is none."""
     if root is None:
-        yield "# [projects.web]            # a folder that agents work in, and what they call it"
-        yield '# root = "/srv/web"         # what leads out of it is asked about'
+        yield "# [projects.web]            # a folder that agents work in, and its name"
+        yield '# root = "/srv/web"         # actions outside of it need approval'
         return
     name = project_name(root)
-    yield "# Agents give this name as `project` of what they propose."
+    yield "# Agents send this name as `project` in their proposals."
     yield f"[projects.{name}]"
-    yield _setting("root", str(root), "what leads out of it is asked about")
-    yield '# agents = ["code"]         # for these it may also loosen; for others it only tightens'
+    yield _setting("root", str(root), "actions outside of it need approval")
+    yield '# agents = ["code"]         # looser rules apply only to these agents'
 
 
 def _telling(answers: Answers) -> Iterator[str]:
@@ -64,26 +64,25 @@ def _telling(answers: Answers) -> Iterator[str]:
         yield from _mail(answers.email)
     yield "[notifications.desktop]"
     if not desktop.enabled:
-        meaning = "on this desktop as well" if answers.email.enabled else "on this desktop"
-        yield _setting("enabled", value=False, comment=f"true: people are told {meaning}")
+        yield _setting("enabled", value=False, comment="true: also notify on this desktop")
         return
     yield _setting("enabled", value=True)
     if desktop.helper:
-        comment = "`safetyd desktop`, left running in your session, shows them"
+        comment = "keep `safetyd desktop` running in your session"
         yield _setting("helper", value=True, comment=comment)
 
 
 def _mail(email: EmailConfig) -> Iterator[str]:
-    yield "[notifications.email]       # `safetyd notify test` sends a real message"
+    yield "[notifications.email]       # test it with `safetyd notify test`"
     yield _setting("enabled", value=True)
     yield _setting("to", email.to)
     yield _setting("from", email.from_)
     yield _setting("smtp_host", email.smtp_host)
     yield _setting("smtp_port", email.smtp_port)
-    yield _setting("security", email.security, "starttls | tls | none, to this machine only")
+    yield _setting("security", email.security, "starttls, tls, or none (this machine only)")
     if email.username:
         yield _setting("username", email.username)
-        where = "in the data directory, readable by the daemon alone"
+        where = "in the data directory, readable only by the daemon"
         yield _setting("password_file", email.password_file, where)
     yield ""
 

@@ -1,6 +1,6 @@
-"""The three questions of `safetyd init`. What was typed wrong is said and asked again.
+"""The three questions of `safetyd init`, their defaults, and the answers.
 
-They go to standard error, so that standard output has nothing but what came of it.
+Questions go to standard error: standard output has only the result.
 """
 
 import os
@@ -25,20 +25,20 @@ from safetyd.notify.email.channel import EmailConfig
 
 NONE: Final = "none"
 _AGENTS_DO: Final[Mapping[Profile, str]] = {
-    "coding": "write code",
-    "strict": "anything else",
+    "coding": "They write code",
+    "strict": "Anything else",
 }
 TOLD: Final = {
-    "desktop": "a notification on your desktop",
-    "mail": "by an SMTP server of yours",
-    NONE: "not at all: `safetyd list` shows what waits",
+    "desktop": "notifications on your desktop",
+    "mail": "mail through your SMTP server",
+    NONE: "no notifications; `safetyd list` shows pending requests",
 }
 _PORTS: Final = {"starttls": 587, "tls": 465, NONE: 25}
 _SECURITIES: Final = click.Choice(tuple(_PORTS))
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """The three answers: how shell commands are judged, where the work is, who is told how."""
+    """The answers: profile, project folder, and how operators are notified."""
 
     profile: Profile = "coding"
     root: Path | None = None  # of the project
@@ -47,32 +47,32 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
-        """Return how people are told, as the question has it."""
+        """Return the channel that notifies operators, as the third question names it."""
         if self.email.enabled:
             return "mail"
         return "desktop" if self.desktop.enabled else "none"
 
 
 def proposed() -> Answers:
-    """Return what is right for most people who stand where this command was typed."""
+    """Return the defaults for the current directory and machine."""
     return Answers(root=_repository(Path.cwd()), desktop=DesktopConfig(enabled=bool(session_bus())))
 
 
 def on_a_desktop() -> DesktopConfig:
-    """Return the channel to the desktop; where there is none, of the helper in one elsewhere."""
+    """Return the desktop channel; without a desktop here, through the helper."""
     return DesktopConfig(helper=not session_bus())
 
 
 def unfit(root: Path) -> str:
-    """Say why a folder cannot be a project; nothing if it can."""
+    """Return why a folder cannot be a project, or nothing if it can."""
     if not root.is_dir():
-        return f"{root} is no folder"
+        return f"{root} is not a folder"
     if Path(os.path.expanduser("~")).resolve().is_relative_to(root):  # noqa: PTH111 - never raises
-        return f"{root} holds all that is yours: name the folder of one project"
+        return f"{root} contains your home directory. Give the folder of one project"
     try:
         str(root).encode()
     except UnicodeEncodeError:
-        return "the name of that folder is not UTF-8"
+        return "the name of that folder is not valid UTF-8"
     return ""
 
 
@@ -85,8 +85,8 @@ def _repository(directory: Path) -> Path | None:
 
 
 def ask(proposed: Answers) -> Answers:
-    """Ask for the three answers; Enter takes what is proposed."""
-    _say("Three questions. Enter takes what stands in brackets, Ctrl-C writes nothing.")
+    """Ask the three questions; Enter accepts the default."""
+    _say("Three questions. Press Enter for the default in brackets, Ctrl-C to cancel.")
     profile = _ask_profile(proposed.profile)
     root = _ask_root(proposed.root)
     told = _ask_told(proposed.told)
@@ -107,8 +107,8 @@ def _ask_profile(default: Profile) -> Profile:
 
 
 def _ask_root(default: Path | None) -> Path | None:
-    _say("\n2. In which folder do they work? What leads out of it is asked about.")
-    _options({NONE: "no folder in particular"})
+    _say("\n2. In which folder do they work? Actions outside of it need approval.")
+    _options({NONE: "no particular folder"})
     root: Path | None = click.prompt(
         "   Folder", default=str(default or NONE), value_proc=_folder, err=True
     )
@@ -119,7 +119,7 @@ def _folder(typed: str) -> Path | None:
     if typed == NONE:
         return None
     if not typed.isprintable():
-        raise click.UsageError(f"{plain(typed)} is no folder")
+        raise click.UsageError(f"{plain(typed)} is not a folder")
     root = Path(os.path.realpath(os.path.expanduser(typed)))  # noqa: PTH111 - never raises
     if why := unfit(root):
         raise click.UsageError(plain(why))
@@ -127,15 +127,15 @@ def _folder(typed: str) -> Path | None:
 
 
 def _ask_told(default: str) -> str:
-    _say("\n3. How are you told that something waits for you?")
+    _say("\n3. How should safetyd notify you of pending requests?")
     _options(TOLD)
-    told: str = _prompt("Told by", default, click.Choice(tuple(TOLD)))
+    told: str = _prompt("Notify by", default, click.Choice(tuple(TOLD)))
     return told
 
 
 def _ask_mail() -> EmailConfig:
-    """Ask for the settings of mail by their names."""
-    _say("\n   Settings of your mail server; `safetyd docs notifications` explains them.")
+    """Ask for the settings of mail."""
+    _say("\n   Your mail server (`safetyd docs notifications` explains the settings)")
     mail: dict[str, object] = {"enabled": True}
     to = _ask_setting(mail, "to")
     sender = _ask_setting(mail, "from", to)
@@ -156,7 +156,7 @@ def _ask_setting(
     default: str | None = None,
     kind: click.ParamType[Any] = click.STRING,
 ) -> Any:
-    """Ask for one setting of mail, until nothing is wrong with it."""
+    """Ask for one setting of mail until it is valid."""
 
     def read(typed: str) -> object:
         given = {**mail, name: kind(typed)}

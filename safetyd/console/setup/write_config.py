@@ -1,4 +1,4 @@
-"""`safetyd init`: a commented configuration for this machine, after three questions."""
+"""`safetyd init`: write a configuration for this machine."""
 
 import os
 import shlex
@@ -29,16 +29,25 @@ _FROM_KEYBOARD: Final = "install -m 600 /dev/stdin"
 
 
 @command()
-@click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Ask nothing and take what would be proposed.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.argument(
+    "file",
+    required=False,
+    type=click.Path(path_type=Path),
+    help="Default: safetyd.toml in the data directory.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask; use the defaults.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @data_dir_option
 @json_option
 def init(file: Path | None, directory: Path, *, yes: bool, force: bool, as_json: bool) -> None:
-    """Write a commented configuration for this machine, after three questions.
+    """Write a configuration for this machine, after three questions.
 
-    Without FILE it is safetyd.toml in the data directory, which `safetyd run` reads by itself. No
-    secret is written: what needs one names a file of its own.
+    `safetyd run` finds safetyd.toml in the data directory by itself. Secrets are not written to
+    it, but to separate files.
+
+    For example:
+      safetyd init
+      safetyd init --yes my.toml
     """
     place = ConfigPlace((file or directory / CONFIG).absolute(), directory)
     if not force:
@@ -53,26 +62,26 @@ def init(file: Path | None, directory: Path, *, yes: bool, force: bool, as_json:
 
 
 class ConfigPlace(NamedTuple):
-    """Where the file goes, and the data directory of the daemon that it is for."""
+    """The path of the file, and the data directory that it is for."""
 
     path: Path
     data_dir: Path
 
     @property
     def own(self) -> bool:
-        """Say whether a start finds the file by itself."""
+        """Return True if `safetyd run` finds the file by itself."""
         return self.path == self.data_dir / CONFIG
 
     def command(self, words: str, option: str = "") -> str:
-        """Return what to type; `option` comes before the file, where the file has to be named."""
+        """Return a command line; `option` precedes the file where the file must be named."""
         named = "" if self.own else f" {option}{shlex.quote(str(self.path))}"
         return f"{own_command()} {words}{named}{naming(self.data_dir)}"
 
     def refuse_existing(self) -> None:
         if os.path.lexists(self.path):
             raise Failure(
-                f"{self.path} is there already, and stays as it is: name another file, or write "
-                f"over it with `{self.command('init')} --force`",
+                f"{self.path} already exists. Choose another file, or overwrite it with "
+                f"`{self.command('init')} --force`",
                 "exists",
             )
 
@@ -81,12 +90,14 @@ def _answers(*, yes: bool) -> Answers:
     if yes:
         return proposed()
     if not sys.stdin.isatty():
-        raise WrongUsage("init asks at a terminal, and this is none: --yes takes what it proposes")
+        raise WrongUsage(
+            "init needs a terminal for its questions. Use --yes to accept the defaults"
+        )
     return ask(proposed())
 
 
 def _write(place: ConfigPlace, text: str, *, force: bool) -> Config:
-    """Put the file in its place if it is right, as `safetyd config check` would say."""
+    """Write the file if it passes the checks of `safetyd config check`."""
     try:
         config = parse(text, str(place.path))
     except ConfigError as exc:
@@ -95,15 +106,15 @@ def _write(place: ConfigPlace, text: str, *, force: bool) -> Config:
 
     def look(_fresh: Path) -> None:
         if not force:
-            place.refuse_existing()  # it may have come while somebody thought about the answers
+            place.refuse_existing()  # it may have been created while the questions were answered
 
-    with using_file(place.path, "written"):
+    with using_file(place.path, "write"):
         write_whole(place.path.resolve(), text.encode(), look=look)
     return config
 
 
 def _steps(place: ConfigPlace, config: Config) -> Iterator[str]:
-    """Yield what to type next."""
+    """Yield the commands to run next."""
     telling = config.notifications
     if any(telling.missing_secrets(secret_directories(place.data_dir))):
         secret = place.data_dir / telling.of(EmailConfig).password_file
@@ -115,12 +126,12 @@ def _steps(place: ConfigPlace, config: Config) -> Iterator[str]:
 
 
 def _reloads(place: ConfigPlace) -> bool:
-    """Say whether a daemon runs that reads this file, if it was not started with another."""
+    """Return True if a running daemon reads this file, unless it was started with another."""
     return running(place.data_dir) is not None and place.path == own_config(place.data_dir)
 
 
 def _beside(place: ConfigPlace, config: Config) -> Iterator[str]:
-    """Yield what to type in another terminal while the daemon runs."""
+    """Yield the commands to run in another terminal while the daemon runs."""
     telling, there = config.notifications, naming(place.data_dir)
     if telling.of(EmailConfig).enabled:
         yield f"{own_command()} notify test{there}"
@@ -142,22 +153,22 @@ def _facts(place: ConfigPlace, answers: Answers) -> dict[str, object]:
 def _told(
     place: ConfigPlace, answers: Answers, steps: Sequence[str], beside: Sequence[str]
 ) -> Iterator[str]:
-    yield f"Written to {plain(place.path, MAX_PATH_CHARS)}:"
+    yield f"Wrote {plain(place.path, MAX_PATH_CHARS)}:"
     root = answers.root
     yield from indented(
         (
             ("profile", f"{answers.profile}: {PASSES[answers.profile]}"),
             ("project", f"{project_name(root)} in {plain(root, MAX_PATH_CHARS)}" if root else NONE),
-            ("told", TOLD[answers.told]),
+            ("notify", TOLD[answers.told]),
         )
     )
     if pid := running(place.data_dir):
-        until = "then" if _reloads(place) else "it is started again"
-        yield f"The safetyd with pid {pid} goes on as it was until {until}."
-    yield "\nType next:"
+        until = "you reload it" if _reloads(place) else "you restart it"
+        yield f"The running daemon (pid {pid}) keeps its configuration until {until}."
+    yield "\nNext steps:"
     yield from (f"  {plain(step, MAX_PATH_CHARS)}" for step in steps)
     if steps[0].startswith(_FROM_KEYBOARD):
-        yield "The first reads the password: type it, then Enter and Ctrl-D."
+        yield "The first command reads the password: type it, then press Enter and Ctrl-D."
     if beside:
         yield "And in another terminal:"
         yield from (f"  {plain(step, MAX_PATH_CHARS)}" for step in beside)

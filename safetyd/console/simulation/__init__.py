@@ -1,4 +1,4 @@
-"""Rules tried before they hold: on the past with `simulate`, on examples with `test`.
+"""Try rules before you use them: on the recorded past with `simulate`, on examples with `test`.
 
-`try_rules` and `run_policy_tests` are the commands.
+`try_rules` and `run_policy_tests` have the commands.
 """

@@ -1,4 +1,4 @@
-"""What a grant would have covered, found in the audit files."""
+"""The past requests that a grant would have covered, from the audit files."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -40,30 +40,30 @@ class CoveredExample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PastGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant, and what it would have covered since some moment."""
+    """A grant, and the requests since some time that it would have covered."""
 
     agent: str
-    uses: int | None  # as many as it would have had; None: nobody said
+    uses: int | None  # None: not given
     since: datetime
     covered: GrantCoverage
-    spent_at: datetime | None  # when its uses would have been gone
+    spent_at: datetime | None  # when its uses would have run out
     examples: tuple[CoveredExample, ...]  # the newest
 
 
 class PastRequests:
-    """What an agent asked for and what of it was blocked, as the files have it."""
+    """The requests and blocked proposals of one agent, from the audit files."""
 
     def __init__(self, where: Path, agent: str) -> None:
         self._agent = agent
         self._asked: dict[str, Decided] = {}
         self._answers: dict[str, Answered] = {}
         self._blocked: list[Decided] = []
-        self.keyless = False  # when it was heard last
+        self.keyless = False  # at its last proposal
         for event in _events(where):
             self._take(event)
 
     def since(self, moment: datetime) -> Iterator[PastRequest]:
-        """Yield what was answered since then, what was asked and not answered, what was blocked."""
+        """Yield requests answered since then, unanswered ones, and blocked proposals."""
         for id_, asked in self._asked.items():
             answer = self._answers.get(id_)
             if (asked if answer is None else answer).at >= moment:
@@ -84,7 +84,7 @@ class PastRequests:
 
 
 def past_request(where: Path, id_: str) -> Request:
-    """Return the request whose id begins so, as it was asked."""
+    """Return the request whose id starts with `id_`."""
     found: dict[str, Request] = {}
     for event in _events(where):
         match event:
@@ -97,37 +97,37 @@ def past_request(where: Path, id_: str) -> Request:
                     deadline=asks.deadline,
                 )
     if len(found) != 1:
-        error = f"{len(found)} requests begin so" if found else "no request has this id"
+        error = f"{len(found)} requests start with this" if found else "no request has this id"
         raise Failure(f"{id_}: {error}", "not_found")
     return next(iter(found.values()))
 
 
-def of_command(engine: EngineState, command: GrantCommand, moment: Moment) -> Granted:
-    """Return the grant that a command would make now."""
-    carried = grant_add("safetyd", command)(engine, moment)
+def of_command(state: EngineState, command: GrantCommand, moment: Moment) -> Granted:
+    """Return the grant that a command would create now."""
+    carried = grant_add("safetyd", command)(state, moment)
     if isinstance(carried.answer, Refusal):
         raise Failure(carried.answer.error, carried.answer.code)
     return next(event for event in carried.events if isinstance(event, Granted))
 
 
-def of_request(engine: EngineState, request: Request, terms: RequestGrantTerms) -> Granted:
+def of_request(state: EngineState, request: Request, terms: RequestGrantTerms) -> Granted:
     """Return the grant that would have come with the approval of a request."""
     moment = Moment(request.asked.at, request.asked.t)
-    granted = from_request(engine, moment, request, terms, "safetyd", "cli")
+    granted = from_request(state, moment, request, terms, "safetyd", "cli")
     if isinstance(granted, str):
         raise Failure(f"{request.id}: {granted}", "not_grantable")
     return granted
 
 
 def cover(
-    engine: EngineState,
+    state: EngineState,
     granted: Granted,
     past: Iterator[PastRequest],
     since: datetime,
     uses: int | None,
 ) -> PastGrant:
-    """Say what a grant would have covered of the past."""
-    covered = GrantTrial(engine, granted).covered(past)
+    """Return what a grant would have covered of the past requests."""
+    covered = GrantTrial(state, granted).covered(past)
     covered.sort(key=lambda one: one.asked.at)
     return PastGrant(
         agent=granted.agent,

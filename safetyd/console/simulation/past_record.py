@@ -1,4 +1,4 @@
-"""The audit files from their first line on, decided again from some moment on."""
+"""The recorded past in the audit files, decided again under other rules."""
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
@@ -32,21 +32,23 @@ TOLD_EVERY: Final = 1_000  # lines
 GARBAGE: Final = 200_000  # objects
 
 Read = TypeVar("Read")
-Progress = Callable[[float, int], None]  # the share that is read, and decisions made again
+Progress = Callable[
+    [float, int], None
+]  # the share of the files read, and the number of decisions repeated
 
 
 class PastRun(msgspec.Struct, kw_only=True):
-    """What a simulation found, and what of the record it could not use."""
+    """The report of a simulation, and the parts of the record that it could not use."""
 
     report: SimulationReport
     before: int = 0  # events that were only replayed
     missing: int = 0  # events that the files do not have
     damaged: int = 0  # lines that cannot be read
-    from_the_start: bool = True  # False: what happened before the first file is not known
+    from_the_start: bool = True  # False: earlier files are missing
 
 
 def recorded_policy(where: Path) -> Policy | None:
-    """Return the rules that were in force last, if the files say."""
+    """Return the last rules in the files, if there are any."""
     for line in NewestFirst(where, None, WITHOUT_BOUNDS, Rests(0.0)):
         if line.startswith(CONFIGURED) and isinstance(event := read_event(line), Configured):
             return event.policy
@@ -54,7 +56,7 @@ def recorded_policy(where: Path) -> Policy | None:
 
 
 class PastRecord:
-    """The lines of files that a daemon may still be writing; nothing is changed."""
+    """The lines of audit files, which a daemon may still be writing."""
 
     def __init__(self, where: Path) -> None:
         self._where = where
@@ -65,17 +67,17 @@ class PastRecord:
 
     @property
     def share(self) -> float:
-        """How much of the files is read, up to 1."""
+        """Return the share of the files read so far, up to 1."""
         return min(1.0, self._read / self._size) if self._size else 1.0
 
     @property
     def begins(self) -> int:
-        """The number of the first event that was read, 0 if there was none."""
+        """Return the number of the first event read, or 0."""
         return seq_of(self._first)
 
     @property
     def missing(self) -> int:
-        """How many events are not there, from the first that was read to the last."""
+        """Return how many events are missing between the first and the last one read."""
         return seq_of(self._last) - self.begins + 1 - self._lines if self._lines else 0
 
     def __iter__(self) -> Iterator[bytes]:
@@ -88,7 +90,7 @@ class PastRecord:
 
 
 class PastSimulation:
-    """Takes what was before some moment as it was, and decides again what came since."""
+    """Replays everything before some time, and decides everything since then again."""
 
     def __init__(self, record: PastRecord, policy: Policy, progress: Progress) -> None:
         self._record = record
@@ -112,13 +114,13 @@ class PastSimulation:
         )
 
     def _past(self, lines: Iterator[bytes], since: datetime, first: list[bytes]) -> Iterator[Event]:
-        """Yield what happened before, and put the first line that came since into `first`."""
+        """Yield events before `since`, and append the first later line to `first`."""
         last_t = -1.0
         for line in lines:
             event = self._decoded(decode, line)
             if event is None:
                 continue
-            # What follows from one cause is of one second, and stays together.
+            # Events of one cause have the same `t`, and stay together.
             if event.at >= since and event.t != last_t:
                 first.append(line)
                 return
@@ -146,7 +148,7 @@ class PastSimulation:
 
 @contextmanager
 def _collected_seldom() -> Iterator[None]:
-    """Look for garbage in circles seldom: events have none, and there are many of them."""
+    """Collect garbage rarely: there are many events, and none has cycles."""
     usual = gc.get_threshold()
     gc.set_threshold(GARBAGE)
     try:

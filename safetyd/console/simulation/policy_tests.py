@@ -1,4 +1,4 @@
-"""Tests of a policy in TOML: a proposal, perhaps others before it, and what is to be decided."""
+"""Policy tests in TOML: a proposal, optional earlier ones, and the expected decision."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,8 @@ from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
 from safetyd.core.simulation.trials import APART_S, TrialStep, decided
 
-NOBODY: Final = "unknown"  # the agent of a proposal that names none and is in no project
-MONDAY: Final = datetime(2026, 3, 2, 12)  # noqa: DTZ001 - noon in the zone of the rules
+NOBODY: Final = "unknown"  # the agent of a proposal that names neither an agent nor a project
+MONDAY: Final = datetime(2026, 3, 2, 12)  # noqa: DTZ001 - noon in the time zone of the rules
 
 Table = dict[str, object]
 
@@ -28,20 +28,20 @@ class PolicyTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     name: str
     proposal: Table
     expect: Severity
-    rule: str = ""  # or what it begins with
+    rule: str = ""  # or a prefix of it
     earlier: tuple[Table, ...] = ()
     at: datetime | None = None  # of the first proposal; None: noon on a Monday
 
 
 class PolicyTests(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file. `config` is the file of the rules, from where this one is."""
+    """A file of tests. `config` is the path of the rules, relative to this file."""
 
     test: tuple[PolicyTest, ...]
     config: str = ""
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A test, and what was decided."""
+    """A test and its decision."""
 
     name: str
     ok: bool
@@ -53,7 +53,7 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_tests(path: Path) -> PolicyTests:
-    """Read a file; raise `Failure` with what is wrong in it."""
+    """Read a file of tests; raise `Failure` if it is invalid."""
     try:
         with using_file(path, "read"):
             table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -61,12 +61,12 @@ def load_tests(path: Path) -> PolicyTests:
     except (ValueError, msgspec.ValidationError) as exc:
         raise Failure(f"{path}: {exc}", "tests") from exc
     if not tests.test:
-        raise Failure(f"{path}: there is no [[test]] in it", "tests")
+        raise Failure(f"{path} has no [[test]]", "tests")
     return tests
 
 
 def run_tests(tests: Sequence[PolicyTest], policy: Policy) -> Iterator[TrialResult]:
-    """Decide the proposals of tests, each as if nothing else had happened."""
+    """Run each test on its own, as if nothing else had happened."""
     for test in tests:
         try:
             steps = [
@@ -84,11 +84,11 @@ def _step(table: Table, number: int, policy: Policy) -> TrialStep:
     ok, after_s = said.pop("ok", None), said.pop("after_s", APART_S)
     agent = said.get("agent") or _agent_of(said.get("project"), policy)
     if not isinstance(agent, str) or not is_token(agent):
-        raise Malformed(f"{agent!r} is not a name of an agent: use 1 to 64 of A-Z a-z 0-9 _ -")
+        raise Malformed(f"{agent!r} is not a valid agent name. Use 1 to 64 of A-Z a-z 0-9 _ -")
     if not isinstance(ok, bool | None):
-        raise Malformed(f"ok is {ok!r}; it must be true or false")
+        raise Malformed(f"ok is {ok!r}. It must be true or false")
     if not isinstance(after_s, int | float) or isinstance(after_s, bool) or after_s < 0:
-        raise Malformed(f"after_s is {after_s!r}; it must be a number of seconds")
+        raise Malformed(f"after_s is {after_s!r}. It must be a number of seconds")
     proposal, digest = read_proposal(agent, msgspec.json.encode(said), f"test-{number}")
     return TrialStep(agent=agent, proposal=proposal, digest=digest, ok=ok, after_s=after_s)
 

@@ -1,4 +1,4 @@
-"""`safetyd test`: a user's own tests of their rules, for a pipeline."""
+"""`safetyd test`: run policy tests, for example in CI."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +21,12 @@ REASON_CHARS: Final = 2000
 
 @command("test")
 @click.argument(
-    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    help="TOML files with tests.",
 )
 @config_option
 @data_dir_option
@@ -29,10 +34,14 @@ REASON_CHARS: Final = 2000
 def test_(
     files: tuple[Path, ...], config_path: Path | None, directory: Path, *, as_json: bool
 ) -> int:
-    """Run tests of rules that stand in FILE, and exit 1 if one of them fails.
+    """Run policy tests and exit with 1 if one fails.
 
-    The rules are those of --config, else of the file that the tests name with `config`, else
-    safetyd's own. No daemon is needed, and nothing is changed.
+    The rules are those of --config, or of the file that the tests name in `config`, or the
+    defaults. No daemon is needed, and nothing changes. `safetyd docs config/policy_tests` lists
+    examples.
+
+    For example:
+      safetyd test rules/*.toml --config safetyd.toml
     """
     results: list[TrialResult] = []
     for path in files:

@@ -1,4 +1,4 @@
-"""What a simulation found, in words."""
+"""The result of a simulation as text."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -18,13 +18,13 @@ from safetyd.core.simulation.report import (
 )
 
 Progress = Callable[[float, int], None]
-_WORDS: Final = {ALLOW: "allowed", ASK: "asked about", BLOCK: "blocked"}
+_WORDS: Final = {ALLOW: "allowed", ASK: "sent for approval", BLOCK: "blocked"}
 _AGENTS: Final = 5
 _STATES: Final = {"pending": "not answered"}
 
 
 def simulation(run: PastRun, zone: str) -> str:
-    """Return the whole account: decisions first, then people, money and anomalies."""
+    """Return the report: decisions first, then requests, spending and anomalies."""
     report = run.report
     parts = [
         "\n".join(_decisions(run)),
@@ -45,12 +45,12 @@ def grant(past: PastGrant) -> str:
         "blocked": covered.blocked,
     }
     if not covered.total:
-        return f"{whose} nothing of {plain(past.agent)}."
+        return f"{whose} no proposals of {plain(past.agent)}."
     ends = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
     lines = [f"{whose} {several(covered.total, 'proposal')} of {plain(past.agent)}: {ends}."]
     if past.spent_at is not None:
         lines.append(
-            f"Its {several(past.uses or 0, 'use')} would have been gone by {when(past.spent_at)}."
+            f"Its {several(past.uses or 0, 'use')} would have run out at {when(past.spent_at)}."
         )
     return "\n".join((*lines, *map(_covered, past.examples)))
 
@@ -63,45 +63,44 @@ def _covered(example: CoveredExample) -> str:
 def _decisions(run: PastRun) -> Iterator[str]:
     report = run.report
     if report.first_at is None or report.last_at is None:
-        yield "Nothing is on record since then."
+        yield "No events are recorded since then."
         return
     span = f"from {when(report.first_at)} to {when(report.last_at)}"
-    yield f"{several(report.decisions, 'decision')} made again, {span}."
+    yield f"Repeated {several(report.decisions, 'decision')}, {span}."
     if not run.from_the_start:
-        yield "The files do not go back to the start: what happened before them is not known."
+        yield "The audit files do not go back to the first event, so the earlier state is unknown."
     if run.missing:
-        yield f"{several(run.missing, 'event')} of that time are in no file here."
+        yield f"Missing in the audit files: {several(run.missing, 'event')}."
     if run.damaged:
-        yield f"{several(run.damaged, 'line')} could not be read: see `safetyd audit verify`."
+        yield f"Damaged: {several(run.damaged, 'line')}. Run `safetyd audit verify`."
     if report.unread:
-        verb = "was" if report.unread == 1 else "were"
         yield (
-            f"{several(report.unread, 'text')} {verb} masked and cannot be decided again: "
-            "these are taken as they were."
+            f"{several(report.unread, 'masked text')} cannot be decided again. The recorded "
+            "decision is used."
         )
     differing = report.decisions - report.same
     if not differing:
-        yield "Every one would be the same."
+        yield "All decisions would be the same."
         return
     yield f"{several(report.same, 'decision')} would be the same; {differing} would differ."
     if report.loosened:
-        yield f"ATTENTION: {report.loosened} that a rule or a person blocked would be allowed."
+        yield f"WARNING: {report.loosened} that a rule or an operator blocked would be allowed."
 
 
 def _difference(each: Difference) -> Iterator[str]:
     was = _WORDS[each.was]
     by = f" by {plain(each.rule)}" if each.rule else ""
-    change = f"{was}, by other rules now:{by}" if each.was is each.would else _change(each, by)
+    change = f"{was} as before, but{by}" if each.was is each.would else _change(each, by)
     ranked = sorted(each.agents.items(), key=lambda pair: -pair[1])
     agents = ", ".join(f"{plain(name)} {count}" for name, count in ranked[:_AGENTS])
-    more = f", {len(ranked) - _AGENTS} agents more" if len(ranked) > _AGENTS else ""
+    more = f", and {len(ranked) - _AGENTS} more agents" if len(ranked) > _AGENTS else ""
     yield f"{each.count} {change} ({agents}{more})"
     if each.denied:
-        yield f"  {each.denied} of these a person had denied"
+        yield f"  an operator had denied {each.denied} of these"
     if each.by_approval:
         yield (
-            f"  {each.by_approval} of these no rule allows: "
-            "an earlier approval of the same action, unused until then, covers them"
+            f"  {each.by_approval} of these would use an earlier approval of the same action "
+            "that was not used before"
         )
     yield from map(_example, each.examples)
 
@@ -119,31 +118,31 @@ def _example(example: Example) -> str:
 
 def _people(report: SimulationReport, zone: str) -> Iterator[str]:
     asked, answers = report.questions, report.answers
-    yield f"Questions: {_instead(asked)}{_hours(asked, zone)}"
+    yield f"Requests for approval: {_instead(asked)}{_hours(asked, zone)}"
     for agent, change in sorted(report.questions_of.items()):
         if change.was != change.would:
             yield f"  of {plain(agent)}: {_instead(change)}"
     if answers.alike:
-        yield f"  {answers.alike} answered as the same action or shape was at another time"
+        yield f"  {answers.alike} answered like the same or a similar action at another time"
     if answers.missing:
-        yield f"  {answers.missing} without an answer: nobody was ever asked about such a thing"
+        yield f"  {answers.missing} without an answer: there never was a similar request"
     if answers.not_taken:
         late = several(answers.not_taken, "answer")
-        yield f"  {late} not taken: too late, or in a way that these rules do not take"
+        yield f"  {late} not accepted: too late, or in a way that these rules do not accept"
     for recipient, messages in report.messages.items():
         yield f"Messages to {plain(recipient)}: {_instead(messages)}{_hours(messages, zone)}"
 
 
 def _instead(change: Change) -> str:
     return (
-        f"{change.would}, as it was"
+        f"{change.would}, unchanged"
         if change.was == change.would
         else f"{change.would} instead of {change.was}"
     )
 
 
 def _hours(change: HourlyChange, zone: str) -> str:
-    """Name the hours of the day that would differ."""
+    """Return the hours of the day that would differ."""
     pairs = enumerate(zip(change.was_by_hour, change.would_by_hour, strict=True))
     moved = [f"{hour:02}h {would} instead of {was}" for hour, (was, would) in pairs if was != would]
     return f"\n  at {', '.join(moved)} ({plain(zone)})" if moved else ""
@@ -152,9 +151,9 @@ def _hours(change: HourlyChange, zone: str) -> str:
 def _rest(report: SimulationReport) -> Iterator[str]:
     spent = report.spending
     was, would = dollars(nano(spent.was_usd)), dollars(nano(spent.would_usd))
-    yield f"Spent: {would}, as it was" if was == would else f"Spent: {would} instead of {was}"
+    yield f"Spending: {would}, unchanged" if was == would else f"Spending: {would} instead of {was}"
     if spent.estimated_usd:
         estimate = dollars(nano(spent.estimated_usd))
-        yield f"  and {estimate} by estimate, for what was not done then"
+        yield f"  plus an estimated {estimate} for actions that did not run then"
     for rule, change in sorted(report.anomalies.items()):
         yield f"{plain(rule)} ({plain(change.severity)}): {_instead(change)}"

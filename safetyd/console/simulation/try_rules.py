@@ -1,4 +1,4 @@
-"""`safetyd simulate`: what other rules, or a grant, would have made of the past."""
+"""`safetyd simulate`: apply other rules, or a grant, to the recorded past."""
 
 import sys
 from datetime import datetime
@@ -42,9 +42,9 @@ _CLEARED: Final = "\r\x1b[K"
 
 @command()
 @config_option
-@click.option("--since", metavar="WHEN", help="Only since then: 7d, 9:00, 'yesterday 9:00'.")
-@click.option("--grant", is_flag=True, help="Try a grant, with the options below.")
-@click.option("--grant-request", metavar="REQ", help="Try the grant that a request could get.")
+@click.option("--since", metavar="TIME", help="Only since 7d, 9:00, 'yesterday 9:00' or RFC 3339.")
+@click.option("--grant", is_flag=True, help="Simulate a grant, with the options below.")
+@click.option("--grant-request", metavar="ID", help="Simulate the grant of this request.")
 @grant_options(required=False)
 @data_dir_option
 @json_option
@@ -58,14 +58,18 @@ def simulate(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Decide again what was recorded, under other rules, and say what would differ.
+    """Repeat past decisions under other rules and show the differences.
 
-    The rules are those of --config, or of the daemon's own file as it is now. Everything in the
-    audit files is decided again, or all since --since. Nothing is changed, and no daemon is
-    needed. Exit code 3: something that was blocked would have been allowed.
+    The rules are those of --config, or of the daemon's configuration file as it is now. The past
+    is in the audit files. Nothing changes, and no daemon is needed. The exit code is 3 if
+    something that was blocked would be allowed.
 
-    With --grant or --grant-request it says instead what such a grant would have covered, in the
-    last week if --since does not say another time.
+    With --grant or --grant-request, shows instead what such a grant would have covered since
+    --since, or in the last week.
+
+    For example:
+      safetyd simulate --config new.toml --since 7d
+      safetyd simulate --grant --agent code --type push
     """
     where = directory / "audit"
     some_files(where)
@@ -79,7 +83,7 @@ def simulate(
         past = _of_command(where, terms, begin)
     else:
         if terms:
-            raise WrongUsage("the options of a grant need --grant")
+            raise WrongUsage("options of a grant, such as --agent, need --grant")
         return _simulated(where, _policy(config_path, directory, where), begin, as_json=as_json)
     told = document({"ok": True, **msgspec.to_builtins(past)})
     click.echo(told if as_json else simulation_words.grant(past))
@@ -87,11 +91,11 @@ def simulate(
 
 
 def _policy(config_path: Path | None, place: Path, where: Path) -> Policy:
-    """Return the rules of a file, as if it were the daemon's own; none given: of its own."""
+    """Return the rules of the given file, or of the daemon's own."""
     recorded = recorded_policy(where)
     path = config_path or _followed(recorded, place) or own_config(place)
     if path is None:
-        raise WrongUsage("name the rules to try with --config")
+        raise WrongUsage("no configuration found. Give the rules to simulate with --config")
     policy = policy_of(read_config(path), place, path)
     if recorded is None:
         return policy
@@ -100,7 +104,7 @@ def _policy(config_path: Path | None, place: Path, where: Path) -> Policy:
 
 
 def _followed(recorded: Policy | None, place: Path) -> Path | None:
-    """Return the file that the daemon followed last, if it is still there; of a copy, none."""
+    """Return the configuration file that the daemon used last, if this is its directory."""
     if recorded is None or str(place.resolve()) not in recorded.own.directories:
         return None
     return next((path for path in map(Path, recorded.own.settings) if path.is_file()), None)
@@ -117,7 +121,7 @@ def _simulated(where: Path, policy: Policy, since: datetime | None, *, as_json: 
 
 
 def _progress() -> simulation_words.Progress:
-    """Return what shows how far it is, to whoever sits at a terminal."""
+    """Return a function that shows progress on a terminal."""
     if not sys.stderr.isatty():
         return lambda _share, _decisions: None
 
@@ -127,30 +131,33 @@ def _progress() -> simulation_words.Progress:
     return tell
 
 
-def _engine(where: Path) -> EngineState:
-    """Return what reads proposals as they were read last."""
+def _state(where: Path) -> EngineState:
+    """Return an engine state with the last recorded rules."""
     return EngineState(recorded_policy(where) or Policy())
 
 
 def _of_command(where: Path, terms: dict[str, Any], since: datetime | None) -> PastGrant:
     if "agent" not in terms:
-        raise WrongUsage("say with --agent whom the grant is for")
+        raise WrongUsage("--grant needs --agent NAME")
     now = Clock().now()
     longest, most = (LONGEST_NAMED, MOST_NAMED) if "rule" in terms else (LONGEST, MOST)
     uses = terms.get("uses")
     length = terms.pop("for_", None)
     ends = until(length, now.at) if length else now.at + longest
     command = GrantCommand(**{"uses": most, "reason": "a trial", **terms, "until": ends})
-    engine, past = _engine(where), PastRequests(where, command.agent)
-    granted = of_command(engine, command, now)
+    state, past = _state(where), PastRequests(where, command.agent)
+    granted = of_command(state, command, now)
     granted = msgspec.structs.replace(granted, keyed=not past.keyless)
     begin = since or now.at - LOOKED_BACK
-    return cover(engine, granted, past.since(begin), begin, uses)
+    return cover(state, granted, past.since(begin), begin, uses)
 
 
 def _of_request(where: Path, id_: str, terms: dict[str, Any], since: datetime | None) -> PastGrant:
     if terms.keys() - {"reason", "uses", "for_", "text", "max_usd"}:
-        raise WrongUsage("the request says whom and what its grant is for: leave that out")
+        raise WrongUsage(
+            "--grant-request takes only --uses, --for, --text and --max-usd: "
+            "the request determines the rest"
+        )
     request = past_request(where, id_)
     asked = request.asked
     wanted = RequestGrantTerms(
@@ -159,8 +166,8 @@ def _of_request(where: Path, id_: str, terms: dict[str, Any], since: datetime | 
         max_usd=terms.get("max_usd"),
         text=terms.get("text"),
     )
-    engine = _engine(where)
-    granted = of_request(engine, request, wanted)
+    state = _state(where)
+    granted = of_request(state, request, wanted)
     begin = since or asked.at - LOOKED_BACK
     past = PastRequests(where, asked.agent).since(begin)
-    return cover(engine, granted, past, begin, terms.get("uses"))
+    return cover(state, granted, past, begin, terms.get("uses"))

@@ -1,4 +1,4 @@
-"""The commands: read the options, ask the daemon or the files, print what came of it.
+"""The commands: each reads its options, asks the daemon or reads files, and prints the result.
 
-`cli` imports the module of the command that was typed.
+`cli` imports only the module of the command that was typed.
 """

@@ -1,8 +1,9 @@
-"""`approve`, `deny`, `defer` and `cancel`: what people answer, to several requests at once."""
+"""`approve`, `deny`, `defer` and `cancel`: an operator's answers to requests."""
 
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import anyio
@@ -12,7 +13,7 @@ import msgspec
 from safetyd.cards.request_details import RequestRow
 from safetyd.clock import Clock
 from safetyd.console.failure import BLOCKED, WrongUsage
-from safetyd.console.help_page import command
+from safetyd.console.help_page import SectionOption, command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import connected, with_operator
 from safetyd.console.options import json_option, reaches_daemon
@@ -29,41 +30,55 @@ from safetyd.operators.contract.request_contract import (
     ReviewResult,
 )
 
-AT_ONCE: Final = 100  # requests that one command answers
+AT_ONCE: Final = 100  # requests in one message to the daemon
 
 AnyAnswer = ApproveCommand | DenyCommand | DeferCommand | CancelCommand
 
-ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+ids_argument = click.argument(
+    "ids",
+    metavar="ID...",
+    nargs=-1,
+    required=True,
+    help="Ids of requests, as `safetyd list` shows them; unique prefixes will do.",
+)
 
-# What ends it, by what holds an approved action back.
+# How to release an approved action, by what holds it.
 _REMEDIES: Final[Mapping[str, str]] = {
-    "stopped": "a stop is in force: see `safetyd status`, which says how to end it",
-    "paused": "the agent is paused: `safetyd unpause AGENT` ends it",
-    "safe_mode": "safe mode holds: `safetyd safe-mode exit` ends it",
-    "breaker_open": "its breaker is open: `safetyd breakers` says for how long",
-    "budget": "a budget is used up: `safetyd budgets` shows which",
+    "stopped": "an emergency stop is active. `safetyd status` says how to end it",
+    "paused": "the agent is paused. To end that, run `safetyd unpause AGENT`",
+    "safe_mode": "safe mode is active. To end it, run `safetyd safe-mode exit`",
+    "breaker_open": "its circuit breaker is open. See `safetyd breakers`",
+    "budget": "a budget is used up. See `safetyd budgets`",
 }
 _REFUSALS: Final[Mapping[str, str]] = {
-    "not_found": "`safetyd list` shows what waits",
-    "digest_mismatch": "`safetyd show` has it as it is now",
+    "not_found": "run `safetyd list` to see pending requests",
+    "digest_mismatch": "run `safetyd show` to see it as it is now",
 }
+
+
+_grant_option = partial(click.option, cls=SectionOption, section="Grant")
 
 
 @command(sends=ApproveCommand)
 @ids_argument
-@click.option("--message", default="", help="What the agent is told.")
-@click.option("--digest", default="", help="Only what has this digest, as `show` gives it.")
-@click.option("--grant", is_flag=True, help="Permit the same again for a while; see `show`.")
-@click.option("--program", is_flag=True, help="With --grant: all that an unknown program does.")
-@click.option("--session", is_flag=True, help="With --grant: in the session of the request alone.")
+@click.option("--message", default="", metavar="TEXT", help="A message to the agent.")
 @click.option(
+    "--digest", default="", metavar="HEX", help="Approve only the version that `show` printed."
+)
+@_grant_option("--grant", is_flag=True, help="Also allow similar actions for a while.")
+@_grant_option("--program", is_flag=True, help="Cover every call of an unknown program.")
+@_grant_option("--session", is_flag=True, help="Cover only the session of the request.")
+@_grant_option(
     "--uses",
     type=click.IntRange(1, 1000),
+    metavar="N",
     default=5,
     show_default=True,
-    help="With --grant: how often.",
+    help="How many actions it covers.",
 )
-@click.option("--for", "for_", default="8h", metavar="TIME", help="With --grant: 2h, 7d.")
+@_grant_option(
+    "--for", "for_", default="8h", show_default=True, metavar="TIME", help="How long it lasts."
+)
 @json_option
 @reaches_daemon
 def approve(  # noqa: PLR0913
@@ -79,15 +94,19 @@ def approve(  # noqa: PLR0913
     session: bool,
     as_json: bool,
 ) -> int:
-    """An ID may be cut short as far as it names one request. The first answer counts. With --grant
-    the same is permitted for a while: the shape that `safetyd show` gives, which is the command
-    with blanks for paths in the project.
+    """The first answer counts. With --grant, similar actions of the agent are allowed for a while;
+    `safetyd show ID` says which.
+
+    For example:
+      safetyd approve req_3f2a
+      safetyd approve req_3f2a --message "use the staging server"
+      safetyd approve req_3f2a --grant --uses 10 --for 2h
     """
     if (digest or grant) and len(ids) > 1:
         option = "--grant" if grant else "--digest"
-        raise WrongUsage(f"{option} is about one request, so give one ID with it")
+        raise WrongUsage(f"{option} needs exactly one ID, but {len(ids)} were given")
     if (program or session) and not grant:
-        raise WrongUsage("--program and --session say what a grant covers: add --grant")
+        raise WrongUsage("--program and --session need --grant")
     terms = None
     if grant:
         until = meant(for_, Clock().now().at)
@@ -97,11 +116,11 @@ def approve(  # noqa: PLR0913
 
 
 @command(sends=DenyCommand)
-@click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--agent", metavar="A", help="All that this agent asks, after showing how much.")
-@click.option("--yes", is_flag=True, help="Deny all of an agent without asking you.")
-@click.option("--reason", default="", help="Why; the agent is told.")
-@click.option("--once", is_flag=True, help="Let the agent ask for the same again at once.")
+@click.argument("ids", metavar="[ID]...", nargs=-1, help="Ids of requests, or unique prefixes.")
+@click.option("--agent", metavar="NAME", help="Deny all pending requests of this agent.")
+@click.option("--yes", is_flag=True, help="With --agent: do not ask for confirmation.")
+@click.option("--reason", default="", metavar="TEXT", help="Why. The agent receives it.")
+@click.option("--once", is_flag=True, help="Let the agent request the same action again.")
 @json_option
 @reaches_daemon
 def deny(  # noqa: PLR0913
@@ -114,13 +133,15 @@ def deny(  # noqa: PLR0913
     once: bool,
     as_json: bool,
 ) -> int:
-    """The actions do not run.
+    """For one day, the same action is then denied without a new request. With --once the agent may
+    request it again at once; `safetyd deny ID --once` also lifts an earlier denial.
 
-    For a day the same action is denied without asking you. With --once the agent may ask for it
-    again; after a denial, `safetyd deny ID --once` lifts it.
+    For example:
+      safetyd deny req_3f2a --reason "not before Monday"
+      safetyd deny --agent crawler
     """
     if bool(ids) is (agent is not None):
-        raise WrongUsage("give the IDs of requests, or all of an agent with --agent")
+        raise WrongUsage("give either IDs of requests or --agent NAME")
     if agent is not None:
         rows = with_operator(location, lambda operator: waiting(operator, agent))
         _show(rows, agent, err=as_json)
@@ -128,21 +149,28 @@ def deny(  # noqa: PLR0913
             return BLOCKED if rows else 0
         ids = tuple(row.id for row in rows)
     command = DenyCommand(ids=ids, reason=reason, once=once)
-    said = "denied, once" if once else "denied; the same is denied for a day without asking"
+    said = "denied, once" if once else "denied; the same action stays denied for one day"
     return _answer(location, command, lambda _: said, as_json=as_json)
 
 
 @command(sends=DeferCommand)
 @ids_argument
 @click.option(
-    "--until", required=True, help="2h, 30min, 'tomorrow 9:00' on your clock, or RFC 3339."
+    "--until",
+    required=True,
+    metavar="TIME",
+    help="2h, 30min, 'tomorrow 9:00' in local time, or RFC 3339.",
 )
 @json_option
 @reaches_daemon
 def defer(location: Location, ids: tuple[str, ...], until: str, *, as_json: bool) -> int:
-    """Their deadlines move along."""
+    """Their deadlines move by the same time.
+
+    For example:
+      safetyd defer req_3f2a --until "tomorrow 9:00"
+    """
     later = meant(until, Clock().now().at)
-    said = f"put off until {when(later)}"
+    said = f"deferred until {when(later)}"
     return _answer(location, DeferCommand(ids=ids, until=later), lambda _: said, as_json=as_json)
 
 
@@ -151,33 +179,36 @@ def defer(location: Location, ids: tuple[str, ...], until: str, *, as_json: bool
 @json_option
 @reaches_daemon
 def cancel(location: Location, ids: tuple[str, ...], *, as_json: bool) -> int:
-    """The actions do not run."""
+    """The actions do not run.
+
+    For example:
+      safetyd cancel req_3f2a req_91bc
+    """
     return _answer(location, CancelCommand(ids=ids), lambda _: "cancelled", as_json=as_json)
 
 
 def _show(rows: Sequence[RequestRow], agent: str, *, err: bool) -> None:
-    """Say how much an agent asks, and of which types."""
+    """Print how many requests an agent has, by type."""
     if not rows:
-        click.echo(f"Nothing of {plain(agent)} waits for a person.", err=err)
+        click.echo(f"{plain(agent)} has no pending requests.", err=err)
         return
     counts = Counter(row.type for row in rows).most_common()
     types = ", ".join(f"{count} x {plain(kind)}" for kind, count in counts)
-    waits = "waits" if len(rows) == 1 else "wait"
-    click.echo(f"{several(len(rows), 'request')} of {plain(agent)} {waits}: {types}", err=err)
+    click.echo(f"{plain(agent)} has {several(len(rows), 'pending request')}: {types}", err=err)
 
 
 def _confirmed(count: int) -> bool:
     question = f"Deny {several(count, 'request')}?"
     if sys.stdin.isatty():
         return click.confirm(question, default=False, err=True)
-    click.echo("Nothing is denied: there is no terminal to ask at, and no --yes.", err=True)
+    click.echo("Nothing was denied. Without a terminal, confirm with --yes.", err=True)
     return False
 
 
 def _answer(
     location: Location, command: AnyAnswer, done: Callable[[ReviewResult], str], *, as_json: bool
 ) -> int:
-    """Give an answer to each request, tell what came of it, and return the exit code."""
+    """Answer each request, print the results and return the exit code."""
     results = anyio.run(_review, location, command)
     if as_json:
         click.echo(document({"ok": True, "results": results}))
@@ -189,7 +220,7 @@ def _answer(
 
 
 async def _review(location: Location, command: AnyAnswer) -> list[ReviewResult]:
-    """Answer all, however many commands that takes."""
+    """Answer all requests, in as many messages as that takes."""
     results: list[ReviewResult] = []
     async with connected(location) as operator:
         for start in range(0, len(command.ids), AT_ONCE):
@@ -203,14 +234,14 @@ def _approved(result: ReviewResult) -> str:
     if held is None:
         if result.grant is None:
             return "approved, once"
-        return f"approved, with grant {plain(result.grant)}; `safetyd grants` says what it covers"
-    why = _REMEDIES.get(held, f"a guard holds it back ({plain(held)})")
-    return f"approved, but HELD: {why}. The approval stays good; the agent must propose it again"
+        return f"approved, with grant {plain(result.grant)}; see `safetyd grants`"
+    why = _REMEDIES.get(held, f"a guard blocks it ({plain(held)})")
+    return f"approved, but HELD: {why}. The approval stays valid; the agent must propose again"
 
 
 def _refused(result: ReviewResult) -> str:
     if result.code == "expired":
-        return "nobody answered in time; the agent may ask again"
+        return "expired without an answer; the agent may request it again"
     if result.code == "already_decided":
         by = f"{plain(result.by)} via {plain(result.via)}"
         return f"already {plain(result.decision)} by {by} at {when(result.at)}"

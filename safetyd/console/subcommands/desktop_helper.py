@@ -1,6 +1,6 @@
-"""`safetyd desktop`: a person's own helper, which shows on their desktop what safetyd tells.
+"""`safetyd desktop`: shows notifications of the daemon on an operator's desktop.
 
-A daemon that runs as a service cannot reach anybody's session; this program lives in one. It
+A daemon that runs as a service cannot reach a desktop session; this program runs inside one. It
 answers with the operator's key, so a button counts as much as a command.
 """
 
@@ -35,7 +35,7 @@ from safetyd.operators.replies import Done
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
-MOST: Final = 64  # things to do; what comes then is told again by the daemon
+MOST: Final = 64  # queued jobs; the daemon sends a notification again if it is dropped
 HIDE_S: Final = 1.0
 OPENER: Final = "xdg-open"
 
@@ -47,7 +47,7 @@ _HEARD: Final = (b'"DESKTOP_NOTICE"', *(f'"{end}"'.encode() for end in _ENDS))
 
 
 class News(msgspec.Struct):
-    """What the helper reads of an event."""
+    """The parts of an event that the helper uses."""
 
     event_type: str
     notice: DesktopNotice | None = None
@@ -58,20 +58,26 @@ _read = msgspec.json.Decoder(News).decode
 
 
 @command()
-@click.option("--once", is_flag=True, help="End when the first message was answered or closed.")
+@click.option(
+    "--once", is_flag=True, help="Exit after the first notification is answered or closed."
+)
 @reaches_daemon
 def desktop(location: Location, *, once: bool) -> None:
-    """Show messages on this desktop until Ctrl-C.
+    """Show notifications on this desktop until Ctrl-C.
 
-    The buttons of a message answer it. The daemon's file needs `helper = true` under
-    [notifications.desktop].
+    Their buttons answer the request. Use this when the daemon runs as a service: it needs
+    `helper = true` under [notifications.desktop].
+
+    For example:
+      safetyd desktop
+      systemctl --user enable --now safetyd-desktop
     """
     need("desktop", "dbus_fast")
     address = session_bus()
     if not address:
         raise Failure(
-            "there is no desktop session here (DBUS_SESSION_BUS_ADDRESS is not set); run it as "
-            "the person at the desktop, or `systemctl --user enable --now safetyd-desktop`",
+            "no desktop session found: DBUS_SESSION_BUS_ADDRESS is not set. Run this as the user "
+            "of the desktop, or run `systemctl --user enable --now safetyd-desktop`",
             "no_session_bus",
         )
     if failure := anyio.run(_serve, location, address, once):
@@ -79,7 +85,7 @@ def desktop(location: Location, *, once: bool) -> None:
 
 
 async def _serve(location: Location, address: str, once: bool) -> Failure | None:  # noqa: FBT001 - called by anyio.run
-    """Return when a signal or `once` ends it, or what it could not go on with."""
+    """Run until a signal or `once` ends it; return the error that ended it, if one did."""
     async with anyio.create_task_group() as tasks:
         helper = Helper(location, address, tasks, once=once)
         tasks.start_soon(_end_on_signal, tasks)
@@ -96,7 +102,7 @@ async def _end_on_signal(tasks: TaskGroup) -> None:
 
 
 class Helper:
-    """Shows and answers, one thing at a time, over one connection after the other."""
+    """Shows notifications and sends answers, one at a time, and reconnects when needed."""
 
     def __init__(self, location: Location, address: str, tasks: TaskGroup, *, once: bool) -> None:
         self.failure: Failure | None = None
@@ -105,21 +111,21 @@ class Helper:
         self._once = once
         self._desktop_bus = DesktopBus(address, self._pressed, self._gone)
         self._operator: OperatorConnection | None = None
-        self._shown: dict[str, DesktopNotice] = {}  # what can be answered, by key
+        self._shown: dict[str, DesktopNotice] = {}  # notifications that can be answered, by key
         self._put, self._todo = anyio.create_memory_object_stream[Job](MOST)
         self._said = ""
 
     async def listen(self) -> None:
-        """Hear what the daemon tells, and find it again whenever it was lost."""
+        """Receive notifications; reconnect whenever the connection is lost."""
         pause_s = FIRST_PAUSE_S
         while True:
             try:
                 async with connected(self._location) as operator:
                     await operator.listen(self._heard)
                     self._operator, pause_s = operator, FIRST_PAUSE_S
-                    self._say(f"Showing what {operator.address} tells; Ctrl-C ends.")
+                    self._say(f"Showing notifications of {operator.address}. Press Ctrl-C to stop.")
                     await operator.lost.wait()
-                self._say(f"the connection to {operator.address} broke")
+                self._say(f"lost the connection to {operator.address}")
             except NotReachable as exc:
                 self._say(exc.message)
             except Failure as exc:
@@ -134,7 +140,7 @@ class Helper:
             await job()
 
     async def close(self) -> None:
-        """Take away what could be answered: its buttons would do nothing any more."""
+        """Remove open notifications, whose buttons would no longer work."""
         with anyio.move_on_after(HIDE_S, shield=True):
             for key in tuple(self._shown):
                 await self._desktop_bus.hide(key)
@@ -148,7 +154,7 @@ class Helper:
         try:
             news = _read(payload)
         except msgspec.DecodeError as exc:
-            self._say(f"a message of the daemon cannot be read: {exc}")
+            self._say(f"invalid notification from the daemon: {exc}")
             return
         if news.event_type == "DESKTOP_NOTICE" and news.notice is not None:
             self._do(partial(self._show, self._own(news.notice)))
@@ -156,17 +162,17 @@ class Helper:
             self._do(partial(self._withdraw, str(news.metadata["request_id"])))
 
     def _own(self, notice: DesktopNotice) -> DesktopNotice:
-        """Return a message with the buttons that this person may press."""
+        """Return a notification with the buttons that this operator may use."""
         if not self._location.observes:
             return notice
         return msgspec.structs.replace(notice, actions=())
 
     def _do(self, job: Job) -> bool:
-        """Say whether it will be done."""
+        """Queue a job; return False if the queue is full."""
         try:
             self._put.send_nowait(job)
         except anyio.WouldBlock:
-            self._say("too much is to be done at once; some of it is left out")
+            self._say("too many notifications at once; some were dropped")
             return False
         return True
 
@@ -180,13 +186,13 @@ class Helper:
             self._say(exc.message)
 
     async def _withdraw(self, key: str) -> None:
-        # Whoever has pressed a button meanwhile waits for the outcome.
+        # A notification whose button was pressed stays, to show the result.
         if self._shown.pop(key, None):
             await self._desktop_bus.hide(key)
             self._end_once()
 
     async def _review(self, notice: DesktopNotice) -> None:
-        """Open the page of a message; only who may answer is told where it is."""
+        """Open the page of a request, whose link only operators who may answer get."""
         try:
             reply = await self._ask(LinkCommand(delivery=notice.delivery))
         except Failure as exc:
@@ -195,9 +201,9 @@ class Helper:
         self._tasks.start_soon(_open, reply.link)
 
     async def _answer(self, notice: DesktopNotice, action: str) -> None:
-        """Answer, and show in the same place what came of it.
+        """Send an answer and show the result in the same notification.
 
-        An approval names the digest that was shown, so that nothing else is approved.
+        An approval names the digest that was shown, so that it approves nothing else.
         """
         ids = (notice.request_id,)
         command: Review[ReviewDone] = DenyCommand(ids=ids, via=VIA)
@@ -219,20 +225,20 @@ class Helper:
         again = notice.notification(review=False)
         why = clip(f"{plain(exc.message)}\n{notice.summary}", MAX_BODY)
         await self._up(
-            again._replace(summary="No word from safetyd. Please answer again.", body=why)
+            again._replace(summary="safetyd did not respond. Please answer again.", body=why)
         )
 
     async def _ask(self, call: Call[Answer]) -> Answer:
         if self._operator is None:
-            raise NotReachable("there is no connection to safetyd now")
+            raise NotReachable("not connected to safetyd; trying to reconnect")
         return await self._operator.ask(call)
 
     async def _up(self, notification: DesktopNotification) -> bool:
-        """Say whether a notification is up."""
+        """Show a notification; return False if that fails."""
         try:
             await self._desktop_bus.show(notification)
         except Unavailable as exc:
-            self._say(f"the desktop shows nothing: {exc}")
+            self._say(f"cannot show a notification: {exc}")
             return False
         return True
 
@@ -254,12 +260,12 @@ class Helper:
             self._tasks.cancel_scope.cancel()
 
     def _say(self, words: str) -> None:
-        """Tell whoever reads the log; the same trouble only once."""
+        """Print a line, unless it repeats the last one."""
         if words != self._said:
             click.echo(f"safetyd: {plain(words)}", err=True)
         self._said = words
 
 
 async def _open(link: str) -> None:
-    """Open a page in the person's browser, which may take as long as it likes."""
+    """Open a page in the browser."""
     await anyio.run_process([OPENER, link], check=False, stdout=None, stderr=None)

@@ -1,4 +1,4 @@
-"""`safetyd export`: the queue, the history and the configuration, as files for other programs."""
+"""`safetyd export`: requests, past answers and configuration as JSON files."""
 
 from pathlib import Path
 
@@ -21,29 +21,37 @@ from safetyd.operators.contract.status_contract import StatusQuestion
 
 
 @command()
-@click.argument("into", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.argument(
+    "into",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The directory to write to. It is created if needed.",
+)
 @reaches_daemon
 def export(location: Location, into: Path) -> None:
-    """Write queue.json, history.json and config.json into DIR.
+    """Export pending requests, past answers and the configuration as JSON.
 
-    They are copies: nothing reads them back, and the daemon does not keep them up to date.
-    config.json has every setting of the file that the daemon was started with, as it is now.
+    Writes queue.json, history.json and config.json. They are copies, which the daemon neither
+    reads nor updates.
+
+    For example:
+      safetyd export ./safetyd-export
     """
     requests, history, config = anyio.run(_read, location)
     found = {"queue": requests, "history": history, "config": _settings(config)}
-    with using_file(into, "written"):
+    with using_file(into, "write"):
         into.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, content in found.items():
-            # Only the owner may read it: it has what agents wrote.
+            # Only the owner may read them: they contain agents' words.
             write_whole(into / f"{name}.json", f"{document(content, indent=2)}\n".encode())
-    counts = f"{several(len(requests), 'request')}, {several(len(history), 'answer')}"
+    counts = f"{several(len(requests), 'pending request')}, {several(len(history), 'answer')}"
     click.echo(f"Wrote queue.json, history.json and config.json to {into}: {counts}.")
 
 
 async def _read(
     location: Location,
 ) -> tuple[list[dict[str, object]], list[RequestEnded], str]:
-    """Return what waits, how the others ended, and where the configuration is."""
+    """Return pending requests, ended ones, and the path of the configuration."""
     async with connected(location) as operator:
         requests = [_asked(row) for row in await waiting(operator)]
         status = await operator.ask(StatusQuestion())
@@ -51,7 +59,7 @@ async def _read(
 
 
 def _asked(row: RequestRow) -> dict[str, object]:
-    """Return a request as the history calls things."""
+    """Return a request with the field names of history.json."""
     return {"request_id": row.id, "action": row.type, **msgspec.to_builtins(row)}
 
 

@@ -1,4 +1,4 @@
-"""Commands that hold agents and let them go, and that show what the guards have counted."""
+"""Commands that pause and limit agents, and that show what guards count."""
 
 from typing import Final
 
@@ -40,24 +40,35 @@ from safetyd.operators.contract.hold_contract import (
 
 RELOAD_S: Final = 15.0
 
+agent_argument = click.argument("agent", help="The name of an agent.")
+
 
 @command(sends=PauseCommand)
-@click.argument("agent")
+@agent_argument
 @says_why
 @json_option
 @reaches_daemon
 def pause(location: Location, agent: str, reason: str, *, as_json: bool) -> int:
+    """To let an agent read, use `safetyd safe-mode enter` instead.
+
+    For example:
+      safetyd pause crawler "too many requests to the shop"
+    """
     reply, stranger = tell_about(location, agent, PauseCommand(agent=agent, reason=reason))
     click.echo(document(reply) if as_json else f"{plain(agent)} is paused.")
-    return warn(stranger, "The pause holds for that name anyway.", err=as_json)
+    return warn(stranger, "The pause applies to that name anyway.", err=as_json)
 
 
 @command(sends=UnpauseCommand)
-@click.argument("agent")
+@agent_argument
 @json_option
 @reaches_daemon
 def unpause(location: Location, agent: str, *, as_json: bool) -> None:
-    """Every source of the pause is cleared: operators, anomalies, the budget."""
+    """Clears every pause of the agent: by operators, anomalies and budgets.
+
+    For example:
+      safetyd unpause crawler
+    """
     reply, stranger = tell_about(location, agent, UnpauseCommand(agent=agent))
     said = guard_tables.unpaused(agent, reply)
     if stranger and not reply.cleared:
@@ -66,15 +77,22 @@ def unpause(location: Location, agent: str, *, as_json: bool) -> None:
 
 
 @command("safe-mode", sends=SafeModeQuestion)
-@click.argument("action", type=click.Choice(["status", "enter", "exit"]), default="status")
+@click.argument(
+    "action",
+    type=click.Choice(["status", "enter", "exit"]),
+    default="status",
+    help="Show, enter or leave safe mode.",
+)
 @click.option(
     "--agent",
-    metavar="A",
-    help='Only this agent; "*" is everybody, "*keyless" are all agents without a key.',
+    metavar="NAME",
+    help='Only this agent. "*" means all agents, "*keyless" all anonymous agents.',
 )
-@click.option("--all", "all_", is_flag=True, help="Leave safe mode wherever it is.")
-@click.option("--force", is_flag=True, help="Leave before the cooldown is over; needs a reason.")
-@click.option("--reason", default="", help="Why; it is recorded.")
+@click.option("--all", "all_", is_flag=True, help="With exit: end safe mode of every agent.")
+@click.option(
+    "--force", is_flag=True, help="With exit: do not wait for the cooldown; needs --reason."
+)
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
 @json_option
 @reaches_daemon
 def safe_mode(  # noqa: PLR0913 - one option each
@@ -87,7 +105,13 @@ def safe_mode(  # noqa: PLR0913 - one option each
     force: bool,
     as_json: bool,
 ) -> int:
-    """In safe mode an agent may only read. ACTION is status, enter or exit."""
+    """In safe mode, agents may only read.
+
+    For example:
+      safetyd safe-mode
+      safetyd safe-mode enter --agent crawler --reason "investigating"
+      safetyd safe-mode exit --agent crawler
+    """
     _check(action, reason, leaving=all_ or force, force=force)
     if action == "enter":
         return _enter(location, agent, reason, as_json=as_json)
@@ -100,29 +124,29 @@ def safe_mode(  # noqa: PLR0913 - one option each
 
 
 def _check(action: str, reason: str, *, leaving: bool, force: bool) -> None:
-    """Refuse options that the action would not heed."""
+    """Reject options that do not apply to the action."""
     if leaving and action != "exit":
-        raise WrongUsage("--all and --force are for `safetyd safe-mode exit`")
+        raise WrongUsage("--all and --force work only with `safetyd safe-mode exit`")
     if force and not reason.strip():
-        raise WrongUsage("--force needs --reason")
+        raise WrongUsage("--force needs --reason TEXT")
     if reason and action == "status":
-        raise WrongUsage("--reason is for enter and exit")
+        raise WrongUsage("--reason works only with enter and exit")
 
 
 def _enter(location: Location, agent: str | None, reason: str, *, as_json: bool) -> int:
-    whom, stranger = "Everybody", ""
+    whom, stranger = "All agents are", ""
     if agent is None or agent == EVERYBODY:
         reply = ask(location, EnterCommand(reason=reason))
     elif agent == ANONYMOUS:
-        whom = "Every agent without a key"
+        whom = "All anonymous agents are"
         reply = ask(location, EnterCommand(agent=agent, reason=reason))
     else:
-        whom = plain(agent)
+        whom = f"{plain(agent)} is"
         command = EnterCommand(agent=agent, reason=reason)
         reply, stranger = tell_about(location, agent, command)
-    said = f"{whom} is in safe mode: only reading is allowed."
+    said = f"{whom} in safe mode: only reading is allowed."
     click.echo(document(reply) if as_json else said)
-    return warn(stranger, "Safe mode holds for that name anyway.", err=as_json)
+    return warn(stranger, "Safe mode applies to that name anyway.", err=as_json)
 
 
 def _exit(reply: SafeModeLeft, agent: str | None, *, as_json: bool) -> int:
@@ -133,8 +157,12 @@ def _exit(reply: SafeModeLeft, agent: str | None, *, as_json: bool) -> int:
 ack = call_command(
     "ack",
     AckCommand,
-    lambda _: "Noted: somebody is there.",
-    about="What waits for somebody to be seen, as the no_human detector does, begins to wait anew.",
+    lambda _: "Recorded that an operator is present.",
+    about="""Resets the timer of the no_human detector, which reports that nobody is watching.
+
+    For example:
+      safetyd ack
+    """,
 )
 
 
@@ -142,26 +170,36 @@ ack = call_command(
 @json_option
 @reaches_daemon
 def budgets(location: Location, *, as_json: bool) -> None:
+    """Amounts are in US dollars.
+
+    For example:
+      safetyd budgets
+      safetyd budgets raise day 20 --reason "release day"
+    """
     if click.get_current_context().invoked_subcommand is None:
         echo(ask(location, BudgetsQuestion()), money_tables.budgets, as_json=as_json)
 
 
 @budgets.command("raise", sends=RaiseCommand)
-@click.argument("scope", metavar="SCOPE")
-@click.argument("usd", metavar="AMOUNT", type=float)
-@click.option("--reason", required=True, help="Why; it is recorded.")
+@click.argument("scope", metavar="SCOPE", help="day, keyless, agent:NAME or model:NAME.")
+@click.argument("usd", metavar="AMOUNT", type=float, help="US dollars to add.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why, for the record.")
 @json_option
 @reaches_daemon
 def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as_json: bool) -> int:
-    """AMOUNT is in US dollars.
+    """The scope keyless is the budget of all anonymous agents together.
 
-    SCOPE is day, keyless (all agents without a key), agent:NAME or model:NAME.
+    For example:
+      safetyd budgets raise day 20 --reason "release day"
+      safetyd budgets raise agent:crawler 5 --reason "large shop"
     """
     kind, _, name = scope.partition(":")
     if kind not in RAISED:
-        raise WrongUsage(f"{scope!r} is no budget: use day, keyless, agent:NAME or model:NAME")
+        raise WrongUsage(f"{scope!r} is not a budget. Use day, keyless, agent:NAME or model:NAME")
     if not 0 < usd <= MAX_USD:
-        raise WrongUsage(f"AMOUNT is more than 0 and at most {MAX_USD:,.0f} US dollars")
+        raise WrongUsage(
+            f"AMOUNT is {usd:g}. It must be above 0 and at most {MAX_USD:,.0f} US dollars"
+        )
     command = RaiseCommand(scope=RAISED[kind], name=name, usd=usd, reason=reason)
     reply = ask(location, command)
     click.echo(document(reply) if as_json else money_tables.raised(scope, reply))
@@ -176,42 +214,54 @@ anomalies = call_command(
     "anomalies",
     AnomaliesQuestion,
     guard_tables.anomalies,
-    click.option("--agent", metavar="A", help="Only of this agent."),
+    click.option("--agent", metavar="NAME", help="Only anomalies of this agent."),
     click.option(
         "--sort",
         type=click.Choice(["severity", "at"]),
         default="severity",
         show_default=True,
-        help="The worst first, or the newest.",
+        help="The worst first, or the newest first.",
     ),
 )
 
 
 @command(sends=ResetCommand)
-@click.argument("agent")
-@click.option("--session", help="Only in this session.")
-@click.option("--episode", help="Only in this episode.")
+@agent_argument
+@click.option(
+    "--session", metavar="ID", help="Only visits and rounds of this session, and cooldowns."
+)
+@click.option("--episode", metavar="ID", help="Only loop visits of this episode.")
 @json_option
 @reaches_daemon
 def reset(
     location: Location, agent: str, session: str | None, episode: str | None, *, as_json: bool
 ) -> None:
-    """With --session, the visits and rounds there and all cooldowns; with --episode, its visits."""
+    """Use it when a loop or a cooldown blocks work that is fine.
+
+    For example:
+      safetyd reset crawler
+      safetyd reset crawler --session nightly
+    """
     command = ResetCommand(agent=agent, session=session, episode=episode)
     _, stranger = tell_about(location, agent, command)
     if as_json:
         click.echo(document({"ok": True, "known": not stranger}))
     elif stranger:
-        click.echo(f"{stranger} There was nothing to forget.")
+        click.echo(f"{stranger} Nothing to reset.")
     else:
         what = "loop visits" if episode is not None else "loop visits, rounds and cooldowns"
-        click.echo(f"{plain(agent)} starts afresh: its {what} are forgotten.")
+        click.echo(f"Reset the {what} of {plain(agent)}.")
 
 
 reload = call_command(
     "reload",
     ReloadCommand,
     lambda reply: "\n".join(("Reloaded.", *pending(reply.next_start))),
-    about="A file with mistakes is refused whole and the last good one stays.",
+    about="""If the file has errors, all of them are printed and the daemon keeps the last good one.
+
+    For example:
+      safetyd config check
+      safetyd reload
+    """,
     patience_s=RELOAD_S,
 )

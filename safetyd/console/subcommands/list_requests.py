@@ -1,4 +1,4 @@
-"""`list`, `show` and `log`: what waits for a person, and how it ended."""
+"""`list`, `show` and `log`: pending requests, and how requests ended."""
 
 from typing import Final
 
@@ -21,18 +21,22 @@ from safetyd.operators.contract.request_contract import (
     RequestQuestion,
 )
 
-MAX_LOG: Final = 1000  # the daemon remembers about as many; the audit files have them all
+MAX_LOG: Final = 1000  # about what the daemon remembers; the audit files have all
 
 
 @command("list", sends=PendingQuestion)
-@click.option("--agent", metavar="A", help="Only what this agent asks.")
-@click.option("--all", "all_", is_flag=True, help="A line each, also for types nobody knows.")
+@click.option("--agent", metavar="NAME", help="Only requests of this agent.")
+@click.option(
+    "--all", "all_", is_flag=True, help="One line for each request, also for unknown types."
+)
 @json_option
 @reaches_daemon
 def listed(location: Location, agent: str | None, *, all_: bool, as_json: bool) -> None:
-    """The most urgent come first.
+    """The most urgent come first. Requests of one agent for the same unknown type share a line.
 
-    Requests of one agent for one type of action that is not known stand on one line.
+    For example:
+      safetyd list
+      safetyd list --agent crawler --all
     """
     rows, told = anyio.run(_waiting, location, agent)
     shown = document({"ok": True, "requests": rows}) if as_json else queue(rows, told, all_=all_)
@@ -40,11 +44,15 @@ def listed(location: Location, agent: str | None, *, all_: bool, as_json: bool) 
 
 
 @command(sends=RequestQuestion)
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", help="The id of a request, or a unique prefix.")
 @json_option
 @reaches_daemon
 def show(location: Location, id_: str, *, as_json: bool) -> None:
-    """ID may be cut short as long as it names one request."""
+    """Shows the action, its risk and cost, why it needs approval, and earlier answers.
+
+    For example:
+      safetyd show req_3f2a
+    """
     if as_json:
         click.echo(document(ask(location, RequestQuestion(id=id_))))
         return
@@ -53,17 +61,28 @@ def show(location: Location, id_: str, *, as_json: bool) -> None:
 
 
 @command(sends=HistoryQuestion)
-@click.option("--limit", type=click.IntRange(1, MAX_LOG), default=20, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MAX_LOG),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="How many.",
+)
 @json_option
 @reaches_daemon
 def log(location: Location, limit: int, *, as_json: bool) -> None:
-    """Each with who answered, how, and how long it took."""
+    """Shows who answered, how, and how long it took.
+
+    For example:
+      safetyd log --limit 5
+    """
     rows = with_operator(location, lambda operator: ended(operator, limit))
     click.echo(document({"ok": True, "history": rows}) if as_json else history(rows))
 
 
 async def _request(location: Location, id_: str) -> tuple[RequestDetails, Change | None]:
-    """Return a request and, if it was done, the diff of what it changed."""
+    """Return a request and, if its action ran, the diff of its changes."""
     async with connected(location) as operator:
         details = (await operator.ask(RequestQuestion(id=id_))).request
         return details, await change_of(operator, details.change)
@@ -72,14 +91,14 @@ async def _request(location: Location, id_: str) -> tuple[RequestDetails, Change
 async def _waiting(
     location: Location, agent: str | None
 ) -> tuple[list[RequestRow], tuple[str, ...]]:
-    """Return what waits, and the channels on which people are told."""
+    """Return pending requests, and the channels that notify operators."""
     async with connected(location) as operator:
         rows = await waiting(operator, agent)
         return rows, (await operator.ask(PendingQuestion(agent=agent, limit=1))).channels
 
 
 async def waiting(operator: OperatorConnection, agent: str | None = None) -> list[RequestRow]:
-    """Return every open request, oldest first, however many questions that takes."""
+    """Return all pending requests, oldest first, in as many queries as that takes."""
     rows: list[RequestRow] = []
     more = True
     while more:
@@ -91,7 +110,7 @@ async def waiting(operator: OperatorConnection, agent: str | None = None) -> lis
 
 
 async def ended(operator: OperatorConnection, limit: int = MAX_LOG) -> list[RequestEnded]:
-    """Return the newest ends of requests, at most `limit`."""
+    """Return the `limit` requests that ended last, newest first."""
     rows: list[RequestEnded] = []
     more = True
     while more and len(rows) < limit:

@@ -1,4 +1,4 @@
-"""Grants: listed, made and revoked; and the rules that people's answers suggest."""
+"""Grants: list, add and revoke them; and rules that past answers suggest."""
 
 from functools import partial
 from typing import Any
@@ -22,30 +22,60 @@ from safetyd.operators.contract.grant_contract import (
     SuggestionsQuestion,
 )
 
-grants = call_command("grants", GrantsQuestion, grant_list.grants)
+grants = call_command(
+    "grants",
+    GrantsQuestion,
+    grant_list.grants,
+    about="""Shows what each allows, how many uses are left, and when it ends.
+
+    For example:
+      safetyd grants
+    """,
+)
 
 
 @group()
 def grant() -> None:
-    """Permit a kind of action for a while, or end that."""
+    """Allow a kind of action for a while.
+
+    For example:
+      safetyd grant add --agent code --type push --uses 3 --for 2h --reason hotfix
+      safetyd grants
+      safetyd grant revoke grt_5c21
+    """
 
 
 def grant_options(*, required: bool) -> Decorator:
-    """Return the options that say what a grant permits: to make one, or only to try it."""
+    """Return the options of a grant: `required` to add one, optional to simulate one."""
     kind: dict[str, Any] = {} if required else {"cls": SectionOption, "section": "Grant"}
     option = partial(click.option, **kind)
     return together(
-        option("--agent", required=required, metavar="A", help="Whom it is for."),
-        option("--type", metavar="T", help="Only this type of action."),
-        option("--rule", metavar="R", help="A rule that it lifts, even if that blocks."),
-        option("--text", metavar="RE2", help="A pattern that all words of a proposal match."),
-        option("--path", "paths", multiple=True, metavar="GLOB", help="What each path matches."),
+        option("--agent", required=required, metavar="NAME", help="The agent that gets the grant."),
+        option("--type", metavar="TYPE", help="Only this type of action."),
+        option("--rule", metavar="RULE", help="A rule to lift, even one that blocks."),
+        option("--text", metavar="RE2", help="Only if the whole text matches this pattern."),
         option(
-            "--uses", type=click.IntRange(1, 1000), required=required, help="How often, at most."
+            "--path",
+            "paths",
+            multiple=True,
+            metavar="GLOB",
+            help="Only if every path matches; repeatable.",
         ),
-        option("--for", "for_", required=required, metavar="2h", help="How long, at most."),
-        option("--max-usd", type=click.FloatRange(min=0), help="What all of it may cost."),
-        option("--reason", required=required, help="Why; it is recorded."),
+        option(
+            "--uses",
+            type=click.IntRange(1, 1000),
+            metavar="N",
+            required=required,
+            help="How many actions, at most 1000.",
+        ),
+        option("--for", "for_", required=required, metavar="TIME", help="How long, such as 2h."),
+        option(
+            "--max-usd",
+            type=click.FloatRange(min=0),
+            metavar="USD",
+            help="How much all of it may cost.",
+        ),
+        option("--reason", required=required, metavar="TEXT", help="Why, for the record."),
     )
 
 
@@ -54,11 +84,19 @@ def grant_options(*, required: bool) -> Decorator:
 @json_option
 @reaches_daemon
 def grant_add(location: Location, agent: str, for_: str, *, as_json: bool, **terms: Any) -> int:
-    """A grant lifts what the type of an action is asked about. With --rule it lifts that rule of
-    classify or of the gate's blocklist instead, even where it blocks; it then needs --text or
-    --path and has at most 20 uses and 24 h. The rule gate.own it lifts for one exact --text only.
-    Others have at most 7 days. None lets an agent speak to a person, and none lifts a stop, a
-    pause, safe mode, a limit, a budget or a breaker.
+    """By default, a grant covers actions that need approval because of their type. It lasts at most
+    7 days.
+
+    With --rule, it lifts that rule of classify or of the gate's blocklist, even if the rule
+    blocks. Such a grant needs --text or --path and is limited to 20 uses and 24 hours; gate.own
+    also needs one exact --text.
+
+    No grant lets an agent contact people, and none lifts a stop, a pause, safe mode, a limit, a
+    budget or a circuit breaker.
+
+    For example:
+      safetyd grant add --agent code --type push --uses 3 --for 2h --reason hotfix
+      safetyd grant add --agent code --path 'docs/*' --uses 20 --for 1d --reason "docs"
     """
     ends = until(for_, Clock().now().at)
     command = GrantCommand(agent=agent, until=ends, **terms)
@@ -68,18 +106,23 @@ def grant_add(location: Location, agent: str, for_: str, *, as_json: bool, **ter
         click.echo(document(reply))
     else:
         click.echo(f"{plain(reply.id)}: {uses} for {plain(agent)} until {when(reply.until)}.")
-        click.echo(f"It ends at once with `safetyd grant revoke {plain(reply.id)}`.")
-    return warn(stranger, "The grant holds for that name anyway.", err=as_json)
+        click.echo(f"To end it earlier, run `safetyd grant revoke {plain(reply.id)}`.")
+    return warn(stranger, "The grant applies to that name anyway.", err=as_json)
 
 
 @grant.command("revoke", sends=RevokeCommand)
-@click.argument("id_", metavar="ID")
-@click.option("--reason", default="", help="Why; it is recorded.")
+@click.argument("id_", metavar="ID", help="The id of a grant, as `safetyd grants` shows it.")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
 @json_option
 @reaches_daemon
 def grant_revoke(location: Location, id_: str, reason: str, *, as_json: bool) -> None:
+    """It takes effect immediately.
+
+    For example:
+      safetyd grant revoke grt_5c21 --reason "the release is out"
+    """
     reply = ask(location, RevokeCommand(id=id_, reason=reason))
-    said = f"{plain(id_)} is revoked; {several(reply.left, 'use')} had been left."
+    said = f"Revoked {plain(id_)}, which had {several(reply.left, 'use')} left."
     click.echo(document(reply) if as_json else said)
 
 
@@ -87,8 +130,10 @@ suggestions = call_command(
     "suggestions",
     SuggestionsQuestion,
     grant_list.suggestions,
-    about="""An exact text of one agent, type and project that was approved five times and never
-    denied might be allowed; a kind of action that was only ever denied might be blocked. Nothing
-    applies by itself.
+    about="""Suggests to allow an exact text that was approved five times and never denied, and to
+    block a kind of action that was always denied.
+
+    For example:
+      safetyd suggestions
     """,
 )

@@ -1,4 +1,4 @@
-"""Messages to people: whether they get through, what they say, and what to do when they do not."""
+"""Notifications: test and preview them, and fix those that were not delivered."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ from safetyd.operators.contract.notification_contract import (
     TestCommand,
 )
 
-TEST_S: Final = 45.0  # no channel takes longer for one try
+TEST_S: Final = 45.0  # no channel takes longer for one attempt
 LOOK_S: Final = 0.25
 ROTATE_S: Final = 15.0
 
@@ -38,18 +38,30 @@ UNFINISHED: Final = frozenset({"open"})
 STATES: Final = click.Choice(
     ["open", "parked", "accepted", "delivered", "undelivered", "dead", "cancelled", "expired"]
 )
+_STATES: Final = ", ".join(STATES.choices)
 
 
 @group()
 def notify() -> None:
-    """Try how people are told, and see what was not told."""
+    """Test, preview and inspect notifications.
+
+    For example:
+      safetyd notify test
+      safetyd notify channels
+      safetyd notify outbox --state undelivered
+    """
 
 
 @notify.command(sends=TestCommand)
-@click.argument("channels", nargs=-1, metavar="[CHANNEL]...")
-@click.option("--recipient", "recipients", multiple=True, metavar="NAME", help="Only to them.")
+@click.argument("channels", nargs=-1, metavar="[CHANNEL]...", help="Only these channels.")
 @click.option(
-    "--wait-click", type=click.IntRange(1, 3600), metavar="S", help="Wait until a link is opened."
+    "--recipient", "recipients", multiple=True, metavar="NAME", help="Only to this recipient."
+)
+@click.option(
+    "--wait-click",
+    type=click.IntRange(1, 3600),
+    metavar="SECONDS",
+    help="Wait until someone opens a link and presses the button.",
 )
 @json_option
 @reaches_daemon
@@ -61,10 +73,12 @@ def test(
     *,
     as_json: bool,
 ) -> int:
-    """It goes through every channel, or those that are named.
+    """The message is sent at once, without batching or quiet hours. With --wait-click you also test
+    that links in messages work.
 
-    It skips batches and quiet hours. With --wait-click it waits until somebody has opened the link
-    in it and pressed the button there, which proves the way back.
+    For example:
+      safetyd notify test
+      safetyd notify test email --wait-click 120
     """
     rows = anyio.run(_test, location, channels, recipients, wait_click)
     if as_json:
@@ -84,16 +98,18 @@ async def _test(
     async with connected(location) as operator:
         begun = await operator.ask(TestCommand(channels=channels, recipients=recipients))
         wanted, note = len(begun.lanes), begun.note
-        click.echo(f"Sending {several(wanted, 'test message')}.", err=True)
+        click.echo(f"Sending {several(wanted, 'test message')} …", err=True)
         rows = await _until(operator, note, TEST_S, lambda rows: _sent(rows, wanted))
         if click_s is not None and any(delivery_tables.arrived(row) for row in rows):
-            click.echo(f"Open a link within {click_s} s and press the button there.", err=True)
+            click.echo(
+                f"Open a link in the message within {click_s} s and press the button.", err=True
+            )
             rows = await _until(operator, note, click_s, _opened)
-        return await _waiting_for_mending(operator, rows)
+        return await _with_parked(operator, rows)
 
 
-async def _waiting_for_mending(operator: OperatorConnection, rows: Rows) -> Rows:
-    """Say of messages that their channel waits to be mended, although no try of theirs said so."""
+async def _with_parked(operator: OperatorConnection, rows: Rows) -> Rows:
+    """Mark messages as parked whose channel is parked because of another message."""
     if not any(row.state == "open" and row.error for row in rows):
         return rows
     channels = (await operator.ask(ChannelsQuestion())).channels
@@ -112,7 +128,7 @@ async def _until(
     patience_s: float,
     done: Callable[[Rows], bool],
 ) -> Rows:
-    """Look at what became of the messages until `done` says yes or patience ends."""
+    """Poll the messages until `done` returns True or the time is over."""
     rows: Rows = ()
     with anyio.move_on_after(patience_s):
         while True:
@@ -124,7 +140,7 @@ async def _until(
 
 
 def _sent(rows: Rows, wanted: int) -> bool:
-    """Say whether every message was tried: one that failed for now is tried again later."""
+    """Return True if every message was tried. One that failed may be retried later."""
     tried = [row for row in rows if row.state not in UNFINISHED or row.error]
     return len(tried) >= wanted
 
@@ -134,17 +150,29 @@ def _opened(rows: Rows) -> bool:
 
 
 @notify.command(sends=PreviewQuestion)
-@click.option("--channel", metavar="NAME", help="Only on this channel.")
+@click.option("--channel", metavar="NAME", help="Only this channel.")
 @click.option(
-    "--urgency", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True
+    "--urgency",
+    type=click.Choice(["low", "normal", "high"]),
+    default="normal",
+    show_default=True,
+    help="The urgency of the sample.",
 )
-@click.option("--request", "request_id", metavar="ID", help="About this request, not a sample.")
+@click.option("--request", "request_id", metavar="ID", help="Use this request, not a sample.")
 @click.option(
-    "--batch", type=click.IntRange(1, 1000), default=1, show_default=True, help="So many requests."
+    "--batch",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Requests in one message.",
 )
-@click.option("--digest", is_flag=True, help="As after quiet hours.")
+@click.option("--digest", is_flag=True, help="Show the digest that follows quiet hours.")
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the mail's HTML here."
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the HTML of the mail to this file.",
 )
 @json_option
 @reaches_daemon
@@ -157,7 +185,12 @@ def preview(
     as_json: bool,
     **wanted: Any,
 ) -> None:
-    """It says how long each message is, and when it would be sent."""
+    """Shows the text, its length, and when it would be sent. Nothing is sent.
+
+    For example:
+      safetyd notify preview --channel email --out mail.html
+      safetyd notify preview --request req_3f2a
+    """
     question = PreviewQuestion(channel=channel or "", request=request_id or "", **wanted)
     answer = ask(location, question)
     if out is not None:
@@ -168,19 +201,25 @@ def preview(
 def _write_page(out: Path, previews: Sequence[PreviewRow]) -> None:
     pages = [shown.html for shown in previews if shown.html]
     if not pages:
-        raise Failure("no mail is configured, so there is no HTML to write", "no_channel")
-    with using_file(out, "written"):
+        raise Failure(
+            "there is no HTML to write: no mail channel is configured or chosen", "no_channel"
+        )
+    with using_file(out, "write"):
         out.write_text(pages[0], encoding="utf-8")
 
 
 @notify.command()
-@click.option("--copy", metavar="NAME", help="Copy this template, to edit it.")
+@click.option("--copy", metavar="NAME", help="Copy this template to the data directory.")
 @reaches_daemon
 def templates(location: Location, copy: str | None) -> None:
-    """List the templates of messages, or copy one to the data directory.
+    """List the templates of messages, or copy one to edit it.
 
     The daemon uses a copy instead of the shipped template. If a copy fails, the daemon uses the
     shipped one and raises an alert.
+
+    For example:
+      safetyd notify templates
+      safetyd notify templates --copy mail.txt
     """
     from safetyd.notify.channel_templates import TEMPLATES  # noqa: PLC0415 - see below
     from safetyd.notify.template_rendering import NAMES, shipped  # noqa: PLC0415 - it imports jinja
@@ -192,66 +231,95 @@ def templates(location: Location, copy: str | None) -> None:
             click.echo(f"{name:<12}  {file if file.exists() else 'as shipped'}")
         return
     if copy not in NAMES:
-        raise WrongUsage(f"{copy!r} is not one of {', '.join(NAMES)}")
+        raise WrongUsage(f"unknown template {copy!r}. Choose one of {', '.join(NAMES)}")
     file = directory / copy
-    with using_file(file, "written"):
+    with using_file(file, "write"):
         directory.mkdir(mode=0o700, exist_ok=True)
         with file.open("x", encoding="utf-8") as out:
             out.write(shipped(copy))
-    click.echo(f"{file} is used from now on; `safetyd notify preview` shows the messages.")
+    click.echo(
+        f"Created {file}, which is used from now on. Run `safetyd notify preview` to check it."
+    )
 
 
 call_command(
     "outbox",
     OutboxQuestion,
     delivery_tables.outbox,
-    click.option("--state", type=STATES, help="Only messages in this state."),
+    click.option("--state", type=STATES, metavar="STATE", help=f"Only {_STATES}."),
+    about="""For example:
+      safetyd notify outbox
+      safetyd notify outbox --state undelivered
+    """,
     below=notify,
 )
-call_command("channels", ChannelsQuestion, delivery_tables.channels, below=notify)
+call_command(
+    "channels",
+    ChannelsQuestion,
+    delivery_tables.channels,
+    about="""For example:
+      safetyd notify channels
+    """,
+    below=notify,
+)
 call_command(
     "retry",
     RetryCommand,
-    lambda reply: f"{several(reply.retried, 'message')} will be tried again.",
-    click.argument("id", metavar="ID", default=""),
+    lambda reply: f"{several(reply.retried, 'message')} will be sent again.",
+    click.argument("id", metavar="[ID]", default="", help="A message, as `outbox` shows it."),
     click.option("--channel", default="", metavar="NAME", help="All messages of this channel."),
+    about="""For example:
+      safetyd notify retry --channel email
+    """,
     below=notify,
 )
 call_command(
     "drop",
     DropCommand,
-    lambda reply: f"{plain(reply.id)} is dropped.",
-    click.argument("id", metavar="ID"),
+    lambda reply: f"Dropped {plain(reply.id)}.",
+    click.argument("id", metavar="ID", help="A message, as `outbox` shows it."),
+    about="""For example:
+      safetyd notify drop dlv_82cd
+    """,
     below=notify,
 )
 pair = call_command(
     "pair",
     PairCommand,
     lambda reply: (
-        f"Open this in the browser of {plain(reply.recipient)} within ten minutes:\n"
+        f"Open this link in the browser of {plain(reply.recipient)} within ten minutes:\n"
         f"  {plain(reply.link)}"
     ),
-    click.argument("recipient", default=""),
-    about="""It answers for RECIPIENT, the first one if none is named.
+    click.argument("recipient", default="", help="Who uses the browser. Default: the first one."),
+    about="""Open the link within ten minutes. The pairing lasts 90 days.
 
-    Open the link in that browser within ten minutes; it holds for 90 days.
+    For example:
+      safetyd pair alice
     """,
 )
 
 
 @group()
 def keys() -> None:
-    """Manage what decision links are signed with."""
+    """Manage the key that signs decision links.
+
+    For example:
+      safetyd keys rotate
+    """
 
 
 @keys.command(sends=RotateCommand)
-@click.option("--revoke-now", is_flag=True, help="Let every link that is out there die at once.")
+@click.option("--revoke-now", is_flag=True, help="Invalidate all links that were sent.")
 @reaches_daemon
 def rotate(location: Location, *, revoke_now: bool) -> None:
-    """Earlier links work for another week."""
+    """Links that were sent keep working for a week, unless you give --revoke-now.
+
+    For example:
+      safetyd keys rotate --revoke-now
+    """
     ask(location, RotateCommand(revoke_now=revoke_now), patience_s=ROTATE_S)
     click.echo(
-        "Every link that was sent is dead; `safetyd list` shows what waits."
+        "All links that were sent are invalid. `safetyd list` shows pending requests."
         if revoke_now
-        else "New links have a new key; old ones work for a week."
+        else "New links use the new key. Links that were sent work for one more week."
     )

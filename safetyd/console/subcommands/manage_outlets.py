@@ -1,4 +1,4 @@
-"""`safetyd outlet`: events in PostgreSQL, looked at, compared with the audit files, and loaded."""
+"""`safetyd outlet`: the export of events to PostgreSQL."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -34,7 +34,7 @@ _MAX_CHARS = 1000
 
 
 class Chosen(NamedTuple):
-    """The outlet of a data directory, as its configuration has it."""
+    """The configured export of a data directory."""
 
     config: PostgresConfig
     data_dir: Path
@@ -50,7 +50,12 @@ class Chosen(NamedTuple):
 
 @group()
 def outlet() -> None:
-    """See how far events in PostgreSQL are, compare them, load them."""
+    """Check and load events that are exported to PostgreSQL.
+
+    For example:
+      safetyd outlet status
+      safetyd outlet verify
+    """
 
 
 @outlet.command("status")
@@ -58,7 +63,11 @@ def outlet() -> None:
 @json_option
 @reaches_daemon
 def status_(location: Location, config_path: Path | None, *, as_json: bool) -> int:
-    """Show how far behind PostgreSQL is, and the daemon's last error."""
+    """Show how far the export is, and the last error of the daemon.
+
+    For example:
+      safetyd outlet status
+    """
     status = _status(location)
     chosen = _chosen(config_path or _config_of(status), location.data_dir)
     found, error = None, ""
@@ -74,12 +83,12 @@ def status_(location: Location, config_path: Path | None, *, as_json: bool) -> i
         click.echo(document({"ok": not wrong, **given}))
     else:
         shown = _shown(found, daemon) if found else ()
-        click.echo("\n".join((*shown, *(f"WRONG: {plain(one, _MAX_CHARS)}" for one in wrong))))
+        click.echo("\n".join((*shown, *(f"ERROR: {plain(one, _MAX_CHARS)}" for one in wrong))))
     return BLOCKED if wrong else 0
 
 
 def _standing(chosen: Chosen) -> "Standing":
-    with _problems_told():
+    with _outlet_errors():
         from safetyd.extras.postgres.standing import standing  # noqa: PLC0415 - needs psycopg
 
         with closing(_database(chosen)) as database:
@@ -88,19 +97,26 @@ def _standing(chosen: Chosen) -> "Standing":
 
 @outlet.command("verify")
 @click.option(
-    "--after", type=click.IntRange(min=0), default=0, help="Only events after this number."
+    "--after",
+    type=click.IntRange(min=0),
+    metavar="SEQ",
+    default=0,
+    help="Only events after this sequence number.",
 )
 @config_option
 @json_option
 @data_dir_option
 def verify_outlet(config_path: Path | None, directory: Path, after: int, *, as_json: bool) -> int:
-    """Compare PostgreSQL with the audit files, line by line, and name the first difference.
+    """Compare PostgreSQL with the audit files and print the first difference.
 
-    Exit code 1 says that there is one. What is not loaded yet is no difference.
+    The exit code is 1 if there is one. Events that are not loaded yet do not count.
+
+    For example:
+      safetyd outlet verify --after 100000
     """
     chosen = _chosen(config_path, directory)
     some_files(chosen.audit)
-    with _problems_told():
+    with _outlet_errors():
         from safetyd.extras.postgres.comparing import compare  # noqa: PLC0415 - needs psycopg
 
         with closing(_database(chosen)) as database:
@@ -108,12 +124,12 @@ def verify_outlet(config_path: Path | None, directory: Path, after: int, *, as_j
     if as_json:
         click.echo(document({"ok": not found.difference, **msgspec.to_builtins(found)}))
     elif found.difference:
-        click.echo(f"DIFFERENT: {found.difference}. The first {found.events} are the same.")
+        click.echo(f"DIFFERENT: {found.difference}. The first {found.events} events are equal.")
     else:
         same = several(found.events, "event")
-        click.echo(f"The same: {same}, up to event {found.last_seq}, and the rows made of them.")
+        click.echo(f"Equal: {same} up to number {found.last_seq}, and the rows derived from them.")
         if found.missing:
-            click.echo(f"{several(found.missing, 'event')} had been left out: no file had them.")
+            click.echo(f"{several(found.missing, 'event')} were skipped: no audit file has them.")
     return BLOCKED if found.difference else 0
 
 
@@ -122,9 +138,10 @@ def verify_outlet(config_path: Path | None, directory: Path, after: int, *, as_j
     "--from",
     "folder",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Where the audit files are, if not in the data directory.",
+    metavar="DIR",
+    help="The audit files. Default: those of the data directory.",
 )
-@click.option("--without-missing", is_flag=True, help="Go on where events are in no audit file.")
+@click.option("--without-missing", is_flag=True, help="Skip events that no audit file has.")
 @config_option
 @json_option
 @data_dir_option
@@ -136,12 +153,19 @@ def backfill(
     without_missing: bool,
     as_json: bool,
 ) -> None:
-    """Load what is in the audit files and not in PostgreSQL yet. A daemon may run meanwhile."""
+    """Load events from the audit files that are not in PostgreSQL yet.
+
+    The daemon may be running.
+
+    For example:
+      safetyd outlet backfill
+      safetyd outlet backfill --without-missing
+    """
     chosen = _chosen(config_path, directory)
     audit = folder or chosen.audit
     some_files(audit)
     begun = uptime()
-    with _problems_told():
+    with _outlet_errors():
         database, loader = open_loader(*chosen, Rests(0.0), audit, without_missing=without_missing)
         with closing(database):
             first = seq = loader.reached().seq
@@ -151,7 +175,7 @@ def backfill(
     if as_json:
         click.echo(document({"ok": True, "loaded": seq - first, "seq": seq, "took_s": took_s}))
     else:
-        click.echo(f"Loaded {several(seq - first, 'event')} in {took_s:.1f} s, up to event {seq}.")
+        click.echo(f"Loaded {several(seq - first, 'event')} in {took_s:.1f} s, up to number {seq}.")
 
 
 @outlet.command()
@@ -159,12 +183,15 @@ def backfill(
 @json_option
 @data_dir_option
 def role(config_path: Path | None, directory: Path, *, as_json: bool) -> None:
-    """Print the SQL that makes the role which may look at everything and change nothing.
+    """Print the SQL that creates a read-only role.
 
-    It is for an administrator of the database, where the daemon's own user may make no roles.
+    A database administrator runs it if the daemon's own user may not create roles.
+
+    For example:
+      safetyd outlet role | sudo -u postgres psql safetyd
     """
     chosen = _chosen(config_path, directory)
-    with _problems_told():
+    with _outlet_errors():
         from safetyd.extras.postgres.schema_migrations import reader_sql  # noqa: PLC0415 - needs psycopg
 
         lines = [part.as_string(None) for part in reader_sql(chosen.config.schema)]
@@ -179,10 +206,10 @@ def _shown(found: "Standing", daemon: ExporterState | None) -> Iterator[str]:
     facts = [
         ("events", f"{found.seq} of {found.audit_seq}: {several(found.behind, 'event')} behind"),
         ("loaded", when(found.loaded_at) if found.loaded_at and found.seq else "nothing yet"),
-        ("readers", found.reader or "there is no role for them: see `safetyd outlet role`"),
+        ("readers", found.reader or "no read-only role; see `safetyd outlet role`"),
     ]
     if found.missing:
-        facts.append(("missing", f"{several(found.missing, 'event')} that no audit file had"))
+        facts.append(("missing", f"{several(found.missing, 'event')} that no audit file has"))
     if daemon is not None:
         success = daemon.last_success
         facts.append(("daemon", f"last success {when(success)}" if success else "no success yet"))
@@ -192,13 +219,13 @@ def _shown(found: "Standing", daemon: ExporterState | None) -> Iterator[str]:
 
 def _wrong(found: "Standing | None", daemon: ExporterState | None) -> Iterator[str]:
     if found is not None and found.other_journal:
-        yield f"schema {found.schema} has the events of another journal: name another schema"
+        yield f"schema {found.schema} contains events of another daemon. Configure another schema"
     if daemon is not None and daemon.problem:
-        yield f"the daemon's last error: {daemon.problem}"
+        yield f"last error of the daemon: {daemon.problem}"
 
 
 def _status(location: Location) -> StatusAnswer | None:
-    """Return what a daemon says of itself, if one answers."""
+    """Return the status of the daemon, if it answers."""
     try:
         return ask(location, StatusQuestion())
     except Failure:
@@ -213,8 +240,10 @@ def _chosen(path: Path | None, directory: Path) -> Chosen:
     file = path or own_config(directory)
     config = read_config(file).outlets.postgres
     if not config.dsn_file:
-        where = file or "no file: name it with --config"
-        raise Failure(f"outlets.postgres.dsn_file is not set ({where})", "not_configured")
+        where = (
+            f"in {file}" if file else "and there is no configuration file. Give it with --config"
+        )
+        raise Failure(f"outlets.postgres.dsn_file is not set {where}", "not_configured")
     return Chosen(config, directory)
 
 
@@ -225,7 +254,7 @@ def _database(chosen: Chosen) -> "Database":
 
 
 @contextmanager
-def _problems_told() -> Iterator[None]:
+def _outlet_errors() -> Iterator[None]:
     try:
         yield
     except ExportProblem as exc:

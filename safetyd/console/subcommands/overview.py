@@ -1,4 +1,4 @@
-"""Commands that show how things are: `status`, `agents`, `watch`, `version`."""
+"""`status`, `agents`, `watch` and `version`: the state of everything."""
 
 import platform
 import subprocess
@@ -29,24 +29,33 @@ from safetyd.operators.contract.decision_contract import DecisionsQuestion, Row
 from safetyd.operators.contract.status_contract import StatusQuestion
 
 RUN_S: Final = 5.0
-LATEST: Final = 100  # decisions and events of one agent, of which alike ones are one line
+LATEST: Final = 100  # decisions and events of one agent; equal ones share a line
 
 
 status = call_command(
     "status",
     StatusQuestion,
     shown,
-    about="What is wrong comes first, then the agents that matter most; `safetyd agents` has all.",
+    about="""Problems come first, then the most important agents.
+
+    For example:
+      safetyd status
+      safetyd status --json
+    """,
 )
 
 
 @command(sends=AgentsQuestion)
-@click.argument("name", default="")
+@click.argument("name", default="", help="Show everything about this agent.")
 @json_option
 @reaches_daemon
 def agents(location: Location, name: str, *, as_json: bool) -> None:
-    """With NAME: what holds it, its limits and money, what it does, what is usual for it, and what
-    was decided of it lately.
+    """With NAME, shows what holds the agent, its limits, spending, usual behaviour and latest
+    decisions.
+
+    For example:
+      safetyd agents
+      safetyd agents crawler
     """
     if name:
         known, timeline = anyio.run(_one, location, name)
@@ -72,7 +81,11 @@ async def _one(location: Location, name: str) -> tuple[AgentAnswer, tuple[Row, .
 @command()
 @json_option
 def version(*, as_json: bool) -> None:
-    """Print the versions of what is at work."""
+    """Print the versions of safetyd and its parts.
+
+    For example:
+      safetyd version --json
+    """
     found = {
         "safetyd": __version__,
         "python": platform.python_version(),
@@ -87,7 +100,7 @@ def version(*, as_json: bool) -> None:
 
 
 def nats_server_version(binary: str = "") -> str:
-    """Return the version of the nats-server that would be started, or why there is none."""
+    """Return the version of the nats-server that would be started, or why it is missing."""
     try:
         command = [binary or shipped_binary(), "--version"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=RUN_S)  # noqa: S603
@@ -100,7 +113,14 @@ def nats_server_version(binary: str = "") -> str:
 @json_option
 @reaches_daemon
 def watch(location: Location, *, as_json: bool) -> None:
-    """Print events as they happen until Ctrl-C. With --json, one a line."""
+    """Print events as they happen, until Ctrl-C.
+
+    With --json, each event is one line.
+
+    For example:
+      safetyd watch
+      safetyd watch --json | jq .event_type
+    """
     try:
         anyio.run(_watch, location, as_json)
     except KeyboardInterrupt:
@@ -114,8 +134,8 @@ async def _watch(location: Location, as_json: bool) -> None:  # noqa: FBT001 - c
 
     async with connected(location) as operator:
         await operator.listen(heard)
-        click.echo(f"Watching {operator.address}; Ctrl-C ends.", err=True)
+        click.echo(f"Watching {operator.address}. Press Ctrl-C to stop.", err=True)
         await operator.lost.wait()
         if operator.failed is not None:
             raise operator.failed
-        raise NotReachable(f"the connection to {operator.address} broke")
+        raise NotReachable(f"lost the connection to {operator.address}")

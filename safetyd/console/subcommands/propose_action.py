@@ -1,6 +1,6 @@
-"""`check`, `propose` and `outcome`: commands that speak as an agent.
+"""`check`, `propose` and `outcome`: commands that act as an agent.
 
-Fields that safetyd does not know are kept and shown, but judged by no guard; the command says so.
+Unknown fields are recorded and shown, but no guard uses them; the command prints a warning.
 """
 
 import difflib
@@ -53,10 +53,10 @@ _read_object = msgspec.json.Decoder(dict[str, object], float_hook=shortest).deco
 
 
 def unknown_fields(proposal: Mapping[str, object]) -> Iterator[str]:
-    """Yield a sentence for each, since it may be a slip of the pen."""
+    """Yield a warning for each unknown field, since it may be a typo."""
     for name, meant in _unknown(Proposal, proposal, ""):
-        hint = f"; did you mean {meant}?" if meant else ""
-        yield f"no guard knows the field {plain(name, 100)}{hint}"
+        hint = f" Did you mean {meant}?" if meant else ""
+        yield f"unknown field {plain(name, 100)}: no guard uses it.{hint}"
 
 
 def _unknown(
@@ -78,12 +78,12 @@ def _struct(kind: object) -> type[msgspec.Struct] | None:
 
 
 @command()
-@click.argument("agent")
-@click.argument("kind", metavar="TYPE")
-@click.option("--text", default="", help="Exactly what would be executed, typed or sent.")
-@click.option("--path", "paths", multiple=True, help="A file it touches; may be repeated.")
-@click.option("--dry-run", is_flag=True, help="Only look: nothing is consumed, nobody is asked.")
-@click.option("--wait", is_flag=True, help="Wait for a person's answer, at most an hour.")
+@click.argument("agent", help="The name of the agent.")
+@click.argument("kind", metavar="TYPE", help="The type of action; see `safetyd types`.")
+@click.option("--text", default="", metavar="TEXT", help="What would be executed, typed or sent.")
+@click.option("--path", "paths", multiple=True, metavar="PATH", help="A file; repeatable.")
+@click.option("--dry-run", is_flag=True, help="Do not count it and do not ask for approval.")
+@click.option("--wait", is_flag=True, help="Wait up to an hour for an operator's answer.")
 @json_option
 @reaches_daemon
 def check(  # noqa: PLR0913 - the options of a command
@@ -97,10 +97,14 @@ def check(  # noqa: PLR0913 - the options of a command
     wait: bool,
     as_json: bool,
 ) -> int:
-    """Ask, as an agent, whether an action may run.
+    """Propose an action as an agent and print the decision.
 
-    This is a real proposal: it counts, and may ask a person. It is over when it is answered: no
-    outcome follows.
+    This is a real proposal: it counts against limits and may create a request for approval,
+    unless you give --dry-run. It needs no outcome.
+
+    For example:
+      safetyd check code run_shell --text 'rm -rf build'
+      safetyd check code edit_file --path /etc/hosts --dry-run
     """
     said: dict[str, object] = {"type": kind, "text": text, "paths": paths}
     said |= {"dry_run": dry_run, "wait": wait}
@@ -114,17 +118,19 @@ def check(  # noqa: PLR0913 - the options of a command
 
 
 @command()
-@click.argument("agent", default="unknown")
+@click.argument("agent", default="unknown", help="The name of the agent.")
 @click.option(
     "--outcome-follows", is_flag=True, help="You will report the result with `safetyd outcome`."
 )
 @json_option
 @reaches_daemon
 def propose(location: Location, agent: str, *, outcome_follows: bool, as_json: bool) -> int:
-    """Propose the action that stands as JSON on standard input.
+    """Propose the action on standard input, as JSON, and print the decision.
 
-    Prints the Decision as JSON, on one line with --json. It is over when it is answered, unless
-    --outcome-follows is given.
+    The decision is JSON too, on one line with --json. `safetyd docs protocol` lists the fields.
+
+    For example:
+      echo '{"type": "run_shell", "text": "git push"}' | safetyd propose code
     """
     fields = _stdin()
     for note in unknown_fields(fields):
@@ -135,22 +141,26 @@ def propose(location: Location, agent: str, *, outcome_follows: bool, as_json: b
 
 
 @command()
-@click.argument("agent")
-@click.argument("id_", metavar="ID")
-@click.argument("result", type=click.Choice(["ok", "error"]))
-@click.option("--error", default="", help="What went wrong.")
-@click.option("--exit-code", type=int, help="The exit code of a command that ran.")
-@click.option("--cost-usd", type=float, help="What it cost, in US dollars.")
-@click.option("--latency-ms", type=float, help="How long it took, in milliseconds.")
+@click.argument("agent", help="The name of the agent.")
+@click.argument("id_", metavar="ID", help="The id of the decision.")
+@click.argument("result", type=click.Choice(["ok", "error"]), help="Whether the action ran.")
+@click.option("--error", default="", metavar="TEXT", help="What went wrong.")
+@click.option("--exit-code", type=int, metavar="N", help="The exit code of the command.")
+@click.option("--cost-usd", type=float, metavar="USD", help="The cost in US dollars.")
+@click.option("--latency-ms", type=float, metavar="MS", help="The duration in milliseconds.")
 @json_option
 @reaches_daemon
 def outcome(
     location: Location, agent: str, id_: str, result: str, *, as_json: bool, **given: object
 ) -> int:
-    """Report how an allowed action of an agent went.
+    """Report the outcome of an allowed action.
 
-    ID is the id of the Decision. The result is `error` only if the action could not be carried
-    out: a command that ran and failed is `ok --exit-code 1`.
+    The result is `error` only if the action could not run. A command that ran and failed is
+    `ok --exit-code 1`.
+
+    For example:
+      safetyd outcome code 01JQ0Z3M9V ok --exit-code 0
+      safetyd outcome code 01JQ0Z3M9V error --error "no space left on device"
     """
     _check_name(agent)
     exit_code = given.pop("exit_code")
@@ -163,8 +173,12 @@ def outcome(
         raise WrongUsage(str(exc)) from exc
     noted = anyio.run(_report, agent, _options(location, agent), payload)
     if not noted.ok:
-        raise Failure(f"the outcome was not recorded: {noted.error}", noted.code or "failed")
-    click.echo(document({"ok": True}) if as_json else f"Recorded: {id_} of {agent}: {result}.")
+        raise Failure(f"outcome not recorded: {noted.error}", noted.code or "failed")
+    click.echo(
+        document({"ok": True})
+        if as_json
+        else f"Recorded the outcome of {id_} of {agent}: {result}."
+    )
     return 0
 
 
@@ -174,10 +188,10 @@ async def _report(agent: str, where: Options, payload: bytes) -> Noted:
 
 
 class _Speaker(Safety):
-    """A client that sends proposals as they were written, unknown fields and all."""
+    """A client that sends proposals unchanged, including unknown fields."""
 
     async def put(self, said: Draft, *, outcome_follows: bool) -> Decision:
-        """Propose, and say that no outcome comes unless one will be reported."""
+        """Propose, and tell the daemon not to expect an outcome unless one follows."""
         answer = self._refusal(said)
         if answer is None:
             ends = anyio.current_time() + self._patience_s(said, DEADLINE_S)
@@ -187,9 +201,9 @@ class _Speaker(Safety):
         return answer
 
     async def report_payload(self, payload: bytes) -> Noted:
-        """Send an outcome and return whether the daemon has recorded it."""
+        """Send an outcome and return the acknowledgement of the daemon."""
         if self._open is None:
-            raise AssertionError("a speaker is opened before it speaks")
+            raise AssertionError("the client is not open")
         try:
             return await tell(self._open.link, payload, DEADLINE_S)
         except Down as down:
@@ -197,13 +211,13 @@ class _Speaker(Safety):
 
 
 def _way_out(location: Location, answer: Decision) -> list[str]:
-    """Return what would let a block pass, for a person: at a terminal, with an operator's key.
+    """Return how to lift a block, if this is a terminal and an operator's key is here.
 
-    The answer itself does not say it, because it is the agent's.
+    The decision itself does not say it, because agents read it.
     """
     if answer.decision is not Severity.BLOCK or answer.seq is None or not sys.stdout.isatty():
         return []
-    person = msgspec.structs.replace(location, key_file=None)  # the option names the agent's
+    person = msgspec.structs.replace(location, key_file=None)  # the option is the agent's key
     try:
         account = ask(person, ExplainQuestion(id=answer.id))
     except Failure:
@@ -214,13 +228,15 @@ def _way_out(location: Location, answer: Decision) -> list[str]:
 
 def _check_name(agent: str) -> None:
     if not is_token(agent):
-        raise click.UsageError(f"{agent!r} is no agent's name: use 1 to 64 of A-Z a-z 0-9 _ -")
+        raise click.UsageError(
+            f"{agent!r} is not a valid agent name. Use 1 to 64 of A-Z a-z 0-9 _ -"
+        )
 
 
 def _options(location: Location, agent: str) -> Options:
-    """Return where the daemon is and the key of the agent."""
+    """Return the address of the daemon and the key of the agent, as client options."""
     key_file = location.agent_key(agent)
-    os.environ.pop(KEY_VARIABLE, None)  # the client would take an operator's for the agent's
+    os.environ.pop(KEY_VARIABLE, None)  # else the client would use an operator's key
     return Options(
         url=location.given, key_file=key_file, data_dir=location.data_dir, prefix=location.prefix
     )

@@ -1,4 +1,4 @@
-"""`safetyd docs`: the documents, configurations and units that came with this safetyd."""
+"""`safetyd docs`: the documents, configurations and systemd units that come with safetyd."""
 
 import difflib
 import sys
@@ -15,22 +15,26 @@ from safetyd.console.render.layout import indented
 from safetyd.console.shipped_files import ShippedFile, find, shipped_files
 from safetyd.console.terminal_text import document, plain
 
-# Folders with many files, which the list of everything has in one line each.
+# Folders with many files, listed in one line each.
 FOLDED: Final = {
-    "docs/decisions": "Why it is as it is",
-    "docs/schemas": "Every message and every line of the audit files, as JSON Schema",
+    "docs/decisions": "Design decisions",
+    "docs/schemas": "JSON Schemas of messages and audit files",
 }
 
 
 @command()
-@click.argument("name", required=False)
-@click.option("--path", "only_path", is_flag=True, help="Print where it is instead.")
+@click.argument("name", required=False, help="A file or folder. Default: list everything.")
+@click.option("--path", "only_path", is_flag=True, help="Print the path instead of the content.")
 @json_option
 def docs(name: str | None, *, only_path: bool, as_json: bool) -> None:
-    """Show the documents, configurations and units that came with safetyd.
+    """Read the documentation and example configurations of safetyd.
 
-    Without NAME they are listed. On a terminal a file is shown by your pager, anywhere else as it
-    is: `safetyd docs config/production.toml > my.toml`.
+    On a terminal, a file opens in your pager.
+
+    For example:
+      safetyd docs
+      safetyd docs notifications
+      safetyd docs config/production.toml > my.toml
     """
     files = shipped_files()
     found = files if name is None else find(name, files)
@@ -55,8 +59,8 @@ def _overview(files: Sequence[ShippedFile]) -> Iterator[str]:
     yield ""
     for folder, title in FOLDED.items():
         many = [file for file in files if file.name.startswith(f"{folder}/")]
-        yield f"{title}: {len(many)} files, listed by `safetyd docs {Path(folder).name}`."
-    yield "`safetyd docs NAME` shows a file; docs/ and .md may be left out."
+        yield f"{title}: {len(many)} files; see `safetyd docs {Path(folder).name}`."
+    yield "Run `safetyd docs NAME` to read a file; you can omit docs/ and .md."
 
 
 def _listed(files: Sequence[ShippedFile]) -> Iterator[str]:
@@ -73,8 +77,10 @@ def _show(file: ShippedFile) -> None:
 
 def _unknown(name: str, files: Sequence[ShippedFile]) -> Failure:
     if not files:
-        return Failure("the documents are not here: this copy of safetyd is incomplete")
+        return Failure("no documents found: this installation of safetyd is incomplete")
     short = {file.name.removeprefix("docs/").removesuffix(".md"): file.name for file in files}
     near = difflib.get_close_matches(name, (*short, *short.values()), n=1)
-    hint = f"did you mean {short.get(near[0], near[0])}?" if near else "`safetyd docs` lists them"
-    return Failure(f"there is no document {plain(name)!r}; {hint}", "not_found")
+    hint = (
+        f"Did you mean {short.get(near[0], near[0])}?" if near else "Run `safetyd docs` for a list"
+    )
+    return Failure(f"no document {plain(name)!r}. {hint}", "not_found")

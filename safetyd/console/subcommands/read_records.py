@@ -1,4 +1,4 @@
-"""`safetyd audit` and `safetyd transcripts`: the files themselves, with or without a daemon."""
+"""`safetyd audit` and `safetyd transcripts`: read the files, with or without a daemon."""
 
 import time
 from collections.abc import Iterator
@@ -40,31 +40,48 @@ class _Dated(Numbered):
 
 @group()
 def audit() -> None:
-    """Read and verify the audit files."""
+    """Read and verify the audit files.
+
+    For example:
+      safetyd audit tail --follow
+      safetyd audit verify
+    """
 
 
 @audit.command("verify")
 @json_option
 @data_dir_option
 def verify_(directory: Path, *, as_json: bool) -> None:
-    """Check that no line was changed, added or taken out."""
+    """Check that no line was changed, added or removed.
+
+    For example:
+      safetyd audit verify
+    """
     found = verified(directory / "audit")
     if as_json:
         click.echo(document({"ok": True, **msgspec.to_builtins(found)}))
         return
     records, paths = several(found.records, "record"), several(found.files, "file")
-    click.echo(f"The chain holds: {records} in {paths}.")
+    click.echo(f"The audit chain is intact: {records} in {paths}.")
     for gap in gaps(found):
         click.echo(gap)
     click.echo(f"  last seq   {found.last_seq}\n  last hash  {found.last_hash}")
 
 
 @audit.command("tail")
-@click.option("-n", "count", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--agent", metavar="A", help="Only about this agent.")
-@click.option("--since", metavar="WHEN", help="Only since then: 2h, 9:00, 'yesterday 9:00'.")
-@click.option("--all", "all_", is_flag=True, help="Also what only follows from other records.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as lines are added, until Ctrl-C.")
+@click.option(
+    "-n",
+    "count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="How many records.",
+)
+@click.option("--agent", metavar="NAME", help="Only records of this agent.")
+@click.option("--since", metavar="TIME", help="Only since 2h, 9:00, 'yesterday 9:00' or RFC 3339.")
+@click.option("--all", "all_", is_flag=True, help="Include bookkeeping.")
+@click.option("-f", "--follow", is_flag=True, help="Print new records until Ctrl-C.")
 @json_option
 @data_dir_option
 def tail_(  # noqa: PLR0913 - each narrows down what is shown
@@ -77,9 +94,14 @@ def tail_(  # noqa: PLR0913 - each narrows down what is shown
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Show the last records. With --json, one a line.
+    """Show the last records.
 
-    Bookkeeping is left out: what was sent, settled and told of another record.
+    Records that only follow from others (bookkeeping, such as sent notifications) are hidden
+    unless you give --all. With --json, each record is one line.
+
+    For example:
+      safetyd audit tail -n 50 --agent crawler
+      safetyd audit tail --since 2h --follow
     """
     where = directory / "audit"
     some_files(where)
@@ -92,11 +114,11 @@ def tail_(  # noqa: PLR0913 - each narrows down what is shown
     except KeyboardInterrupt:
         click.echo(err=True)
     except msgspec.DecodeError as exc:
-        raise Failure(f"a line cannot be read: {exc}; try `safetyd audit verify`") from exc
+        raise Failure(f"damaged record: {exc}. Run `safetyd audit verify`") from exc
 
 
 class Wanted:
-    """Which records are shown: of one agent or all, from some second on."""
+    """Select the records to show."""
 
     def __init__(self, agent: str | None, begin: bytes, *, all_: bool) -> None:
         self._agent = agent
@@ -109,12 +131,12 @@ class Wanted:
         return self._agent is None or self._agent == agent_of(line)
 
     def ends(self, line: bytes) -> bool:
-        """Say whether a record is too old, as are all before it."""
+        """Return True if a record, and thus every earlier one, is too old."""
         return bool(self._begin) and is_before(line, self._begin)
 
 
 def verified(where: Path) -> Verified:
-    """Return what the chain holds, or raise `Failure` with the first place where it does not."""
+    """Verify the audit chain; raise `Failure` with the first place where it is broken."""
     some_files(where)
     with using_file(where, "read"):
         try:
@@ -123,32 +145,32 @@ def verified(where: Path) -> Verified:
             return verify(where)  # a running daemon may have been in the middle of a line
         except (BrokenAudit, msgspec.DecodeError) as exc:
             said = f"the audit chain is broken: {where}/{exc}{_event_at(where, str(exc))}"
-            advice = "compare with your copy; do not overwrite it"
-            raise Failure(f"{said}; {advice}", "broken") from exc
+            advice = "Compare it with your backup; do not overwrite it"
+            raise Failure(f"{said}. {advice}", "broken") from exc
 
 
 def gaps(found: Verified) -> Iterator[str]:
-    """Say which records are not here although what is here fits together."""
+    """Yield a warning for records that are missing although the chain is intact."""
     before = max(0, found.first_seq - 1)
     between = found.last_seq - before - found.records if found.records else 0
     if before:
-        yield f"But it begins with event {found.first_seq}: what came before is not here."
+        yield f"It starts at event {found.first_seq}: earlier events are not in these files."
     if between:
         missing = several(between, "record")
-        yield f"But there is a gap of {missing} in between: another daemon's audit files have them."
+        yield f"It has a gap of {missing}, which are in the audit files of another daemon."
 
 
 def some_files(where: Path) -> None:
-    """Raise `Failure` if there is nothing to read, or no way to look."""
+    """Raise `Failure` if there are no audit files, or they cannot be read."""
     look_into(where)
     if not files(where):
-        raise Failure(f"there are no audit files in {where}", "not_found")
+        raise Failure(f"no audit files in {where}", "not_found")
 
 
 def readable(location: Location, missing: NotReachable) -> Path:
-    """Return where audit files are that can be read instead of asking a daemon, and say so.
+    """Return the audit files to read because no daemon answers, and print that.
 
-    Raises `missing` if there are none, or if another daemon was meant.
+    Raises `missing` if there are none, or if --url names another daemon.
     """
     where = location.data_dir / "audit"
     try:
@@ -157,12 +179,12 @@ def readable(location: Location, missing: NotReachable) -> Path:
         raise missing from None
     if location.given:
         raise missing
-    click.echo(f"No daemon answers; this is what the files in {where} say.", err=True)
+    click.echo(f"No daemon answers. Reading the audit files in {where}.", err=True)
     return where
 
 
 def _event_at(where: Path, location: str) -> str:
-    """Return number and time of the event on the line that a complaint begins with."""
+    """Return number and time of the event on the line that an error names."""
     name, number, *_ = *location.split(":", 2), ""
     try:
         with (where / name).open("rb") as file:
@@ -174,7 +196,7 @@ def _event_at(where: Path, location: str) -> str:
 
 
 def _last(where: Path, count: int, wanted: Wanted, before: int | None = None) -> list[bytes]:
-    """Return the last records that are wanted, oldest first."""
+    """Return the last selected records, oldest first."""
     newest = takewhile(lambda line: not wanted.ends(line), _backwards(where, before))
     return list(islice(filter(wanted, newest), count))[::-1]
 
@@ -184,7 +206,7 @@ def _backwards(where: Path, before: int | None = None) -> Iterator[bytes]:
 
 
 def _followed(where: Path, count: int, wanted: Wanted) -> Iterator[bytes]:
-    """Yield the last records, then whatever is added, for ever."""
+    """Yield the last records, then new ones, forever."""
     path = files(where)[-1]
     offset = path.stat().st_size
     seq = seq_of(next(_backwards(where), b""))
@@ -195,7 +217,7 @@ def _followed(where: Path, count: int, wanted: Wanted) -> Iterator[bytes]:
 
 
 def _added(where: Path, path: Path, offset: int) -> Iterator[bytes]:
-    """Yield every line after `offset`, going over to the next file when there is one."""
+    """Yield every line after `offset`, continuing with the next file when there is one."""
     while True:
         later = [other for other in files(where) if other > path]
         with path.open("rb") as file:
@@ -215,14 +237,20 @@ def _added(where: Path, path: Path, offset: int) -> Iterator[bytes]:
     "--limit",
     type=click.IntRange(min=1),
     default=20,
+    metavar="N",
     show_default=True,
-    help="How many, the newest first.",
+    help="How many, newest first.",
 )
 @json_option
 @data_dir_option
 @click.pass_context
 def transcripts(ctx: click.Context, directory: Path, limit: int, *, as_json: bool) -> None:
-    """Show what sessions did, once they are over."""
+    """List transcripts of sessions that have ended.
+
+    For example:
+      safetyd transcripts
+      safetyd transcripts show
+    """
     where = directory / DIRECTORY
     if ctx.invoked_subcommand is not None:
         return
@@ -233,15 +261,19 @@ def transcripts(ctx: click.Context, directory: Path, limit: int, *, as_json: boo
     elif found:
         click.echo(_table(found))
     else:
-        click.echo("No session is over yet.")
+        click.echo("No session has ended yet.")
 
 
 @transcripts.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, help="A transcript. Default: the newest.")
 @json_option
 @data_dir_option
 def show(name: str | None, directory: Path, *, as_json: bool) -> None:
-    """Show one transcript as people read it: the one called NAME, or the newest."""
+    """Show one transcript.
+
+    For example:
+      safetyd transcripts show 2026-03-01-crawler
+    """
     where = directory / DIRECTORY
     chosen = _chosen(where, name)
     filed = _read(where, chosen)
@@ -256,7 +288,7 @@ def _chosen(where: Path, name: str | None) -> str:
     wanted = found[0] if name is None and found else (name or "").removesuffix(".json")
     if wanted in found:
         return wanted
-    said = "there are no transcripts" if name is None else f"there is no transcript {plain(name)}"
+    said = "no transcripts" if name is None else f"no transcript {plain(name)}"
     raise Failure(f"{said} in {where}", "not_found")
 
 
@@ -269,7 +301,7 @@ def _read(where: Path, name: str) -> Filed:
     try:
         return read(where, name)
     except (OSError, msgspec.DecodeError) as exc:
-        raise Failure(f"{where / name}.json cannot be read: {exc}", "unreadable") from exc
+        raise Failure(f"cannot read {where / name}.json: {exc}", "unreadable") from exc
 
 
 def _table(found: list[tuple[str, Filed]]) -> str:

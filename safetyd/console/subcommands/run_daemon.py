@@ -25,9 +25,9 @@ from safetyd.journal.recovery import JournalLost, JournalTrimmed
 from safetyd.journal.stream import Displaced, JournalUnusable
 from safetyd.monitoring import event_log
 
-SIGN_IN: Final = "The control room, for one browser within five minutes:"
+SIGN_IN: Final = "Sign in to the control room (one browser, within five minutes):"
 
-# What an operator can mend; anything else is ours and shows where it happened.
+# Errors that an operator can fix; anything else is a bug and shows its traceback.
 _EXPECTED = (
     AlreadyRunning,
     ConfigError,
@@ -46,12 +46,18 @@ _EXPECTED = (
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    help="A TOML file; without it safetyd.toml in the data directory, if it is there.",
+    metavar="FILE",
+    help="The configuration. Default: safetyd.toml in the data directory, if it exists.",
 )
 @data_dir_option
-@click.option("--verbose", is_flag=True, help="Log every decision, allowed ones too.")
+@click.option("--verbose", is_flag=True, help="Also log actions that are allowed.")
 def run(config_path: Path | None, directory: Path, *, verbose: bool) -> None:
-    """Run the daemon in the foreground until Ctrl-C."""
+    """Run the daemon in the foreground, until Ctrl-C.
+
+    For example:
+      safetyd run
+      safetyd run --config /etc/safetyd/safetyd.toml --data-dir /var/lib/safetyd
+    """
     event_log.set_up(verbose=verbose)
     make_private(directory)
     file = config_path or own_config(directory)
@@ -85,14 +91,14 @@ def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:
 
 
 def _announce(welcome: str, daemon: Daemon) -> None:
-    """Say where everything is; a daemon whose words nobody reads runs all the same.
+    """Print the addresses, even if nobody reads them.
 
-    A link that signs in is for a terminal only: others may read a log.
+    The sign-in link is printed only on a terminal, because others may read a log.
     """
     with suppress(BrokenPipeError):
         if sys.stdout.isatty():
             welcome = f"{welcome}\n{SIGN_IN}\n  {daemon.sign_in_link()}"
-        click.echo(f"{welcome}\nCtrl-C stops it.")
+        click.echo(f"{welcome}\nPress Ctrl-C to stop.")
 
 
 def _welcome(
@@ -100,7 +106,7 @@ def _welcome(
 ) -> str:
     command, there = own_command(), naming(where)
     said = "\n".join(f"  {line}" for line in (*judged_by(profile), notified_by(channels)))
-    config = file.absolute() if file else f"none; `{command} init{there}` writes one"
+    config = file.absolute() if file else f"none; create one with `{command} init{there}`"
     return (
         f"safetyd {endpoint.version} is ready\n"
         f"  bus     {endpoint.bus}\n"

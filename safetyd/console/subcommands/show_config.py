@@ -1,7 +1,6 @@
-"""`safetyd config` and `safetyd nats-config`: what the daemon is set to, and its server needs.
+"""`safetyd config` and `safetyd nats-config`: check and print the configuration.
 
-Whether a file is right and what it comes to, also as TOML; and the accounts that it needs on a
-nats-server of somebody else.
+Also the accounts that safetyd needs on a nats-server of your own.
 """
 
 import re
@@ -34,26 +33,31 @@ Table = Mapping[str, object]
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 _WIDTH: Final = 90
 MAX_WARNING_CHARS: Final = 2000
-file_argument = click.argument("file", required=False, type=click.Path(path_type=Path))
+file_argument = click.argument(
+    "file",
+    required=False,
+    type=click.Path(path_type=Path),
+    help="A TOML file.",
+)
 
 ACCOUNTS_HEAD: Final = f"""\
-# Accounts and permissions for safetyd on a nats-server of your own. Include this file in the
-# configuration of every server, and print it again whenever a key is added, rotated
-# or revoked, and when an old key has ended.
+# Accounts and permissions for safetyd on your own nats-server. Include this file in the
+# configuration of every server. Generate it again whenever a key is added, rotated or revoked,
+# and when an old key has expired.
 #
-# It is not enough by itself. Set besides, on every server:
+# Every server also needs these settings:
 #
 #   jetstream {{
 #     store_dir: "/var/lib/nats"
-#     max_file: {MAX_STORE_BYTES}      # at least, for the journal
-#     sync_interval: always       # without it a power cut takes decisions that were answered
+#     max_file: {MAX_STORE_BYTES}      # or more, for the journal
+#     sync_interval: always       # else a power cut can lose decisions that were answered
 #   }}
-#   max_payload: 256KB            # at least; the journal's batches have up to 192 KB
-#   tls {{ ... }}                   # unless nobody else shares the network
+#   max_payload: 256KB            # or more; batches of the journal have up to 192 KB
+#   tls {{ ... }}                   # unless the network is private
 #
-# JetStream must be on in account SAFETY and in no other that agents can use. If the server has a
-# system account already, leave `system_account` and SYS out. Agents need keys here: there is no
-# open user. In the daemon's own file set bus.url and bus.key_file.
+# Enable JetStream in the account SAFETY, and in no other account that agents can use. If the
+# server already has a system account, remove `system_account` and SYS. There is no anonymous
+# user, so every agent needs a key. Set bus.url and bus.key_file in the daemon's configuration.
 """
 
 
@@ -74,7 +78,7 @@ def _lines(table: Table, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def as_toml(value: object) -> str:
-    """Return one value as it stands in a file."""
+    """Return one value in TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -112,7 +116,12 @@ def _key(name: str) -> str:
 
 @group()
 def config() -> None:
-    """Check and show configuration."""
+    """Check and print the configuration.
+
+    For example:
+      safetyd config check
+      safetyd config show
+    """
 
 
 @config.command("check")
@@ -120,24 +129,27 @@ def config() -> None:
 @data_dir_option
 @json_option
 def check(file: Path | None, directory: Path, *, as_json: bool) -> None:
-    """Name every mistake in FILE, and secrets that it names and that are not there.
+    """Check a configuration file and print every error in it.
 
-    Without FILE it is the one that a start would read: safetyd.toml in the data directory.
+    Also warns about secret files that are missing. Without FILE, checks safetyd.toml in the data
+    directory.
+
+    For example:
+      safetyd config check
+      safetyd config check new.toml && cp new.toml /etc/safetyd/safetyd.toml
     """
     file = file or own_config(directory)
     loaded = read_config(file)
     missing = [
-        f"{setting}: {why}: put the secret there before the daemon starts, or name another file"
+        f"{setting}: {why}. Create that file before you start the daemon, or name another one"
         for setting, why in _missing_secrets(loaded, secret_directories(directory))
     ]
     policy = with_files(loaded.policy())
     histories = history_problems(policy.projects, directory / DIRECTORY)
     warnings = [*_warnings(policy), *histories, *telling_warnings(loaded.tables), *missing]
-    said = f"{file} is right." if file else "There is no file; the defaults are right."
+    said = f"{file}: OK" if file else "No configuration file; the defaults are used."
     if missing:
-        said = (
-            f"{file} is right, but {several(len(missing), 'secret')} that it names cannot be read."
-        )
+        said = f"{file}: OK, but {several(len(missing), 'secret')} cannot be read"
     if as_json:
         click.echo(document({"ok": True, "warnings": warnings} if warnings else {"ok": True}))
         return
@@ -159,9 +171,14 @@ def _missing_secrets(loaded: Config, directories: Sequence[Path]) -> Iterator[tu
 @file_argument
 @json_option
 def show(file: Path | None, *, as_json: bool) -> None:
-    """Print every setting that a start with FILE would use; without FILE the defaults.
+    """Print every setting of a configuration file, including defaults.
 
-    A running daemon may have been started with another file, or not have read this one yet.
+    Without FILE, prints the defaults. A running daemon may use other settings: it may have been
+    started with another file, or may not have reloaded this one.
+
+    For example:
+      safetyd config show safetyd.toml
+      safetyd config show --json | jq .budget
     """
     loaded = read_config(file)
     settings, projects = msgspec.to_builtins(loaded), with_files(loaded.policy()).projects
@@ -171,7 +188,7 @@ def show(file: Path | None, *, as_json: bool) -> None:
         return
     click.echo(encode(settings), nl=False)
     if loaded.web.port is None:
-        click.echo(f"# web.port is not set: {loaded.web.first_port}, or another if that is taken")
+        click.echo(f"# web.port is not set: {loaded.web.first_port}, or the next free port")
     for name, project in projects.items():
         for line in _from_file(name, project):
             click.echo(f"# {plain(line, MAX_WARNING_CHARS)}")
@@ -179,41 +196,49 @@ def show(file: Path | None, *, as_json: bool) -> None:
 
 @config.command("schema")
 def schema() -> None:
-    """Print the JSON Schema of the file, for editors."""
+    """Print the JSON Schema of the configuration, for editors.
+
+    For example:
+      safetyd config schema > safetyd.schema.json
+    """
     click.echo(document(msgspec.json.schema(Config), indent=2))
 
 
 def _warnings(policy: Policy) -> Iterator[str]:
     for name, project in policy.projects.items():
         if project.file_broken:
-            key = f"projects.{name}.file"
-            yield f"{key}: {project.file}: {project.file_broken}; so everything in {name} is asked"
+            why = f"{project.file}: {project.file_broken}. Everything in {name} needs approval"
+            yield f"projects.{name}.file: {why}"
 
 
 def _from_file(name: str, project: ProjectConfig) -> Iterator[str]:
-    """Yield what a project's file adds, which is not part of the configuration."""
+    """Yield the settings that a project's own file adds."""
     if project.from_file is not None:
         yield f"[projects.{name}] is tightened by {project.file}:"
         yield from filter(None, encode(msgspec.to_builtins(project.from_file)).splitlines())
     elif project.file_broken:
-        yield f"everything in [projects.{name}] is asked: {project.file}: {project.file_broken}"
+        why = f"{project.file}: {project.file_broken}"
+        yield f"everything in [projects.{name}] needs approval: {why}"
 
 
 @command()
 @config_option
 @data_dir_option
 def nats_config(config_path: Path | None, directory: Path) -> None:
-    """Print the accounts that a bus of your own needs.
+    """Print the accounts that safetyd needs on your own nats-server.
 
-    Public keys only: nothing in it is a secret.
+    The output contains public keys only, no secrets.
+
+    For example:
+      safetyd nats-config > /etc/nats/safetyd.conf
     """
     try:
         settings = read_config(config_path or own_config(directory))
         users = _users(settings, directory)
     except KeyUnusable as exc:
-        raise Failure(f"{exc}; delete it or put it right", "no_key") from exc
+        raise Failure(f"{exc}. Fix or delete it", "no_key") from exc
     except OSError as exc:
-        raise Failure(f"the keys cannot be read: {exc}") from exc
+        raise Failure(f"cannot read the keys: {exc}") from exc
     click.echo(ACCOUNTS_HEAD + accounts(users, Subjects(settings.bus.prefix)), nl=False)
 
 

@@ -1,7 +1,7 @@
 """`safetyd stop` and `safetyd resume`.
 
-A stop is the command first, then the file, then who has heard it. A resume clears the operators'
-stops and the stop files, and says what still holds.
+A stop sends the command, writes the stop file, then waits for acknowledgements. A resume clears
+the operators' stops and the stop files, and prints the stops that remain.
 """
 
 import subprocess
@@ -40,20 +40,28 @@ Facts = dict[str, object]  # for programs
 
 
 class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
-    """Who knows of the stop after waiting for them."""
+    """Which agents acknowledged the stop, and which did not."""
 
     acknowledged: Sequence[str] = ()
     silent: Sequence[str] = ()
-    known: bool = True  # False: the daemon did not say
+    known: bool = True  # False: the daemon did not answer
 
 
 @command(sends=StopCommand)
 @says_why
-@click.option("--agent", metavar="A", help="Stop this agent only; no file is written.")
+@click.option("--agent", metavar="NAME", help="Stop only this agent. No file is written.")
 @json_option
 @reaches_daemon
 def stop(location: Location, reason: str, agent: str | None, *, as_json: bool) -> int:
-    """Waits up to 5 s for agents to acknowledge it, then runs the `commands` of [stop]."""
+    """The stop takes effect immediately. The command then waits up to five seconds for agents to
+    acknowledge it, and runs the `commands` of [stop] in the configuration. If no daemon answers,
+    it writes the stop file, which the daemon obeys when it starts.
+
+    For example:
+      safetyd stop
+      safetyd stop "wrong customer list"
+      safetyd stop --agent crawler
+    """
     facts: Facts = {"agent": agent}
     code = _stopped(location, reason, agent, facts)
     if as_json:
@@ -62,19 +70,19 @@ def stop(location: Location, reason: str, agent: str | None, *, as_json: bool) -
 
 
 def _stopped(location: Location, reason: str, agent: str | None, facts: Facts) -> int:
-    """Stop, fill in the facts and return the exit code."""
+    """Stop, add to the facts for programs, and return the exit code."""
     if location.observes:
         raise Failure(
-            f"the key {location.seed} is an observer's, who may look and not stop: "
-            "use an operator's",
+            f"the key {location.seed} belongs to an observer, who may not stop agents. "
+            "Use an operator's key with --key-file",
             "refused",
         )
     try:
         return anyio.run(_stop, location, reason, agent, facts)
     except Failure as exc:
         wrong = exc
-    except Exception as exc:  # noqa: BLE001 - whatever went wrong, the file still stops
-        wrong = Failure(f"the daemon's answer makes no sense ({type(exc).__name__}: {exc})")
+    except Exception as exc:  # noqa: BLE001 - the stop file must still be written
+        wrong = Failure(f"unexpected answer from the daemon ({type(exc).__name__}: {exc})")
     if agent is not None:
         raise wrong
     facts |= {"error": wrong.message, "code": wrong.code}
@@ -84,10 +92,10 @@ def _stopped(location: Location, reason: str, agent: str | None, facts: Facts) -
 async def _stop(location: Location, reason: str, agent: str | None, facts: Facts) -> int:
     async with connected(location) as operator:
         reply = await operator.ask(StopCommand(reason=reason, agent=agent))
-        _say(f"{plain(agent) if agent else 'Everything'} is stopped.")
+        _say(f"Stopped {plain(agent) if agent else 'all agents'}.")
         lasts = reply.journalled
         if not lasts:
-            _say("It is in force, but not yet written down: the journal does not answer.")
+            _say("The stop is active but not recorded yet: the journal does not answer.")
         status = await _status(operator)
         files = [Path(file) for file in status.stop_files] if status else []
         path = files[0] if files else location.data_dir / stop_file.NAME
@@ -96,9 +104,9 @@ async def _stop(location: Location, reason: str, agent: str | None, facts: Facts
         rows = await _agents(operator)
     _tell(heard, rows, agent)
     if not (lasts or written):
-        _say("A restart of the daemon would forget the stop: make room on its disk and stop again.")
+        _say("A restart would lose the stop. Free disk space, then run `safetyd stop` again.")
     if agent is None and status is None:
-        _say("No [stop] commands were run: the daemon does not say which there are.")
+        _say("No [stop] commands were run: the daemon did not say which are configured.")
     commands = status.stop_commands if status and agent is None else ()
     failed = [command for command in commands if not _run(command)]
     facts |= {"journalled": lasts, "file": str(path) if written else None}
@@ -108,7 +116,7 @@ async def _stop(location: Location, reason: str, agent: str | None, facts: Facts
 
 
 def _by_file(location: Location, reason: str, wrong: Failure) -> int:
-    """Do what can be done without the daemon's word."""
+    """Stop by file only, because the daemon does not answer."""
     try:
         make_private(location.data_dir)
         written = _write(location.data_dir / stop_file.NAME, _name(location), reason, wordless=True)
@@ -116,7 +124,7 @@ def _by_file(location: Location, reason: str, wrong: Failure) -> int:
         click.echo(f"safetyd: {plain(wrong.message, 2000)}", err=True)
     if written:
         _say(_holds(location))
-        _say("No daemon has acknowledged the stop, and no [stop] commands were run.")
+        _say("No daemon acknowledged the stop, and no [stop] commands were run.")
     else:
         click.echo("Nothing was stopped.", err=True)
     return wrong.exit_code
@@ -126,33 +134,33 @@ def _name(location: Location) -> str:
     try:
         return location.name
     except Failure:
-        return "somebody"
+        return "unknown"
 
 
 def _holds(location: Location) -> str:
-    """Say from when the file stops."""
+    """Say when the stop file takes effect."""
     pid = running(location.data_dir)
     if pid is None:
-        return "It will hold from the start of a daemon that looks there, as by default."
-    return f"The daemon with pid {pid} runs and obeys it at once if it looks there, as by default."
+        return "It takes effect when a daemon with the default [stop] files starts here."
+    return f"The running daemon (pid {pid}) obeys it at once, if [stop] files has its default."
 
 
 def _write(path: Path, by: str, reason: str, *, wordless: bool) -> bool:
-    """Write the stop file; where there is no room for words, put it there without if need be."""
+    """Write the stop file; on a full disk, create it without text if `wordless`."""
     try:
         stop_file.write(path, by, Clock().now().at, reason)
     except OSError as exc:
         if wordless and stop_file.put(path):
-            _say(f"The stop file is {path}, without who and why: {exc.strerror}.")
+            _say(f"Created the stop file {path} without a reason: {exc.strerror}.")
             return True
-        click.echo(f"The stop file {path} cannot be written: {exc.strerror}.", err=True)
+        click.echo(f"Cannot write the stop file {path}: {exc.strerror}.", err=True)
         return False
-    _say(f"The stop file is {path}.")
+    _say(f"Wrote the stop file {path}.")
     return True
 
 
 async def _wait(operator: OperatorConnection, agent: str | None, source: str) -> StopHeard:
-    """Return who has heard, once all have or the time is over."""
+    """Wait until all agents have acknowledged the stop, or the time is over."""
     heard = StopHeard(known=False)
     with anyio.move_on_after(WAIT_S):
         while True:
@@ -167,7 +175,7 @@ async def _wait(operator: OperatorConnection, agent: str | None, source: str) ->
 
 
 async def _status(operator: OperatorConnection) -> StatusAnswer | None:
-    """Return the daemon's status; a stop holds also while it cannot be asked for one."""
+    """Return the daemon's status, or None if it does not answer."""
     try:
         return await operator.ask(StatusQuestion(), patience_s=1.0)
     except Failure:
@@ -175,7 +183,7 @@ async def _status(operator: OperatorConnection) -> StatusAnswer | None:
 
 
 async def _agents(operator: OperatorConnection) -> list[AgentSeen] | None:
-    """Return what is known of every agent; None if the daemon does not say."""
+    """Return all agents, or None if the daemon does not answer."""
     try:
         return await everybody(operator, patience_s=1.0)
     except Failure:
@@ -194,20 +202,20 @@ def _tell(heard: StopHeard, rows: list[AgentSeen] | None, agent: str | None) -> 
         facts = [("acknowledged by", names(heard.acknowledged)), ("silent", names(heard.silent))]
         _say("\n".join(indented(facts)))
     else:
-        _say("The daemon does not say who has acknowledged it.")
+        _say("The daemon did not say which agents acknowledged the stop.")
     if rows is None:
-        _say("It does not say either which allowed actions are still under way.")
+        _say("The daemon did not say which allowed actions are still running.")
     elif left := still_open(rows, agent):
         _say(left)
 
 
 def _run(command: str) -> bool:
-    """Run one of the operator's own commands with the operator's rights."""
+    """Run a command of [stop] as the user who typed `safetyd stop`."""
     try:
         out = sys.stderr.fileno() if _for_programs() else None
         done = subprocess.run(command, shell=True, check=False, timeout=COMMAND_S, stdout=out)  # noqa: S602
     except subprocess.TimeoutExpired:
-        _say(f"{plain(command)}: no end after {COMMAND_S:g} s")
+        _say(f"{plain(command)}: timed out after {COMMAND_S:g} s")
         return False
     _say(f"{plain(command)}: exit code {done.returncode}")
     return done.returncode == 0
@@ -216,16 +224,16 @@ def _run(command: str) -> bool:
 def _end(
     heard: StopHeard, rows: list[AgentSeen] | None, failed: Sequence[str], agent: str | None
 ) -> int:
-    """Say what is not as it should be; only if that is nothing, claim that all is halted."""
+    """Print what went wrong; only if nothing did, say that everything is halted."""
     if heard.silent:
-        _say(f"Not acknowledged by {names(heard.silent)}: look after them by hand.")
+        _say(f"Not acknowledged by {names(heard.silent)}. Check these agents manually.")
     alone = [name for name in busy(rows or (), agent) if name not in heard.acknowledged]
     if absent := [name for name in alone if name not in heard.silent]:
-        _say(f"What {names(absent)} began may still go on: nobody there acknowledged the stop.")
+        _say(f"Actions of {names(absent)} may still be running: the stop was not acknowledged.")
     if failed:
         _say(f"{len(failed)} of the [stop] commands failed.")
     if stranger := unheard(agent, rows):
-        _say(f"{stranger} The stop holds for that name anyway.")
+        _say(f"{stranger} The stop applies to that name anyway.")
     if heard.silent or absent or failed or stranger or rows is None or not heard.known:
         return BLOCKED
     _say(f"{plain(agent)} is halted" if agent else "All autonomous operations halted")
@@ -233,22 +241,22 @@ def _end(
 
 
 def _say(words: str) -> None:
-    # A reader that has gone must not keep the rest of a stop from happening.
+    # A closed pipe must not prevent the rest of a stop.
     with suppress(BrokenPipeError):
         click.echo(words, err=_for_programs())
 
 
 def _for_programs() -> bool:
-    """Return True if standard output has JSON, so that words go to standard error."""
+    """Return True if standard output has JSON, so that text goes to standard error."""
     context = click.get_current_context(silent=True)
     return bool(context and context.params.get("as_json"))
 
 
 @command(sends=ResumeCommand)
-@click.option("--agent", metavar="A", help="Let this agent go on; files are left alone.")
+@click.option("--agent", metavar="NAME", help="Resume only this agent. Stop files stay.")
 @says_why
-@click.option("--all-except", metavar="A", multiple=True, help="Resume everyone but this agent.")
-@click.option("--yes", is_flag=True, help="Ask nothing, and delete stop files that others wrote.")
+@click.option("--all-except", metavar="NAME", multiple=True, help="Keep this agent stopped.")
+@click.option("--yes", is_flag=True, help="Do not ask, and delete stop files that others wrote.")
 @json_option
 @reaches_daemon
 def resume(
@@ -260,17 +268,21 @@ def resume(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """At a terminal it asks for a reason if you give none, as the control room does.
+    """Deletes the stop files that `safetyd stop` wrote, and asks before it deletes others. On a
+    terminal it asks for a reason if you give none.
 
-    Stop files that `safetyd stop` wrote are deleted; those of others after you have seen them.
+    For example:
+      safetyd resume "list is fixed"
+      safetyd resume --all-except crawler
+      safetyd resume --agent crawler
     """
     if agent is not None and all_except:
         raise WrongUsage("give --agent or --all-except, not both")
     if len(all_except) > 1:
-        hold = "hold the others with `safetyd pause NAME` first"
-        raise WrongUsage(f"--all-except takes one agent; {hold}")
+        hold = "Pause the others first with `safetyd pause NAME`"
+        raise WrongUsage(f"--all-except takes one agent, but {len(all_except)} were given. {hold}")
     if not (reason or yes) and sys.stdin.isatty():
-        reason = click.prompt("Why it is safe now", err=as_json)
+        reason = click.prompt("Why is it safe to resume", err=as_json)
     try:
         if agent is None:
             left, holds = anyio.run(_resume, location, reason, yes, next(iter(all_except), None))
@@ -303,15 +315,15 @@ async def _resume(
     held = found or any(stop.agent is None for stop in before.stop.stops)
     holds = len(gone) < len(found) or any(stop.agent is None for stop in left)
     if not holds and all_except is not None:
-        _say(f"Everyone except {plain(all_except)} may go on.")
+        _say(f"Resumed all agents except {plain(all_except)}.")
     elif not holds:
-        _say("Work may go on." if held else _nothing(left))
+        _say("Resumed all agents." if held else _nothing(left))
     _still(left)
     return left, holds
 
 
 def _check_known(agent: str, rows: Sequence[AgentSeen]) -> None:
-    """Refuse a name that nobody has: a typing error would resume the agent that was meant."""
+    """Reject an unknown agent: a typo would resume the agent that was meant."""
     if stranger := unheard(agent, rows):
         raise Failure(f"{stranger} Nothing was resumed.", "not_found")
 
@@ -331,8 +343,8 @@ async def _resume_agent(location: Location, reason: str, agent: str) -> list[Sto
 
 def _resumed(agent: str, *, lifted: bool, held: bool) -> str:
     if not lifted:
-        return f"No stop of {agent} alone was in force."
-    return f"{agent}'s own stop is lifted." if held else f"{agent} may go on."
+        return f"{agent} was not stopped on its own."
+    return f"Cleared the stop of {agent}." if held else f"Resumed {agent}."
 
 
 def _nothing(left: Sequence[Stop]) -> str:
@@ -349,18 +361,18 @@ def _without_daemon(location: Location) -> str:
     path = location.data_dir / stop_file.NAME
     if not stop_file.is_there(path):
         return ""
-    return f"\nthe stop file {path} is there and would hold from the start; it may be deleted"
+    return f"\nthe stop file {path} exists and takes effect at the next start. You may delete it"
 
 
 def _may_go(path: Path, *, yes: bool) -> bool:
     if yes or stop_file.is_ours(path):
         return True
-    _say(f"Somebody else wrote {path}:")
-    for line in stop_file.text_of(path).splitlines() or ["(it has no text)"]:
+    _say(f"{path} was not written by `safetyd stop`:")
+    for line in stop_file.text_of(path).splitlines() or ["(empty)"]:
         _say(f"  {plain(line)}")
     if sys.stdin.isatty():
         return click.confirm("Delete it?", default=False, err=_for_programs())
-    _say("It is left: there is no terminal to ask at, and no --yes.")
+    _say("Not deleted. Without a terminal, confirm with --yes.")
     return False
 
 
@@ -368,7 +380,7 @@ def _deleted(path: Path) -> bool:
     try:
         path.unlink(missing_ok=True)
     except OSError as exc:
-        _say(f"{path} cannot be deleted ({exc.strerror}), so its stop holds.")
+        _say(f"Cannot delete {path}: {exc.strerror}. Its stop stays active.")
         return False
     return True
 
@@ -376,7 +388,7 @@ def _deleted(path: Path) -> bool:
 async def _left(
     operator: OperatorConnection, gone: Iterable[Path], kept: Iterable[Path]
 ) -> list[Stop]:
-    """Return what stops once the daemon knows of the files that are gone and left, or after 5 s."""
+    """Return the remaining stops, once the daemon has seen the deleted files, or after 5 s."""
     ended, lasting = ({f"file:{path}" for path in paths} for paths in (gone, kept))
     left: list[Stop] = []
     with anyio.move_on_after(WAIT_S):

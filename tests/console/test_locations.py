@@ -43,7 +43,7 @@ def test_the_address_is_the_option_then_the_environment_then_the_endpoint_file(
 
 def test_no_endpoint_file_means_not_reachable_and_says_how_to_start(tmp_path):
     with pytest.raises(
-        NotReachable, match=r"endpoint\.json is not there.*`safetyd run --data-dir "
+        NotReachable, match=r"endpoint\.json does not exist.*`safetyd run --data-dir "
     ):
         _ = Location(data_dir=tmp_path).address
 
@@ -67,7 +67,7 @@ def test_hint_to_start_names_the_directory_unless_every_terminal_finds_it(tmp_pa
 def test_an_endpoint_file_that_cannot_be_read_is_not_said_to_be_missing(tmp_path):
     (tmp_path / "endpoint.json").write_text("{")
 
-    with pytest.raises(NotReachable, match="not known whether a safetyd runs"):
+    with pytest.raises(NotReachable, match="unknown whether safetyd is running"):
         _ = Location(data_dir=tmp_path).address
 
 

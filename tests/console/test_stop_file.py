@@ -16,10 +16,10 @@ def test_what_ends_a_stop_depends_on_its_cause(tmp_path):
     theirs.touch()
     directory.mkdir()
 
-    assert ending(stop("operator")) == "`safetyd resume` ends it"
-    assert ending(stop("operator", agent="code")) == "`safetyd resume --agent code` ends it"
-    assert ending(stop(f"file:{ours}")) == "`safetyd resume` ends it"
-    assert ending(stop(f"file:{theirs}")).startswith("`safetyd resume`, which shows it and asks")
-    assert f"`rm -r {directory}` ends it" in ending(stop(f"file:{directory}"))
-    assert "cannot be seen from here" in ending(stop(f"file:{tmp_path}/none"))
-    assert "a start of the daemon without that variable" in ending(stop("environment"))
+    assert ending(stop("operator")) == "to end it, run `safetyd resume`"
+    assert ending(stop("operator", agent="code")) == "to end it, run `safetyd resume --agent code`"
+    assert ending(stop(f"file:{ours}")) == "to end it, run `safetyd resume`"
+    assert ending(stop(f"file:{theirs}")).endswith("asks before it deletes the file")
+    assert f"`rm -r {directory}`" in ending(stop(f"file:{directory}"))
+    assert "not visible from here" in ending(stop(f"file:{tmp_path}/none"))
+    assert "without that variable" in ending(stop("environment"))

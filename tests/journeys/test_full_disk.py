@@ -483,7 +483,7 @@ def test_stop_without_a_daemon_works_on_a_disk_without_free_blocks_or_inodes(
     said = safetyd("stop", "drill", "--data-dir", str(data))
 
     assert said.returncode == 4
-    assert f"The stop file is {data / 'EMERGENCY_STOP'}, without who and why" in said.stdout
+    assert f"Created the stop file {data / 'EMERGENCY_STOP'} without a reason" in said.stdout
     assert (data / "EMERGENCY_STOP").exists()
 
 

@@ -90,7 +90,7 @@ def _decisions(run: PastRun) -> Iterator[str]:
 def _difference(each: Difference) -> Iterator[str]:
     was = _WORDS[each.was]
     by = f" by {plain(each.rule)}" if each.rule else ""
-    change = f"{was} as before, but{by}" if each.was is each.would else _change(each, by)
+    change = f"{was} as before, now{by}" if each.was is each.would else _change(each, by)
     ranked = sorted(each.agents.items(), key=lambda pair: -pair[1])
     agents = ", ".join(f"{plain(name)} {count}" for name, count in ranked[:_AGENTS])
     more = f", and {len(ranked) - _AGENTS} more agents" if len(ranked) > _AGENTS else ""

@@ -96,7 +96,7 @@ def grant_add(location: Location, agent: str, for_: str, *, as_json: bool, **ter
 
     For example:
       safetyd grant add --agent code --type push --uses 3 --for 2h --reason hotfix
-      safetyd grant add --agent code --path 'docs/*' --uses 20 --for 1d --reason "docs"
+      safetyd grant add --agent code --path 'docs/*' --uses 9 --for 1d --reason docs
     """
     ends = until(for_, Clock().now().at)
     command = GrantCommand(agent=agent, until=ends, **terms)

@@ -108,7 +108,7 @@ def test_an_operator_works_under_their_own_name_until_revoked(daemon):
     assert stopped.stdout.startswith("unheard is stopped.")
     assert "alice stopped unheard: drill" in audit
     assert after.returncode == 1
-    assert "refuses the key" in after.stderr
+    assert "rejects the key" in after.stderr
 
 
 @pytest.mark.parametrize("name", ["anna", "operator"])
@@ -300,7 +300,7 @@ def test_the_local_operator_replaces_its_own_key_and_token_at_once(start_daemon,
     assert (keys / "operator.token").read_text() != token
     assert told(daemon, "status").returncode == 0
     with_old = ("status", "--key-file", str(copy), "--operator", "local")
-    until(lambda: "refuses the key" in told(daemon, *with_old).stderr)
+    until(lambda: "rejects the key" in told(daemon, *with_old).stderr)
 
 
 def test_while_the_file_is_broken_a_rotation_changes_nothing(start_daemon: StartDaemon):
@@ -329,7 +329,7 @@ def test_a_revoked_name_leaves_no_old_key(daemon):
     revoked = told(daemon, "operator", "revoke", "leaver")
 
     assert revoked.stdout == "Revoked the key of leaver.\n"
-    until(lambda: "refuses the key" in told(daemon, "status", "--key-file", str(copy)).stderr)
+    until(lambda: "rejects the key" in told(daemon, "status", "--key-file", str(copy)).stderr)
     assert not list((daemon.data_dir / "keys").rglob("leaver.*"))
 
 

@@ -31,7 +31,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
 def scene(said: Said, agent: str) -> str:
     """Return the last scene in which an agent wants something."""
     scenes = re.split(r"^\d+\. ", said.stdout, flags=re.MULTILINE)
-    return next(text for text in reversed(scenes) if f"   {agent} wants: " in text)
+    return next(text for text in reversed(scenes) if f"   {agent} proposes: " in text)
 
 
 def test_the_demo_plays_every_scene_as_expected_and_keeps_its_audit_file(said):
@@ -40,7 +40,7 @@ def test_the_demo_plays_every_scene_as_expected_and_keeps_its_audit_file(said):
     assert "all as expected" in said.stdout
     assert "SURPRISE" not in said.stdout
     assert re.search(
-        r"^The rest is removed; /.+ stays, and is yours to delete\.$", said.stdout, re.MULTILINE
+        r"^Everything else was deleted\. You may delete /.+\.$", said.stdout, re.MULTILINE
     )
     audit = re.search(r"^Audit file: (.+)$", said.stdout, re.MULTILINE)
     assert audit is not None
@@ -109,7 +109,7 @@ def test_a_burst_meets_its_own_limit_and_nobody_else_does(said):
     burster = scene(said, "burster")
 
     assert re.search(r"-> blocked: .+ \[rate\.agent:burster, retry after \d+\.\d s\]\n", burster)
-    assert burster.split("reader wants: ")[1].startswith("read_file README.md\n   -> allowed")
+    assert burster.split("reader proposes: ")[1].startswith("read_file README.md\n   -> allowed")
 
 
 @pytest.mark.req("S1.22")
@@ -127,8 +127,8 @@ def test_without_a_terminal_the_demo_approves_what_waits_and_says_so(said):
     pusher = scene(said, "pusher")
 
     assert "  | git push origin main\n" in pusher
-    assert "(nobody is asked here, so the demo approves it by itself)" in pusher
-    assert "the answer: approve\n   -> allowed\n" in pusher
+    assert "(no terminal, so the demo approves it by itself)" in pusher
+    assert "answer: approve\n   -> allowed\n" in pusher
     assert re.search(r"req_\w+  \S+ \S+  approved  local  cli ", pusher)
 
 
@@ -138,14 +138,14 @@ async def test_whoever_plays_the_demo_may_say_no(start_daemon, capsys):
     played = await play(location, {14: SCENES[13]}, answer=lambda: False)
 
     assert played.surprises == 0
-    assert "the answer: deny\n   -> blocked: denied by local" in capsys.readouterr().out
+    assert "answer: deny\n   -> blocked: denied by local" in capsys.readouterr().out
 
 
 def test_enter_alone_approves_nothing(tmp_path):
     played = at_a_terminal("demo", "--scene", "14", typed="\n", TMPDIR=str(tmp_path))
 
     assert "Approve it? [y/N]" in played
-    assert "the answer: deny\n   -> blocked: denied by local" in played
+    assert "answer: deny\n   -> blocked: denied by local" in played
 
 
 def test_every_question_of_the_command_line_has_no_for_an_answer_by_default():

@@ -152,7 +152,7 @@ def test_a_stop_by_the_environment_is_said_to_need_a_start(start_daemon: StartDa
     said = told(daemon, "doctor")
 
     assert "everything by the daemon's environment since" in said.stdout
-    assert "only a start of the daemon without that variable ends it" in said.stdout
+    assert "restart the daemon without that variable" in said.stdout
     assert said.stdout.endswith("No problems found. Everything is STOPPED.\n")
 
 

@@ -260,7 +260,7 @@ def test_without_a_daemon_no_screen_is_opened(start_daemon: StartDaemon) -> None
     stopped = start_daemon()
     stopped.stop()
     terminal = Terminal(stopped)
-    terminal.sees("no safetyd runs on")
+    terminal.sees("safetyd is not running on")
 
     assert terminal.ends() == 4
     terminal.close()

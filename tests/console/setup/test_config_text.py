@@ -82,7 +82,7 @@ def test_what_stands_there_as_a_comment_can_be_switched_on(answers):
 def test_a_setting_is_followed_by_its_comment_in_one_column():
     lines = config_text(Answers(root=Path("/srv/web"))).splitlines()
 
-    assert 'root = "/srv/web"           # what leads out of it is asked about' in lines
+    assert 'root = "/srv/web"           # actions outside of it need approval' in lines
     assert len({line.index(" # ", 2) for line in lines if " # " in line[2:]}) == 1
 
 

@@ -64,14 +64,14 @@ def test_what_holds_the_home_is_no_project(tmp_path):
 
     assert unfit(tmp_path / "home" / "web") == ""
     for root in (tmp_path / "home", tmp_path, Path("/")):
-        assert "name the folder of one project" in unfit(root)
+        assert "Give the folder of one project" in unfit(root)
 
 
 def test_what_is_no_folder_is_no_project(tmp_path):
     (tmp_path / "file").touch()
 
-    assert unfit(tmp_path / "file") == f"{tmp_path / 'file'} is no folder"
+    assert unfit(tmp_path / "file") == f"{tmp_path / 'file'} is not a folder"
 
 
 def test_a_folder_whose_name_cannot_be_written_down_is_no_project(tmp_path):
-    assert "not UTF-8" in unfit(folder(tmp_path / os.fsdecode(b"caf\xe9")))
+    assert "not valid UTF-8" in unfit(folder(tmp_path / os.fsdecode(b"caf\xe9")))

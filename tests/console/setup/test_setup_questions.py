@@ -84,9 +84,9 @@ def test_a_folder_may_be_given_from_here_or_from_home(machine):
 def test_what_cannot_be_a_project_is_said_and_asked_again(machine):
     said = machine.init("", "nowhere", "/", "a\x16\x01b", ".", "")
 
-    assert f"Error: {machine.project / 'nowhere'} is no folder\n" in said.stderr
-    assert "Error: / holds all that is yours: name the folder of one project\n" in said.stderr
-    assert "Error: a\\x01b is no folder\n" in said.stderr
+    assert f"Error: {machine.project / 'nowhere'} is not a folder\n" in said.stderr
+    assert "Error: / contains your home directory. Give the folder of one project\n" in said.stderr
+    assert "Error: a\\x01b is not a folder\n" in said.stderr
     assert machine.config.projects["web"].root == str(machine.project)
 
 
@@ -182,6 +182,6 @@ def test_a_file_that_came_meanwhile_stays(machine):
         said = opened.end()
 
     assert said.returncode == 1
-    assert "is there already, and stays as it is" in said.stderr
+    assert "already exists" in said.stderr
     assert machine.file.read_text() == "# mine\n"
     assert list(machine.file.parent.glob("*.new")) == []

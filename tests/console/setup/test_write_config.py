@@ -34,7 +34,7 @@ def test_yes_writes_what_is_proposed_where_a_start_finds_it(tmp_path, project):
 
     path = tmp_path / "data/safetyd.toml"
     assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout.startswith(f"Written to {path}:\n")
+    assert said.stdout.startswith(f"Wrote {path}:\n")
     assert f"  project  web in {project}\n" in said.stdout
     assert said.stdout.endswith(f" run --data-dir {tmp_path / 'data'}\n")
     assert load(path).profile == "coding"
@@ -64,7 +64,7 @@ def test_a_file_that_is_there_stays_and_the_way_to_write_over_it_is_said(tmp_pat
     said = init(tmp_path, str(path), "--yes")
 
     assert said.returncode == 1
-    assert said.stderr.startswith(f"safetyd: {path} is there already, and stays as it is: ")
+    assert said.stderr.startswith(f"safetyd: {path} already exists. ")
     assert f" init {path} --data-dir {tmp_path / 'data'} --force`" in said.stderr
     assert path.read_text() == "# mine\n"
 
@@ -72,7 +72,7 @@ def test_a_file_that_is_there_stays_and_the_way_to_write_over_it_is_said(tmp_pat
 def test_nobody_is_asked_for_a_file_that_is_there(tmp_path):
     init(tmp_path, "--yes")
 
-    assert "is there already" in init(tmp_path).stderr
+    assert "already exists" in init(tmp_path).stderr
 
 
 def test_force_writes_over_a_file_and_where_a_link_leads(tmp_path):
@@ -100,8 +100,8 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     folder = init(tmp_path, str(tmp_path), "--yes", "--force")
 
     assert (missing.returncode, folder.returncode) == (1, 1)
-    assert missing.stderr.endswith("my.toml cannot be written: No such file or directory\n")
-    assert folder.stderr == f"safetyd: {tmp_path} cannot be written: Is a directory\n"
+    assert missing.stderr.endswith("my.toml: No such file or directory\n")
+    assert folder.stderr == f"safetyd: cannot write {tmp_path}: Is a directory\n"
 
 
 def test_programs_get_json(tmp_path, project):
@@ -143,8 +143,8 @@ def test_a_daemon_that_runs_goes_on_as_it_was(tmp_path):
 
     said = init(tmp_path, "--yes").stdout
 
-    assert "The safetyd with pid 1 goes on as it was until then." in said
-    assert f"Type next:\n  {own_command()} reload --data-dir {data}" in said
+    assert "(pid 1) keeps its configuration until you reload it." in said
+    assert f"Next steps:\n  {own_command()} reload --data-dir {data}" in said
 
 
 @pytest.mark.usefixtures("measured")

@@ -110,18 +110,21 @@ def test_other_rules_than_the_file_names_may_be_given(tmp_path: Path):
     ("text", "error"),
     [
         ("x = ", "tests.toml: Invalid value"),
-        ("test = []", "there is no [[test]] in it"),
+        ("test = []", "has no [[test]]"),
         (case('expect = "allow"'), "missing required field `proposal`"),
         (case('proposal = { type = "x" }\nexpect = "maybe"'), "Invalid enum value 'maybe'"),
-        (case('proposal = { type = "x", agent = "a b" }\nexpect = "allow"'), "not a name of"),
+        (
+            case('proposal = { type = "x", agent = "a b" }\nexpect = "allow"'),
+            "not a valid agent name",
+        ),
         (case('proposal = { typ = "x" }\nexpect = "allow"'), "test 'a test': "),
         (
             case('proposal = { type = "x" }\nearlier = [{ type = "y", ok = 1 }]\nexpect = "allow"'),
-            "ok is 1; it must be true or false",
+            "ok is 1. It must be true or false",
         ),
         (
             case('proposal = { type = "x", after_s = -1 }\nexpect = "allow"'),
-            "after_s is -1; it must be a number of seconds",
+            "after_s is -1. It must be a number of seconds",
         ),
         ('config = "none.toml"\n[[test]]\nname="a"\nproposal={}\nexpect="allow"', "none.toml"),
     ],
@@ -137,4 +140,4 @@ def test_a_file_that_is_not_there_is_named():
     said = here("test", "/nowhere/tests.toml")
 
     assert said.returncode == 1
-    assert "/nowhere/tests.toml cannot be read" in said.stderr
+    assert "cannot read /nowhere/tests.toml" in said.stderr

@@ -39,8 +39,8 @@ def example(text: str) -> Example:
 def test_a_difference_has_its_rule_where_it_belongs():
     rows = (
         (BLOCK, ALLOW, "2 blocked by r, would be allowed (code 2)"),
-        (ALLOW, ASK, "2 allowed, would be asked about by r (code 2)"),
-        (ASK, ASK, "2 asked about, by other rules now: by r (code 2)"),
+        (ALLOW, ASK, "2 allowed, would be sent for approval by r (code 2)"),
+        (ASK, ASK, "2 sent for approval as before, now by r (code 2)"),
     )
     for was, would, line in rows:
         found = Difference(was=was, would=would, rule="r", count=2, agents={"code": 2})
@@ -53,12 +53,10 @@ def test_what_a_person_had_denied_is_said_and_many_agents_are_counted():
 
     lines = told(decisions=7, differences=[found], loosened=2)
 
-    assert (
-        "7 asked about by r, would be allowed (a0 1, a1 1, a2 1, a3 1, a4 1, 2 agents more)"
-        in lines
-    )
-    assert "  2 of these a person had denied" in lines
-    assert "ATTENTION: 2 that a rule or a person blocked would be allowed." in lines
+    agents_named = "a0 1, a1 1, a2 1, a3 1, a4 1, and 2 more agents"
+    assert f"7 sent for approval by r, would be allowed ({agents_named})" in lines
+    assert "  an operator had denied 2 of these" in lines
+    assert "WARNING: 2 that a rule or an operator blocked would be allowed." in lines
 
 
 def test_words_of_agents_do_nothing_to_a_terminal():
@@ -78,14 +76,14 @@ def test_people_hear_more_or_less_at_hours_of_the_day():
         answers=AnswersUsed(alike=4, missing=3, not_taken=1),
     )
 
-    assert "Questions: 5 instead of 3" in lines
+    assert "Requests for approval: 5 instead of 3" in lines
     assert "  at 23h 2 instead of 0 (Europe/Berlin)" in lines
     assert "  of code: 5 instead of 3" in lines
     assert not any("of ops" in line for line in lines)
-    assert "  4 answered as the same action or shape was at another time" in lines
-    assert "  3 without an answer: nobody was ever asked about such a thing" in lines
-    assert "  1 answer not taken: too late, or in a way that these rules do not take" in lines
-    assert "Messages to alice: 2, as it was" in lines
+    assert "  4 answered like the same or a similar action at another time" in lines
+    assert "  3 without an answer: there never was a similar request" in lines
+    assert "  1 answer not accepted: too late, or in a way that these rules do not accept" in lines
+    assert "Messages to alice: 2, unchanged" in lines
 
 
 def test_money_and_anomalies_are_told():
@@ -95,12 +93,12 @@ def test_money_and_anomalies_are_told():
     )
 
     assert lines[-3:] == [
-        "Spent: $2.50 instead of $1.00",
-        "  and $0.50 by estimate, for what was not done then",
+        "Spending: $2.50 instead of $1.00",
+        "  plus an estimated $0.50 for actions that did not run then",
         "anomaly.x (high): 2 instead of 1",
     ]
 
 
-@pytest.mark.parametrize(("unread", "line"), [(1, "1 text was masked"), (2, "2 texts were masked")])
+@pytest.mark.parametrize(("unread", "line"), [(1, "1 masked text "), (2, "2 masked texts ")])
 def test_what_was_masked_is_counted(unread: int, line: str):
     assert any(each.startswith(line) for each in told(decisions=1, same=1, unread=unread))

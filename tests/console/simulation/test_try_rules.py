@@ -56,7 +56,7 @@ def test_the_same_rules_would_have_changed_nothing(worked: Path):
 
     assert len(files(worked / "audit")) > 1
     assert said.returncode == 0
-    assert "Every one would be the same." in said.stdout
+    assert "All decisions would be the same." in said.stdout
     assert said.stderr == ""
     assert (document["ok"], document["same"]) == (True, True)
     assert document["report"]["decisions"] == 40
@@ -67,15 +67,15 @@ def test_what_would_differ_is_told_by_rule_with_examples(worked: Path):
 
     assert said.returncode == 0
     lines = said.stdout.splitlines()
-    assert lines[0].startswith("40 decisions made again, from 2026-03-01 12:00:00Z to ")
-    head = "40 allowed, would be asked about by rules.require_permission (code 40)"
+    assert lines[0].startswith("Repeated 40 decisions, from 2026-03-01 12:00:00Z to ")
+    head = "40 allowed, would be sent for approval by rules.require_permission (code 40)"
     assert head in lines
     example = lines[lines.index(head) + 1]
     assert example == "  2026-03-01 12:00:00Z  code: create_file hello 0  [p1]"
-    assert "Questions: 40 instead of 0" in lines
+    assert "Requests for approval: 40 instead of 0" in lines
     assert "  at 12h 40 instead of 0 (UTC)" in lines
-    assert "  40 without an answer: nobody was ever asked about such a thing" in lines
-    assert "Spent: $0.00 instead of $10.00" in lines
+    assert "  40 without an answer: there never was a similar request" in lines
+    assert "Spending: $0.00 instead of $10.00" in lines
 
 
 def test_what_was_blocked_and_would_be_allowed_ends_with_three(tmp_path: Path):
@@ -85,7 +85,7 @@ def test_what_was_blocked_and_would_be_allowed_ends_with_three(tmp_path: Path):
     said = simulate(written(story, tmp_path), *configured(tmp_path, CODING))
 
     assert said.returncode == 3
-    assert "ATTENTION: 1 that a rule or a person blocked would be allowed." in said.stdout
+    assert "WARNING: 1 that a rule or an operator blocked would be allowed." in said.stdout
     assert "1 blocked by rules.hello, would be allowed (code 1)" in said.stdout
 
 
@@ -106,7 +106,7 @@ then = "block"
     said = simulate(written(story, tmp_path), *configured(tmp_path, CODING + stricter))
 
     assert said.returncode == 3
-    assert "1 of these no rule allows: an earlier approval of the same action" in said.stdout
+    assert "1 of these would use an earlier approval of the same action" in said.stdout
 
 
 def test_only_what_came_since_then_is_decided_again_with_all_that_was_known_by_then(worked: Path):
@@ -125,7 +125,7 @@ def test_a_time_after_everything_leaves_nothing_to_decide(worked: Path):
     said = simulate(worked, *configured(worked, CODING), "--since", begin)
 
     assert said.returncode == 0
-    assert said.stdout.startswith("Nothing is on record since then.\n")
+    assert said.stdout.startswith("No events are recorded since then.\n")
 
 
 def test_the_file_that_the_daemon_was_started_with_is_tried_if_none_is_named(tmp_path: Path):
@@ -137,10 +137,10 @@ def test_the_file_that_the_daemon_was_started_with_is_tried_if_none_is_named(tmp
     configured(place, CODING, "safetyd.toml")
     file.write_text(ASKS)
 
-    assert "Questions: 1 instead of 0" in simulate(place).stdout
+    assert "Requests for approval: 1 instead of 0" in simulate(place).stdout
 
     copy = shutil.copytree(place, tmp_path / "copy")
-    assert "Every one would be the same." in simulate(copy).stdout
+    assert "All decisions would be the same." in simulate(copy).stdout
 
 
 def test_the_daemons_own_file_is_tried_if_none_is_named(worked: Path):
@@ -164,7 +164,7 @@ def test_without_files_there_is_nothing_to_try_rules_on(tmp_path: Path):
     said = simulate(tmp_path, *configured(tmp_path, CODING))
 
     assert said.returncode == 1
-    assert "there are no audit files" in said.stderr
+    assert "no audit files" in said.stderr
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_what_is_missing_or_damaged_is_said(worked: Path):
     said = simulate(worked, *configured(worked, CODING))
     since = simulate(worked, *configured(worked, CODING), "--since", at(2000).isoformat())
 
-    assert "what happened before them is not known" in said.stdout
-    assert "4 events of that time are in no file here." in said.stdout
+    assert "do not go back to the first event" in said.stdout
+    assert "Missing in the audit files: 4 events." in said.stdout
     assert "1 line could not be read" in said.stdout
     assert since.returncode == 0
 
@@ -210,7 +210,7 @@ def test_at_a_terminal_it_shows_how_far_it_is(tmp_path: Path):
     shown = at_a_terminal("simulate", *options, SAFETYD_DATA_DIR=str(tmp_path))
 
     assert re.search(r"\r\x1b\[K *\d+%  \d+ decisions", shown)
-    assert shown.rstrip().endswith("Spent: $0.00, as it was")
+    assert shown.rstrip().endswith("Spending: $0.00, unchanged")
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def test_a_grant_is_tried_on_what_was_asked(asked: Path):
         "Since 2026-03-01 11:59:50Z it would have covered 4 proposals of code: "
         "2 approved, 1 denied, 1 not answered."
     )
-    assert lines[1] == "Its 2 uses would have been gone by 2026-03-01 12:00:10Z."
+    assert lines[1] == "Its 2 uses would have run out at 2026-03-01 12:00:10Z."
     assert lines[-1] == "  2026-03-01 12:00:30Z  not answered: push d"
     assert document["covered"] == {"approved": 2, "denied": 1, "unanswered": 1}
     assert document["spent_at"] is None
@@ -257,7 +257,7 @@ def test_a_grant_that_names_a_rule_is_tried_on_what_was_blocked(asked: Path):
 def test_a_grant_for_nothing_that_was_asked_would_have_covered_nothing(asked: Path):
     said = simulate(asked, "--grant", "--agent", "nobody")
 
-    assert said.stdout.endswith("it would have covered nothing of nobody.\n")
+    assert said.stdout.endswith("it would have covered no proposals of nobody.\n")
 
 
 def test_a_grant_that_could_not_be_made_is_refused_as_it_would_be(asked: Path):

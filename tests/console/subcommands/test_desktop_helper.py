@@ -73,7 +73,7 @@ class Helper:
 
     def _wait_until_it_listens(self) -> None:
         try:
-            self.wait_for("Showing what")
+            self.wait_for("Showing notifications")
         except AssertionError:
             self.end(signal.SIGKILL)
             raise
@@ -236,11 +236,11 @@ def test_answer_that_the_daemon_does_not_hear_is_asked_for_again(
     session.wait_for_count(1)
 
     daemon.stop()
-    helper.wait_for(f"start one with `safetyd run --data-dir {daemon.data_dir}`")
+    helper.wait_for(f"`safetyd run --data-dir {daemon.data_dir}`")
     session.press("Approve")
-    helper.wait_for("there is no connection to safetyd now")
+    helper.wait_for("not connected to safetyd")
     daemon.start()
-    helper.wait_for("Showing what", times=2)
+    helper.wait_for("Showing notifications", times=2)
     session.press("Approve")
 
     assert ended(daemon, request_id)["decision"] == "approved"
@@ -277,10 +277,10 @@ def test_message_that_cannot_be_read_or_shown_is_said_and_survived(
     helper = start_helper()
 
     publish(daemon, {"event_type": "DESKTOP_NOTICE", "notice": {"summary": 1}})
-    helper.wait_for("cannot be read")
+    helper.wait_for("invalid notification")
     session.kill("dunst")
     ask(daemon, "unseen")
-    helper.wait_for("the desktop shows nothing")
+    helper.wait_for("cannot show a notification")
     session.start_dunst()
     ask(daemon, "seen")
 
@@ -316,7 +316,7 @@ async def test_more_than_can_be_done_is_left_out_and_said(
         await helper.close()
 
     assert done == [*[True] * command.MOST, False]
-    assert "some of it is left out" in capsys.readouterr().err
+    assert "some were dropped" in capsys.readouterr().err
 
 
 async def test_only_buttons_of_what_is_shown_answer(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_granted_kind_passes_until_its_grant_is_revoked(daemon):
     assert f"{second['id']} pusher: deploy, 1 of 2 uses left, until " in shown
 
     revoked = told(daemon, "grant", "revoke", second["id"])
-    assert revoked.stdout == f"{second['id']} is revoked; 1 use had been left.\n"
+    assert revoked.stdout == f"Revoked {second['id']}, which had 1 use left.\n"
     assert told(daemon, "grant", "revoke", second["id"]).returncode == 1
     told(daemon, "grant", "revoke", first["id"])
     assert listed(daemon, "pusher") == []
@@ -128,7 +128,7 @@ def test_a_name_that_nobody_has_is_doubted(daemon):
     made = add(daemon, "gardner", "--type", "push")
 
     assert made.returncode == 1
-    assert "did you mean gardener? The grant holds for that name anyway." in made.stdout
+    assert "Did you mean gardener?" in made.stdout
 
 
 def test_suggestions_say_when_there_are_none(daemon):

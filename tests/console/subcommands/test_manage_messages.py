@@ -100,7 +100,7 @@ def test_a_test_that_gets_through_says_so_and_ends_with_0(daemon, server):
     said = told(daemon, "notify", "test", "email")
 
     assert said.returncode == 0, said
-    assert said.stderr == "Sending 1 test message.\n"
+    assert said.stderr == "Sending 1 test message …\n"
     assert re.match(
         r"email to operator: accepted .* in \d+\.\d s; .* \(2\.0\.0 Ok: queued as 4bX1\)\n",
         said.stdout,
@@ -134,7 +134,7 @@ def test_a_test_that_does_not_get_through_ends_with_1_and_says_what_to_do(daemon
     assert "\n  check username and password_file; many providers want an" in failed.stdout
     assert PASSWORD not in failed.stdout + channels.stdout
     assert re.search(r"^email +email +DOWN", channels.stdout, re.MULTILINE)
-    assert re.fullmatch(r"\d messages? will be tried again\.\n", retried.stdout)
+    assert re.fullmatch(r"\d messages? will be sent again\.\n", retried.stdout)
     assert again.returncode == 0
     assert [row["state"] for row in outbox(daemon) if row["id"] == parked["id"]] == ["accepted"]
 
@@ -182,7 +182,7 @@ def test_a_test_waits_until_its_link_was_used(daemon, server):
         said = running.result(WAIT_S)
 
     assert said.returncode == 0, said
-    assert "Open a link within 30 s and press the button there." in said.stderr
+    assert "Open a link in the message within 30 s" in said.stderr
     assert " confirmed at 20" in said.stdout
 
 
@@ -250,7 +250,7 @@ def test_a_message_that_waits_can_be_dropped_once(daemon):
     again = told(daemon, "notify", "drop", parked)
     retried = told(daemon, "notify", "retry", parked)
 
-    assert dropped.stdout == f"{parked} is dropped.\n"
+    assert dropped.stdout == f"Dropped {parked}.\n"
     assert (again.returncode, retried.returncode) == (1, 1)
     assert "no such message waits" in again.stderr
     assert outbox(daemon, "--state", "cancelled")[0]["id"] == parked
@@ -291,8 +291,8 @@ def test_a_preview_of_a_request_has_its_words(daemon):
     [
         (("--request", "req_none"), "req_none: "),
         (("--channel", "fax"), "'fax' is not one of email, webhook"),
-        (("--channel", "webhook", "--out", "x.html"), "no mail is configured, so there is no HTML"),
-        (("--out", "/none/x.html"), "/none/x.html cannot be written: No such file or directory"),
+        (("--channel", "webhook", "--out", "x.html"), "there is no HTML to write"),
+        (("--out", "/none/x.html"), "cannot write /none/x.html: No such file or directory"),
     ],
 )
 def test_a_preview_that_cannot_be_says_why(daemon, tmp_path, monkeypatch, options, why):
@@ -309,7 +309,7 @@ def test_a_browser_is_paired_by_a_link(daemon):
     paired, unknown = told(daemon, "pair"), told(daemon, "pair", "dave")
 
     first, link = paired.stdout.splitlines()
-    assert first == "Open this in the browser of operator within ten minutes:"
+    assert first == "Open this link in the browser of operator within ten minutes:"
     assert link.startswith("  http://127.0.0.1:")
     with urllib.request.urlopen(link.strip(), timeout=WAIT_S) as page:
         assert page.status == 200
@@ -319,8 +319,10 @@ def test_a_browser_is_paired_by_a_link(daemon):
 def test_links_get_a_new_key_and_old_ones_may_be_revoked(daemon):
     kept, revoked = told(daemon, "keys", "rotate"), told(daemon, "keys", "rotate", "--revoke-now")
 
-    assert kept.stdout == "New links have a new key; old ones work for a week.\n"
-    assert revoked.stdout.startswith("Every link that was sent is dead; `safetyd list` shows")
+    assert (
+        kept.stdout == "New links use the new key. Links that were sent work for one more week.\n"
+    )
+    assert revoked.stdout.startswith("All links that were sent are invalid.")
 
 
 def test_status_and_doctor_say_which_channel_is_down(daemon):

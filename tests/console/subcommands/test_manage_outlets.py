@@ -60,7 +60,7 @@ def test_the_first_difference_is_named_and_is_a_failure(store: PostgresStore) ->
         "The first 6 are the same.\n"
     )
     assert (told.returncode, json.loads(told.stdout)["seq"]) == (1, 7)
-    assert later.stdout.startswith("The same: 113 events, up to event 120")
+    assert later.stdout.startswith("Equal: 113 events up to number 120")
 
 
 def test_files_that_are_elsewhere_are_loaded_from_there(
@@ -73,7 +73,7 @@ def test_files_that_are_elsewhere_are_loaded_from_there(
     loaded = outlet(store, "backfill", "--from", str(elsewhere), "--json")
 
     assert (missing.returncode, missing.stdout) == (1, "")
-    assert missing.stderr == f"safetyd: there are no audit files in {store.audit}\n"
+    assert missing.stderr == f"safetyd: no audit files in {store.audit}\n"
     assert json.loads(loaded.stdout)["loaded"] == 120
 
 
@@ -91,8 +91,8 @@ def test_what_no_file_has_is_left_out_if_somebody_says_so(store: PostgresStore) 
     assert refused.returncode == 1
     assert "`--without-missing`" in refused.stderr
     assert loaded.returncode == 0
-    assert verified.stdout.endswith(" events had been left out: no file had them.\n")
-    assert "  missing  10 events that no audit file had\n" in shown.stdout
+    assert verified.stdout.endswith(" events were skipped: no audit file has them.\n")
+    assert "  missing  10 events that no audit file has\n" in shown.stdout
 
 
 def test_a_database_that_is_not_there_is_told_without_its_password(store: PostgresStore) -> None:
@@ -112,7 +112,7 @@ def test_events_of_another_journal_are_told(store: PostgresStore) -> None:
     said = outlet(store, "status")
 
     assert said.returncode == 1
-    assert "WRONG: schema s" in said.stdout
+    assert "ERROR: schema s" in said.stdout
     assert "the events of another journal: name another schema\n" in said.stdout
 
 
@@ -126,7 +126,7 @@ def test_an_administrator_is_told_how_to_make_the_role(store: PostgresStore) -> 
     outlet(store, "backfill")
     store.server.execute(f'DROP OWNED BY "{store.schema}_reader"')
     store.server.execute(f'DROP ROLE "{store.schema}_reader"')
-    assert "there is no role for them: see `safetyd outlet role`" in outlet(store, "status").stdout
+    assert "no read-only role" in outlet(store, "status").stdout
     store.server.execute(said.stdout)
     assert f"  readers  {store.schema}_reader\n" in outlet(store, "status").stdout
 
@@ -138,7 +138,8 @@ def test_who_has_none_is_told_where_to_set_it(tmp_path: Path) -> None:
 
     assert (said.returncode, wrong.returncode) == (1, 1)
     assert said.stderr == (
-        "safetyd: outlets.postgres.dsn_file is not set (no file: name it with --config)\n"
+        "safetyd: outlets.postgres.dsn_file is not set and there is no configuration file. "
+        "Give it with --config\n"
     )
     assert "outlets.postgres.batch is 0; it must be a whole number, at least 1" in wrong.stderr
 

@@ -65,7 +65,7 @@ def test_all_that_is_known_of_one_agent_is_shown_and_is_json_for_programs(daemon
     view = json.loads(told(daemon, "agents", "known", "--json").stdout)
     assert (view["agent"]["agent"], view["timeline"][-1]["type"]) == ("known", "read_file")
     assert (nobody.returncode, nobody.stdout) == (1, "")
-    assert "No agent knwon has been heard; did you mean known?" in nobody.stderr
+    assert "Unknown agent knwon. Did you mean known?" in nobody.stderr
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,7 @@ def test_a_reset_of_a_name_that_was_never_heard_says_so(daemon):
     said = told(daemon, "reset", "shoper")
 
     assert said.returncode == 0
-    assert said.stdout == (
-        "No agent shoper has been heard; did you mean shopper? There was nothing to forget.\n"
-    )
+    assert said.stdout == ("Unknown agent shoper. Did you mean shopper? Nothing to reset.\n")
 
 
 def test_reload_and_status_say_what_waits_for_the_next_start(start_daemon: StartDaemon):

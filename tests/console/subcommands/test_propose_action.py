@@ -88,7 +88,7 @@ def test_what_was_proposed_with_the_command_is_reported_with_one(daemon):
     (settled,) = [
         e for e in events(daemon.data_dir) if isinstance(e, Settled) and e.id == "tests-1"
     ]
-    assert (said.returncode, said.stdout) == (0, "Recorded: tests-1 of tester: ok.\n")
+    assert (said.returncode, said.stdout) == (0, "Recorded the outcome of tests-1 of tester: ok.\n")
     assert (settled.agent, settled.ok, settled.cost_usd) == ("tester", True, 0.5)
 
 
@@ -162,8 +162,8 @@ def test_fields_that_no_guard_knows_are_named_beside_the_decision(daemon):
     said = told(daemon, "propose", "code", "--json", stdin=json.dumps(proposal))
 
     assert said.stderr.splitlines() == [
-        "safetyd: no guard knows the field txet; did you mean text?",
-        "safetyd: no guard knows the field target.lable; did you mean target.label?",
+        "safetyd: unknown field txet: no guard uses it. Did you mean text?",
+        "safetyd: unknown field target.lable: no guard uses it. Did you mean target.label?",
     ]
     assert json.loads(said.stdout)["decision"] == "allow"
 

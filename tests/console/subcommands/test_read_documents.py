@@ -16,7 +16,7 @@ def test_documents_are_listed_with_a_line_each_and_large_folders_in_one():
     assert [line.split()[0] for line in lines[:3]] == [
         *("README.md", "CHANGELOG.md", "docs/README.md"),
     ]
-    assert any(line.endswith("listed by `safetyd docs schemas`.") for line in lines)
+    assert any(line.endswith("see `safetyd docs schemas`.") for line in lines)
     assert not any("docs/schemas/" in line for line in lines)
 
 
@@ -36,7 +36,7 @@ def test_a_file_that_is_not_shown_on_a_terminal_comes_as_it_is():
 def test_on_a_terminal_a_file_is_shown_by_the_pager():
     said = at_a_terminal("docs", "protocol", PAGER="head -n 1", TERM="xterm")
 
-    assert said.splitlines() == ["# The contract"]
+    assert said.splitlines() == ["# Protocol"]
 
 
 def test_path_says_where_files_are():
@@ -60,16 +60,16 @@ def test_programs_get_name_title_and_path():
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("gaurds", "did you mean docs/guards.md?"), ("zzz", "`safetyd docs` lists them")],
+    [("gaurds", "Did you mean docs/guards.md?"), ("zzz", "Run `safetyd docs` for a list")],
 )
 def test_a_name_that_is_not_known_is_answered_with_one_that_is(name: str, hint: str):
     said = here("docs", name)
 
     assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr == f"safetyd: there is no document {name!r}; {hint}\n"
+    assert said.stderr == f"safetyd: no document {name!r}. {hint}\n"
 
 
 def test_a_copy_without_its_documents_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr("safetyd.console.shipped_files._PACKAGE", tmp_path / "safetyd")
 
-    assert "this copy of safetyd is incomplete" in here("docs").stderr
+    assert "this installation of safetyd is incomplete" in here("docs").stderr

@@ -130,4 +130,4 @@ def test_a_data_dir_that_cannot_be_made_is_named(tmp_path):
     said = safetyd("run", "--data-dir", str(tmp_path / "file" / "data"))
 
     assert said.returncode == 1
-    assert "choose --data-dir" in said.stderr
+    assert "--data-dir" in said.stderr

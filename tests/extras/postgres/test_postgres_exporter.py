@@ -247,4 +247,4 @@ async def test_whoever_is_killed_in_the_middle_every_event_is_there_once(
     assert len(store.loaded_lines()) == EVENTS
     verified = here("outlet", "verify", "--data-dir", str(store.data_dir))
     assert (verified.returncode, verified.stderr) == (0, "")
-    assert verified.stdout.startswith(f"The same: {EVENTS} events, up to event {EVENTS}")
+    assert verified.stdout.startswith(f"Equal: {EVENTS} events up to number {EVENTS}")

@@ -25,8 +25,8 @@ from safetyd.notify.email.channel import EmailConfig
 
 NONE: Final = "none"
 _AGENTS_DO: Final[Mapping[Profile, str]] = {
-    "coding": "They write code",
-    "strict": "Anything else",
+    "coding": "write code",
+    "strict": "anything else",
 }
 TOLD: Final = {
     "desktop": "notifications on your desktop",

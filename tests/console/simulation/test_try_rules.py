@@ -195,7 +195,7 @@ def test_what_is_missing_or_damaged_is_said(worked: Path):
 
     assert "do not go back to the first event" in said.stdout
     assert "Missing in the audit files: 4 events." in said.stdout
-    assert "1 line could not be read" in said.stdout
+    assert "Damaged: 1 line" in said.stdout
     assert since.returncode == 0
 
 

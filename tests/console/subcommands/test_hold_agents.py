@@ -192,7 +192,7 @@ def test_a_reason_is_a_word_or_an_option(daemon, given):
     told(daemon, "unpause", "slowed")
 
     assert pause["reason"] == "wrong way"
-    assert told(daemon, "stop", "--agent", "slowed", *given).stdout.startswith("slowed is stopped.")
+    assert told(daemon, "stop", "--agent", "slowed", *given).stdout.startswith("Stopped slowed.")
     assert told(daemon, "resume", "--agent", "slowed", *given).returncode == 0
 
 

@@ -175,7 +175,7 @@ def test_a_line_that_cannot_be_read_is_found_too(audit, tmp_path):
     said = here("audit", "verify", "--data-dir", str(tmp_path))
 
     assert said.returncode == 1
-    assert "audit-00000001.jsonl:3: not a whole line. " in said.stderr
+    assert "audit-00000001.jsonl:3: " in said.stderr
 
 
 def test_a_whole_chain_says_nothing_of_gaps(audit, tmp_path):

@@ -16,7 +16,7 @@ from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
 from safetyd.agents.held_replies import HeldReplies
 from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.daemon.access import AgentAccess, OperatorAccess, ServingParts
-from safetyd.daemon.background_tasks import feed_watchdog, repeat_state, tell_trouble, watch
+from safetyd.daemon.background_tasks import feed_watchdog, log_problems, repeat_state, watch
 from safetyd.daemon.bus_output import BusOutput
 from safetyd.daemon.extra import Extra, ExtraHost, Extras
 from safetyd.daemon.health import Health
@@ -180,5 +180,5 @@ class App:
         tasks.start_soon(self._stop.watch, of.settings.stop_files)
         tasks.start_soon(repeat_state, self._stop, self._out.main, of.subjects, of.settings)
         tasks.start_soon(feed_watchdog, self.health.better_restarted)
-        tasks.start_soon(tell_trouble, self.health.trouble)
+        tasks.start_soon(log_problems, self.health.trouble)
         watch(of, tasks, lambda: self._records.loop.server_owes_s)

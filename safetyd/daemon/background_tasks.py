@@ -1,4 +1,4 @@
-"""Tasks that run beside serving: watching connections, publishing state, logging problems."""
+"""Background tasks: watching connections, publishing state, logging problems."""
 
 import logging
 from collections.abc import Callable
@@ -60,7 +60,7 @@ async def repeat_state(
         await anyio.sleep(STATE_S)
 
 
-async def tell_trouble(problem: Callable[[], str]) -> None:
+async def log_problems(problem: Callable[[], str]) -> None:
     """Log when a problem starts, every minute while it lasts, and when it ends."""
     told_at = 0.0
     while True:

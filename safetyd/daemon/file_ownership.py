@@ -65,17 +65,17 @@ def _above(data_dir: Path, uid: int) -> Iterator[str]:
             yield f"{said}: `chmod go-w {_q(parent)}`, {_ELSEWHERE}"
 
 
-def _judged(path: Path, uid: int, mend: str) -> Iterator[str]:
+def _judged(path: Path, uid: int, fix: str) -> Iterator[str]:
     """Check a path, if it exists, and the target if it is a link."""
     if not os.path.lexists(path):
         return
     seen = path.lstat()
     if seen.st_uid not in {uid, _ROOT}:
-        yield f"{path} belongs to {user_name(seen.st_uid)}: {mend}"
+        yield f"{path} belongs to {user_name(seen.st_uid)}: {fix}"
         return
     if stat.S_ISLNK(seen.st_mode):
         if path.exists():
-            yield from _judged(path.resolve(), uid, mend)
+            yield from _judged(path.resolve(), uid, fix)
         return
     if _others_write(seen, uid):
         yield f"{path} can be written to by others ({_mode(seen)}): `chmod go-w {_q(path)}`"

@@ -11,7 +11,7 @@ from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.policy import Policy
 from safetyd.daemon import background_tasks
-from safetyd.daemon.background_tasks import feed_watchdog, repeat_state, tell_trouble
+from safetyd.daemon.background_tasks import feed_watchdog, log_problems, repeat_state
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
 from safetyd.journal.mailbox import Mailbox
@@ -86,7 +86,7 @@ async def test_trouble_is_told_when_it_begins_goes_on_and_ends(
 
     with caplog.at_level("INFO"):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(tell_trouble, problem)
+            tasks.start_soon(log_problems, problem)
             await done.wait()
             tasks.cancel_scope.cancel()
 

@@ -109,7 +109,7 @@ def test_a_torn_last_audit_line_is_removed_and_that_is_recorded(start_daemon: St
 
     recovered = [e for e in events(daemon.data_dir) if isinstance(e, AuditRecovered)]
     assert [event.file for event in recovered] == [file.name]
-    assert f"was cut off {file.name}" in daemon.log()
+    assert f"from {file.name}" in daemon.log()
     assert_recorded(history, daemon.data_dir)
     assert_verifies(daemon)
 
@@ -125,4 +125,4 @@ def test_a_port_taken_by_another_program_is_not_used(start_daemon: StartDaemon) 
         work(daemon)
 
         assert urlsplit(daemon.endpoint.bus).port != port
-        assert f"port {port} is taken" in daemon.log()
+        assert f"port {port} is used" in daemon.log()

@@ -26,7 +26,7 @@ from safetyd.extras.file_history.history_records import (
     HistoryError,
 )
 from safetyd.extras.file_history.project_history import ProjectHistory
-from safetyd.extras.file_history.service.histories import Histories, beside
+from safetyd.extras.file_history.service.histories import Histories, in_thread
 from safetyd.journal.mailbox import Mailbox
 
 log = logging.getLogger("safetyd.file_history")
@@ -159,7 +159,7 @@ class CommitWorker:
         """
         for one in await self._to_retry(project):
             history = self._histories.find(project)
-            made = await beside(partial(history.commit, order_of(one.due), one.until_ns))
+            made = await in_thread(partial(history.commit, order_of(one.due), one.until_ns))
             self._retried.add(one.due.seq)
             self._mailbox.record(self._result(one.due, made))
 
@@ -210,7 +210,7 @@ class CommitWorker:
                 tasks.start_soon(self._wait, about, waiting)
             async with self._histories.lock(about.project):
                 await self.retry(about.project)
-                made = await beside(partial(history.commit, _found_before(about), until_ns))
+                made = await in_thread(partial(history.commit, _found_before(about), until_ns))
         except HistoryError as exc:
             log.warning("project %s was not committed before %s: %s", about.project, key[1], exc)
             if until_ns is None:
@@ -245,7 +245,7 @@ class CommitWorker:
     async def _may_lose(self, history: ProjectHistory, paths: tuple[str, ...], name: str) -> bool:
         """Return True if a file has uncommitted content; give up if the disk hangs."""
         with anyio.move_on_after(self._histories.deadline_s(name)):
-            return await beside(partial(history.may_lose, paths), abandon=True)
+            return await in_thread(partial(history.may_lose, paths), abandon=True)
         return False
 
     async def _made(self, due: CommitDue) -> Callable[[Moment], Event]:
@@ -259,7 +259,7 @@ class CommitWorker:
             with contextlib.suppress(HistoryError):
                 await self.retry(due.project)
             try:
-                made = await beside(partial(history.commit, order_of(due)))
+                made = await in_thread(partial(history.commit, order_of(due)))
             except HistoryError as exc:
                 log.warning("project %s was not committed: %s", due.project, exc)
                 return partial(_failed, due, str(exc), due.seq, until_ns=after_changes_ns())

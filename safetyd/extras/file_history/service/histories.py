@@ -83,7 +83,7 @@ class Histories:
                 continue
             try:
                 async with self.lock(name):
-                    await beside(partial(_begin, history, at), abandon=True)
+                    await in_thread(partial(_begin, history, at), abandon=True)
             except HistoryError as exc:
                 log.warning("project %s was not committed: %s", name, exc)
 
@@ -93,7 +93,7 @@ def _begin(history: ProjectHistory, at: datetime) -> None:
         history.commit(CommitOrder(why="before", at=at, description=FIRST))
 
 
-async def beside(work: Callable[[], Result], *, abandon: bool = False) -> Result:
+async def in_thread(work: Callable[[], Result], *, abandon: bool = False) -> Result:
     """Work with a project's files in another thread.
 
     The files belong to agents, so every failure becomes a `HistoryError`.

@@ -28,7 +28,7 @@ from safetyd.extras.file_history.history_records import (
     StoppedHalfway,
 )
 from safetyd.extras.file_history.project_history import ProjectHistory
-from safetyd.extras.file_history.service.histories import Histories, beside
+from safetyd.extras.file_history.service.histories import Histories, in_thread
 from safetyd.extras.file_history.service.rollback_events import (
     BY,
     RollbackPlans,
@@ -106,7 +106,9 @@ class HistoryService:
         for name in names:
             asked = start.asked(name, names)
             try:
-                found, wrong = await beside(partial(_read_rows, self._find(name), question, asked))
+                found, wrong = await in_thread(
+                    partial(_read_rows, self._find(name), question, asked)
+                )
             except HistoryError as exc:
                 found, wrong = [], [str(exc)]
             rows.append(found)
@@ -127,10 +129,10 @@ class HistoryService:
                 return self._known[key]
         history = await self._holding(question.project, question.commit)
         try:
-            commit = await beside(partial(history.find, question.commit))
-            other = await beside(partial(history.find, question.other)) if question.other else ""
-            message = await beside(partial(history.show, commit))
-            diff = await beside(partial(history.diff, commit, other))
+            commit = await in_thread(partial(history.find, question.commit))
+            other = await in_thread(partial(history.find, question.other)) if question.other else ""
+            message = await in_thread(partial(history.show, commit))
+            diff = await in_thread(partial(history.diff, commit, other))
         except HistoryError as exc:
             raise CommandRefused("not_found", str(exc)) from None
         about = {"project": history.project, "commit": commit}
@@ -160,11 +162,11 @@ class HistoryService:
 
         try:
             async with self._histories.lock(history.project):
-                commit = await beside(partial(history.find, command.commit))
+                commit = await in_thread(partial(history.find, command.commit))
                 plans = plans._replace(command=replace(command, commit=commit))
                 await self._commit_earlier(history, stopped)
                 asked = (command.kind, commit, command.paths)
-                done = await beside(partial(history.roll_back, *asked, order, changing))
+                done = await in_thread(partial(history.roll_back, *asked, order, changing))
         except StoppedHalfway as exc:
             await self._carry_out(plans.stop(str(exc), first or exc.kept))
             raise HalfRolledBack(exc) from None
@@ -230,7 +232,7 @@ class HistoryService:
         )
         try:
             asked = (stopped.kind, stopped.commit, stopped.paths)
-            await beside(partial(history.commit_stopped, *asked, order))
+            await in_thread(partial(history.commit_stopped, *asked, order))
         except HistoryError as exc:
             log.warning("project %s: %s", stopped.project, exc)
 
@@ -240,7 +242,7 @@ class HistoryService:
             return _Start()
         history = await self._holding(question.project, question.before)
         try:
-            at = await beside(partial(history.committed_at, question.before))
+            at = await in_thread(partial(history.committed_at, question.before))
         except HistoryError as exc:
             raise CommandRefused("not_found", str(exc)) from None
         return _Start(history.project, question.before, at)
@@ -258,7 +260,7 @@ class HistoryService:
         found: list[ProjectHistory] = []
         for history in map(self._find, self._histories.names):
             with contextlib.suppress(HistoryError):
-                await beside(partial(history.find, commit))
+                await in_thread(partial(history.find, commit))
                 found.append(history)
         if len(found) == 1:
             return found[0]

@@ -25,7 +25,7 @@ def test_costs_of_anonymous_agents_use_up_only_the_anonymous_share(
     with Caller(daemon) as anybody, Caller(daemon, "code") as code, Caller(daemon, "ops") as ops:
         absurd = anybody.reports("made-up", cost_usd=1e308)
         assert (absurd["ok"], absurd["code"]) == (False, "malformed")
-        assert "cost_usd is 1e+308; at most 1000000000" in absurd["error"]
+        assert "cost_usd is 1e+308" in absurd["error"]
         for number in range(3):
             assert anybody.reports(f"made-up-{number}", cost_usd=1e9)["ok"]
 

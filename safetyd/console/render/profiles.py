@@ -1,21 +1,21 @@
-"""What each profile lets pass, in the words of the start and of `safetyd init`."""
+"""What each profile allows, as printed by `safetyd run` and `safetyd init`."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from safetyd.core.policy import Profile
 
-# Of shell commands: in everything else the profiles are the same.
+# The profiles differ only in shell commands.
 PASSES: Final[Mapping[Profile, str]] = {
-    "strict": "shell commands that do more than look are asked about",
-    "coding": "shell commands that look, or work in the project, pass",
+    "strict": "shell commands need approval unless they only read",
+    "coding": "shell commands may read, and work in the project",
 }
 _OTHER: Final[Mapping[Profile, str]] = {
-    "strict": 'profile = "coding" lets those that work in the project pass (`safetyd init`).',
-    "coding": 'profile = "strict" asks about all that do more than look.',
+    "strict": 'profile = "coding" also allows work in the project (`safetyd init`).',
+    "coding": 'profile = "strict" allows only those that read.',
 }
 
 
 def judged_by(profile: Profile) -> tuple[str, str]:
-    """Return two lines: which profile is on, and how to change that."""
+    """Return two lines: the active profile, and how to change it."""
     return f"Profile {profile}: {PASSES[profile]}.", _OTHER[profile]

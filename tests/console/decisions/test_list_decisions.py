@@ -57,7 +57,8 @@ def test_a_mistake_in_a_query_is_told_in_plain_words(daemon):
     refused = query(daemon, "decisions", verdict="nonsense")
 
     assert said.stderr == "safetyd: commit must be 4 to 64 hexadecimal digits\n"
-    assert refused["error"] == "verdict has no value 'nonsense'"
+    assert "verdict" in refused["error"]
+    assert "'nonsense'" in refused["error"]
 
 
 def test_a_table_that_is_piped_is_not_cut(daemon):
@@ -173,5 +174,5 @@ def test_more_than_anybody_can_read_is_said_to_be_left_out(daemon, monkeypatch):
 
     said = told(daemon, "decisions", "--follow", "--limit", "1")
 
-    assert "There were more than are shown" in said.stderr
+    assert "skipped" in said.stderr
     assert getattr(looked[-1], "id") == "x-1"  # noqa: B009

@@ -50,9 +50,11 @@ STILL_IN_CODE: Final = frozenset(PHRASES) - {
     r"goes by",
     r"in (?:his|her|their|its) stead",
     r"(?:look|looked|looks) after by hand",
+    r"lets? (?:it|them|him|her) go on",
     r"nor plainly",
     r"nought",
     r"put right",
+    r"stands (?:at|in|on|there|here|below|above|first|last|twice)",
     r"untold",
     r"whose ever",
 }

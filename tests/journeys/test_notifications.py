@@ -197,8 +197,8 @@ def test_a_batch_entry_can_be_approved_only_if_it_is_complete(
     assert topics[mail]["left_out"].startswith(names)
     assert "characters of the exact text" in topics[long]["left_out"]
     for shown in (arrival.words, page):
-        assert "$4.00 (agent's estimate)" in shown
-        assert "$9.00 (agent's estimate)" in shown
+        assert "$4.00 (agent" in shown
+        assert "$9.00 (agent" in shown
         for request in (mail, long):
             assert f"safetyd approve {request}" not in shown
             assert f"safetyd show {request}" in shown

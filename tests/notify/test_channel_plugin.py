@@ -115,7 +115,7 @@ def test_a_channel_of_another_package_is_a_channel_like_the_others(
     assert letter.read_text().startswith("ring-1 roof-7 ")
     assert "git push origin main" in letter.read_text()
     assert json.loads(says("notify", "channels", "--json"))["channels"][0]["name"] == "pigeon"
-    assert "coo: push by nightly" in says("notify", "preview")
+    assert "push by nightly" in says("notify", "preview")
     assert "pigeon" in says("notify", "test", "pigeon")
     assert len(list((tmp_path / "loft").iterdir())) == 2
     assert "the loft is open" in _doctor(daemon, packages)

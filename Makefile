@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c style check $(CHECKS) rewritten bench docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -75,6 +75,10 @@ vendored:
 # of collecting. Done once, no worker of a run does it again. What cannot be imported the run names.
 rewritten:
 	@$(BIN)/python -m pytest --collect-only -q -p no:cacheprovider >/dev/null || true
+
+# Coverage of everything, with the commands and daemons that tests start. Takes twice as long as the tests.
+coverage: $(TOOLS)
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'not alone' --cov --cov-report=term-missing $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)

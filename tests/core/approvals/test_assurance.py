@@ -1,21 +1,26 @@
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from safetyd.core.action_types import Kinds, TypeConfig
 from safetyd.core.approvals.assurance import (
     TERMINAL_ONLY,
+    Given,
+    NotTaken,
     approvable,
     fits_sms,
     refusal,
     risk_within,
     says_all,
+    taken,
 )
 from safetyd.core.approvals.request import Request
+from safetyd.core.events.event import Moment
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.proposal import Proposal, Target, Tokens
 from safetyd.core.policy import Policy
 from tests.core.approvals.queue_story import QueueStory
-from tests.story import propose
+from tests.story import at, propose
 
 ASKING = Policy(rules=RulesConfig(prohibited_means="require_confirmation"))
 
@@ -138,3 +143,17 @@ def test_other_fields_and_invisible_characters_are_not_shown_by_the_text(fields)
 )
 def test_an_sms_can_show_a_short_line_in_its_own_alphabet(text, fits) -> None:
     assert fits_sms(Proposal(type="push", text=text)) is fits
+
+
+def test_an_answer_counts_only_in_a_permitted_way_for_what_was_shown() -> None:
+    asked = request("purchase")
+    yes = Given(answer="approved", by="alice", via="cli")
+
+    def code(given: Given) -> str:
+        judged = taken(asked, given, Moment(at=at(1), t=1.0), (), waits=False)
+        return judged.code if isinstance(judged, NotTaken) else judged.answer
+
+    assert code(yes) == "approved"
+    assert code(replace(yes, via="link:email")) == "elsewhere"
+    assert code(replace(yes, digest="0" * 16)) == "digest_mismatch"
+    assert code(replace(yes, answer="denied", via="sms")) == "denied"

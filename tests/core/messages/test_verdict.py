@@ -1,5 +1,6 @@
 import pytest
 
+from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, strictest
 
 
@@ -24,3 +25,11 @@ def test_strictest_of_nothing_is_allowed() -> None:
 @pytest.mark.req("S4.17")
 def test_verdicts_have_the_words_of_the_contract() -> None:
     assert [severity.value for severity in Severity] == ["allow", "require_confirmation", "block"]
+
+
+def test_a_decision_is_no_truth_value() -> None:
+    allowed = Decision(agent="a", id="p1", decision=Severity.ALLOW)
+
+    assert allowed.allowed
+    with pytest.raises(TypeError, match="allowed"):
+        bool(allowed)

@@ -79,3 +79,4 @@ def test_a_snapshot_when_none_is_missing_changes_nothing() -> None:
     play(engine, taken("2026-03-04"))
 
     assert missing(engine) is None
+    assert engine.records.kept_days.taken == "2026-03-04"

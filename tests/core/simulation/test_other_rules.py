@@ -6,6 +6,7 @@ import pytest
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.journal_lines import decode
 from safetyd.core.events.decision_events import Reported
 from safetyd.core.events.guard_events import (
     Resumed,
@@ -478,3 +479,18 @@ def test_how_far_it_is_can_be_asked_in_between():
 
     simulation.report()
     assert simulation.decisions == 2
+
+
+def test_a_simulation_takes_over_the_past_as_it_was():
+    story = RecordedStory(CODING)
+    story.happen(Stopped, source="operator", by="alice", epoch=1)
+    past = [decode(line) for line in story.lines]
+    story.propose("code", "read_file", "")
+
+    simulation = Simulation.after(CODING, past)
+    for line in story.lines[len(past) :]:
+        simulation.put(read_line(line))
+
+    report = simulation.report()
+    assert report.changes_nothing
+    assert report.decisions == 1

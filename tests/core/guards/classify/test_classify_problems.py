@@ -184,9 +184,8 @@ def test_sensitive_paths_and_roots_must_lead_somewhere() -> None:
 
     keys = [key for key, _ in wrong(rules)]
     assert keys == ["rules.sensitive_paths", "rules.protected_paths"]
-    assert wrong(None, {"web": ProjectConfig(root="web")}) == [
-        ("projects.web.root", "'web' must be an absolute path")
-    ]
+    relative = {"web": ProjectConfig(root="web", file="web.toml")}
+    assert [key for key, _ in wrong(None, relative)] == ["projects.web.root", "projects.web.file"]
 
 
 def test_every_mistake_is_named() -> None:

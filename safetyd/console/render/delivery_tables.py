@@ -35,8 +35,8 @@ _UNREADABLE: Final = (
 )
 # Parts of error messages, and what to do about each; channels add their own.
 HINTS: Final = (
-    ("holds no secret", _UNREADABLE),
-    ("cannot be read", _UNREADABLE),
+    ("contains no secret", _UNREADABLE),
+    ("cannot read", _UNREADABLE),
     ("timed out", "check host and port, and firewalls between"),
     ("name or service", "check the host name"),
     ("name resolution", "check the host name"),

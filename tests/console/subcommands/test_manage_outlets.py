@@ -57,7 +57,7 @@ def test_the_first_difference_is_named_and_is_a_failure(store: PostgresStore) ->
     assert (said.returncode, said.stderr) == (1, "")
     assert said.stdout == (
         "DIFFERENT: event 7 is in the audit files but not in the database. "
-        "The first 6 are the same.\n"
+        "The first 6 events are equal.\n"
     )
     assert (told.returncode, json.loads(told.stdout)["seq"]) == (1, 7)
     assert later.stdout.startswith("Equal: 113 events up to number 120")
@@ -113,7 +113,7 @@ def test_events_of_another_journal_are_told(store: PostgresStore) -> None:
 
     assert said.returncode == 1
     assert "ERROR: schema s" in said.stdout
-    assert "the events of another journal: name another schema\n" in said.stdout
+    assert "contains events of another daemon" in said.stdout
 
 
 def test_an_administrator_is_told_how_to_make_the_role(store: PostgresStore) -> None:

@@ -28,7 +28,7 @@ def test_a_destructive_one_is_blocked_with_rule_and_id(daemon):
 
     first, rule, id_ = said.stdout.splitlines()
     assert said.returncode == 1
-    assert first.startswith("BLOCKED: Blocklist")
+    assert first.startswith("BLOCKED: ")
     assert rule.split() == [
         "rules",
         "classify.high,",

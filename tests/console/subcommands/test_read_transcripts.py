@@ -92,7 +92,7 @@ def test_a_transcript_that_is_not_there_is_a_failure(directory: Path, name: str)
     said = transcripts(directory, "show", *filter(None, [name]))
 
     assert said.returncode == 1
-    assert "there " in said.stderr
+    assert "no transcript" in said.stderr
     assert f"in {directory}" in said.stderr
 
 

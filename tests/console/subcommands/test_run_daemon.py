@@ -90,7 +90,7 @@ def test_hints_of_the_start_work_in_a_terminal_without_the_variable(tmp_path):
 
 
 def _is_hint_or_ends(process: "subprocess.Popen[str]", line: str) -> bool:
-    if line.startswith("Ctrl-C"):
+    if line.startswith("Press Ctrl-C"):
         process.terminate()
     return " check " in line or " status" in line
 

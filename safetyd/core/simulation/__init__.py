@@ -1,4 +1,4 @@
-"""What would have been decided: the record of the past under other rules, with the engine itself.
+"""Simulation: replay the record through the engine under other rules, and compare decisions.
 
-Others import `Simulation` and its report, and `trials`.
+Other packages import `Simulation`, its report and `trials`.
 """

@@ -1,4 +1,4 @@
-"""Counting what was and what would have been."""
+"""Count the differences between the record and a simulation."""
 
 from datetime import datetime, tzinfo
 from typing import Literal
@@ -26,19 +26,19 @@ Side = Literal["was", "would"]
 
 
 class Comparison:
-    """Fills a report with what the record has and what a simulation makes of it."""
+    """Fills a report with counts from the record and from the simulation."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
         self._found: dict[tuple[Severity, Severity, str], Difference] = {}
-        self._allowed: dict[str, Difference] = {}  # by the request that is no longer asked
+        self._allowed: dict[str, Difference] = {}  # by the id of a request that is no longer made
         self._spent: dict[Side, int] = {"was": 0, "would": 0}
         self._estimates: dict[tuple[str, str], int] = {}
         self._messages: dict[str, HourlyChange] = {}
         self.report = SimulationReport()
 
     def decided(self, was: Decided, would: Decision, made: Decided | None) -> bool:
-        """Compare a decision; say whether it would have been stricter."""
+        """Compare a decision; return True if it would have been stricter."""
         report = self.report
         report.decisions += 1
         self._asked("was", was)
@@ -57,13 +57,13 @@ class Comparison:
         return after.rank > before.rank
 
     def denied(self, request_id: str) -> None:
-        """Record that a person had said no to something that would not be asked any more."""
+        """Count a denied request that would be allowed without approval."""
         if (difference := self._allowed.pop(request_id, None)) is not None:
             difference.denied += 1
             self.report.loosened += 1
 
     def followed(self, side: Side, event: Event) -> None:
-        """Count what followed: a message, an anomaly or a cost."""
+        """Count a consequence: a message, an anomaly or a cost."""
         match event:
             case Settled():
                 self._settled(side, event)
@@ -73,7 +73,7 @@ class Comparison:
                 self._anomaly(side, event)
 
     def finished(self) -> SimulationReport:
-        """Return the report, the differences that concern most decisions first."""
+        """Return the report, with the most important differences first."""
         report, found = self.report, self._found.values()
         report.differences = sorted(found, key=lambda d: (-_weight(d), -d.count, d.rule))
         report.spending.was_usd = usd(self._spent["was"])
@@ -148,13 +148,13 @@ def _same_rules(one: Decided, other: Decided) -> bool:
 
 
 def _headline(decision: Decision) -> str:
-    """Return the rule of the strictest guard, nothing if none restricts."""
+    """Return the rule of the strictest verdict, or an empty string without verdicts."""
     opinions = sorted(decision.verdicts, key=lambda opinion: -opinion.decision.rank)
     return opinions[0].rule if opinions else ""
 
 
 def _weight(difference: Difference) -> int:
-    """Return how much a difference matters: what is allowed that was not comes first."""
+    """Return how much a difference matters; blocked actions that would be allowed matter most."""
     if difference.would is ALLOW and difference.was is BLOCK:
         return 3
     return (

@@ -1,9 +1,9 @@
-"""Time between the events of a record: ticks are never written down, so they are put in again.
+"""Insert ticks between the events of a record, because ticks are not recorded.
 
-A daemon ticks every second. Where the record shows what only time brought about, there was a tick,
-and `Simulation` puts it exactly there. Others are put in between, but none shortly before one that
-is known: what would be due by then happened at that one. So under the rules of the record those
-in between change nothing.
+A daemon ticks every second. An event that only a tick can cause shows when a tick happened, and
+`Simulation` inserts a tick exactly there. More ticks are inserted in between, but none shortly
+before a known tick: everything due by then happened at the known tick. Under the rules of the
+record, the ticks in between therefore change nothing.
 """
 
 import heapq
@@ -16,49 +16,49 @@ from typing import Final
 from safetyd.core.events.event import Event, Moment, Ticked
 from safetyd.core.simulation.recorded_lines import Recorded
 
-AHEAD_S: Final = 5.0  # how far is looked ahead: longer than a daemon goes without a tick
-LONGEST_S: Final = 60.0  # between two ticks while nothing happens
-_DRIFT: Final = timedelta(seconds=5)  # a wall clock that moves further has stepped
-_SHARE: Final = 60.0  # of the time since something happened: the longer ago, the fewer ticks
+AHEAD_S: Final = 5.0  # look-ahead; longer than a daemon goes without a tick
+LONGEST_S: Final = 60.0  # longest time between two ticks while nothing happens
+_DRIFT: Final = timedelta(seconds=5)  # a larger difference means that the wall clock was set
+_SHARE: Final = 60.0  # the interval between ticks is the quiet time divided by this
 
 Make = Callable[[Moment], Event | None]
 
 
 class PassingTime:
-    """Says what is due before an event: ticks, and what was put on the agenda."""
+    """Returns the ticks and scheduled events that are due before an event of the record."""
 
     def __init__(self) -> None:
         self.first: Recorded | None = None
         self.last: Recorded | None = None
         self.events = 0
-        self.coming_t = 0.0  # so far the record is known
-        self._known: deque[float] = deque()  # ticks to come that the record shows
+        self.coming_t = 0.0  # the time up to which the record is known
+        self._known: deque[float] = deque()  # future ticks that the record shows
         self._acted_t = 0.0
         self._tick_t = 0.0
         self._agenda: list[tuple[float, int, Make]] = []
         self._numbers = count()
-        self.next_t = 0.0  # nothing is due before
+        self.next_t = 0.0  # nothing is due before this time
 
     def followed(self, t: float, *, by_time: bool) -> None:
-        """Record an event that comes later, and that others caused.
+        """Record a later event that is a consequence.
 
-        If it is the first of its second, only time can have. What is `by_time` comes with time also
-        if something else came just before it.
+        If the event before it has another time, a tick caused it. With `by_time`, a tick caused it
+        in any case.
         """
         if by_time or t != self.coming_t:
             self._known.append(t)
 
     def acted(self, t: float) -> None:
-        """Record that something happened: more may soon."""
+        """Record activity at second `t`; ticks are closer together after it."""
         self._acted_t = t
 
     def later(self, t: float, make: Make) -> None:
-        """Let something happen at second `t`, or not if `make` then returns nothing."""
+        """Schedule the event that `make` returns at second `t`; None: no event."""
         heapq.heappush(self._agenda, (t, next(self._numbers), make))
         self.next_t = min(self.next_t, t)
 
     def due(self, before: Recorded) -> Event | None:
-        """Return the next thing that happens before an event of the record, if anything does."""
+        """Return the next event that is due before an event of the record, or None."""
         if self.last is None:
             self._tick_t = self._acted_t = before.t
             self.first = self.last = before
@@ -75,13 +75,13 @@ class PassingTime:
         return Ticked(at=_between(self.last, before, tick_t).at, t=tick_t)
 
     def reached(self, event: Recorded) -> None:
-        """Record an event of the record."""
+        """Advance to an event of the record."""
         self.last = event
         self.events += 1
         self._acted_t = event.t
 
     def _next_tick(self, last_t: float) -> float:
-        """Return when the next tick is due, not before what happened last."""
+        """Return when the next tick is due, at the earliest at the last event."""
         quiet_s = self._tick_t - self._acted_t
         tick_t = max(last_t, self._tick_t + min(LONGEST_S, max(1.0, quiet_s / _SHARE)))
         while self._known and self._known[0] <= tick_t + AHEAD_S:
@@ -91,7 +91,7 @@ class PassingTime:
 
 
 def _between(before: Recorded, after: Recorded, t: float) -> Moment:
-    """Return the moment of second `t`: the earlier one if the clocks drifted, before any step."""
+    """Return the moment at second `t`; earlier if the clocks drifted, unless a clock was set."""
     forth = before.at + timedelta(seconds=t - before.t)
     back = after.at - timedelta(seconds=after.t - t)
     return Moment(max(before.at, back) if timedelta() < forth - back <= _DRIFT else forth, t)

@@ -1,8 +1,8 @@
-"""Requests and messages of the record, matched with those of a simulation.
+"""Match requests and messages of the record with those of a simulation.
 
-Two requests stand for each other if the same proposal opened or joined them. Where nobody was asked
-then, an answer to the same action serves, or to one of the same shape; it comes after as long as it
-took then. Where there is none, nobody answers.
+Two requests match if the same proposal opened or joined them. A request without a match gets the
+answer to another request for the same action, or for one of the same shape, after the same delay.
+If there is no such answer, nobody answers the request.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from safetyd.core.events.notification_events import Due
 from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.binding import binding
 
-ActionKey = tuple[str, bytes]  # an agent, and what it would do
+ActionKey = tuple[str, bytes]  # an agent, and the hash of its action
 
 
 class PastAnswer(NamedTuple):
@@ -29,18 +29,18 @@ class PastQuestion(NamedTuple):
 
 
 class PastAnswers:
-    """Knows the requests of the record by their ids, and finds those of the engine."""
+    """Maps the recorded requests to those of the simulation, and finds past answers."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._asked: dict[str, PastQuestion] = {}
         self._standing: dict[str, str] = {}  # recorded id -> simulated id
-        self._pauses: dict[str, str] = {}  # recorded id of a question about a pause -> agent
+        self._pauses: dict[str, str] = {}  # recorded id of a request to end a pause -> agent
         self._answers: dict[ActionKey, PastAnswer] = {}
-        self._unasked: dict[ActionKey, list[str]] = {}  # of the simulation alone, and unanswered
+        self._unasked: dict[ActionKey, list[str]] = {}  # only in the simulation, and unanswered
 
     def was_asked(self, was: Decided, made: Decided | None) -> None:
-        """Record a question of the record, and of the one that stands for it, if any."""
+        """Add a recorded request, and the simulated request that matches it, if any."""
         if was.asks is None:
             return
         known = was.asks.request_id
@@ -50,11 +50,11 @@ class PastAnswers:
             self._standing.setdefault(known, made.asks.request_id)
 
     def was_paused(self, event: Paused) -> None:
-        """Record that people were asked to end a pause."""
+        """Add a recorded request to end a pause."""
         self._pauses[request_id(event.agent, UNPAUSE, event.seq)] = event.agent
 
     def is_asked(self, made: Decided, id_: str) -> PastAnswer | None:
-        """Record a question that nobody was asked then; return an answer to such a one."""
+        """Add a request that is not in the record; return a past answer to a similar one."""
         actions = self._actions(made)
         found = next((self._answers[key] for key in actions if key in self._answers), None)
         if found is None:
@@ -62,7 +62,7 @@ class PastAnswers:
         return found
 
     def was_answered(self, event: Answered) -> list[tuple[str, PastAnswer]]:
-        """Keep an answer for the same action at other times; return which requests it serves."""
+        """Store an answer for similar requests; return those that already need it."""
         asked = self._asked.get(event.request_id)
         if asked is None:
             return []
@@ -71,13 +71,13 @@ class PastAnswers:
         return [(id_, past) for id_ in self._unasked.pop(asked.actions[-1], ())]
 
     def find(self, recorded: str) -> Request | None:
-        """Return the request of the simulation that stands for one of the record, if one does."""
+        """Return the simulated request that matches a recorded one, or None."""
         approvals = self._engine.approvals
         if (standing := self._standing.get(recorded)) is not None:
             return approvals.find(standing)
         if (agent := self._pauses.get(recorded)) is not None:
             return next((one for one in approvals.pending(agent) if one.own), None)
-        # One from before the simulation stands for itself.
+        # A request from before the simulation has the same id in it.
         return None if recorded in self._asked else approvals.find(recorded)
 
     def _actions(self, asked: Decided) -> tuple[ActionKey, ...]:
@@ -88,9 +88,9 @@ class PastAnswers:
 
 
 class PastDeliveries:
-    """Which message of a simulation stands for which of the record.
+    """Maps recorded messages to simulated ones.
 
-    Those that are due at the same time to the same recipient on the same channel do.
+    Messages match if they are due at the same time to the same recipient on the same channel.
     """
 
     def __init__(self) -> None:
@@ -98,11 +98,11 @@ class PastDeliveries:
         self._standing: dict[str, str] = {}  # recorded id -> simulated id; empty: none
 
     def made(self, event: Due) -> None:
-        """Record a message that a simulation makes."""
+        """Add a message of the simulation."""
         self._unmatched.append(event)
 
     def was_due(self, event: Due) -> None:
-        """Record a message of the record, right after what brought it about."""
+        """Add a recorded message, right after the event that caused it."""
         where = event.recipient, event.channel
         found = next((d for d in self._unmatched if (d.recipient, d.channel) == where), None)
         self._standing[event.delivery] = "" if found is None else found.delivery
@@ -111,14 +111,14 @@ class PastDeliveries:
 
     @property
     def pending(self) -> bool:
-        """Whether a message was made that the record has not shown."""
+        """Whether a simulated message has no match in the record yet."""
         return bool(self._unmatched)
 
     def unmatched(self) -> list[Due]:
-        """Return the messages that the record does not have, each once."""
+        """Return the messages that are not in the record, each once."""
         found, self._unmatched = self._unmatched, []
         return found
 
     def find(self, recorded: str) -> str:
-        """Return the message that stands for one of the record, or nothing."""
-        return self._standing.get(recorded, recorded)  # from before the simulation: itself
+        """Return the id of the simulated message that matches a recorded one, or empty."""
+        return self._standing.get(recorded, recorded)  # older ones keep their id

@@ -1,6 +1,7 @@
-"""The record as a simulation reads it: causes whole, and of consequences only what is compared.
+"""Decode the lines of a record for a simulation.
 
-The engine makes consequences anew, so of most of them only the time is read.
+Causes are decoded completely. The engine makes consequences again, so only their time is decoded,
+except for those that a simulation compares.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,14 +16,14 @@ from safetyd.core.catalogue import catalogue
 from safetyd.core.catalogue.catalogue import CATALOGUE
 from safetyd.core.events.event import Event
 
-# Consequences that a simulation compares; these are read whole.
+# Consequences that a simulation compares; they are decoded completely.
 COMPARED: Final[frozenset[type[Event]]] = frozenset(
     kind for kind, entry in CATALOGUE.items() if entry.compared
 )
 
 
 class Consequence(msgspec.Struct, kw_only=True, gc=False, tag_field="event"):
-    """Something that the engine made of something else; only its time was read."""
+    """An event that the engine made from another one; only its time was decoded."""
 
     at: datetime
     t: float
@@ -33,12 +34,12 @@ Recorded = Event | Consequence
 
 
 def follows(event: Recorded) -> bool:
-    """Return whether an event followed from others, so that the engine makes it again."""
+    """Return True if an event is a consequence, which the engine makes again."""
     return isinstance(event, Consequence) or catalogue.follows(event)
 
 
 def _timed(kind: type[Event]) -> type[Consequence]:
-    """Return what is read of such an event."""
+    """Return a struct that decodes only the time of this kind of event."""
     timed = msgspec.defstruct(
         kind.__name__,
         (),
@@ -55,10 +56,10 @@ _READ: Final[Mapping[type[Event], type[Recorded]]] = {
     kind: _timed(kind) if entry.follows is True and not entry.compared else kind
     for kind, entry in CATALOGUE.items()
 }
-# What time brings about, or nearly always does.
+# Events that always or nearly always result from a tick.
 BY_TIME: Final[frozenset[type[Recorded]]] = frozenset(
     _READ[kind] for kind, entry in CATALOGUE.items() if entry.by_time
 )
 
-# Lines are told apart by their tags, while they are read.
+# The tag of a line selects its struct while the line is decoded.
 read_line: Callable[[bytes], Recorded] = msgspec.json.Decoder(reduce(or_, _READ.values())).decode

@@ -1,4 +1,4 @@
-"""What a simulation found: what differs from the record, and how much."""
+"""The report of a simulation: its differences from the record."""
 
 from datetime import datetime
 from typing import Final
@@ -13,21 +13,21 @@ TEXT_CHARS: Final = 120
 
 
 class Change(msgspec.Struct, kw_only=True):
-    """How often something was, and how often it would have been."""
+    """A count in the record (`was`) and in the simulation (`would`)."""
 
     was: int = 0
     would: int = 0
 
 
 class HourlyChange(Change, kw_only=True):
-    """The same by hours of the day, in the zone of the rules."""
+    """The same counts also by hour of the day, in the policy's time zone."""
 
     was_by_hour: list[int] = msgspec.field(default_factory=lambda: [0] * HOURS)
     would_by_hour: list[int] = msgspec.field(default_factory=lambda: [0] * HOURS)
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision of the record; `reason` says why it would be as it would be."""
+    """A recorded decision; `reason` is the reason of the simulated decision."""
 
     seq: int
     at: datetime
@@ -39,33 +39,33 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, kw_only=True):
-    """Decisions that one rule made other than they were: the new rule, or the one that is gone."""
+    """Decisions that one rule changes: a rule that now applies, or one that no longer does."""
 
     was: Severity
     would: Severity
     rule: str
     count: int = 0
-    denied: int = 0  # of these, a person had said no
-    by_approval: int = 0  # of these, an earlier approval allows it that the record used otherwise
+    denied: int = 0  # of these, an operator had denied
+    by_approval: int = 0  # of these, allowed by an earlier approval that the record used elsewhere
     agents: dict[str, int] = msgspec.field(default_factory=dict)
     examples: list[Example] = msgspec.field(default_factory=list)
 
 
 class AnswersUsed(msgspec.Struct, kw_only=True):
-    """Where the answers to the questions of a simulation came from."""
+    """The sources of the answers to requests of a simulation."""
 
-    recorded: int = 0  # to the same question
-    alike: int = 0  # to the same action, or one of its shape, at another time
-    missing: int = 0  # nobody was asked about such a thing, so nobody answered
-    not_taken: int = 0  # too late, or in a way that the rules do not take
+    recorded: int = 0  # to the same request
+    alike: int = 0  # to another request for the same action, or for one of the same shape
+    missing: int = 0  # unanswered: the record has no answer to a similar request
+    not_taken: int = 0  # too late, or in a way that the rules do not accept
 
 
 class SpendingChange(msgspec.Struct, kw_only=True):
-    """US dollars of actions that were reported. `estimated_usd` is what others were to cost."""
+    """The cost of actions in US dollars; estimated for actions without a reported outcome."""
 
     was_usd: float = 0.0
     would_usd: float = 0.0
-    estimated_usd: float = 0.0  # allowed now and not then, so that nobody knows what they cost
+    estimated_usd: float = 0.0  # not allowed in the record, so their real cost is unknown
 
 
 class AnomalyChange(Change, kw_only=True):
@@ -74,14 +74,14 @@ class AnomalyChange(Change, kw_only=True):
 
 
 class SimulationReport(msgspec.Struct, kw_only=True):
-    """All that differs. `loosened` were blocked, by a rule or a person, and would be allowed."""
+    """All differences. `loosened` counts blocked or denied actions that would be allowed."""
 
     first_at: datetime | None = None
     last_at: datetime | None = None
     events: int = 0
     decisions: int = 0  # decided again
     same: int = 0
-    unread: int = 0  # their texts were masked, so they are taken as they were
+    unread: int = 0  # not decided again because their texts are masked
     loosened: int = 0
     differences: list[Difference] = msgspec.field(default_factory=list)
     questions: HourlyChange = msgspec.field(default_factory=HourlyChange)
@@ -93,7 +93,7 @@ class SimulationReport(msgspec.Struct, kw_only=True):
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether everything would have been as it was."""
+        """Whether the simulation has the same results as the record."""
         counted: list[Change] = [self.questions, *self.messages.values(), *self.anomalies.values()]
         spent = self.spending
         return (

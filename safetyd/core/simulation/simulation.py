@@ -1,7 +1,7 @@
-"""Deciding again what was recorded, under other rules and with the engine itself.
+"""Replay recorded events through the engine under other rules.
 
-What caused something is put to the engine: proposals, telemetry, what people and the daemon did.
-What followed is not, since the engine makes it anew; it is compared, and shows where time passed.
+The engine handles causes again: proposals, telemetry, and actions of operators and the daemon. It
+makes consequences itself. Recorded consequences are only compared, and show when ticks happened.
 """
 
 from collections import deque
@@ -39,17 +39,17 @@ from safetyd.core.simulation.report import SimulationReport
 from safetyd.core.text.folding import is_masked
 
 Instead = Callable[[Event], Event | None]
-Coming = tuple[float, Recorded, bool]  # its second, and whether it followed from others
-TOLD_AFTER_S: Final = 1.0  # of messages that the record does not have
+Coming = tuple[float, Recorded, bool]  # its time, the event, and whether it is a consequence
+TOLD_AFTER_S: Final = 1.0  # for messages that are not in the record
 
 
 def under(policy: Policy, engine: Engine) -> Engine:
-    """Return an engine that knows what another knows, and follows other rules."""
+    """Return a copy of an engine with other rules."""
     return Engine.restore(msgspec.structs.replace(engine.save()(), policy=policy))
 
 
 class Simulation:
-    """Put the record to it, event by event; it changes the engine that it is given."""
+    """Replays a record event by event, and changes the engine that it is given."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -58,11 +58,11 @@ class Simulation:
         self._answers = PastAnswers(engine)
         self._deliveries = PastDeliveries()
         self._comparison = Comparison(engine.policy.zone)
-        self._undone: set[tuple[str, str]] = set()  # allowed then and not now
-        self._put_t = -1.0  # of what was put last, or the tick that the record showed
-        self._owed = 0  # consequences that the record may still have of that
-        self._ahead = False  # the record is about to show what a proposal superseded
-        self._epoch = engine.stop.epoch  # of the record
+        self._undone: set[tuple[str, str]] = set()  # allowed only in the record
+        self._put_t = -1.0  # the time of the last replayed event or recorded tick
+        self._owed = 0  # how many of its consequences the record may still show
+        self._ahead = False  # a superseded request was recorded; the new decision follows
+        self._epoch = engine.stop.epoch  # the last one in the record
         self._happens: Mapping[type[Event], Instead] = dict(
             (
                 _of(Configured, self._configured),
@@ -86,7 +86,7 @@ class Simulation:
 
     @classmethod
     def after(cls, policy: Policy, past: Iterable[Event]) -> "Simulation":
-        """Return a simulation under a policy that begins after `past`, which stays as it was."""
+        """Return a simulation that starts after `past`, whose decisions are not made again."""
         engine = Engine(policy)
         for event in past:
             engine.seq = event.seq - 1  # some may be missing
@@ -94,7 +94,7 @@ class Simulation:
         return cls(under(policy, engine))
 
     def put(self, event: Recorded) -> None:
-        """Take the next event of the record; it is decided again once those after it are known."""
+        """Queue the next event of the record; it is replayed once later events are known."""
         coming, time, kind, t = self._coming, self._time, type(event), event.t
         followed = follows(event)
         coming.append((t, event, followed))
@@ -107,11 +107,11 @@ class Simulation:
 
     @property
     def decisions(self) -> int:
-        """How many were made again so far."""
+        """The number of decisions made again so far."""
         return self._comparison.report.decisions
 
     def report(self) -> SimulationReport:
-        """Return what differs, once all is put."""
+        """Replay the remaining events and return the report."""
         while self._coming:
             self._go_on(self._coming.popleft())
         report, time = self._comparison.finished(), self._time
@@ -152,7 +152,7 @@ class Simulation:
             self._asked(was, made)
 
     def _take_over(self, was: Decided) -> None:
-        """Let be decided as it was what cannot be read any more."""
+        """Use the recorded decision of a proposal whose text is masked."""
         self._comparison.report.unread += 1
         if not was.first:
             return
@@ -166,7 +166,7 @@ class Simulation:
         self._answers.was_asked(was, made)
 
     def _asked(self, was: Decided, made: Decided | None) -> None:
-        """Find the answer to what is asked and was not."""
+        """Find an answer to a request that is not in the record."""
         self._answers.was_asked(was, made)
         if was.asks is not None or made is None or made.asks is None or made.asks.joins:
             return
@@ -179,7 +179,7 @@ class Simulation:
             self._answer_later(id_, past, made.t + past.took_s)
 
     def _answer_later(self, id_: str, past: PastAnswer, t: float) -> None:
-        """Let a request be answered as something alike was at another time."""
+        """Schedule a past answer to a similar request."""
 
         def again(moment: Moment) -> Event | None:
             request = self._engine.approvals.find(id_)
@@ -206,7 +206,7 @@ class Simulation:
         return answer
 
     def _followed(self, event: Recorded) -> None:
-        """Compare what followed; where nothing that was put can have caused it, time has passed."""
+        """Compare a recorded consequence; insert a tick if no replayed event can have caused it."""
         if type(event) is Superseded:
             self._begin(event.t)
             self._ahead = True
@@ -238,7 +238,7 @@ class Simulation:
             self._made(events)
 
     def _happened(self, event: Event) -> None:
-        """Let happen what the record does not have: time, or what is made up for."""
+        """Handle an event that is not in the record: a tick or a scheduled event."""
         if events := self._engine.handle(event):
             self._time.acted(event.t)
             self._made(events)
@@ -246,11 +246,11 @@ class Simulation:
             self._send()
 
     def _begin(self, t: float) -> None:
-        """Go on to the next thing that the record shows."""
+        """Prepare for the next event of the record."""
         if self._deliveries.pending:
             self._send()
         self._put_t, self._ahead, self._owed = t, False, 0
-        self._engine.take_conclusions()  # no agent waits for them here
+        self._engine.take_conclusions()  # in a simulation, no agent waits for them
 
     def _made(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -261,7 +261,7 @@ class Simulation:
                     self._deliveries.made(cast("Due", event))
 
     def _send(self) -> None:
-        """Let the messages that the record does not have be taken by their channels."""
+        """Schedule the acceptance of messages that are not in the record."""
         for due in self._deliveries.unmatched():
             self._time.later(due.t + TOLD_AFTER_S, partial(_accepted, due))
 
@@ -270,7 +270,7 @@ class Simulation:
         return msgspec.structs.replace(event, policy=policy, digest=self._engine.policy_digest)
 
     def _stopped(self, event: Stopped | Resumed) -> Event:
-        """Let a stop or its end be as new as it was, also where others came between."""
+        """Return a stop or its end with a later epoch if the simulation had more stops."""
         ahead = max(0, self._engine.stop.epoch - self._epoch)
         self._epoch = max(self._epoch, event.epoch)
         return msgspec.structs.replace(event, epoch=event.epoch + ahead) if ahead else event
@@ -285,7 +285,7 @@ class Simulation:
         return event if held.agents else None
 
     def _reported(self, event: Reported) -> Event | None:
-        """Leave out the outcome of what would not have been done."""
+        """Return the event, or None for the outcome of an action that would not have happened."""
         telemetry = event.telemetry
         if self._undone and isinstance(telemetry, Outcome | Unreported):
             key = event.agent, telemetry.id or ""
@@ -349,7 +349,7 @@ class Simulation:
 
 
 def _of(kind: type[Heard], act: Callable[[Heard], Event | None]) -> tuple[type[Event], Instead]:
-    """Pair a kind of event with what happens instead of it; None: nothing does."""
+    """Pair a kind of event with the function that replaces it; the function may return None."""
     return kind, cast("Instead", act)
 
 

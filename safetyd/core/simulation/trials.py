@@ -1,4 +1,4 @@
-"""Trials: what a grant would have covered, and what rules say of a proposal after others."""
+"""Trials: requests that a grant would have covered, and decisions on a series of proposals."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -26,18 +26,18 @@ ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class PastRequest(msgspec.Struct, frozen=True, gc=False):
-    """What was asked or blocked, and what became of it."""
+    """A proposal that needed approval or was blocked, and its final state."""
 
     asked: Decided
     state: EndState
 
 
 class GrantCoverage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many requests a grant would have covered, by how they ended."""
+    """The number of requests that a grant would have covered, by final state."""
 
     approved: int = 0
     denied: int = 0
-    unanswered: int = 0  # expired, withdrawn, or still waiting
+    unanswered: int = 0  # expired, withdrawn, or still pending
     blocked: int = 0
 
     @property
@@ -46,7 +46,7 @@ class GrantCoverage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class GrantTrial:
-    """A grant as if it had always been in force, without an end to its time and uses."""
+    """A grant that is tried as if it had always been in force, without limits on time or uses."""
 
     def __init__(self, state: EngineState, granted: Granted) -> None:
         self._kind = state.kind
@@ -63,31 +63,31 @@ class GrantTrial:
         return bool(lifted.grants) and not lifted.verdicts
 
     def covered(self, past: Iterable[PastRequest]) -> list[PastRequest]:
-        """Return those that the grant would have covered."""
+        """Return the requests that the grant would have covered."""
         return [one for one in past if self.covers(one.asked)]
 
 
 def counted(covered: Iterable[PastRequest]) -> GrantCoverage:
-    """Count requests by how they ended."""
+    """Count requests by final state."""
     states = [one.state for one in covered]
     ended = {state: states.count(state) for state in ("approved", "denied", "blocked")}
     return GrantCoverage(unanswered=len(states) - sum(ended.values()), **ended)
 
 
 class TrialStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposal, and how it went if it was allowed; None: nobody reports."""
+    """A proposal and its outcome if it is allowed (`ok`); None: no outcome is reported."""
 
     agent: str
     proposal: Proposal
     digest: str
     ok: bool | None = None
-    after_s: float = APART_S  # since the one before
+    after_s: float = APART_S  # since the previous step
 
 
 def decided(policy: Policy, steps: Sequence[TrialStep], begin: datetime) -> Decision:
-    """Return the decision on the last proposal; the first of them comes at `begin`.
+    """Return the decision on the last proposal; the first is made at `begin`.
 
-    Nothing happened before, and nobody is notified.
+    The engine starts empty, and nobody is notified.
     """
     engine, at, t = Engine(policy), begin, 0.0
     for number, step in enumerate(steps):

@@ -18,15 +18,15 @@ from safetyd.core.outbox.slots import Slots
 from safetyd.core.recipients import TellingConfig
 from safetyd.core.reporting.session_summary import summary
 
-SILENCE: Final = timedelta(minutes=10)  # in which the same alert is not told twice
-MAX_ALERTS: Final = 1_000  # whose last note is remembered
-MAX_WORDS: Final = 200  # characters of what an agent says in a summary
+SILENCE: Final = timedelta(minutes=10)  # the same alert is not sent twice within this time
+MAX_ALERTS: Final = 1_000  # alert keys whose last note is remembered
+MAX_WORDS: Final = 200  # characters of an agent's text in a summary
 
 Placed = dict[str, tuple[DeliveryQueue, Slot]]  # by the key of the queue
 
 
 class Alerts:
-    """Puts notes into queues and returns the queues. `last` has the last note of each alert key."""
+    """Queues notes and returns the queues. `last` has the id of each alert key's last note."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Alerts:
         return frozenset(key for key in (ends(event) if ends else ()) if self.withdraw(key))
 
     def heard(self, event: Event, over: frozenset[str] = frozenset()) -> list[DeliveryQueue]:
-        """Send the alert of an event, if it has one; an all-clear only if its alert was sent."""
+        """Queue the alert of an event, if any. Queue an all-clear only if its alert was sent."""
         alert = None if self._routing.idle else alert_of(event)
         if alert is None or self._needless(event):
             return []
@@ -76,17 +76,17 @@ class Alerts:
         return queues
 
     def remembers(self, alert_key: str) -> bool:
-        """Return True if people were told of it, and not that it is over."""
+        """Return True if an alert was queued and has not been withdrawn."""
         return alert_key in self._last
 
     def withdraw(self, alert_key: str) -> bool:
-        """Tell nobody else of what is over, and as of new if it happens again.
+        """Withdraw an alert, so that it counts as new if it happens again.
 
-        Say whether somebody was told of it, or may just be.
+        Return True if it was delivered to anyone, or may be right now.
         """
         ref = self._last.pop(alert_key, "")
         if self._notes.find(ref) is None:
-            return bool(ref)  # it was told so long ago that nobody remembers
+            return bool(ref)  # it was sent so long ago that its note is forgotten
         told = any(self._reaches(delivery) for delivery in self._deliveries.about(ref))
         self._notes.end(ref)
         return told
@@ -117,7 +117,7 @@ class Alerts:
         return self._put(event.note, {queue.key: (queue, slot) for queue in queues})
 
     def _placed(self, alert: Alert, note: Note) -> Placed:
-        """Return where an alert goes at once or with the next batch, and where it goes later."""
+        """Return the queue and slot for each channel that gets the alert, now or later."""
         placed: Placed = {}
         for queue in self._routing.of_kinds(alert.agent, alert.later):
             placed[queue.key] = queue, self._slots.later(queue, alert, note)
@@ -126,7 +126,7 @@ class Alerts:
         return placed
 
     def _put(self, note: Note, placed: Placed) -> list[DeliveryQueue]:
-        """Let a note wait in its slots; return their queues."""
+        """Queue a note and return the queues. Only count it if it is not urgent enough."""
         queues = [queue for queue, _ in placed.values()]
         if note.kind != "test" and self._slots.too_calm(note.urgency):
             hold_back(queues)
@@ -138,7 +138,11 @@ class Alerts:
         return queues
 
     def _needless(self, event: Event) -> bool:
-        """Return True if a worse alert was just sent, or if it is about a lost channel alert."""
+        """Return True if an alert for this event would add nothing.
+
+        That is so if a worse alert was just sent, if the undelivered message was itself about
+        channels, or if operators were already notified that the channel is down.
+        """
         match event:
             case BudgetMarked(mark="warning"):
                 return self._silent(budget_key(event, "exceeded"), event.at)
@@ -154,7 +158,7 @@ class Alerts:
         return delivery.arrived or trying
 
     def _repeats(self, alert: Alert, at: datetime) -> bool:
-        """Return True if an alert is known: one that waits is counted, another not told again."""
+        """Return True if an alert repeats a recent one. If that one is still queued, count it."""
         note = self._notes.find(self._last.get(alert.key, ""))
         if note is None:
             return False
@@ -164,7 +168,7 @@ class Alerts:
         return self._silent(alert.key, at)
 
     def _silent(self, alert_key: str, at: datetime) -> bool:
-        """Return True if such an alert came so recently that it is no news."""
+        """Return True if an alert with this key was raised within `SILENCE`."""
         note = self._notes.find(self._last.get(alert_key, ""))
         return note is not None and note.at <= at < note.at + SILENCE
 

@@ -1,6 +1,6 @@
-"""All-clear after a stop: sent to everyone who was notified about the stop.
+"""All-clears: notify recipients that a stop is over.
 
-A stop that ends before anyone was notified has neither.
+If a stop ends before anyone was notified about it, no all-clear is sent.
 """
 
 from collections.abc import Callable
@@ -23,22 +23,22 @@ Withdraw = Callable[[str], bool]
 
 
 class Cause(msgspec.Struct, array_like=True):
-    """Why things stand still: the epoch of a stop, and the alert that tells of it."""
+    """One cause of a stop: its epoch, and the key of the alert about it."""
 
     epoch: int
     key: str
 
 
 class Standstill(msgspec.Struct):
-    """Stops of one agent, or of all, of which people are told as of one."""
+    """All active stops of one agent, or of all agents. They share one all-clear."""
 
     causes: dict[str, Cause] = {}  # by source
-    told: bool = False  # of a cause that is over
-    ended: str = ""  # by whom and why, as far as a person ended it
+    told: bool = False  # an alert about a cause that is over was sent
+    ended: str = ""  # the operator who ended it, and the reason
 
 
 class AllClears:
-    """Knows what stands still. `withdraw` says whether somebody was told of an alert."""
+    """Tracks active stops. `withdraw` returns True if the alert was sent to anyone."""
 
     def __init__(self, stops: dict[str, Standstill], tell: Tell, withdraw: Withdraw) -> None:
         self._stops = stops
@@ -47,7 +47,7 @@ class AllClears:
 
     def stopped(self, event: Stopped) -> None:
         known = self._stops.get(event.agent or _ALL, Standstill()).causes.get(event.source)
-        # The finding that comes right before such a stop is what people are told.
+        # The alert was sent for the anomaly, which is recorded just before its stop.
         found = known.key if known is not None and event.source == _ANOMALY else ""
         self._stand_still(event.agent, event.source, Cause(event.epoch, found or stop_key(event)))
 
@@ -57,7 +57,7 @@ class AllClears:
             self._stand_still(None, _ANOMALY, Cause(0, alert.key))
 
     def resumed(self, event: Resumed) -> list[DeliveryQueue]:
-        """Tell those who know of a stop that it is over; return the queues."""
+        """Queue the all-clear if no cause is left and the stop was notified; return the queues."""
         standstill = self._stops.get(event.agent or _ALL)
         if standstill is None:
             return []
@@ -80,7 +80,7 @@ class AllClears:
 
     def _end_cause(self, standstill: Standstill, source: str, event: Resumed) -> None:
         cause = standstill.causes.get(source)
-        # A stop that was pressed after this resume was asked for is newer, and holds.
+        # A stop with a newer epoch came after this resume was requested, and stays active.
         if cause is None or cause.epoch > event.epoch:
             return
         del standstill.causes[source]

@@ -1,27 +1,27 @@
-"""Limits on requests: per agent, and during quiet hours."""
+"""Limits on notifications about requests: per agent, and during quiet hours."""
 
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
-MAX_ASKS: Final = 10  # requests of one agent within STORM_S that are told one by one
+MAX_ASKS: Final = 10  # requests of one agent within STORM_S that are sent one by one
 STORM_S: Final = 300.0
-MAX_WOKEN: Final = 3  # requests of one agent that somebody is told of in one night
-MAX_WOKEN_IN_ALL: Final = 10
+MAX_WOKEN: Final = 3  # requests of one agent that a recipient gets in one night
+MAX_WOKEN_IN_ALL: Final = 10  # of all agents together
 
 
 class Night(msgspec.Struct):
-    """Quiet hours of somebody, and an agent's requests that they were told of in them."""
+    """The end of a recipient's quiet hours, and the ids of requests sent during them."""
 
     until: datetime
     passed: list[str] = []
 
 
 class AskLimits(msgspec.Struct):
-    """What agents asked lately, and what people were told of in nights that are not over."""
+    """The recent requests of each agent, and the requests sent in current quiet hours."""
 
-    asks: dict[str, list[float]] = {}  # when an agent last asked; who was silent longest first
+    asks: dict[str, list[float]] = {}  # times of last requests by agent, least recent agent first
     nights: dict[str, Night] = {}  # by recipient, and by recipient and agent
 
     def asked(self, agent: str, t: float) -> None:
@@ -31,18 +31,18 @@ class AskLimits(msgspec.Struct):
             del asks[first]
 
     def storms(self, agent: str, t: float) -> bool:
-        """Return True if an agent asks so much that nobody wants to read it one by one."""
+        """Return True if an agent made more than `MAX_ASKS` requests within `STORM_S`."""
         asks = self.asks.get(agent, [])
         return len(asks) > MAX_ASKS and t < asks[0] + STORM_S
 
     def wakes(
         self, recipient: str, party: str, request_id: str, at: datetime, until: datetime
     ) -> bool:
-        """Return True if somebody may be told of a request at night, and take note of it.
+        """Return True if a request may be sent during quiet hours, and count it.
 
-        What was told once may be told again.
+        A request that was counted before may be sent again.
         """
-        # What is one too many of a party must not count against the others.
+        # A request over the agent's own limit must not count against other agents.
         few = self._among_first(f"{recipient}/{party}", request_id, at, until, MAX_WOKEN)
         return few and self._among_first(recipient, request_id, at, until, MAX_WOKEN_IN_ALL)
 

@@ -28,20 +28,24 @@ from safetyd.core.outbox.item_facts import ItemFact, ItemFacts, end, first, rank
 from safetyd.core.outbox.slots import Slots
 
 MAX_PER_TICK: Final = 64
-MAX_LOOKED: Final = 2_000  # things of agents without a key, when a message is made
+MAX_LOOKED: Final = 2_000  # items of anonymous agents that are considered for one message
 
 _IN_PASSING: Final[frozenset[ItemKind]] = frozenset({"expired", "summary"})
 _REMINDERS: Final[frozenset[ItemKind]] = frozenset({"reminder", "last_call"})
 
 
 class MessageCount(Protocol):
-    """Where it is written down how many messages there were so far."""
+    """Stores the number of messages so far."""
 
     count: int
 
 
 class Bundling:
-    """`known` says whether somebody knows of a request, so that a number reminds them of it."""
+    """Turns queued items into `Due` events.
+
+    `known` returns True if a message about the request was delivered. A reminder of such a request
+    may be counted instead of listed.
+    """
 
     def __init__(
         self,
@@ -56,7 +60,7 @@ class Bundling:
         self._slots = slots
         self._approvals = approvals
         self._known = known
-        self._promised: set[tuple[str, str]] = set()  # returned, and not yet observed
+        self._promised: set[tuple[str, str]] = set()  # returned but not yet observed
 
     def due(self, cause: Event, queues: Iterable[DeliveryQueue]) -> list[Event]:
         """Return the messages of these queues that may go out now."""
@@ -72,11 +76,11 @@ class Bundling:
         return dues
 
     def next_at(self, queue: DeliveryQueue, at: datetime) -> datetime | None:
-        """Return when the next message of a queue goes out; None: nothing waits."""
+        """Return when the next message of a queue is due, or None if the queue is empty."""
         return due_at(queue, at, self._quiet(queue), self._slots.interval)
 
     def take(self, queue: DeliveryQueue, event: Due) -> tuple[Item, ...]:
-        """Take out of its queue all that a message tells of, and return it."""
+        """Remove all items of a message from its queue and return them."""
         message = self._made_of(queue, event)
         self._promised.discard((queue.key, message.name))
         queue.sent(event.delivery, message.sort, event.at, event.items)
@@ -88,7 +92,7 @@ class Bundling:
         return items
 
     def forget_promises(self) -> None:
-        """Return again what was returned and never observed."""
+        """Let `due` return messages again that were returned and never observed."""
         self._promised.clear()
 
     def _message(
@@ -97,7 +101,7 @@ class Bundling:
         shown = first(facts, SHOWN)
         counted = self._counted(queue, message, facts, shown)
         urgency = max((fact.urgency for fact in shown), key=rank)
-        # Urgent things that had to wait for the morning do not make the whole digest urgent.
+        # Urgent items that had to wait for the morning do not make the whole digest urgent.
         calm = message.sort == "batch" and urgency == "high"
         return Due(
             at=cause.at,
@@ -121,7 +125,7 @@ class Bundling:
         facts: list[ItemFact],
         shown: Sequence[ItemFact],
     ) -> list[ItemFact]:
-        """Return what else a message tells of, by number; all the rest waits for another."""
+        """Return the items that a message counts without listing; the rest stays queued."""
         if len(facts) == len(shown):
             return []
         found = {fact.item.ref: fact for fact in facts if self._by_number(fact.item)}
@@ -137,7 +141,7 @@ class Bundling:
         return [fact for ref, fact in found.items() if ref not in listed]
 
     def _by_number(self, item: Item) -> bool:
-        """Return True if it is enough that people hear of its number."""
+        """Return True if an item may be counted instead of listed."""
         return item.kind in _IN_PASSING or (item.kind in _REMINDERS and self._known(item.ref))
 
     def _name(self, queue: DeliveryQueue, message: QueuedMessage, at: datetime) -> str:
@@ -146,7 +150,7 @@ class Bundling:
         return "dlv_" + hashlib.sha256("\0".join(said).encode()).hexdigest()[:16]
 
     def _made_of(self, queue: DeliveryQueue, event: Due) -> QueuedMessage:
-        """Return the batches that a message was made of, as far as they still wait."""
+        """Return the queued batches that a message was made from."""
         first = event.items[0]
         batch = queue.where.get(first.ref, "")
         if queue.rows[batch].sort == "alone" if batch else first.kind == "test":
@@ -155,7 +159,7 @@ class Bundling:
         return ripe(queue, sort, event.at, self._quiet(queue), self._slots.interval)
 
     def _rest(self, queue: DeliveryQueue, message: QueuedMessage, event: Due) -> list[Item]:
-        """Return as much of what is not listed as the message tells of by number."""
+        """Return the items that a message counts without listing."""
         if not event.more:
             return []
         found = self._useful(queue, message, event.at)
@@ -163,7 +167,7 @@ class Bundling:
         return [fact.item for fact in nsmallest(event.more, counted, key=lambda one: one.order)]
 
     def _useful(self, queue: DeliveryQueue, message: QueuedMessage, at: datetime) -> list[ItemFact]:
-        """Return what may be told now; of agents without a key, what came first of very much."""
+        """Return the items that may be sent now, with at most `MAX_LOOKED` of anonymous agents."""
         keyed, keyless = list[ItemFact](), list[ItemFact]()
         batches = (queue.rows[name] for name in message.batches)
         for item in (item for batch in batches for item in batch.items.values()):

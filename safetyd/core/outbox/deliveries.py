@@ -20,10 +20,10 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.delivery_queue import DeliveryQueues, key
 
 MAX_CLOSED: Final = 10_000
-MAX_PAST: Final = 1_000  # notes that were told
-MAX_NOTES: Final = 5_000  # that wait or were told; the oldest give way
-MAX_ITEMS: Final = 1_000  # that are kept of a closed one
-LOST: Final = frozenset({"dead", "undelivered"})  # states of what nobody got
+MAX_PAST: Final = 1_000  # notes that are neither queued nor in a delivery under way
+MAX_NOTES: Final = 5_000  # queued or past; the oldest are dropped first
+MAX_ITEMS: Final = 1_000  # stored items of a closed delivery
+LOST: Final = frozenset({"dead", "undelivered"})  # states of lost messages
 
 
 class Delivery(msgspec.Struct, kw_only=True):
@@ -33,9 +33,9 @@ class Delivery(msgspec.Struct, kw_only=True):
     recipient: str
     channel: str
     urgency: Urgency
-    items: tuple[Item, ...]  # all that it tells of, first those that it shows
-    shown: int
-    left: int = 0  # how much waited for the next message
+    items: tuple[Item, ...]  # listed items first, then counted ones
+    shown: int  # number of listed items
+    left: int = 0  # items that wait for the next message
     digest: bool
     held_back: int
     at: datetime
@@ -45,11 +45,11 @@ class Delivery(msgspec.Struct, kw_only=True):
     attempts: int = 0
     provider_id: str = ""
     told_at: datetime | None = None
-    revoked: tuple[str, ...] = ()  # requests whose links in it are dead
+    revoked: tuple[str, ...] = ()  # requests whose links in this message are revoked
 
     @property
     def queue(self) -> str:
-        """The key of the queue that it came from."""
+        """The key of the queue that the message came from."""
         return key(self.recipient, self.channel)
 
     @property
@@ -58,22 +58,22 @@ class Delivery(msgspec.Struct, kw_only=True):
 
     @property
     def arrived(self) -> bool:
-        """Whether it did, as far as anybody can say."""
+        """Whether the channel accepted or delivered the message."""
         return self.state in {"accepted", "delivered"}
 
 
 class Kept(msgspec.Struct):
-    """Deliveries, and the notes that they tell of or will."""
+    """The stored deliveries, and the notes that they contain or will contain."""
 
     deliveries: dict[str, Delivery] = {}  # oldest first
     notes: dict[str, Note] = {}
-    past: dict[str, None] = {}  # notes that nothing under way tells of; longest first
-    over: dict[str, None] = {}  # notes of what is so no longer
-    of_channels: dict[str, None] = {}  # notes of channels that fail or work again
+    past: dict[str, None] = {}  # notes neither queued nor under way; oldest first
+    over: dict[str, None] = {}  # notes that are no longer relevant
+    of_channels: dict[str, None] = {}  # notes about channels that fail or work again
 
 
 class Deliveries:
-    """Finds them by their ids and by what they tell of. Closed ones are forgotten in time."""
+    """Finds deliveries by id, request or note. Stores at most `MAX_CLOSED` closed ones."""
 
     def __init__(self, deliveries: dict[str, Delivery]) -> None:
         self._deliveries = deliveries
@@ -86,18 +86,18 @@ class Deliveries:
         return self._deliveries.get(id_)
 
     def all(self) -> Iterator[Delivery]:
-        """Yield what is kept, newest first."""
+        """Yield stored deliveries, newest first."""
         return reversed(self._deliveries.values())
 
     def under_way(self) -> Iterator[Delivery]:
-        """Yield what is open or parked, oldest first."""
+        """Yield open and parked deliveries, oldest first."""
         return (self._deliveries[id_] for id_ in self._under_way)
 
     def about(self, ref: str) -> Iterator[Delivery]:
         return (self._deliveries[id_] for id_ in self._about.get(ref, ()))
 
     def telling(self, ref: str) -> bool:
-        """Return True if something under way tells of it."""
+        """Return True if a delivery under way contains this request or note."""
         return any(delivery.under_way for delivery in self.about(ref))
 
     def add(self, event: Due, items: tuple[Item, ...]) -> Delivery:
@@ -119,7 +119,7 @@ class Deliveries:
         return delivery
 
     def told(self, event: Told) -> Delivery | None:
-        """Record that a message was told; None: it was over before."""
+        """Record that a message was accepted or delivered. Return None if it was already closed."""
         delivery = self.find(event.delivery)
         if delivery is None or delivery.state not in {"open", "parked", "accepted"}:
             return None
@@ -130,7 +130,7 @@ class Deliveries:
         return delivery
 
     def not_told(self, event: NotTold) -> Delivery | None:
-        """Record that a message was not told; None: it was over before."""
+        """Record that a message was not delivered. Return None if it was already closed."""
         delivery = self.find(event.delivery)
         if delivery is None or not (delivery.under_way or _lost_late(delivery, event)):
             return None
@@ -157,7 +157,7 @@ class Deliveries:
         self.shorten(delivery)
 
     def shorten(self, delivery: Delivery) -> None:
-        """Keep no more of a closed one than is needed, once everybody took note of its end."""
+        """Drop all but the first `MAX_ITEMS` items of a closed delivery."""
         self._unlist(delivery, delivery.items[MAX_ITEMS:])
         delivery.items = delivery.items[:MAX_ITEMS]
 
@@ -189,7 +189,7 @@ def _lost_late(delivery: Delivery, event: NotTold) -> bool:
 
 
 class Notes:
-    """What people are told of besides requests. `telling` says whether a delivery tells of it."""
+    """Stores notes. `telling` returns True if a delivery under way contains the note."""
 
     def __init__(self, kept: Kept, queues: DeliveryQueues, telling: Callable[[str], bool]) -> None:
         self._kept = kept
@@ -200,7 +200,7 @@ class Notes:
         return self._kept.notes.get(ref)
 
     def keep(self, note: Note) -> None:
-        """Keep one more; the oldest may have to go for it, though it still waits."""
+        """Store a note. If there are too many, drop the oldest, even if it is still queued."""
         notes = self._kept.notes
         notes[note.id] = note
         if len(notes) > MAX_NOTES:
@@ -212,11 +212,11 @@ class Notes:
         return self._queues.hold(ref)
 
     def count(self, note: Note) -> None:
-        """Record that it happened once more."""
+        """Record in a note that its alert was repeated."""
         self._kept.notes[note.id] = msgspec.structs.replace(note, count=note.count + 1)
 
     def end(self, ref: str) -> None:
-        """Record that it is no use telling of it any more."""
+        """Record that a note is no longer relevant, and remove it from the queues."""
         self._queues.drop(ref)
         self._kept.over[ref] = None
         self.release((ref,))
@@ -229,11 +229,11 @@ class Notes:
         self._kept.of_channels[ref] = None
 
     def only_of_channels(self, delivery: Delivery) -> bool:
-        """Return True if a message tells of nothing but channels."""
+        """Return True if all items of a message are notes about channels."""
         return all(item.ref in self._kept.of_channels for item in delivery.items)
 
     def release(self, refs: Iterable[str]) -> None:
-        """Forget those in time which nothing waits to tell of, and nothing is telling of."""
+        """Mark notes as past if they are neither queued nor in a delivery under way."""
         for ref in refs:
             if ref in self._kept.notes and not (self.waits(ref) or self._telling(ref)):
                 self._pass(ref)

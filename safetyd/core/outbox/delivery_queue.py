@@ -1,12 +1,16 @@
-"""Delivery queues: what waits to be told to one recipient on one channel, and when it goes out.
+"""Delivery queues: the waiting items for one recipient on one channel, and when they are sent.
 
-Things that become due together are one batch. A message takes every batch of its sort that is
-ripe: all that is urgent, or all that is not. What must not wait for others, nor they for it, is
-alone: its batch is a message of its own, which no limit holds back. What is urgent is in a batch of
-its party, so that whoever has too many urgent messages holds up nobody else.
+Items that become due together form a batch. Each batch has a sort:
 
-A time that lies in the future although it is of something that happened was taken before the wall
-clock was put back, and nobody said so: it holds nothing up.
+    high    urgent items; all due batches of this sort become one message
+    batch   other items; all due batches of this sort become one message
+    alone   one item, sent in a separate message without limits
+
+A party is an agent with a key, or the anonymous pool. Each party has its own batch of urgent items,
+so that too many urgent messages of one party do not delay those of others.
+
+If a past event has a time in the future, the wall clock was set back without a `ClockStepped`
+event. Such times delay nothing.
 """
 
 import hashlib
@@ -18,19 +22,19 @@ import msgspec
 
 from safetyd.core.events.notification_events import Item
 
-MAX_HIGH: Final = 5  # urgent messages of a party: open ones, or that go freely in HIGH_WINDOW
+MAX_HIGH: Final = 5  # open urgent messages of a party, or urgent messages within HIGH_WINDOW
 HIGH_WINDOW: Final = timedelta(minutes=5)
-HIGH_GAP: Final = timedelta(minutes=1)  # between urgent messages of which there are too many
-STORM_GAP: Final = timedelta(minutes=5)  # between messages about an agent that asks too much
-MAX_SUMMARIES: Final = 6  # that go out as they come, within SUMMARY_WINDOW
+HIGH_GAP: Final = timedelta(minutes=1)  # between urgent messages above MAX_HIGH
+STORM_GAP: Final = timedelta(minutes=5)  # between messages about an agent with too many requests
+MAX_SUMMARIES: Final = 6  # sent without batching within SUMMARY_WINDOW
 SUMMARY_WINDOW: Final = timedelta(hours=1)
-JITTER_S: Final = 30  # over which the morning's digests are spread
+JITTER_S: Final = 30  # spread of the digests after quiet hours
 Sort = Literal["alone", "batch", "high"]
 Quiet = Callable[[datetime], datetime | None]
 
 
 class Slot(NamedTuple):
-    """The batch of a queue in which something waits, and until when it does."""
+    """The batch for an item, and the time at which the batch is due."""
 
     batch: str
     sort: Sort
@@ -40,17 +44,17 @@ class Slot(NamedTuple):
 
 
 class Batch(msgspec.Struct):
-    """Things by what they are about, in the order in which they came."""
+    """Items by the id of their request or note, in order of arrival."""
 
     sort: Sort
     flush_at: datetime
     items: dict[str, Item] = {}
-    agent: str = ""  # that asks too much: there is a longer time between messages about it
+    agent: str = ""  # an agent with too many requests: STORM_GAP applies
     since: datetime | None = None
-    party: str = ""  # whose urgent messages it takes; none: it is about no agent
+    party: str = ""  # the party whose limit applies; empty: not about an agent
 
     def ahead(self, at: datetime) -> bool:
-        """Return True if the clock was put back since."""
+        """Return True if the clock was set back after the batch was created."""
         return self.since is not None and at < self.since
 
 
@@ -58,38 +62,38 @@ class Urgent(msgspec.Struct):
     """The urgent messages of one party."""
 
     open: list[str] = []
-    sent_at: list[datetime] = []  # the last ones
+    sent_at: list[datetime] = []  # of the last messages
 
     def calm_at(self, at: datetime) -> datetime | None:
-        """Return from when on there are not too many for one more, if there were."""
+        """Return when the next urgent message may be sent, or None if no limit applies."""
         sent_at = [sent for sent in self.sent_at if sent <= at]
         if len(sent_at) < MAX_HIGH:
             return None
         return min(sent_at[0] + HIGH_WINDOW, sent_at[-1] + HIGH_GAP)
 
     def over(self, at: datetime) -> bool:
-        """Return True if they count no more."""
+        """Return True if these messages no longer count."""
         return not self.open and self.sent_at[-1] + HIGH_WINDOW <= at
 
 
-_NONE: Final = Urgent()  # of a party that had none
+_NONE: Final = Urgent()  # for a party without urgent messages
 
 
 class DeliveryQueue(msgspec.Struct):
-    """What waits for one recipient on one channel. Its `rows` are batches, by their names."""
+    """The waiting items for one recipient on one channel. `rows` has the batches by name."""
 
     recipient: str
     channel: str
     rows: dict[str, Batch] = {}
-    where: dict[str, str] = {}  # the batch of each thing
-    soonest: datetime | None = None  # that a batch is due
-    newest: datetime | None = None  # that something was put into a batch
-    open: str = ""  # the batch that is under way or parked
+    where: dict[str, str] = {}  # the batch of each item
+    soonest: datetime | None = None  # the earliest time at which a batch is due
+    newest: datetime | None = None  # when the last item was queued
+    open: str = ""  # the message of sort `batch` that is under way or parked
     urgent: dict[str, Urgent] = {}  # by party
-    last_at: datetime | None = None  # of the last batch
-    summed_at: list[datetime] = []  # of the last summaries that came
-    about_at: dict[str, datetime] = {}  # of the last message about an agent, a storm's gap long
-    held_back: int = 0  # things below the least urgency since the last message
+    last_at: datetime | None = None  # of the last message of sort `batch`
+    summed_at: list[datetime] = []  # of the last summaries
+    about_at: dict[str, datetime] = {}  # of the last message about an agent, for STORM_GAP
+    held_back: int = 0  # items below the minimum urgency since the last message
 
     @property
     def key(self) -> str:
@@ -99,7 +103,7 @@ class DeliveryQueue(msgspec.Struct):
         return ref in self.where
 
     def put(self, item: Item, slot: Slot, at: datetime) -> None:
-        """Let a thing wait in a batch, which is due no later than any of its things."""
+        """Queue an item in a batch. A batch is due as soon as one of its items is."""
         name, sort, flush_at, agent, party = slot
         self.drop(item.ref)
         batch = self.rows.setdefault(name, Batch(sort, flush_at, {}, agent, at, party))
@@ -110,13 +114,13 @@ class DeliveryQueue(msgspec.Struct):
         self.newest = max(self.newest or at, at)
 
     def waits(self, at: datetime) -> bool:
-        """Return True if no batch can be due, without looking at each."""
+        """Return True if no batch can be due (cheap check)."""
         if self.soonest is None:
             return True
         return at < self.soonest and (self.newest is None or self.newest <= at)
 
     def change(self, item: Item) -> None:
-        """Say something else of what waits already."""
+        """Replace a queued item."""
         self.rows[self.where[item.ref]].items[item.ref] = item
 
     def drop(self, ref: str) -> None:
@@ -131,18 +135,18 @@ class DeliveryQueue(msgspec.Struct):
                 self.soonest = min((left.flush_at for left in self.rows.values()), default=None)
 
     def find(self, ref: str) -> tuple[str, Item] | None:
-        """Return the batch in which something waits, and what is told of it."""
+        """Return the name of the batch and the queued item, or None."""
         name = self.where.get(ref)
         return None if name is None else (name, self.rows[name].items[ref])
 
     def count(self, batches: Iterable[str] | None = None) -> int:
-        """Return how many things wait, in all batches or in these."""
+        """Return the number of queued items, in all batches or in these."""
         if batches is None:
             return len(self.where)
         return sum(len(self.rows[name].items) for name in batches)
 
     def closed(self, delivery: str) -> None:
-        """Record that a message is under way no longer."""
+        """Record that a message is no longer under way."""
         if self.open == delivery:
             self.open = ""
         for urgent in self.urgent.values():
@@ -150,7 +154,7 @@ class DeliveryQueue(msgspec.Struct):
                 urgent.open.remove(delivery)
 
     def sent(self, delivery: str, sort: Sort, at: datetime, items: Iterable[Item]) -> None:
-        """Record that a message of things that wait goes out, and whose it is if urgent."""
+        """Record a message that is sent; if it is urgent, count it for its parties."""
         if sort == "batch":
             self.open, self.last_at = delivery, at
         elif sort == "high":
@@ -164,12 +168,12 @@ class DeliveryQueue(msgspec.Struct):
         return self.urgent.get(party, _NONE)
 
     def told_lately(self, agent: str, at: datetime) -> bool:
-        """Return True if a message about an agent went out within the gap of a storm."""
+        """Return True if a message about an agent was sent within `STORM_GAP`."""
         told_at = self.about_at.get(agent)
         return told_at is not None and told_at <= at < told_at + STORM_GAP
 
     def told_about(self, agent: str, at: datetime) -> None:
-        # What waits for this time to pass would wait forever if others moved it.
+        # A batch that waits for the gap to end would wait forever if other messages extended it.
         if storm_batch("batch", agent) in self.rows or storm_batch("high", agent) in self.rows:
             return
         self.about_at.pop(agent, None)
@@ -178,13 +182,13 @@ class DeliveryQueue(msgspec.Struct):
             del self.about_at[first]
 
     def sums_up(self, at: datetime) -> bool:
-        """Record a summary; say whether it is one too many for a message of its own."""
+        """Record a summary. Return True if there were too many to send it without batching."""
         lately = [summed for summed in self.summed_at if summed <= at < summed + SUMMARY_WINDOW]
         self.summed_at = [*lately, at][-MAX_SUMMARIES:]
         return len(lately) == MAX_SUMMARIES
 
     def shift(self, by: timedelta) -> None:
-        """Go on as before although the wall clock was put back or forward."""
+        """Shift all times after a step of the wall clock."""
         for batch in self.rows.values():
             batch.flush_at += by
             batch.since = shifted(batch.since, by)
@@ -197,7 +201,7 @@ class DeliveryQueue(msgspec.Struct):
         self.about_at = {agent: at + by for agent, at in self.about_at.items()}
 
     def _parties(self, items: Iterable[Item]) -> tuple[str, ...]:
-        """Return the parties in whose batches these things wait."""
+        """Return the parties of the batches that contain these items."""
         found = (self.rows[self.where[item.ref]] for item in items if item.ref in self.where)
         return tuple(dict.fromkeys(batch.party for batch in found))
 
@@ -221,7 +225,7 @@ class DeliveryQueues:
         return [self._queues[each] for each in keys]
 
     def hold(self, ref: str) -> bool:
-        """Return True if something waits in any of them."""
+        """Return True if any queue contains this request or note."""
         return any(queue.holds(ref) for queue in self._queues.values())
 
     def drop(self, ref: str) -> None:
@@ -234,7 +238,7 @@ class DeliveryQueues:
 
 
 class QueuedMessage(NamedTuple):
-    """What may go out now: all batches of a sort, or one that is alone."""
+    """A message that may be sent now: all due batches of a sort, or one batch of sort `alone`."""
 
     sort: Sort
     batches: tuple[str, ...]
@@ -246,23 +250,23 @@ class QueuedMessage(NamedTuple):
 
 
 def hold_back(queues: Iterable[DeliveryQueue]) -> None:
-    """Count something that is not urgent enough to be told."""
+    """Count an item that is below the minimum urgency."""
     for queue in queues:
         queue.held_back += 1
 
 
 def lone_batch(ref: str) -> str:
-    """Return the name of the batch in which a note waits by itself."""
+    """Return the name of the batch for a note that is sent alone."""
     return f"alone:{ref}"
 
 
 def high_batch(party: str) -> str:
-    """Return the name of the batch for what is urgent of a party."""
+    """Return the name of the batch for the urgent items of a party."""
     return f"high/{party}"
 
 
 def storm_batch(sort: Sort, agent: str) -> str:
-    """Return the name of the batch for what an agent asks that asks too much."""
+    """Return the name of the batch for an agent with too many requests."""
     return f"{sort}:{agent}"
 
 
@@ -277,7 +281,7 @@ def shifted(at: datetime | None, by: timedelta) -> datetime | None:
 def messages(
     queue: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta
 ) -> Iterator[QueuedMessage]:
-    """Yield what may go out now."""
+    """Yield the messages that may be sent now."""
     if queue.waits(at):
         return
     for name, batch in queue.rows.items():
@@ -296,10 +300,10 @@ def messages(
 def ripe(
     queue: DeliveryQueue, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta
 ) -> QueuedMessage:
-    """Return the batches of a sort whose time has come; one under way may hold a batch back."""
+    """Return the due batches of a sort, except of parties with `MAX_HIGH` open urgent messages."""
     names, digest = list[str](), False
     for name, batch in queue.rows.items():
-        # What is not due by its own time need not be looked at in any other way.
+        # Check the batch's own time first: it is cheap, and limits only add to it.
         if batch.sort == sort and (batch.flush_at <= at or batch.ahead(at)):
             due, deferred = _due(queue, batch, at, quiet, interval)
             crowded = sort == "high" and len(queue.urgent_of(batch.party).open) >= MAX_HIGH
@@ -312,7 +316,7 @@ def ripe(
 def due_at(
     queue: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta
 ) -> datetime | None:
-    """Return when the next message goes out if nothing is under way; None: nothing waits."""
+    """Return when the next batch is due, or None. Ignore messages under way."""
     dues = (_due(queue, batch, at, quiet, interval)[0] for batch in queue.rows.values())
     return min(dues, default=None)
 
@@ -320,7 +324,7 @@ def due_at(
 def _due(
     queue: DeliveryQueue, batch: Batch, at: datetime, quiet: Quiet, interval: timedelta
 ) -> tuple[datetime, bool]:
-    """Return when a batch is due, and whether it has to wait for the end of quiet hours."""
+    """Return when a batch is due, and whether quiet hours delay it."""
     due = at if batch.ahead(at) else batch.flush_at
     if queue.told_lately(batch.agent, at):
         due = max(due, queue.about_at[batch.agent] + STORM_GAP)

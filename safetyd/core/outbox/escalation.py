@@ -1,12 +1,12 @@
-"""Escalation: what follows a request that nobody answers.
+"""Escalation: the reminders about a request that nobody answers.
 
-    low      a reminder at half the time given
+    low      a reminder after half the time to the deadline
     normal   reminders after 15 minutes, 1 hour, 4 hours, then every morning at 08:00Z; a last call
-             before the end
+             before the deadline
     high     reminders after 5 and 15 minutes, then every half hour up to an hour and a half;
-             from the second on the backup is told as well
+             from the second on, the backup is notified as well
 
-A step that comes within two minutes of the end, or of what was said before, is left out.
+A step within two minutes of the deadline, or of the step before it, is skipped.
 """
 
 from collections.abc import Iterator
@@ -25,19 +25,19 @@ _MORNING_HOUR: Final = 8  # UTC
 _REMINDERS: Final = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=4))
 _URGENT: Final = tuple(timedelta(minutes=minutes) for minutes in (5, 15, 30, 60, 90))
 _LAST_CALL: Final = timedelta(minutes=10)
-_EARLY_LAST_CALL: Final = timedelta(hours=1)  # when the time given is over a day
+_EARLY_LAST_CALL: Final = timedelta(hours=1)  # if the deadline is more than a day after the request
 
 
 class EscalationStep(msgspec.Struct, frozen=True, gc=False, array_like=True):
     at: datetime
     kind: Literal["reminder", "last_call"] = "reminder"
-    backup: bool = False  # the recipients' backups are told as well
+    backup: bool = False  # also notify the recipients' backups
 
 
 def next_step(
     urgency: Urgency, asked: datetime, deadline: datetime | None, after: datetime
 ) -> EscalationStep | None:
-    """Return what comes next if something was said at `after`: its asking, or a step."""
+    """Return the next step after `after`, the time of the request or of the last step."""
     earliest = after + APART
     match urgency:
         case "low":
@@ -51,7 +51,7 @@ def next_step(
 
 
 def steps(urgency: Urgency, asked: datetime, deadline: datetime | None) -> Iterator[EscalationStep]:
-    """Yield all steps; without a deadline there may be no end of them."""
+    """Yield all steps. Without a deadline there may be infinitely many."""
     after = asked
     while (step := next_step(urgency, asked, deadline, after)) is not None:
         yield step
@@ -86,7 +86,7 @@ def _reminder(asked: datetime, earliest: datetime) -> datetime:
 
 
 def _next_morning(earliest: datetime) -> datetime:
-    """Return a time that is the same for all, so that many reminders are one message."""
+    """Return the next morning; all requests share this time, so their reminders share a message."""
     morning = earliest.replace(hour=_MORNING_HOUR, minute=0, second=0, microsecond=0)
     return morning if morning >= earliest else morning + _DAY
 

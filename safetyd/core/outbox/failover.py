@@ -10,7 +10,7 @@ from safetyd.core.outbox.slots import Slots
 
 
 class Failover:
-    """Moves requests to the next queue of their recipient, and returns these."""
+    """Moves requests to the next queue of their recipient and returns the changed queues."""
 
     def __init__(
         self,
@@ -27,21 +27,21 @@ class Failover:
         self._slots = slots
 
     def undeliverable(self, request_id: str) -> bool:
-        """Return True if every channel on which it could be told refused it or is down."""
+        """Return True if every channel for a request refused it or is down."""
         found = self._reminders.find(request_id)
         if found is None or any(each.arrived for each in self._deliveries.about(request_id)):
             return False
         return self._routing.unreachable(found.request.agent, found.state.refused)
 
     def refused(self, event: Event, delivery: Delivery) -> list[DeliveryQueue]:
-        """Let what a channel did not take go on, where there is another."""
+        """Move the requests in a refused message to the recipient's next channel."""
         touched = list[DeliveryQueue]()
         for item in delivery.items:
             touched += self._move(event, delivery.recipient, item)
         return touched
 
     def down(self, event: Event, channel: str) -> list[DeliveryQueue]:
-        """Let the requests of a channel that is down go on, where there is another."""
+        """Move the requests of a channel that is down to the recipients' next channels."""
         touched = list[DeliveryQueue]()
         for queue in self._queues:
             if queue.channel == channel:
@@ -62,7 +62,7 @@ class Failover:
         return touched
 
     def _move(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
-        """Let the next channel have it, unless it had it before."""
+        """Queue a request on the next channel, unless that channel already has it."""
         found = self._reminders.find(item.ref)
         if found is None:
             return []
@@ -74,7 +74,7 @@ class Failover:
         return [queue]
 
     def _has(self, queue: DeliveryQueue, ref: str) -> bool:
-        """Return True if something is told in a queue, or is about to be."""
+        """Return True if a request is queued, under way or delivered in a queue."""
         if queue.holds(ref):
             return True
         known = (each for each in self._deliveries.about(ref) if each.queue == queue.key)

@@ -9,13 +9,13 @@ from safetyd.core.approvals.request import Request
 from safetyd.core.events.notification_events import Item, Note
 from safetyd.core.messages.proposal import Urgency
 
-NOTED: Final = frozenset({"alert", "summary", "test"})  # items that are about a note
+NOTED: Final = frozenset({"alert", "summary", "test"})  # kinds of items that refer to a note
 NOTE_LIFE: Final = timedelta(days=7)
-TEST_LIFE: Final = timedelta(minutes=2)  # who tests looks at it now
+TEST_LIFE: Final = timedelta(minutes=2)  # a test is only useful immediately
 _URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
 _RANKS: Final = {urgency: number for number, urgency in enumerate(_URGENCIES)}
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
-Keyless = Callable[[str], bool]  # whether an agent has no key
+Keyless = Callable[[str], bool]  # returns True for an anonymous agent
 
 
 def rank(urgency: Urgency) -> int:
@@ -23,7 +23,7 @@ def rank(urgency: Urgency) -> int:
 
 
 class AgentFacts(NamedTuple):
-    """Whom an item is about. What is of agents without a key comes after all others."""
+    """The agent of an item. Items of anonymous agents come after all others."""
 
     keyless: bool
     name: str
@@ -33,7 +33,7 @@ _NOBODY: Final = AgentFacts(keyless=True, name="")
 
 
 class ItemFact(NamedTuple):
-    """An item, and what it is about; None if that is forgotten."""
+    """An item with its request or note; `about` is None if that is no longer stored."""
 
     item: Item
     about: Request | Note | None
@@ -41,7 +41,7 @@ class ItemFact(NamedTuple):
 
     @property
     def of_use(self) -> bool:
-        """Whether it can be told, and a request still answered."""
+        """Whether the item is a note, a pending request, or news of an expired one."""
         about = self.about
         return about is not None and (
             isinstance(about, Note) or about.pending or self.item.kind == "expired"
@@ -53,7 +53,7 @@ class ItemFact(NamedTuple):
 
     @property
     def order(self) -> tuple[int, datetime, str]:
-        """What sorts the most urgent first, and of equals the oldest."""
+        """The sort key: the most urgent first, then the oldest."""
         about = self.about
         if about is None:
             return 0, _NEVER, self.item.ref
@@ -61,12 +61,12 @@ class ItemFact(NamedTuple):
         return -rank(about.urgency), since, self.item.ref
 
     def over(self, at: datetime) -> bool:
-        """Return True if it is a request whose time is over, though nobody said so yet."""
+        """Return True if the deadline of a pending request has passed."""
         request = self._pending
         return request is not None and request.deadline is not None and request.deadline <= at
 
     def end(self, at: datetime) -> datetime | None:
-        """Return when there is nothing more to tell of it; None: never."""
+        """Return when the item stops being relevant, or None if it never does."""
         request = self._pending
         if request is not None:
             return request.deadline
@@ -79,7 +79,7 @@ class ItemFact(NamedTuple):
 
 
 class ItemFacts:
-    """Looks up what items are about, each once for a message."""
+    """Looks up the requests and notes of items."""
 
     def __init__(
         self,
@@ -105,10 +105,10 @@ class ItemFacts:
 
 
 def first(facts: Iterable[ItemFact], most: int) -> list[ItemFact]:
-    """Return what a message shows that has no room for all.
+    """Return the items that a message lists, at most `most`.
 
-    Names without a key are free, so they take no place from agents with one; and nobody has a
-    second place before everybody else has one.
+    Agents take turns: none gets a second item before every other has one. Anyone can invent
+    anonymous agents, so their items come after those of agents with keys.
     """
     of_agent: dict[AgentFacts, list[ItemFact]] = {}
     for fact in facts:
@@ -122,7 +122,7 @@ def first(facts: Iterable[ItemFact], most: int) -> list[ItemFact]:
 
 
 def end(facts: Iterable[ItemFact], at: datetime) -> datetime | None:
-    """Return when there is nothing more to tell of any of these; None: never."""
+    """Return when the last of these stops being relevant, or None if one never does."""
     ends = [fact.end(at) for fact in facts]
     known = [one for one in ends if one is not None]
     return max(known) if len(known) == len(ends) else None

@@ -1,4 +1,4 @@
-"""The outbox: decide who is notified about requests and alerts, when, and when again.
+"""The outbox: choose recipients and times for notifications and reminders.
 
 It must observe each event after the approval queue. Its parts put items into delivery queues, and
 the outbox bundles these into messages.
@@ -56,13 +56,13 @@ from safetyd.core.recipients import TellingConfig
 class OutboxState(msgspec.Struct):
     """The saved state. Each part has its own field and changes it in place."""
 
-    lanes: dict[str, DeliveryQueue] = {}  # the queues, by their keys
+    lanes: dict[str, DeliveryQueue] = {}  # queues by key
     cases: dict[str, ReminderState] = {}  # by request, oldest first
     kept: Kept = msgspec.field(default_factory=Kept)
-    alerts: dict[str, str] = {}  # the last note of each sort of alert
+    alerts: dict[str, str] = {}  # the last note of each alert key
     demands: AskLimits = msgspec.field(default_factory=AskLimits)
-    stops: dict[str, Standstill] = {}  # by agent; of all: "*"
-    down: list[str] = []  # channels
+    stops: dict[str, Standstill] = {}  # by agent; "*" for all agents
+    down: list[str] = []  # channels that are down
     count: int = 0  # messages so far
 
 
@@ -163,12 +163,12 @@ class Outbox(Actor):
         return tuple(self._deliveries.about(request_id))
 
     def revoked(self, delivery: str, request_id: str) -> bool:
-        """Return True if a message's link is dead; so is that of a message nobody remembers."""
+        """Return True if a message's link is revoked, or the message is no longer stored."""
         found = self.find(delivery)
         return found is None or request_id in found.revoked
 
     def undeliverable(self, request_id: str) -> bool:
-        """Return True if every channel on which it could be told refused it or is down."""
+        """Return True if every channel for a request refused it or is down."""
         return self._failover.undeliverable(request_id)
 
     def unnotified(self, at: datetime) -> int:
@@ -187,7 +187,7 @@ class Outbox(Actor):
         self._state = state
         self._build(state)
         self._let_go(queue for name, queue in before.items() if name not in known)
-        # Only then: loading a state must not change it.
+        # Only if routes changed: loading a state must not change it otherwise.
         if before.keys() != known.keys():
             self._reminders.adopt()
 
@@ -225,7 +225,7 @@ class Outbox(Actor):
 
     def _decided(self, event: Decided) -> Sequence[Event]:
         if event.decision is ALLOW:
-            return ()  # before anything else, because most are
+            return ()  # checked first, because most actions are allowed
         asks = event.asks
         if asks is None:
             return self._bundling.due(event, self._alerts.heard(event))
@@ -330,7 +330,7 @@ class Outbox(Actor):
         self._reminders.shift(event)
 
     def _ticked(self, tick: Ticked) -> Sequence[Event]:
-        # The journal of an older version may leave promises that are never kept.
+        # The journal of an older version may lack messages that `due` has returned.
         self._bundling.forget_promises()
         dues = self._bundling.due(tick, self._queues)
         steps = self._reminders.due(tick.at)

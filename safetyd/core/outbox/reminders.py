@@ -26,32 +26,32 @@ from safetyd.core.outbox.escalation import APART, EscalationStep, next_step
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
 
-MAX_LATE: Final = 1_000  # things in a queue, beyond which what expired is not told
-MAX_STEPS: Final = 64  # of one tick
-UNNOTIFIED: Final = timedelta(minutes=1)  # at least, before nobody's being told is a failure
+MAX_LATE: Final = 1_000  # queued items above which expired requests are not reported
+MAX_STEPS: Final = 64  # per tick
+UNNOTIFIED: Final = timedelta(minutes=1)  # the least time before an unsent request is a failure
 
 
 class ReminderState(msgspec.Struct, array_like=True):
-    """How far people have been told of a request that is pending."""
+    """The state of the notifications about a pending request."""
 
-    tell_by: datetime | None  # somebody should know by then; None: a person put it off
+    tell_by: datetime | None  # someone should be notified by then; None: an operator deferred it
     next: EscalationStep | None = None
     step: int = 0
     last_at: datetime | None = None  # of the last message about it
     told: bool = False
-    refused: list[str] = []  # queues that did not take it
-    stepped_s: float = 0.0  # by which the wall clock was put forward since it was asked
+    refused: list[str] = []  # queues whose channel failed to deliver it
+    stepped_s: float = 0.0  # steps of the wall clock since the request
 
 
 class Reminded(NamedTuple):
-    """A request that is pending, and how far people have been told of it."""
+    """A pending request and the state of its notifications."""
 
     state: ReminderState
     request: Request
 
 
 class Reminders:
-    """Puts requests into queues, and returns these. `states` are by request, oldest first."""
+    """Queues requests and returns the queues. `states` are by request, oldest first."""
 
     def __init__(
         self,
@@ -71,24 +71,24 @@ class Reminders:
         self._order_steps()
 
     def find(self, id_: str) -> Reminded | None:
-        """Return what is known of a request that is pending, if people are told of it."""
+        """Return a request with its state, or None if it is not pending or nobody is notified."""
         state, request = self._states.get(id_), self._approvals.find(id_)
         if state is None or request is None or not request.pending:
             return None
         return Reminded(state, request)
 
     def known(self, id_: str) -> bool:
-        """Return True if somebody knows of a request."""
+        """Return True if a message about a request was delivered."""
         state = self._states.get(id_)
         return state is not None and state.told
 
     def unnotified(self, at: datetime) -> int:
-        """Return of how many requests somebody should know by now, and nobody does."""
+        """Return how many requests nobody was notified about in time."""
         states = self._states.values()
         return sum(not s.told and s.tell_by is not None and s.tell_by < at for s in states)
 
     def ask(self, event: Event, id_: str) -> list[DeliveryQueue]:
-        """Let a request be told that is new."""
+        """Queue a new request."""
         request = self._approvals.find(id_)
         if request is None or not request.pending or id_ in self._states:
             return []
@@ -102,7 +102,7 @@ class Reminders:
         return queues
 
     def adopt(self) -> None:
-        """Let those who can be told now know what nobody else knows, with the next batch."""
+        """Queue the pending requests that nobody received, after recipients or channels changed."""
         for request in self._approvals.pending():
             state = self._states.get(request.id)
             calm = self._slots.too_calm(request.urgency)
@@ -122,8 +122,8 @@ class Reminders:
         self._plan(event.request_id, found.state, EscalationStep(event.until))
 
     def end(self, id_: str) -> None:
-        """Tell nobody of a request that is over."""
-        # An answer may come second, and then ends nothing.
+        """Remove a request that is no longer pending."""
+        # Only the first answer may have changed the request: check that it is closed.
         if id_ in self._states and self.find(id_) is None:
             del self._states[id_]
             self._queues.drop(id_)
@@ -136,20 +136,20 @@ class Reminders:
                 queue.put(Item("expired", id_), Slot("batch", "batch", event.at), event.at)
 
     def sent(self, delivery: Delivery, queue: DeliveryQueue) -> None:
-        """Record that a message goes out."""
+        """Record that a message is sent."""
         for state, request in self._of(delivery):
             state.last_at = delivery.at
             queue.told_about(request.agent, delivery.at)
 
     def told(self, delivery: Delivery) -> None:
-        """Record that a message was told."""
+        """Record that a message was delivered."""
         for state, _ in self._of(delivery):
             state.told = True
             if delivery.queue in state.refused:
                 state.refused.remove(delivery.queue)
 
     def refused(self, delivery: Delivery) -> None:
-        """Record that a channel does not take a message."""
+        """Record that a channel failed to deliver a message."""
         for state, _ in self._of(delivery):
             if delivery.queue not in state.refused:
                 state.refused.append(delivery.queue)
@@ -160,7 +160,7 @@ class Reminders:
             state.tell_by = self._tell_by(request, event.at, event.t)
 
     def due(self, at: datetime) -> tuple[Item, ...]:
-        """Return the steps whose time has come, the earliest first."""
+        """Return the steps that are due, the earliest first."""
         due = dict[str, EscalationStep]()
         while self._steps and self._steps[0][0] <= at and len(due) < MAX_STEPS:
             planned, id_ = heapq.heappop(self._steps)
@@ -169,7 +169,7 @@ class Reminders:
         return tuple(Item(due[id_].kind, id_, self._states[id_].step + 1) for id_ in due)
 
     def escalate(self, event: Climbed) -> list[DeliveryQueue]:
-        """Take the steps that came due."""
+        """Queue the reminders of the steps that are due, and plan the next steps."""
         touched = list[DeliveryQueue]()
         for item in event.steps:
             if (found := self.find(item.ref)) is None:
@@ -181,7 +181,7 @@ class Reminders:
         return touched
 
     def shift(self, event: ClockStepped) -> None:
-        """Go on as before although the wall clock was put back or forward."""
+        """Shift all times after a step of the wall clock."""
         by = timedelta(seconds=event.seconds)
         for state in self._states.values():
             state.stepped_s += event.seconds
@@ -198,13 +198,13 @@ class Reminders:
         return state
 
     def _forlorn(self, id_: str, state: ReminderState) -> bool:
-        """Return True if nobody knows of a request, and nothing is done about that."""
+        """Return True if a request was not delivered, and is neither queued nor under way."""
         if state.told or state.tell_by is None or self._queues.hold(id_):
             return False
         return not self._deliveries.telling(id_)
 
     def _tell_by(self, request: Request, at: datetime, t: float) -> datetime | None:
-        """Return when somebody should know; quiet hours do not count."""
+        """Return when someone should be notified at the latest; quiet hours do not count."""
         interval = self._slots.interval
         patience = max(3 * interval, UNNOTIFIED)
         if self._slots.storms(request, t):
@@ -212,11 +212,14 @@ class Reminders:
         queues = self._routing.concerned(request.agent)
         people = dict.fromkeys(queue.recipient for queue in queues)
         begins = (self._slots.quiet_until(name, at + interval) or at for name in people)
-        # If nobody hears of its agent, somebody should all the same.
+        # A request without recipients also counts as undelivered.
         return min((begin + patience for begin in begins), default=at + patience)
 
     def _slept_over(self, id_: str, at: datetime) -> list[DeliveryQueue]:
-        """Return where people sleep who never heard of a request that its agent waited for."""
+        """Return the queues in which an expired request waited for the end of quiet hours.
+
+        Include only requests that were never sent and whose agent waited for the answer.
+        """
         state, request = self._states.get(id_), self._approvals.find(id_)
         if state is None or state.last_at is not None or request is None:
             return []
@@ -227,7 +230,7 @@ class Reminders:
         return [queue for queue in asleep if queue.count() <= MAX_LATE]
 
     def _of(self, delivery: Delivery) -> Iterator[Reminded]:
-        """Yield what a message tells of and is still pending."""
+        """Yield the pending requests in a message."""
         found = (self.find(item.ref) for item in delivery.items)
         return (reminded for reminded in found if reminded is not None)
 
@@ -237,7 +240,7 @@ class Reminders:
         heapq.heapify(self._steps)
 
     def _planned(self, id_: str, planned: datetime, at: datetime) -> EscalationStep | None:
-        """Return the step that is due unless the request is over or it was planned anew."""
+        """Return the planned step, or None if the request is over or was rescheduled."""
         found = self.find(id_)
         if found is None:
             return None
@@ -269,7 +272,7 @@ class Reminders:
         return [queue for queue in queues if self._reminds(event, request, queue, item)]
 
     def _reminds(self, event: Climbed, request: Request, queue: DeliveryQueue, item: Item) -> bool:
-        """Let a reminder wait, unless a message about the request waits or is under way."""
+        """Queue a reminder, unless a message about the request is queued or under way."""
         if queue.holds(request.id):
             if item.kind == "last_call":
                 queue.change(item)

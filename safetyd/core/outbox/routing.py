@@ -11,13 +11,13 @@ _SUMMARIES: Final[tuple[ChannelKind, ...]] = ("email", "chat", "webhook")
 
 
 def routes(config: TellingConfig) -> Iterator[tuple[str, str]]:
-    """Yield every recipient with every channel of theirs."""
+    """Yield each recipient with each configured channel."""
     for name, who in _people(config).items():
         yield from ((name, channel) for channel in who.channels if channel in config.channels)
 
 
 class Routing:
-    """Finds the queues of recipients, in their order of preference; some channels are `down`."""
+    """Finds the queues of recipients in order of preference. `down` lists failed channels."""
 
     def __init__(self, config: TellingConfig, queues: DeliveryQueues, down: list[str]) -> None:
         self._kinds = config.channels
@@ -49,10 +49,10 @@ class Routing:
         everywhere: bool = False,
         backup: bool = False,
     ) -> list[DeliveryQueue]:
-        """Return where to tell of a request that some queues `refused`.
+        """Return the queues for a request.
 
-        One by one, a queue that refused it or whose channel is down is the last choice, unless it
-        is to be told `everywhere`.
+        With the sequential strategy each recipient has one queue, unless `everywhere` is set. It is
+        the first that neither refused the request nor is down, or else the first.
         """
         people, shut = list(self._hearing(agent)), self._shut(refused)
         keys = [each for who in people for each in self._of(who, shut, everywhere=everywhere)]
@@ -61,7 +61,7 @@ class Routing:
         return self._queues.of(keys)
 
     def next(self, recipient: str, refused: Collection[str]) -> DeliveryQueue | None:
-        """Return the queue that comes instead of those that are shut, if they come one by one."""
+        """Return the recipient's first usable queue; None unless the strategy is sequential."""
         if not self._sequential or recipient not in self._people:
             return None
         shut = self._shut(refused)
@@ -69,18 +69,18 @@ class Routing:
         return next(iter(self._queues.of(keys[:1])), None)
 
     def concerned(self, agent: str) -> list[DeliveryQueue]:
-        """Return every queue in which requests of an agent may be told."""
+        """Return every queue that may get requests of an agent."""
         return self._queues.of(each for who in self._hearing(agent) for each in self._keys(who))
 
     def unreachable(self, agent: str, refused: Collection[str]) -> bool:
-        """Return True if every queue in which a request may be told is shut."""
+        """Return True if every queue for an agent's requests refused this one or is down."""
         queues, shut = self.concerned(agent), self._shut(refused)
         return bool(queues) and all(queue.key in shut for queue in queues)
 
     def alert(
         self, agent: str | None, kinds: Collection[ChannelKind], not_on: Collection[str] = ()
     ) -> list[DeliveryQueue]:
-        """Return where an alert goes: on channels of these kinds, or else on the first there is."""
+        """Return the queues for an alert: channels of these kinds, or else the first channel."""
         keys = list[str]()
         for who in self._hearing(agent):
             left = [channel for channel in self._channels(who) if channel not in not_on]
@@ -89,7 +89,7 @@ class Routing:
         return self._queues.of(keys)
 
     def of_kinds(self, agent: str | None, kinds: Collection[ChannelKind]) -> list[DeliveryQueue]:
-        """Return where somebody hears of an agent on channels of these kinds and no others."""
+        """Return the queues for an agent on channels of these kinds only."""
         return self._queues.of(
             key(who.name, channel)
             for who in self._hearing(agent)
@@ -116,7 +116,7 @@ class Routing:
         return (usable or keys)[:1]
 
     def _shut(self, refused: Collection[str]) -> frozenset[str]:
-        """Return the queues that refused something, or whose channel is down."""
+        """Return the keys of queues that refused a request or whose channel is down."""
         down = (queue.key for queue in self._queues if queue.channel in self._down)
         return frozenset((*refused, *down))
 

@@ -1,4 +1,4 @@
-"""Slots: the batch in which an item waits, and until when."""
+"""Slots: choose the batch for an item, and when the batch is due."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,12 +22,12 @@ from safetyd.core.outbox.delivery_queue import (
 from safetyd.core.outbox.item_facts import Keyless, rank
 from safetyd.core.recipients import QuietHours, TellingConfig
 
-SOONEST: Final = timedelta(minutes=2)  # before a deadline that people are told, at least
+SOONEST: Final = timedelta(minutes=2)  # the least time between a message and the deadline
 _NEVER: Final = QuietHours(start="00:00", end="00:00")
 
 
 class Slots:
-    """Knows who sleeps, which agents ask too much, and how long a batch waits."""
+    """Chooses slots by urgency, quiet hours and limits on requests."""
 
     def __init__(self, config: TellingConfig, limits: AskLimits, keyless: Keyless) -> None:
         self.interval = timedelta(seconds=config.batch_interval_s)
@@ -37,26 +37,26 @@ class Slots:
         self._hours = {recipient.name: recipient.quiet for recipient in config.recipients}
 
     def quiet_until(self, recipient: str, at: datetime) -> datetime | None:
-        """Return when the quiet hours are over that somebody has now, if they have any."""
+        """Return when the recipient's current quiet hours end, or None."""
         return recipients.quiet_until(self._hours.get(recipient, _NEVER), at)
 
     def too_calm(self, urgency: Urgency) -> bool:
-        """Return True if something is less urgent than what people want to be told of."""
+        """Return True if an urgency is below the configured minimum."""
         return rank(urgency) < rank(self._config.min_urgency)
 
     def asked(self, agent: str, t: float) -> None:
-        """Record that an agent asks something."""
+        """Record a request of an agent."""
         self._limits.asked(agent, t)
 
     def storms(self, request: Request, t: float) -> bool:
-        """Return True if a request is one of so many that nobody wants to read them one by one."""
-        # That an agent was paused is not the agent's own question.
+        """Return True if the agent of a request made too many requests recently."""
+        # safetyd itself makes the request to unpause an agent.
         return not request.own and self._limits.storms(request.agent, t)
 
     def request(
         self, queue: DeliveryQueue, request: Request, event: Event, *, soon: bool = False
     ) -> Slot:
-        """Return where something about a request waits; `soon`: for no batch."""
+        """Return the slot of an item about a request. With `soon`, it is due at once."""
         urgent = request.urgency == "high" and self._wakes(queue.recipient, request, event.at)
         slot = self._usual("high" if urgent else "normal", event.at, counted_as(request.asked))
         flush_at = event.at if soon else _flush_at(slot, request, event.at)
@@ -66,11 +66,11 @@ class Slots:
         return slot._replace(batch=name, flush_at=flush_at, agent=request.agent)
 
     def alert(self, queue: DeliveryQueue, alert: Alert, note: Note) -> Slot:
-        """Return where an alert waits that is told at once or with the next batch."""
+        """Return the slot of an alert that is sent at once or with the next batch."""
         return self._alert(queue, alert, note, note.at)
 
     def later(self, queue: DeliveryQueue, alert: Alert, note: Note) -> Slot:
-        """Return where an alert waits that is told later as well."""
+        """Return the slot of an alert on channels that get it `after_s` later."""
         at = note.at + timedelta(seconds=alert.after_s)
         slot = self._alert(queue, alert, note, at)
         return slot._replace(batch=f"later:{note.id}", flush_at=at)
@@ -94,20 +94,23 @@ class Slots:
         return self._usual("normal" if sleeps else alert.urgency, at, self._party(alert.agent))
 
     def _usual(self, urgency: Urgency, at: datetime, party: str = "") -> Slot:
-        """Return where such a thing of a party waits if nothing else is known of it."""
+        """Return the default slot for an urgency. Urgent items count against the party's limit."""
         if urgency == "high":
             return Slot(high_batch(party), "high", at, party=party)
         leading = self._config.batch_mode == "leading"
         return Slot("batch", "batch", at if leading else at + self.interval)
 
     def _party(self, agent: str | None) -> str:
-        """Return whose urgent messages a note takes; what is about no agent takes nobody's."""
+        """Return the party whose limit applies to a note, or an empty string if it has no agent."""
         if agent is None:
             return ""
         return ANONYMOUS if self._keyless(agent) else agent
 
     def _wakes(self, recipient: str, request: Request, at: datetime) -> bool:
-        """Return True if somebody may be told now: at night of what its agent calls urgent."""
+        """Return True if a request may be sent now.
+
+        During quiet hours the agent itself must have marked it as urgent, and limits apply.
+        """
         until = self.quiet_until(recipient, at)
         if until is None:
             return True
@@ -117,7 +120,7 @@ class Slots:
 
 
 def _flush_at(slot: Slot, request: Request, at: datetime) -> datetime:
-    """Return when it goes out: early enough for an answer."""
+    """Return when an item is due: early enough to answer before the deadline."""
     if request.deadline is None:
         return slot.flush_at
     needed = max(SOONEST, (request.deadline - request.asked.at) / 4)

@@ -1,10 +1,10 @@
-"""What agents import: propose an action, act only if it is allowed, report how it went.
+"""The Python client: propose an action, act only if it is allowed, report its outcome.
 
     async with Safety("code") as safety:
         decision = await safety.propose("run_shell", text="git status")
         await safety.report(decision.id, ok=True)
 
-`SyncSafety` is the same for scripts without an event loop.
+`SyncSafety` has the same methods for scripts without an event loop.
 """
 
 from safetyd.client.exceptions import Blocked

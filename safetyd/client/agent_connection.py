@@ -1,8 +1,8 @@
-"""One connection to the bus, kept up in the background.
+"""A connection to the bus that reconnects in the background.
 
-Each try to connect looks the daemon up anew and makes a new nats-py client: a restarted daemon may
-listen elsewhere, and a client that reconnects by itself sends on what it held from before, which
-for a proposal would be too late.
+Each attempt looks up the daemon's address again, because a restarted daemon may use another one.
+Each attempt also creates a new nats-py client. A client that reconnects by itself would send
+buffered messages, and a proposal sent that late must not be decided.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ CLOSE_S: Final = 1.0
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 2.0
 HEARTBEAT_S: Final = 30.0
-# A server that has died without a word is noticed after three of these.
+# A server that stops answering is detected after three intervals.
 PING_S: Final = 5
 MAX_HELD_BYTES: Final = 1024 * 1024
 MAX_UNREAD: Final = 16
@@ -43,14 +43,14 @@ _log = logging.getLogger("safetyd.client")
 
 
 class ReceivedAnswer(NamedTuple):
-    """An answer: a reply to this client, or `published` on the decision subject for all to hear."""
+    """An answer: a reply to this client, or a message `published` on the decision subject."""
 
     data: bytes
     published: bool
 
 
 class AnswerListener:
-    """Where the answers to one message arrive; what comes while it is full is dropped."""
+    """A bounded queue of the answers to one message. When it is full, new answers are dropped."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -62,7 +62,7 @@ class AnswerListener:
             self._heard.put_nowait(heard)
 
     async def hear(self) -> ReceivedAnswer:
-        """Return the next answer; raise `Down` once it is known that none will come."""
+        """Return the next answer. Raise `Down` once it is certain that none will arrive."""
         heard = await self._heard.get()
         if isinstance(heard, Down):
             raise heard
@@ -70,7 +70,7 @@ class AnswerListener:
 
 
 class _Attempt:
-    """One try to connect, which everybody with something to send waits for."""
+    """One attempt to connect. Every pending `send` waits for its result."""
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
@@ -100,15 +100,18 @@ class AgentConnection:
         self._where = "the bus"
         self._start = "safetyd run"
         self._error: Exception | None = None
-        self.answered = False  # somebody has, on this connection
+        self.answered = False  # True after the first answer on this connection
 
     @property
     def where(self) -> str:
-        """The address last tried, for people."""
+        """The address of the last attempt, for messages to people."""
         return self._where
 
     async def keep(self) -> None:
-        """Be connected until cancelled: again whenever the connection breaks or somebody asks."""
+        """Stay connected until cancelled. Reconnect after a break, with a growing pause.
+
+        A call that needs the connection ends the pause early.
+        """
         pause_s = FIRST_PAUSE_S
         try:
             while True:
@@ -126,7 +129,7 @@ class AgentConnection:
 
     @contextmanager
     def listen(self, token: str) -> Iterator[AnswerListener]:
-        """Hear what is answered to `token`, from the inbox and from the decision subject."""
+        """Yield a listener for answers to `token`, from the inbox and the decision subject."""
         listener = AnswerListener(token)
         self._listeners.setdefault(token, []).append(listener)
         try:
@@ -137,7 +140,10 @@ class AgentConnection:
                 del self._listeners[token]
 
     async def send(self, verb: str, payload: bytes, listener: AnswerListener) -> None:
-        """Put one message on the bus now, answers going to `listener`; raise `Down` if not."""
+        """Publish one message and route its answers to `listener`.
+
+        Raises `Down` if the message cannot be published now.
+        """
         client = await self._connected()
         listener.sent = True
         await self._publish(client, verb, payload, f"{self._inbox}.{listener.token}")
@@ -153,12 +159,12 @@ class AgentConnection:
         return attempt.client
 
     async def _publish(self, client: "Client", verb: str, payload: bytes, reply: str = "") -> None:
-        # nats-py holds without a bound what a frozen server does not take.
+        # nats-py buffers without a limit if a frozen server does not read.
         if client.pending_data_size > MAX_HELD_BYTES:
             raise Down(f"the bus at {self._where} takes no messages: look whether it is frozen")
         try:
             await client.publish(f"{self._prefix}.{verb}.{self._agent}", payload, reply)
-        except Exception as exc:  # whatever nats-py raises, nothing was asked
+        except Exception as exc:  # for every nats-py error: the message was not sent
             raise Down(f"the bus at {self._where} cannot be written to ({exc!r})") from exc
 
     async def _try(self) -> "Client | None":
@@ -174,7 +180,7 @@ class AgentConnection:
         return attempt.client
 
     async def _watch(self, client: "Client") -> None:
-        """Send a heartbeat now and then; return when the connection is lost."""
+        """Send heartbeats until the connection is lost."""
         _log.debug("connected to %s", self._where)
         while client.is_connected:
             with anyio.move_on_after(HEARTBEAT_S) as idle:
@@ -209,7 +215,7 @@ class AgentConnection:
         return client
 
     async def _open(self, client: "Client", endpoint: Endpoint) -> None:
-        # With reconnection off, one is the least that nats-py reads as a bound.
+        # Even with reconnection off, nats-py treats fewer than one attempt as no limit.
         await client.connect(
             endpoint.servers,
             name=f"agent {self._agent}",
@@ -234,7 +240,7 @@ class AgentConnection:
         self._rollbacks.reconnected()
 
     def _explained(self, endpoint: Endpoint, exc: Exception) -> str:
-        # nats-py ends with "no servers" and tells the cause to its callback only.
+        # nats-py raises only "no servers"; it passes the cause to the error callback.
         exc = self._error or exc
         if "authorization violation" in str(exc).lower():
             key = f"the key {endpoint.key_file}" if endpoint.seed else "agents without a key"
@@ -255,7 +261,7 @@ class AgentConnection:
 
     async def _on_stop(self, msg: "Msg") -> None:
         if (msg.headers or {}).get(HEADER) != VALUE:
-            return  # somebody's answer: where that goes is the asker's choice
+            return  # not from the daemon: any client can have a reply sent to this subject
         heartbeat = self._stops.hear(msg.data)
         if heartbeat is not None and self._client is not None:
             await self._beat(self._client, msgspec.json.encode(heartbeat))
@@ -286,12 +292,12 @@ async def _in_thread(work: Callable[[], T]) -> T:
     try:
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
     except RuntimeError:
-        # No thread can be started while the interpreter ends, and nobody else is held up then.
+        # At interpreter shutdown no thread can start. Blocking the loop does no harm then.
         return work()
 
 
 def _new_client(endpoint: Endpoint) -> "Client":
-    # Imported in a worker thread when it is needed: it takes a quarter of a second.
+    # Imported lazily in a worker thread: the import takes a quarter of a second.
     if endpoint.seed is not None:
         import nkeys  # noqa: F401, PLC0415
     from nats.aio.client import Client  # noqa: PLC0415

@@ -1,6 +1,6 @@
-"""The keyword arguments of the client, so that editors and type checkers know them.
+"""Types of the client's keyword arguments, for editors and type checkers.
 
-`None` says the same as nothing.
+Passing `None` is the same as leaving an argument out.
 """
 
 import inspect
@@ -24,7 +24,7 @@ Client = TypeVar("Client")
 
 
 class Options(TypedDict, total=False):
-    """Where the daemon is and who asks. What is left out is looked up (see `discovery`)."""
+    """Options of `Safety` and `SyncSafety`. See `discovery` for the defaults."""
 
     url: str | None
     key_file: Path | None
@@ -34,7 +34,7 @@ class Options(TypedDict, total=False):
 
 
 class ProposalFields(TypedDict, total=False):
-    """Every field of a proposal but its type and its agent."""
+    """Every field of a proposal except its type and its agent."""
 
     id: str | None
     text: str | None
@@ -72,7 +72,7 @@ class ProposalFields(TypedDict, total=False):
 
 
 class AskFields(TypedDict, total=False):
-    """Every field of a permission ask but its action."""
+    """Every field of a permission request except its action."""
 
     id: str | None
     description: str | None
@@ -84,7 +84,7 @@ class AskFields(TypedDict, total=False):
 
 
 class OutcomeFields(TypedDict, total=False):
-    """Every field of an outcome but its proposal's id and `ok`."""
+    """Every field of an outcome except the proposal's id and `ok`."""
 
     error: str | None
     latency_ms: float | None
@@ -102,7 +102,7 @@ class OutcomeFields(TypedDict, total=False):
 
 
 def shows_fields(client: type[Client]) -> type[Client]:
-    """Name every keyword argument in the signatures of a class, for `help` and shells."""
+    """List every keyword argument in the signatures of a class, for `help` and shells."""
     for method in vars(client).values():
         if inspect.isfunction(method):
             signature = inspect.signature(method)
@@ -112,7 +112,7 @@ def shows_fields(client: type[Client]) -> type[Client]:
 
 
 def _named(given: inspect.Parameter) -> Iterator[inspect.Parameter]:
-    """Yield a parameter or, for `**fields`, one for each field."""
+    """Yield the parameter itself or, for `**fields`, one parameter for each field."""
     if get_origin(given.annotation) is not Unpack:
         yield given
         return

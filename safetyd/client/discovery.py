@@ -1,6 +1,6 @@
-"""Where the daemon is, which key opens it, and whether agents may ask at all.
+"""Find the daemon's address and the agent's key, and check the off switches.
 
-An argument counts first, then the environment, then what the daemon wrote into its data dir.
+An argument takes precedence over the environment, and the environment over the data directory.
 """
 
 import os
@@ -20,7 +20,7 @@ _OFF: Final = frozenset({"false", "0", "no", "off"})
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """A bus to connect to, with the key to do it, if there is one."""
+    """The address of a bus, and the key to connect with. Anonymous agents have no key."""
 
     url: str
     seed: str | None = None
@@ -33,7 +33,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The address without a password that may be in it."""
+        """The address without its password, if it contains one."""
         return ",".join(_without_password(server) for server in self.servers)
 
 
@@ -42,7 +42,7 @@ class _Announced(msgspec.Struct):
 
 
 def disabled(environment: Mapping[str, str]) -> str | None:
-    """Return why nothing may be proposed, if a switch in the environment says so."""
+    """Return the reason if an environment variable switches agents off, else None."""
     for name in _SWITCHES:
         value = environment.get(name, "")
         if value.strip().lower() in _OFF:
@@ -53,9 +53,9 @@ def disabled(environment: Mapping[str, str]) -> str | None:
 def find(
     agent: str, url: str | None, key_file: AnyPath | None, data_dir: AnyPath | None
 ) -> Endpoint:
-    """Look everything up anew: a daemon that was restarted may listen elsewhere.
+    """Return the bus to connect to. Nothing is cached: a restarted daemon may use another port.
 
-    Raises `Down` with what is missing and what to do about it.
+    Raises `Down` with the missing part and the way to fix it.
     """
     directory = Path(data_dir) if data_dir is not None else find_data_dir()
     named = url or os.environ.get("SAFETYD_URL")
@@ -71,25 +71,25 @@ def find(
 
 
 def find_data_dir() -> Path:
-    """Return the data directory that the environment names, or the user's own."""
+    """Return the data directory from the environment, or the user's default."""
     unit = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     named = os.environ.get("SAFETYD_DATA_DIR") or unit
     return Path(named) if named else _users_own()
 
 
 def _users_own() -> Path:
-    # expanduser, unlike Path.home, never raises: a user may have no home.
+    # Unlike Path.home, expanduser never raises for a user without a home directory.
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
     return Path(state) / "safetyd"
 
 
 def naming(directory: Path) -> str:
-    """Return the option that names a data directory; nothing where every terminal finds it."""
+    """Return the `--data-dir` option for a directory, or nothing for the user's default."""
     return "" if directory == _users_own() else f" --data-dir {shlex.quote(str(directory))}"
 
 
 def start_command(directory: Path) -> str:
-    """Return the command that starts a daemon on a data directory, whatever terminal it is in."""
+    """Return the command that starts a daemon on a data directory, from any terminal."""
     return f"safetyd run{naming(directory)}"
 
 

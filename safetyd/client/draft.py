@@ -1,4 +1,4 @@
-"""A proposal made ready to be sent: with an id, a digest and its bytes."""
+"""Encode proposals and permission requests, with an id and a digest."""
 
 import os
 import time
@@ -44,10 +44,10 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     payload: bytes = b""
     wait: bool = False
     timeout_s: float | None = None
-    flaw: str = ""  # why it is not worth sending
+    flaw: str = ""  # why the daemon would reject it as malformed
 
     def refused(self, cause: Cause, reason: str) -> Decision:
-        """Return the block that stands for an answer nobody gave."""
+        """Return a block made by the client, without an answer from the daemon."""
         return Decision(
             id=self.id,
             agent=self.agent,
@@ -61,10 +61,10 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draft(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
-    """Make a proposal of `fields`; one without an id gets a new one.
+    """Return a draft of a proposal. A proposal without an id gets a new one.
 
-    A wrong type or an unknown field is a `TypeError`. A value that the daemon would call malformed
-    makes a draft with a flaw.
+    Raises `TypeError` for a wrong type or an unknown field. If the daemon would reject a value as
+    malformed, the draft has a `flaw`.
     """
     unknown = fields.keys() - _FIELDS
     if unknown:
@@ -73,7 +73,7 @@ def draft(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
 
 
 def prepared(agent: str, fields: Mapping[str, object]) -> Draft:
-    """Make a proposal of `fields`, unknown ones and all; raise `TypeError` for a wrong type."""
+    """Return a draft of a proposal, unknown fields included. Raise `TypeError` for wrong types."""
     name = id_of(fields)
     try:
         payload = encode({**without_nulls(fields), "id": fields.get("id") or name})
@@ -93,9 +93,9 @@ def prepared(agent: str, fields: Mapping[str, object]) -> Draft:
 
 
 def draft_ask(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
-    """Make a permission ask, with the id and the digest of the proposal that it stands for.
+    """Return a draft of a permission request, with the id and digest of the matching proposal.
 
-    What is wrong with it is told as by `draft`.
+    Wrong types, unknown fields and malformed values are handled as in `draft`.
     """
     if unknown := fields.keys() - _ASK_FIELDS:
         raise TypeError(f"a permission ask has no field {', '.join(map(repr, sorted(unknown)))}")
@@ -113,13 +113,13 @@ def draft_ask(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
 
 
 def id_of(fields: Mapping[str, object]) -> str:
-    """Return the id of a proposal; a new one if it has none that can be sent."""
+    """Return the id of a proposal, or a new one if it has no valid id."""
     given = fields.get("id")
     return given if isinstance(given, str) and is_token(given) else new_id()
 
 
 def new_id() -> str:
-    """Return an id that sorts by the time it was made: a ULID."""
+    """Return a ULID: an id that sorts by creation time."""
     number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
     return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
 

@@ -1,4 +1,4 @@
-"""From keyword arguments to a message, refusing at once what the daemon would refuse."""
+"""Encode keyword arguments as messages, and reject values that the daemon would reject."""
 
 import json
 import os
@@ -12,19 +12,20 @@ from safetyd.core.messages.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES
 
 T = TypeVar("T")
 
-# msgspec says "Expected `str`, got `int`" of a wrong type and never "got" of a wrong value.
+# msgspec writes "Expected `str`, got `int`" for a wrong type, and no "got" for a wrong value.
 _WRONG_TYPE: Final = ", got `"
 
-# Left as they are, for JSON to refuse: encoded, nobody would see what they say.
+# Not converted, so that the JSON encoder rejects them: people could not read base64.
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def encode(fields: Mapping[str, object] | msgspec.Struct) -> bytes:
-    """Return `fields` as JSON; structs and paths may stand in them.
+    """Return `fields` as JSON. They can contain structs and paths.
 
-    Raises `TypeError` for what JSON cannot hold and `Malformed` for what a message may not.
+    Raises `TypeError` for a type that JSON cannot represent. Raises `Malformed` for a message that
+    is too large or too deep, or that contains NUL, NaN, infinity or a lone surrogate.
     """
     try:
         plain = msgspec.to_builtins(fields, enc_hook=os.fspath, builtin_types=_BYTES)
@@ -41,7 +42,7 @@ def encode(fields: Mapping[str, object] | msgspec.Struct) -> bytes:
 
 
 def check(payload: bytes, kind: type[T]) -> T:
-    """Read a message of our own as the daemon will.
+    """Decode a message of the client in the same way as the daemon does.
 
     Raises `TypeError` for a wrong type and `Malformed` for a wrong value.
     """

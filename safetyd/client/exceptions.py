@@ -1,18 +1,21 @@
-"""Everything that the client raises; callers meet `Blocked` alone.
+"""The exceptions of the client. Callers see only `Blocked`.
 
 Exception
-├── Blocked       a guarded body may not run
-├── Malformed     a value that the contract does not allow
-└── Down          nobody can be asked
+├── Blocked       the body of a `guard` is not allowed to run
+├── Malformed     the contract does not allow a value
+└── Down          the daemon cannot be reached
     ├── Lost      the connection broke
-    └── Unheard   the server finds no daemon
+    └── Unheard   the server has no daemon connected
 """
 
 from safetyd.core.messages.decision import Decision
 
 
 class Blocked(Exception):
-    """The body did not run: it was not allowed, or a person has yet to say so."""
+    """The body of a `guard` did not run: the action is blocked or still needs approval.
+
+    `decision` holds the daemon's decision. For a pending request, `decision.request_id` names it.
+    """
 
     def __init__(self, decision: Decision) -> None:
         said = decision.reason or decision.cause
@@ -22,16 +25,16 @@ class Blocked(Exception):
 
 
 class Malformed(Exception):
-    """A value that the contract does not allow; the text says which."""
+    """The contract does not allow a value. The text names it."""
 
 
 class Down(Exception):
-    """Nobody can be asked; the text says why and what to do."""
+    """The daemon cannot be reached. The text says why and how to fix it."""
 
 
 class Lost(Down):
-    """The connection broke after something was sent on it."""
+    """The connection broke after a message was sent on it."""
 
 
 class Unheard(Down):
-    """The server found nobody who listens."""
+    """The server replied that no daemon is subscribed."""

@@ -1,7 +1,7 @@
-"""One question put to the daemon until there is an answer that is its own.
+"""Send a query to the daemon until its answer arrives.
 
-A proposal or permission ask is held under its id; claims and an agent's own requests are answered
-the same however often they are asked.
+Retries are safe. The daemon decides a proposal or permission request once for each id. Repeated
+claims and queries get the same answer.
 """
 
 import math
@@ -21,22 +21,22 @@ from safetyd.core.messages.verdict import Cause
 
 A = TypeVar("A")
 
-# While the server takes on a changed key, what passes through it may be lost: silence is asked
-# about again after this, and then after twice as long each time.
+# The server may lose messages while it loads a changed key. The first retry is after this time,
+# and the interval doubles with each retry.
 SILENCE_S: Final = 0.5
 
-# A held reply does not live through a restart of the daemon, so it is asked for again. The bus
-# forgets the way back of a reply after two minutes; this must be less.
+# A restarted daemon no longer knows the reply subject of a pending request, so the client sends it
+# again. This must be less than two minutes: after that the bus drops replies.
 REPEAT_S: Final = 60.0
 PAUSE_S: Final = 0.25
 
-# How often a daemon that has answered on this connection may not be found by the server.
+# How often the server may reply "no responders" after the daemon answered on this connection.
 MAX_GAPS: Final = 4
 
-# How long the reply may be behind the notice that there is one.
+# How long to wait for the reply after its notice on the decision subject.
 BEHIND_S: Final = 0.5
 
-# Beyond a request's deadline, for the word that it is over.
+# How long to wait after a request's deadline for the decision that it expired.
 GRACE_S: Final = 2.0
 _read = msgspec.json.Decoder(Decision).decode
 T = TypeVar("T")
@@ -45,9 +45,10 @@ Read = Callable[[bytes], T | None]
 
 
 class Exchange(ABC, Generic[A]):
-    """The same id is sent again after silence and a break; the daemon decides it once.
+    """A proposal or permission request that is sent until it is answered.
 
-    Once a person is asked, it is sent again every minute.
+    It is sent again under the same id after silence or a broken connection, and the daemon decides
+    it once. While it needs approval, it is sent again every minute.
     """
 
     verb: ClassVar[str]
@@ -57,19 +58,21 @@ class Exchange(ABC, Generic[A]):
         self._link = link
         self._draft = draft
         self._taken = False
-        self._announced = False  # the end, on the decision subject
+        self._announced = False  # True after the decision subject announced the end
         self._pending: Decision | None = None
         self._silence_s = SILENCE_S
         self._gaps = 0
         self._patience = anyio.CancelScope()
 
     async def answer(self, patience_s: float) -> A:
-        """Return the answer, for who waits the final one.
+        """Return the answer; with `wait`, return the final one.
 
-        Raises `Down` as soon as it is plain that nobody hears. What waits and may have been heard
-        once outlasts that, since a person may be about to answer it; and anything a moment in which
-        the server does not find a daemon that it has just found. Who names no time waits as long as
-        the request does.
+        Raises `Down` as soon as it is certain that no daemon receives the message, except:
+        - With `wait`, a request that the daemon may have received is retried until `patience_s`
+          ends, because a person may be about to answer it.
+        - If the daemon has answered on this connection, a few "no responders" replies are retried.
+
+        With `wait` and without a timeout, a pending request is awaited until it expires.
         """
         with anyio.move_on_after(patience_s) as self._patience:
             return await self._until_answered()
@@ -80,11 +83,11 @@ class Exchange(ABC, Generic[A]):
 
     @abstractmethod
     def _heard(self, heard: ReceivedAnswer) -> A | None:
-        """Return the answer if this is it, and take note of what is said before."""
+        """Return the final answer, or record an interim one and return None."""
 
     @abstractmethod
     def _unanswered(self, pending: Decision) -> A:
-        """Return what is known when patience ends before the request does."""
+        """Return the result for a request that is still pending when `patience_s` ends."""
 
     async def _until_answered(self) -> A:
         with self._link.listen(self._draft.id) as listener:
@@ -132,12 +135,12 @@ class Exchange(ABC, Generic[A]):
         self._pending = pending
 
     def _check_open(self, cause: Cause, reason: str) -> None:
-        """Raise `Down` for a daemon that is just starting or stopping while a person is asked."""
+        """Raise `Down` if a daemon that starts or stops cannot answer a pending request."""
         if cause == "unavailable" and self._draft.wait and self._taken:
             raise Down(reason)
 
     def _own(self, data: bytes) -> Decision | None:
-        """Return the decision if it is about this proposal; anything else is no answer."""
+        """Return the decision if it matches this proposal, else None."""
         try:
             decision = _read(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -162,7 +165,7 @@ class ProposalExchange(Exchange[Decision]):
             return None
         self._check_open(decision.cause, decision.reason)
         if heard.published and decision.cause == "human_approved":
-            # An approval is used by who is answered; that it was given, anybody may hear.
+            # Only the direct reply grants the approval; other instances also see this notice.
             self._announced = True
             return None
         return decision
@@ -195,7 +198,7 @@ class PermissionExchange(Exchange[PermissionResult]):
 
 
 def _lasts_s(pending: Decision) -> float:
-    """Return for how long a request is open, by the daemon's clock alone."""
+    """Return how long a request stays open, computed only from the daemon's clock."""
     if pending.expires_at is None or pending.at is None:
         return math.inf
     return (pending.expires_at - pending.at).total_seconds() + GRACE_S
@@ -204,7 +207,7 @@ def _lasts_s(pending: Decision) -> float:
 async def answer_to(
     link: AgentConnection, verb: str, payload: bytes, read: Read[T], deadline_s: float
 ) -> T:
-    """Send until there is an answer that `read` understands; raise `Down` if none comes in time."""
+    """Send a query until `read` accepts an answer. Raise `Down` if none arrives in time."""
     why = f"no answer to this {verb} came within {deadline_s:g} s from {link.where}"
     with link.listen(new_id()) as listener, anyio.move_on_after(deadline_s):
         while True:

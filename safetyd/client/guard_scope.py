@@ -1,4 +1,4 @@
-"""A guarded body: the block when its claim is refused, and what is reported of how it went."""
+"""Helpers of `guard`: the block after a refused claim, the duration and the error to report."""
 
 import time
 import traceback
@@ -14,8 +14,8 @@ MAX_ERROR_CHARS: Final = 8192
 
 
 def unclaimed(decision: Decision, claim: Claim) -> Decision:
-    """Return the block that an allow becomes when its claim is refused."""
-    # Of a claim's own causes all say that the approval is not for this, or not any more.
+    """Return the block that replaces an allow after its claim was refused."""
+    # Each cause that only claims have means that the approval does not apply, or not any more.
     cause = cast("Cause", claim.cause) if claim.cause in get_args(Cause) else "conflict"
     return msgspec.structs.replace(
         decision,
@@ -28,7 +28,7 @@ def unclaimed(decision: Decision, claim: Claim) -> Decision:
 
 
 class Stopwatch:
-    """Milliseconds since it was made."""
+    """Measures the milliseconds since its creation."""
 
     def __init__(self) -> None:
         self._began_s = time.perf_counter()
@@ -39,11 +39,11 @@ class Stopwatch:
 
 
 def error_of(exc: BaseException) -> str:
-    """Return type and message of `exc`, whatever its message is made of."""
+    """Return the type and message of `exc` in a form that the daemon accepts."""
     return printable("".join(traceback.format_exception_only(exc)).strip())
 
 
 def printable(error: str) -> str:
-    """Return `error` such that the daemon takes it: an error must not be lost for its length."""
+    """Return `error` shortened and cleaned, so that the daemon does not reject the outcome."""
     clean = error.replace("\0", "").encode(errors="backslashreplace").decode()
     return clean[:MAX_ERROR_CHARS]

@@ -1,6 +1,7 @@
-"""Outcomes on their way to the daemon, oldest first, each sent until it is acknowledged.
+"""A queue of outcomes, oldest first. Each is sent until the daemon acknowledges it.
 
-One that the daemon calls malformed is given up with an error, or nothing behind it would arrive.
+An outcome that the daemon rejects as malformed is dropped and logged as an error, so that it does
+not block the queue.
 """
 
 import logging
@@ -23,7 +24,7 @@ from safetyd.core.messages.telemetry import Noted, Outcome
 CAPACITY: Final = 1024
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 1.0
-LONGEST_FLUSH_S: Final = 1.0  # that a proposal waits for the outcomes before it
+LONGEST_FLUSH_S: Final = 1.0  # the longest time that a proposal waits for earlier outcomes
 _CLOSED: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 
 _log = logging.getLogger("safetyd.client")
@@ -31,7 +32,7 @@ _read = msgspec.json.Decoder(Noted).decode
 
 
 def encoded(proposal: str | None, fields: OutcomeFields, *, ok: bool) -> bytes | None:
-    """Return an outcome as it is sent; nothing, with a warning in the log, if it is malformed."""
+    """Return an outcome as JSON. If it is malformed, log a warning and return None."""
     unknown = fields.keys() - OutcomeFields.__annotations__.keys()
     if unknown:
         raise TypeError(f"an outcome has no field {', '.join(map(repr, sorted(unknown)))}")
@@ -49,7 +50,7 @@ def encoded(proposal: str | None, fields: OutcomeFields, *, ok: bool) -> bytes |
 
 
 async def tell(link: AgentConnection, payload: bytes, deadline_s: float) -> Noted:
-    """Send telemetry once; return what the daemon says, raise `Down` if it says nothing."""
+    """Send telemetry once and return the acknowledgement. Raise `Down` if none arrives in time."""
     with link.listen(new_id()) as listener, anyio.move_on_after(deadline_s):
         await link.send("telemetry", payload, listener)
         while True:
@@ -61,32 +62,35 @@ async def tell(link: AgentConnection, payload: bytes, deadline_s: float) -> Note
 
 
 class OutcomeQueue:
-    """At most `CAPACITY` wait, and one is in hand; what does not fit is refused, never dropped."""
+    """A bounded queue: `CAPACITY` outcomes, and the one that is being sent.
+
+    When it is full, `put` refuses new outcomes. It drops no queued outcome to make room.
+    """
 
     def __init__(self, link: AgentConnection, deadline_s: float) -> None:
         self._link = link
         self._deadline_s = deadline_s
         self._entry, self._exit = anyio.create_memory_object_stream[bytes](CAPACITY)
-        self.undelivered = 0  # of those that were taken
+        self.undelivered = 0  # accepted by `put` and not yet acknowledged
         self._delivered = 0
         self._troubled = False  # the last attempt failed
         self._attempted = anyio.Event()
 
     async def put(self, outcome: bytes) -> bool:
-        """Take an outcome for delivery; return false if there was no room within the deadline."""
+        """Queue an outcome. Return False if the queue stays full until the deadline."""
         taken = await self._taken(outcome)
         self.undelivered += taken
         return taken
 
     async def flush(self) -> None:
-        """Wait until the outcomes taken so far are delivered, or it is plain that they are not."""
+        """Wait until all queued outcomes are delivered, an attempt fails, or time is up."""
         wanted = self._delivered + self.undelivered
         with anyio.move_on_after(LONGEST_FLUSH_S):
             while self._delivered < wanted and not self._troubled:
                 await self._attempted.wait()
 
     def close(self) -> None:
-        """Take no more; `run` ends when what is there has been delivered."""
+        """Accept no more outcomes. `run` ends after the queued ones are delivered."""
         self._entry.close()
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""What comes of a permission ask and of a claim, and an agent's own requests, as they are read."""
+"""Results of permission requests and claims, and an agent's own requests."""
 
 from datetime import datetime
 from typing import ClassVar, Literal
@@ -10,21 +10,25 @@ from safetyd.core.messages.verdict import Cause
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the answers below; whether it is a yes is in `approved` or `granted` alone."""
+    """Base class of the results. Check `approved` or `granted`: `bool(result)` raises."""
 
     def __bool__(self) -> bool:
         raise TypeError("an answer is neither true nor false: look at `approved` or `granted`")
 
 
 class Approved(Answer, frozen=True, kw_only=True):
-    """A person said yes, once."""
+    """An operator approved the action. The approval covers it once."""
 
     message: str = ""
     approved: ClassVar[bool] = True
 
 
 class Denied(Answer, frozen=True, kw_only=True):
-    """No: by a person if `cause` is `human_denied`, else by a guard or for want of an answer."""
+    """The action is not allowed.
+
+    If `cause` is `human_denied`, an operator denied it. Otherwise a guard blocked it, or there was
+    no valid answer.
+    """
 
     reason: str
     cause: Cause
@@ -32,14 +36,14 @@ class Denied(Answer, frozen=True, kw_only=True):
 
 
 class Queued(Answer, frozen=True, kw_only=True):
-    """A person was asked and has yet to answer."""
+    """The request is pending: no operator has answered it yet."""
 
     request_id: str
     approved: ClassVar[bool] = False
 
 
 class Timeout(Answer, frozen=True, kw_only=True):
-    """Nobody answered in time, which is neither a yes nor a no."""
+    """The request expired without an answer. Do not act."""
 
     timeout_minutes: float | None = None
     approved: ClassVar[bool] = False
@@ -49,7 +53,7 @@ PermissionResult = Approved | Denied | Queued | Timeout
 
 
 class Claim(Answer, frozen=True, kw_only=True):
-    """Whether what a person approved may be begun by who claims it."""
+    """The answer to a claim. Begin the approved action only if `granted` is true."""
 
     granted: bool
     cause: str
@@ -57,7 +61,7 @@ class Claim(Answer, frozen=True, kw_only=True):
 
 
 class OwnRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of this agent: pending, or approved and not used yet."""
+    """A request of this agent that is pending, or approved and not yet used."""
 
     request_id: str
     action: str
@@ -86,7 +90,7 @@ _decode_open = msgspec.json.Decoder(_Open).decode
 
 
 def read_result(data: bytes) -> PermissionResult | None:
-    """Return the answer to an ask; what has none of its four shapes is no answer."""
+    """Decode the answer to a permission request. Return None for anything else."""
     try:
         said = _decode_said(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -103,7 +107,7 @@ def read_result(data: bytes) -> PermissionResult | None:
 
 
 def read_claim(data: bytes) -> Claim | None:
-    """Return the answer to a claim; raise `Down` if the daemon can give none now."""
+    """Decode the answer to a claim. Raise `Down` if the daemon cannot answer now."""
     try:
         claim = _decode_claim(data)
     except (msgspec.DecodeError, UnicodeDecodeError):

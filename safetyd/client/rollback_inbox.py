@@ -1,4 +1,4 @@
-"""The rollbacks that this agent was told of: files that it knows are not as it knows them."""
+"""A queue of rollbacks that changed files of this agent's projects."""
 
 import asyncio
 from collections import deque
@@ -10,7 +10,7 @@ import msgspec
 
 from safetyd.core.messages.rollback import Rollback
 
-MAX_HEARD: Final = 64  # the oldest are forgotten; each says to read the same files anew
+MAX_HEARD: Final = 64  # the oldest are dropped; the agent reads its files again in any case
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -31,21 +31,22 @@ def read_rollbacks(data: bytes) -> tuple[Rollback, ...] | None:
 
 
 class RollbackInbox:
-    """What a notice says that came while nobody was connected is asked for afterwards.
+    """Rollbacks from notices, and those missed while the connection was broken.
 
-    That needs to know what was before, so it is asked for from the first `next` on.
+    After each reconnection, `next` queries the last rollback of each project. The first call of
+    `next` records the state to compare with.
     """
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
         self._heard: deque[Rollback] = deque(maxlen=MAX_HEARD)
-        self._last: dict[str, datetime] = {}  # rollback of each project that is known
-        self._known = False  # what was before
-        self._stale = True  # something may have been missed
+        self._last: dict[str, datetime] = {}  # time of the last known rollback, by project
+        self._known = False  # True after the first query
+        self._stale = True  # a rollback may have been missed
         self._changed = asyncio.Event()
 
     def hear(self, data: bytes) -> None:
-        """Take note of what `state.rollback` says."""
+        """Queue the rollback from a `state.rollback` message."""
         try:
             self._take(_read(data))
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -56,7 +57,7 @@ class RollbackInbox:
         self._wake()
 
     async def next(self, ask: Ask) -> Rollback:
-        """Return a rollback that was not returned before, after waiting for one."""
+        """Wait for a rollback that was not returned before, and return it."""
         while True:
             changed = self._changed
             if self._heard:

@@ -41,8 +41,8 @@ T = TypeVar("T")
 
 DEADLINE_S: Final = 2.0
 PERSON_S: Final = 3600.0
-# Leaving waits for outcomes to be delivered: so long for the next one, and so long for all. The
-# daemon takes 50 a second, so that a full queue arrives.
+# On exit, the client waits FLUSH_S for the next delivered outcome and LONGEST_FLUSH_S for all. The
+# daemon accepts 50 outcomes a second, so there is time for a full queue.
 AGAIN_S: Final = 0.5
 FLUSH_S: Final = 2.0
 LONGEST_FLUSH_S: Final = 30.0
@@ -54,7 +54,7 @@ _log = logging.getLogger("safetyd.client")
 
 
 class _Open(NamedTuple):
-    """What exists between entering and leaving, all of it bound to one event loop."""
+    """The parts of an open client. All are bound to one event loop."""
 
     link: AgentConnection
     outbox: OutcomeQueue
@@ -63,10 +63,26 @@ class _Open(NamedTuple):
 
 @shows_fields
 class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
-    """Asks safetyd before an agent acts, and tells it how that went. Use it with `async with`.
+    """Ask safetyd before an agent acts, and report the outcome. Use it with `async with`.
 
-    Whatever is missing (the bus, the daemon, an answer), `propose` returns a block with cause
-    `unavailable` within `deadline_s`. It raises only for what the caller wrote wrong.
+        async with Safety("code") as safety:
+            decision = await safety.propose("run_shell", text="git status")
+            if decision.allowed:
+                ...  # run the command
+                await safety.report(decision.id, ok=True)
+
+    If the bus or the daemon does not answer within `deadline_s`, `propose` returns a block with
+    cause `unavailable`. It raises only `TypeError`, for a wrong type or an unknown field.
+
+    `agent` is the agent's name. Every option has a default:
+
+    - `url`: the address of the bus. Default: `SAFETYD_URL`, then the running daemon's address.
+    - `key_file`: the agent's key. Default: `SAFETYD_KEY_FILE`, then `keys/agents/<agent>.nk` in the
+      data directory. Without a key the agent is anonymous.
+    - `data_dir`: the daemon's data directory. Default: `SAFETYD_DATA_DIR`, then the systemd unit's
+      directory, then `~/.local/state/safetyd`.
+    - `prefix`: the prefix of the bus subjects. Default: `safety.v1`.
+    - `deadline_s`: how many seconds to wait for the daemon's answer. Default: 2.
     """
 
     def __init__(self, agent: str, **options: Unpack[Options]) -> None:
@@ -94,7 +110,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
 
     @property
     def stopped(self) -> bool:
-        """Whether people stopped this agent or all. The daemon is asked all the same."""
+        """True while an emergency stop applies to this agent. `propose` still asks the daemon."""
         return self._stops.active
 
     async def __aenter__(self) -> Self:
@@ -102,7 +118,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
             raise RuntimeError("this client is already open")
         link = self._new_link()
         outbox = OutcomeQueue(link, self._deadline_s)
-        # A task of its own: a group here would wrap what the body raises, and bind the body's task.
+        # A plain task: a task group would wrap the body's exceptions and bind the body to one task.
         work = asyncio.get_running_loop().create_task(_background(link, outbox))
         self._open = _Open(link, outbox, work)
         return self
@@ -125,16 +141,22 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
     async def propose(
         self, action: str, /, *, deadline_s: float | None = None, **fields: Unpack[ProposalFields]
     ) -> Decision:
-        """Ask whether an action of this type may be taken; act only if `allowed` is true.
+        """Ask whether an action is allowed. Act only if `decision.allowed` is true.
 
-        With `wait=True` the answer of a person is awaited for `timeout_s`, or as long as the daemon
-        keeps the request open, and the daemon's own for `deadline_s` more; nobody's answer is a
-        block with cause `expired_no_response`. Without it, what needs a person is `pending`, and
-        the same action proposed again once it is approved is allowed, under whatever id.
+        `action` is the type of the action, such as `run_shell`.
 
-        An allow with `claim_required` must be claimed before it is begun. When a rate limit asks
-        for no more patience than the deadline has left, the proposal is made anew, unless the
-        caller chose its id.
+        If the action needs approval, the decision has status `pending` and a `request_id`. Propose
+        the same action again later: once an operator has approved it, it is allowed. The id can be
+        a new one.
+
+        With `wait=True`, the call waits for the operator's answer. It waits for `timeout_s`, or
+        until the request expires if `timeout_s` is not given. A request that expires without an
+        answer is blocked with cause `expired_no_response`.
+
+        If `decision.claim_required` is true, call `claim` before you begin the action.
+
+        If a rate limit ends before the deadline, the client waits and proposes the action again. It
+        does not do so if you pass an `id`.
         """
         said = draft(self._agent, action, fields)
         if (refusal := self._refusal(said)) is not None:
@@ -150,10 +172,14 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
     async def guard(
         self, action: str, /, *, deadline_s: float | None = None, **fields: Unpack[ProposalFields]
     ) -> AsyncIterator[Decision]:
-        """Propose, run the body only if allowed, and report success, error and duration.
+        """Propose an action, run the body only if it is allowed, and report the outcome.
 
-        A body cannot be skipped in silence: if it is not allowed, `Blocked` is raised before it.
-        What a person approved and only one may do is claimed first.
+            async with safety.guard("run_shell", text="make test"):
+                ...  # run the command
+
+        Raises `Blocked` before the body runs if the action is not allowed or still needs approval.
+        If the decision requires a claim, `guard` claims the action first. The outcome includes the
+        duration and, if the body raises, the error. The exception is raised again.
         """
         decision = await self._cleared(action, deadline_s, fields)
         watch = Stopwatch()
@@ -167,19 +193,29 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         await self._report_surely(decision.id, ok=True, latency_ms=watch.ms)
 
     async def is_auto_allowed(self, action: str, /, **fields: Unpack[ProposalFields]) -> bool:
-        """Say whether an action would pass without a person. Nothing is used up or remembered."""
+        """Return True if an action would be allowed now without asking an operator.
+
+        This is a dry run: it uses up no limit or approval, and creates no request.
+        """
         look: ProposalFields = {**fields, "dry_run": True, "wait": False}
         return (await self.propose(action, **look)).allowed
 
     async def request_permission(
         self, action: str, /, *, deadline_s: float | None = None, **fields: Unpack[AskFields]
     ) -> PermissionResult:
-        """Ask a person about an action of this type, whatever the guards would say of it.
+        """Ask an operator to approve an action, even if the guards would allow it.
 
-        With `wait=True` somebody's answer is awaited as by `propose`, for `timeout_minutes`; an
-        `Approved` is for this caller, to act on once. Otherwise `Queued` comes at once, and when
-        it is approved, one proposal of this type that carries its `request_id` is allowed, or the
-        same ask made again is `Approved`. Whatever is missing, the answer is `Denied` with cause
+        Without `wait=True`, the call returns `Queued` immediately. After the operator approves, do
+        one of the following:
+
+        - Propose an action of this type with the `request_id`. One such proposal is allowed.
+        - Call `request_permission` again with the same arguments. It returns `Approved` once.
+
+        With `wait=True`, the call waits for the operator's answer. It waits for `timeout_minutes`,
+        or until the request expires if `timeout_minutes` is not given. `Approved` then allows this
+        caller to act once.
+
+        Returns `Denied` if a guard blocks the action. If the daemon does not answer, the cause is
         `unavailable`.
         """
         said = draft_ask(self._agent, action, fields)
@@ -194,16 +230,16 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
             return _unavailable(str(down))
 
     async def permission(self, request_id: str, /) -> PermissionResult:
-        """Return what has come of an own request so far; to look at an approval does not use it."""
+        """Return the current result of one of this agent's requests. It uses up no approval."""
         try:
             return await self._question({"request_id": request_id}, read_result)
         except Down as down:
             return _unavailable(str(down))
 
     async def pending_requests(self) -> tuple[OwnRequest, ...]:
-        """Return the own requests that are open, and those approved that nothing has used yet.
+        """Return this agent's requests that are pending, or approved and not yet used.
 
-        Nothing comes back, with a warning in the log, when nobody answers.
+        If the daemon does not answer, log a warning and return an empty tuple.
         """
         try:
             return await self._question({"open": True}, read_open)
@@ -212,10 +248,11 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
             return ()
 
     async def rolled_back(self, *, timeout_s: float | None = None) -> Rollback | None:
-        """Wait until files of a project in which this agent works were put back: read them anew.
+        """Wait for a rollback in a project of this agent. Then read the project's files again.
 
-        Each rollback since the client was opened is returned once; None if none came in time.
-        What was missed while the connection was broken is asked for, from the first call on.
+        Each rollback since the client was opened is returned once. Returns None if there is none
+        within `timeout_s`. After the first call, rollbacks that happen while the connection is
+        broken are returned too.
         """
         with anyio.move_on_after(timeout_s):
             while self._open is not None:
@@ -227,10 +264,10 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         return None
 
     async def last_rollbacks(self) -> tuple[Rollback, ...]:
-        """Return the last rollback of each project in which this agent works, the oldest first.
+        """Return the last rollback of each project of this agent, the oldest first.
 
-        Who has just started compares `at` with the time from which it knows its files. Nothing
-        comes back, with a warning in the log, when nobody answers.
+        An agent that has just started can compare `at` with the time when it last read its files.
+        If the daemon does not answer, log a warning and return an empty tuple.
         """
         try:
             return await self._ask_rollbacks()
@@ -249,10 +286,10 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         claimant: str | None = None,
         deadline_s: float | None = None,
     ) -> Claim:
-        """Say that an approved action is about to be done; begin it only if `granted` is true.
+        """Claim an approved action before you begin it. Begin only if `claim.granted` is true.
 
-        One claimant is granted it. A lost answer is asked for again under the same name, which a
-        caller that gives `claimant` can also do later.
+        Only one claimant is granted the action. The client retries under the same claimant if an
+        answer is lost. Pass `claimant` to be able to repeat the claim later.
         """
         said = {"id": decision.id, "digest": decision.digest, "claimant": claimant or new_id()}
         if reason := disabled(os.environ):
@@ -272,7 +309,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         ok: bool = True,
         proposal: str | None = None,
     ) -> bool:
-        """Put an action that was taken on record, for summaries; true as for `report`."""
+        """Record an action that was taken, for summaries. Returns the same as `report`."""
         return await self.report(
             proposal, ok=ok, action_type=action, description=description, details=details or {}
         )
@@ -280,12 +317,18 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
     async def report(
         self, proposal: str | None, /, *, ok: bool, **fields: Unpack[OutcomeFields]
     ) -> bool:
-        """Tell how an action went; true means that this is sent until the daemon has it.
+        """Queue the outcome of an action. Return True if it was queued.
 
-        `ok` is false when the action could not be carried out. A failed test or an exit code is a
-        result: `ok=True, details={"exit_code": 1}`. False comes back, with a warning in the log,
-        when there is no room within the deadline or a value is malformed. An outcome without a
-        proposal's id may be counted twice if an acknowledgement is lost.
+        `proposal` is `decision.id`, or None for an action without a proposal. Pass `ok=False` only
+        if the action could not be carried out. A failed test or an exit code is a result:
+        `ok=True, details={"exit_code": 1}`.
+
+        While it is open, the client sends a queued outcome until the daemon acknowledges it. On
+        exit it waits up to 30 seconds for the delivery. An outcome without a proposal may be
+        counted twice if an acknowledgement is lost.
+
+        If the client is not open, the queue is full or a value is malformed, log a warning and
+        return False.
         """
         outcome = encoded(proposal, fields, ok=ok)
         if outcome and self._open and await self._open.outbox.put(outcome):
@@ -296,12 +339,12 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
     async def _report_surely(
         self, proposal: str, *, ok: bool, **fields: Unpack[OutcomeFields]
     ) -> None:
-        """Report even while cancelled: the action was begun, and room may take a moment."""
+        """Report the outcome even if the task is cancelled, because the action has begun."""
         with anyio.CancelScope(shield=True):
             await self.report(proposal, ok=ok, **fields)
 
     def closed(self, action: str, fields: Mapping[str, object]) -> Decision:
-        """Return what `propose` returns when the client is not open."""
+        """Return the block for a proposal while the client is not open."""
         said = draft(self._agent, action, fields)
         refusal = self._refusal(said)
         return said.refused("unavailable", NOT_OPEN) if refusal is None else refusal
@@ -309,7 +352,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
     async def _cleared(
         self, action: str, deadline_s: float | None, fields: ProposalFields
     ) -> Decision:
-        """Return an allow that may be acted on now, or raise `Blocked`."""
+        """Return an allow, claimed if necessary, or raise `Blocked`."""
         decision = await self.propose(action, deadline_s=deadline_s, **fields)
         if not decision.allowed:
             raise Blocked(decision)
@@ -350,7 +393,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         return (await tell(link, payload, self._deadline_s)).ok
 
     def _refusal(self, said: Draft) -> Decision | None:
-        """Return the block for what need not be asked."""
+        """Return a block if the proposal is malformed or agents are switched off, else None."""
         if said.flaw:
             return said.refused("malformed", said.flaw)
         if reason := disabled(os.environ):
@@ -360,7 +403,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
     async def _ask(self, said: Draft, ends: float) -> Decision:
         if self._open is None:
             return said.refused("unavailable", NOT_OPEN)
-        # A guard that counts errors must know of this agent's before it judges what comes next.
+        # Guards that count errors need this agent's earlier outcomes before they decide.
         await self._open.outbox.flush()
         asking = ProposalExchange(self._open.link, said)
         try:
@@ -380,7 +423,7 @@ async def _background(link: AgentConnection, outbox: OutcomeQueue) -> None:
 
 
 async def _flush(outbox: OutcomeQueue, work: asyncio.Task[None]) -> None:
-    """Wait until all outcomes are delivered, or none is any more."""
+    """Wait until all outcomes are delivered, none was delivered for FLUSH_S, or time is up."""
     ends = anyio.current_time() + LONGEST_FLUSH_S
     before = None
     while outbox.undelivered != before and (rest_s := ends - anyio.current_time()) > 0:

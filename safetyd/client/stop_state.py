@@ -1,4 +1,4 @@
-"""The stops that this agent was told of."""
+"""The emergency stops that apply to this agent."""
 
 import msgspec
 
@@ -15,9 +15,10 @@ _read = msgspec.json.Decoder(_State).decode
 
 
 class StopState:
-    """For everybody and for this agent alone, kept apart: each ends by its own word.
+    """Active stops: one for all agents and one for this agent. Each ends separately.
 
-    A stop from before a reconnection may have ended unheard; an allow then proves that it did.
+    A stop may end while the client is disconnected. After a reconnection, an allow proves that it
+    ended.
     """
 
     def __init__(self, agent: str) -> None:
@@ -30,7 +31,7 @@ class StopState:
         return bool(self._epochs)
 
     def hear(self, data: bytes) -> Heartbeat | None:
-        """Take note of what `state.stop` says; return the acknowledgement that it wants, if any."""
+        """Record a `state.stop` message. Return the acknowledgement if it starts a stop."""
         try:
             state = _read(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -51,7 +52,7 @@ class StopState:
         self._earlier = set(self._epochs)
 
     def allowed(self) -> None:
-        """Something was allowed, so no stop from before the reconnection holds."""
+        """End every stop from before the reconnection, because an action was allowed."""
         for scope in self._earlier:
             self._epochs.pop(scope, None)
         self._earlier.clear()

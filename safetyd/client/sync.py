@@ -1,4 +1,4 @@
-"""The client for scripts: the same calls, blocking, safe to make from any thread."""
+"""The blocking client for scripts. Its methods can be called from any thread."""
 
 import asyncio
 import atexit
@@ -20,19 +20,19 @@ from safetyd.core.messages.decision import Decision
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Flushing, then giving up, then closing the connection.
+# Time to deliver outcomes, to cancel the delivery, and to close the connection.
 JOIN_S: Final = LONGEST_FLUSH_S + FLUSH_S + 1.0
 _NO_PERMISSION: Final[PermissionResult] = Denied(reason=NOT_OPEN, cause="unavailable")
 
 
 class _Closed(Exception):
-    """The thread that would do the work is gone."""
+    """The client's thread has ended."""
 
 
 def _blocking(
     method: Callable[Concatenate[Safety, P], Coroutine[Any, Any, T]], *, closed: T
 ) -> Callable[Concatenate["SyncSafety", P], T]:
-    """Return a method that waits for another's result, or returns `closed` after closing."""
+    """Return a blocking version of `method` that returns `closed` once the client is closed."""
 
     @wraps(method)
     def call(self: "SyncSafety", /, *args: P.args, **fields: P.kwargs) -> T:
@@ -46,17 +46,26 @@ def _blocking(
 
 @shows_fields
 class SyncSafety(TelemetryCalls[bool]):
-    """`Safety` for code without an event loop; it keeps one in a thread.
+    """Ask safetyd before an agent acts, from code without an event loop.
 
-    Use it with `with`, or call `close`; a script that does neither is closed when it ends. After
-    that, and in a forked child, everything is blocked as `unavailable`.
+        with SyncSafety("code") as safety:
+            decision = safety.propose("run_shell", text="git status")
+            if decision.allowed:
+                ...  # run the command
+                safety.report(decision.id, ok=True)
+
+    It has the methods and options of `Safety`; they block and can be called from any thread. The
+    client runs an event loop in its own thread.
+
+    Use `with` or call `close`; otherwise the client is closed when the script ends. A closed
+    client blocks every action with cause `unavailable`, and so does a copy in a forked child.
     """
 
     def __init__(self, agent: str, **options: Unpack[Options]) -> None:
         self._safety = Safety(agent, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leave = asyncio.Event()
-        self._lock = threading.Lock()  # nothing is handed to a loop that was told to end
+        self._lock = threading.Lock()  # no call is passed to a loop that is about to end
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, name=f"safetyd {agent}", daemon=True)
         self._thread.start()
@@ -65,7 +74,7 @@ class SyncSafety(TelemetryCalls[bool]):
 
     @property
     def stopped(self) -> bool:
-        """Whether people stopped this agent or all. The daemon is asked all the same."""
+        """True while an emergency stop applies to this agent. `propose` still asks the daemon."""
         return self._safety.stopped
 
     def __enter__(self) -> Self:
@@ -75,7 +84,10 @@ class SyncSafety(TelemetryCalls[bool]):
         self.close()
 
     def close(self) -> None:
-        """Deliver what is left, for a bounded time. May be called again."""
+        """Deliver queued outcomes, for about 30 seconds at most, and disconnect.
+
+        Calling it again does nothing.
+        """
         atexit.unregister(self.close)
         if not self._thread.is_alive():
             return
@@ -88,7 +100,7 @@ class SyncSafety(TelemetryCalls[bool]):
     def propose(
         self, action: str, /, *, deadline_s: float | None = None, **fields: Unpack[ProposalFields]
     ) -> Decision:
-        """See `Safety.propose`."""
+        """Ask whether an action is allowed. See `Safety.propose`."""
         try:
             return self._run(self._safety.propose(action, deadline_s=deadline_s, **fields))
         except _Closed:
@@ -98,7 +110,7 @@ class SyncSafety(TelemetryCalls[bool]):
     def guard(
         self, action: str, /, *, deadline_s: float | None = None, **fields: Unpack[ProposalFields]
     ) -> Iterator[Decision]:
-        """See `Safety.guard`."""
+        """Run the body only if the action is allowed. See `Safety.guard`."""
         decision = self._cleared(action, deadline_s, fields)
         watch = Stopwatch()
         try:
@@ -119,7 +131,7 @@ class SyncSafety(TelemetryCalls[bool]):
     )
     log_action = _blocking(Safety.log_action, closed=False)
     report = _blocking(Safety.report, closed=False)
-    _tell = _blocking(Safety._tell, closed=False)  # noqa: SLF001 - its twin
+    _tell = _blocking(Safety._tell, closed=False)  # noqa: SLF001 - the blocking version
 
     def _cleared(self, action: str, deadline_s: float | None, fields: ProposalFields) -> Decision:
         try:
@@ -150,7 +162,7 @@ class SyncSafety(TelemetryCalls[bool]):
             raise
 
     def _hand_over(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        # Asked first: in a forked child the lock may be held by a thread that is not there.
+        # Checked before locking: in a forked child, a thread that no longer exists may hold it.
         if self._thread.is_alive():
             with self._lock:
                 if self._loop is not None:

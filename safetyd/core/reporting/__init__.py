@@ -1,4 +1,4 @@
-"""What is told of all that happens: SafetyEvents, transcripts of sessions, summaries.
+"""Reporting: SafetyEvents, session transcripts and summaries, and records for operators.
 
-The engine has these actors. Others import `session_summary`, to put a session into words.
+The engine runs these actors. Other packages import `session_summary` to describe a session.
 """

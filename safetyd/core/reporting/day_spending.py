@@ -1,4 +1,4 @@
-"""How the day's spending grew, by quarters of an hour, for people to look at."""
+"""Spending of the current UTC day in steps of a quarter of an hour, for operators."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,13 +16,13 @@ QUARTER_S: Final = 900
 
 
 class DaySpendingState(msgspec.Struct):
-    day: int = 0  # its number, as the budget counts
-    # Nano-dollars that were spent by the end of each quarter of an hour, to the last that changed.
+    day: int = 0  # the budget's day number
+    # Total in nano-dollars at the end of each quarter of an hour, up to the last change.
     spent: list[int] = []
 
 
 class DaySpending(Actor):
-    """At most 96 numbers; they begin anew at midnight UTC, with the budget's day."""
+    """Stores at most 96 numbers and resets them at midnight UTC, with the budget's day."""
 
     name = "spending"
     _state: DaySpendingState
@@ -35,13 +35,13 @@ class DaySpending(Actor):
         )
 
     def series(self, at: datetime) -> Sequence[int]:
-        """Return what was spent by the end of each quarter of an hour; the last has just begun."""
+        """Return the total at the end of each quarter of an hour, and the current total last."""
         day, spent = self._budget.spent_today(at)
         known = self._state.spent if day == self._state.day else []
         return [*_filled(known, _quarter(at, day))[:-1], spent]
 
     def _spent(self, event: Event) -> None:
-        """Record what the budget has counted."""
+        """Record the budget's current total."""
         day, spent = self._budget.spent_today(event.at)
         state = self._state
         if day != state.day:
@@ -54,11 +54,11 @@ class DaySpending(Actor):
 
 
 def _quarter(at: datetime, day: int) -> int:
-    """Return the quarter of an hour; a clock that went back to another day is at its begin."""
+    """Return the number of the quarter of an hour, or 0 if the clock shows another day."""
     return (at.hour * 60 + at.minute) // 15 if at.toordinal() == day else 0
 
 
 def _filled(spent: list[int], quarter: int) -> list[int]:
-    """Return the series up to a quarter, or as long as it is; where nothing changed, it is flat."""
+    """Return the series, extended up to a quarter by repeating its last value."""
     before = spent[-1] if spent else 0
     return spent + [before] * (quarter + 1 - len(spent))

@@ -1,4 +1,4 @@
-"""The calls that opened each breaker, for people to look at: a breaker that opens forgets them."""
+"""The calls that opened each breaker, for operators. A breaker forgets them when it opens."""
 
 from typing import Final
 
@@ -10,19 +10,19 @@ from safetyd.core.events.guard_events import BreakerMoved
 from safetyd.core.guards.breaker import BreakerGuard, breaker_key
 from safetyd.core.guards.circuit import Call
 
-MAX_CALLS: Final = 60  # of one breaker
-MAX_OPENED: Final = 100  # for one more, the window that is oldest is forgotten
+MAX_CALLS: Final = 60  # per breaker
+MAX_OPENED: Final = 100  # open breakers; the oldest is dropped first
 
 
 class FailureWindowsState(msgspec.Struct):
     """Calls by breaker, oldest first."""
 
-    failing: dict[str, list[Call]] = {}  # of those that the last failure counted in
-    opened: dict[str, list[Call]] = {}  # of those that are not closed
+    failing: dict[str, list[Call]] = {}  # of breakers that counted the last failure
+    opened: dict[str, list[Call]] = {}  # of breakers that are not closed
 
 
 class FailureWindows(Actor):
-    """A failure is seen here before the breaker that it opens moves."""
+    """Stores the calls of a breaker on each failure, because the breaker opens after that."""
 
     name = "failure_windows"
     _state: FailureWindowsState
@@ -33,7 +33,7 @@ class FailureWindows(Actor):
         self.hears = hearing(on(Settled, self._settled), on(BreakerMoved, self._moved))
 
     def calls(self, key: str) -> list[Call]:
-        """Return the calls that opened a breaker, as far as they are known."""
+        """Return the calls that opened a breaker; empty if unknown."""
         return self._state.opened.get(key, [])
 
     def _settled(self, event: Settled) -> None:
@@ -45,7 +45,7 @@ class FailureWindows(Actor):
         key = breaker_key(event.agent, event.breaker, keyless=event.keyless)
         if event.state == "closed":
             self._state.opened.pop(key, None)
-        # One that a probe opened again keeps what opened it first.
+        # If a failed probe opens a breaker again, the calls that first opened it stay.
         elif event.state == "open" and (calls := self._failing(event, key)):
             self._state.opened.pop(key, None)
             self._state.opened[key] = calls
@@ -53,7 +53,7 @@ class FailureWindows(Actor):
                 del self._state.opened[next(iter(self._state.opened))]
 
     def _failing(self, event: BreakerMoved, key: str) -> list[Call]:
-        """Return the calls of a breaker, or those of the one agent that it is opened for."""
+        """Return the calls of a breaker. If it opens for one agent, return that agent's calls."""
         failing = self._state.failing
         if key in failing or event.agent is None:
             return failing.get(key, [])

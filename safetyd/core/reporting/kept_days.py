@@ -1,4 +1,4 @@
-"""Which days have no snapshot and which weeks no archive, though they should."""
+"""Missing snapshots of days and missing archives of weeks."""
 
 import msgspec
 
@@ -12,7 +12,7 @@ from safetyd.core.events.history_events import (
 
 
 class MissingSnapshots(msgspec.Struct, frozen=True):
-    """The days from the first to the last that have no snapshot, and why."""
+    """The first and last day without a snapshot, and the last error."""
 
     since: str
     day: str
@@ -26,7 +26,10 @@ class KeptDaysState(msgspec.Struct):
 
 
 class KeptDays(Actor):
-    """Of the days that are missing only the last can be made up for, and that ends it for all."""
+    """Tracks missing snapshots and archives.
+
+    Only the last missing day can still get a snapshot. After that, no day counts as missing.
+    """
 
     name = "kept_days"
     _state: KeptDaysState
@@ -46,12 +49,12 @@ class KeptDays(Actor):
 
     @property
     def taken(self) -> str:
-        """Return the day of which a snapshot was taken last."""
+        """The day of the last snapshot."""
         return self._state.taken
 
     @property
     def unarchived(self) -> str:
-        """Return the week of which people were told last that it has no archive."""
+        """The last week whose archive failed, or an empty string."""
         return self._state.unarchived
 
     def _missed(self, event: SnapshotMissed) -> None:

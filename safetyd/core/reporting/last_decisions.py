@@ -1,4 +1,4 @@
-"""What was decided last about each agent that is known, for people to look at."""
+"""The last decision about each known agent, for operators."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from safetyd.core.messages.verdict import Severity, strictest
 
 
 class LastDecision(msgspec.Struct, frozen=True, gc=False):
-    """What was decided, and the rule that restricted it most, or nothing."""
+    """A decision, with the rule that restricted it most; `rule` is empty if none did."""
 
     id: str
     type: str
@@ -26,7 +26,7 @@ class LastDecisionsState(msgspec.Struct):
 
 
 class LastDecisions(Actor):
-    """One decision of each agent that `keys` knows: it bounds how many there are."""
+    """Stores one decision for each agent in `keys`, which limits their number."""
 
     name = "last_decisions"
     _state: LastDecisionsState

@@ -1,4 +1,4 @@
-"""The actors that keep what happened for people to look at; no guard reads them."""
+"""The actors that record events for operators; no guard reads them."""
 
 from functools import partial
 from typing import NamedTuple
@@ -43,7 +43,7 @@ def records(
 
 
 def _approver(approvals: Approvals, agent: str, id_: str) -> str:
-    """Return who approved a proposal, nothing if nobody did."""
+    """Return the operator who approved a proposal, or an empty string."""
     request = approvals.of_proposal(agent, id_)
     if request is None or request.answer is None or request.state != "approved":
         return ""

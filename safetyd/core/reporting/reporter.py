@@ -1,7 +1,7 @@
-"""SafetyEvents, made of what the guards decided and operators did.
+"""Make SafetyEvents from the decisions of guards and the actions of operators.
 
-Refusals of one agent by one rule are one event per ten seconds with a count, so that a spinning
-agent cannot drown the rest.
+Refusals of one agent by one rule share one event with a count every ten seconds. So an agent in a
+loop cannot hide other events.
 """
 
 import uuid
@@ -28,7 +28,7 @@ _WINDOWED: Final = frozenset(notice.type for notice in BLOCKS.values())
 
 
 class RefusalWindow(msgspec.Struct):
-    """Refusals of one agent by one rule since the last event that told of them."""
+    """Refusals of one agent by one rule since the last event about them."""
 
     agent: str
     rule: str
@@ -102,7 +102,7 @@ def _blocked(cause: Event, window: RefusalWindow) -> SafetyEvent:
 
 
 def _notify(event: Event) -> Sequence[Event]:
-    """Return the SafetyEvent of an event, if it is one that people are notified of."""
+    """Return the SafetyEvent of an event, if it has one."""
     entry = CATALOGUE[type(event)]
     notice = entry.notice_of(event)
     if notice is None:

@@ -1,4 +1,4 @@
-"""A session in a few lines for people: what was done, what waits for them, and what comes next."""
+"""The summary of a session for operators: actions, pending requests and the next cycle."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ _HEADINGS: Final[tuple[tuple[str, tuple[Status, ...]], ...]] = (
 
 
 def summary(transcript: Transcript, shown: Shown) -> str:
-    """Return the text; words of agents go through `shown`, which makes them harmless."""
+    """Return the summary. `shown` sanitizes texts of agents."""
     return "\n\n".join("\n".join(part) for part in _parts(transcript, shown) if part)
 
 

@@ -1,7 +1,7 @@
-"""What each session did, kept while it lives and told as one transcript when it is over.
+"""Record the actions of each live session, and publish a transcript when it ends.
 
-A session that is over waits for a tick, because many can end at once and a batch of the journal
-has little room: a tick tells of as many as fit, the longest waiting first.
+Many sessions can end at once, and a journal batch is small. So ended sessions are queued, and each
+tick publishes as many as fit, the oldest first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,21 +23,21 @@ from safetyd.core.messages.verdict import ALLOW, strictest
 from safetyd.core.open_actions import Actions
 from safetyd.core.sessions import Sessions
 
-# Actions that are kept in full: more are only counted.
+# Limits on stored actions; further actions are only counted.
 MAX_OF_SESSION: Final = 200
-MAX_OF_SESSIONS: Final = 1_000  # of one agent's, which share it while many are live
-MAX_KEPT: Final = 20_000
-MAX_ENDED: Final = 1_024  # sessions that wait for a tick; of more nothing is told
-MAX_ANNOUNCED: Final = 64  # sessions that names without a key said they begin
+MAX_OF_SESSIONS: Final = 1_000  # of one agent, divided among its live sessions
+MAX_KEPT: Final = 20_000  # of all sessions
+MAX_ENDED: Final = 1_024  # sessions that wait for a tick; others get no transcript
+MAX_ANNOUNCED: Final = 64  # announced sessions of anonymous agents
 MAX_CHARS: Final = 300
 MAX_DETAILS_BYTES: Final = 500
-MAX_BYTES: Final = 40 * 1024  # of the actions that one tick tells of
+MAX_BYTES: Final = 40 * 1024  # of the transcripts in one tick
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A session so far; `actions` are by the proposal's id, or numbered if there was none."""
+    """A session so far. `actions` are by proposal id, or by number if there was no proposal."""
 
     started_at: datetime
     heard_at: datetime
@@ -60,7 +60,7 @@ class Ended(msgspec.Struct):
 
 
 class AnnouncedSession(msgspec.Struct, frozen=True, gc=False):
-    """What was said of a session that begins with its first proposal."""
+    """An announcement of a session that begins with its first proposal."""
 
     at: datetime
     provider: str | None
@@ -69,13 +69,13 @@ class AnnouncedSession(msgspec.Struct, frozen=True, gc=False):
 
 class TranscriptsState(msgspec.Struct):
     live: dict[str, dict[str, Record]] = {}  # by agent and session
-    ended: list[Ended] = []  # longest waiting first
+    ended: list[Ended] = []  # oldest first
     kept: int = 0
     announced: dict[str, AnnouncedSession] = {}  # by agent and session, oldest first
 
 
 class Transcripts(Actor):
-    """Who hears `Transcribed` knows all that is told of a session."""
+    """Records sessions and publishes each as one `Transcribed` event."""
 
     name = "transcripts"
     _state: TranscriptsState
@@ -98,7 +98,7 @@ class Transcripts(Actor):
         )
 
     def live(self, agent: str) -> Mapping[str, Record]:
-        """Return what an agent's live sessions did so far, to read."""
+        """Return the records of an agent's live sessions, for reading only."""
         return self._state.live.get(agent, {})
 
     def _decided(self, event: Decided) -> None:
@@ -145,7 +145,7 @@ class Transcripts(Actor):
                 self._heard(event, session or "")
 
     def _announce(self, event: Reported, started: SessionStarted) -> None:
-        """Remember for its first proposal what a name without a key says of a session."""
+        """Store the announcement of an anonymous agent's session until its first proposal."""
         announced = self._state.announced
         announced[_key(event.agent, started.session)] = AnnouncedSession(
             event.at, started.provider, started.model
@@ -154,7 +154,7 @@ class Transcripts(Actor):
             del announced[next(iter(announced))]
 
     def _unproposed(self, record: Record, outcome: Outcome) -> None:
-        """Note what an agent did without asking first."""
+        """Record an action that was not proposed first."""
         _spend(record, outcome.tokens)
         if len(record.actions) >= record.room or self._state.kept >= MAX_KEPT:
             record.left_out += 1
@@ -164,7 +164,7 @@ class Transcripts(Actor):
         _went(entry, outcome)
 
     def _outcome(self, event: Reported, outcome: Outcome) -> None:
-        """Note how an action went, if this is the outcome that counts."""
+        """Record the outcome of an open action of a live session."""
         action = self._actions.find(event.agent, outcome.id)
         mine = self._state.live.get(event.agent, {})
         if action is None or action.session not in mine:
@@ -176,7 +176,7 @@ class Transcripts(Actor):
             _went(entry, outcome)
 
     def _heard(self, event: Reported, session: str) -> Record | None:
-        """Return the record of a session if it is live."""
+        """Return the record of a live session, or None; start a record if there is none."""
         if not self._sessions.is_live(event.agent, session):
             return None
         record = self._state.live.get(event.agent, {}).get(session)
@@ -246,14 +246,14 @@ class Transcripts(Actor):
         )
 
     def _as_of_now(self, entry: Entry) -> Entry:
-        """Return an entry with what people answered meanwhile."""
+        """Return an entry with the current state of its request."""
         if entry.status != "pending":
             return entry
         request = self._approvals.find(entry.request_id)
         return msgspec.structs.replace(entry, status=request.state if request else "closed")
 
     def _pending(self, ended: Ended, entries: Iterable[Entry]) -> int:
-        """Return how many requests wait that the session made, or made again."""
+        """Return the number of pending requests that the session made or repeated."""
         again = {entry.request_id for entry in entries if entry.status == "pending"}
         requests = self._approvals.pending(ended.agent)
         mine = {r.id for r in requests if (r.asked.proposal.session or "") == ended.session}
@@ -275,7 +275,7 @@ def _about(proposal: Proposal) -> str:
 
 
 def _involve_people(entry: Entry, event: Decided) -> None:
-    """Note what was restricted, and the request that it led to or came from."""
+    """Record in an entry that an action was blocked, or its request."""
     if event.permission:
         entry.type, entry.action = ASKED_FOR, event.type
     if event.asks is not None:
@@ -291,7 +291,7 @@ def _went(entry: Entry, outcome: Outcome) -> None:
     entry.description = outcome.description[:MAX_CHARS] or entry.description
     entry.reason = outcome.error[:MAX_CHARS]
     if outcome.details is not None:
-        # As values: a checkpoint would hold JSON as it was sent for MessagePack.
+        # Decode it: raw JSON in a checkpoint would be taken for MessagePack.
         said = _encode(outcome.details)
         fits = len(said) <= MAX_DETAILS_BYTES
         entry.details = msgspec.json.decode(said) if fits else {"left_out_bytes": len(said)}
@@ -304,7 +304,7 @@ def _spend(record: Record, tokens: Tokens | None) -> None:
 
 
 def _fitting(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Return the first entries, as many as one tick can tell of."""
+    """Return the first entries, as many as fit into one tick."""
     kept: list[Entry] = []
     room = MAX_BYTES
     for entry in entries:

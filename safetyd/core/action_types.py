@@ -185,7 +185,7 @@ class Kinds:
         return raised_by(proposal, kind)
 
     def named(self, spelling: str) -> Kind:
-        """Return the kind of a type name, in any spelling."""
+        """Return the kind of a type, however its name is spelled."""
         name = _resolved(normalised(spelling), self._aliases)
         return self._table.get(name) or _unknown(name)
 

@@ -71,7 +71,7 @@ Handlers = Mapping[type[Call[Done]], Handler]
 
 
 def view(kind: type[Sent], answer: Callable[[EngineState, Moment, Sent], Reply | Slices]) -> Bound:
-    """Answer a question from the engine's state."""
+    """Answer an operator's query with the engine's state."""
 
     def handle(runner: Runner, asker: Asker, question: Sent) -> None:
         runner.inquire(asker, lambda state, moment: answer(state, moment, question))

@@ -128,7 +128,7 @@ def start(location: Location, path: Path | None) -> Iterator[Finding]:
     directory = location.data_dir
     stopping = directory / stop_file.NAME
     if stop_file.is_there(stopping):
-        yield note("stop", f"{stopping} exists: a start would be stopped")
+        yield note("stop", f"{stopping} exists: a daemon would start in the stopped state")
     if off := switched_off():
         yield note("stop", f"{off} is set: a start from this shell would be stopped")
     if running(directory) is None:

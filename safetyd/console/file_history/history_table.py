@@ -30,7 +30,7 @@ _COLOURS: Final[Mapping[DiffKind, str]] = {
 
 
 def commits(answer: CommitsAnswer, limit: int) -> str:
-    """Return a table of commits and what to do with them; if it is full, how to see older ones."""
+    """Return a table of commits, commands for them, and how to see older ones if it is full."""
     problems = [plain(problem) for problem in answer.problems]
     if not answer.projects:
         return "\n".join((*problems, NO_PROJECT))

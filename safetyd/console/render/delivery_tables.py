@@ -24,7 +24,7 @@ ARRIVED: Final = frozenset({"accepted", "delivered"})
 MEANS: Final = {
     "accepted": "accepted by the server{took}; delivery not confirmed",
     "delivered": "delivered{took}",
-    "open": "not sent yet; it is retried",
+    "open": "not sent yet; will be retried",
     "parked": "NOT sent; it waits until the channel is fixed",
     "undelivered": "NOT delivered",
     "dead": "NOT sent; safetyd gave up",

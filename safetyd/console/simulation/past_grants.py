@@ -63,7 +63,7 @@ class PastRequests:
             self._take(event)
 
     def since(self, moment: datetime) -> Iterator[PastRequest]:
-        """Yield requests answered since then, unanswered ones, and blocked proposals."""
+        """Yield blocked proposals, unanswered requests, and requests answered since this time."""
         for id_, asked in self._asked.items():
             answer = self._answers.get(id_)
             if (asked if answer is None else answer).at >= moment:

@@ -177,9 +177,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def denied_until(self) -> datetime | None:
-        """Until when the same action is denied automatically, if at all.
+        """Return the time until which the same action is denied automatically, or None.
 
-        A denied budget increase or end of a pause does not deny the action.
+        Denying to raise a budget or to end a pause does not deny the action itself.
         """
         if self.state != "denied" or self.answer is None or self.once or self.pauses:
             return None

@@ -64,7 +64,7 @@ class Suggestion(NamedTuple):
 
 
 class PastAnswers(Actor):
-    """Past answers by kind of request. It must observe an answer after the queue."""
+    """Past answers by kind of request. It must observe each answer after the queue has."""
 
     name = "history"
     _state: PastAnswersState

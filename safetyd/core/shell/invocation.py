@@ -252,6 +252,6 @@ def followed(before: Flow, after: Flow) -> Flow:
 
 
 def visible(text: str) -> str:
-    """Return an agent's words for people, with `...` for unknown parts, shortened."""
+    """Return the words of a command, shortened and readable, with `...` for unknown parts."""
     shown = text.replace(HOLE, "...")
     return shown if len(shown) <= MAX_NAME else f"{shown[: MAX_NAME - 3]}..."

@@ -34,7 +34,7 @@ def folders(data_dir: Path) -> tuple[Path, ...]:
 
 @contextmanager
 def not_packed(stores: Sequence[Path]) -> Iterator[None]:
-    """Prevent packing in the meantime; raises `StoreBusy`."""
+    """Prevent packing inside the block. Raise `StoreBusy` if the store is in use."""
     with ExitStack() as held:
         for folder in stores:
             path = folder.with_suffix(".packing")

@@ -111,7 +111,7 @@ class WebSessions:
         return session
 
     def serves(self, name: str) -> bool:
-        """Return whether a name is that of this start or of a session."""
+        """Return whether a name belongs to this run of the daemon or to a session."""
         return name == self.name or any(known.name == name for known in self._sessions.values())
 
     def all(self, now: datetime) -> list[Session]:

@@ -57,7 +57,7 @@ class Baseline(msgspec.Struct):
 
 
 class Outlier(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Latency, cost or tokens differ much from earlier samples."""
+    """Latency, cost or token count differs greatly from earlier samples."""
 
     id: ClassVar[str] = "outlier"
 

@@ -54,7 +54,7 @@ class Presence(msgspec.Struct):
 
 
 class NoHuman(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """No operator was active for a long time. Reported once a day."""
+    """No operator has been active for a long time. Reported once a day."""
 
     id: ClassVar[str] = "no_human"
 

@@ -45,7 +45,7 @@ class Hour(msgspec.Struct):
         return round(sum(self.amounts[self._expired(t) :]), 9)
 
     def above_until_t(self, most: float) -> float:
-        """Return when the sum falls to `most` if nothing is added; `NEVER` if it is not above."""
+        """Return when the sum will have fallen to `most`; `NEVER` if it is not above it now."""
         newest = 0.0
         for last_t, amount in zip(reversed(self.last_t), reversed(self.amounts), strict=True):
             newest += amount

@@ -1,5 +1,5 @@
-"""The daily report: events become numbers of a day, which can be added, and a status.
+"""The daily report: count the events of each day, and derive a status.
 
-`report_fold` reads events, `day_numbers` is what it counts, `colour_rules` judges that, and
-`day_report` is what people and programs are shown of it.
+`report_fold` reads events and counts them in `day_numbers`, which can be added. `colour_rules`
+derives the status, and `day_report` is the report for operators and programs.
 """

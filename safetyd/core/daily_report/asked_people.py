@@ -1,4 +1,4 @@
-"""What people were asked, how they answered, how long that took, and which questions repeated."""
+"""Count requests, answers, the time to answer, and repeated questions."""
 
 import json
 from datetime import datetime, timedelta
@@ -21,20 +21,20 @@ from safetyd.core.messages.verdict import Verdict, all_of
 from safetyd.core.policy import Policy
 from safetyd.core.shell.command_reader import CommandReader
 
-KEPT_FOR: Final = timedelta(days=7)  # what was asked longer ago is not known to be waiting
-SPANS_S: Final = (60, 300, 900, 3600, 14_400, 86_400)  # that answers are counted by
+KEPT_FOR: Final = timedelta(days=7)  # older requests do not count as pending
+SPANS_S: Final = (60, 300, 900, 3600, 14_400, 86_400)  # upper limits of time spans
 
 
 class AskedRequest(NamedTuple):
-    """What is needed of a request once it is answered."""
+    """The data of a request that is needed when it is answered."""
 
     at: datetime
-    question: Question  # without any numbers
+    question: Question  # with all counts 0
     confidence: float | None = None
 
 
 class AskedPeople:
-    """The requests of the last week that nobody has answered."""
+    """Counts requests and answers. Tracks the pending requests of the last week."""
 
     def __init__(self) -> None:
         self._open: RecentEntries[str, AskedRequest] = RecentEntries(KEPT_FOR)
@@ -43,7 +43,7 @@ class AskedPeople:
         self._policy = Policy()
 
     def configured(self, policy: Policy) -> None:
-        """Read commands by other rules from here on."""
+        """Parse commands by a new policy from now on."""
         if policy != self._policy:
             self._policy, self._kinds, self._reader = policy, None, None
 
@@ -59,7 +59,7 @@ class AskedPeople:
         self._opened(event.asks.request_id, asked, day)
 
     def paused(self, event: Paused, day: DayNumbers) -> None:
-        """Record that people are asked whether a paused agent may go on."""
+        """Record the request to unpause an agent."""
         question = Question(agent=event.agent, type=UNPAUSE, human=True)
         asked = AskedRequest(event.at, question)
         self._opened(request_id(event.agent, UNPAUSE, event.seq), asked, day)
@@ -91,7 +91,7 @@ class AskedPeople:
         self._end(event.request_id, event.at, day)
 
     def look(self, at: datetime, day: DayNumbers) -> None:
-        """Record the pending requests of a day, with their age."""
+        """Record the number of pending requests and the age of the oldest."""
         day.waiting = Latest(self._open.count(at))
         oldest = self._open.oldest(at)
         day.oldest_s = Latest(0 if oldest is None else int((at - oldest.at).total_seconds()))
@@ -108,7 +108,7 @@ class AskedPeople:
         return asked
 
     def _question(self, event: Decided) -> Question:
-        """Return what a request is about; of commands of one shape it is the same."""
+        """Return the question of a request. Commands of the same shape have the same question."""
         proposal = event.proposal
         if self._kinds is None:
             self._kinds = Kinds(self._policy.types, self._policy.profile)
@@ -129,19 +129,19 @@ class AskedPeople:
         )
 
     def _shaped(self, proposal: Proposal, kinds: Kinds) -> str:
-        """Return a text as others of its kind are; what reads commands is made when needed."""
+        """Return the shape of a proposal's text. Create the command reader on first use."""
         if self._reader is None:
             self._reader = self._policy.reader(kinds)
         return self._reader.shaped(proposal).text
 
 
 def span_of(seconds: float) -> int:
-    """Return the number of the span that an answer took."""
+    """Return the number of the span for an answer time."""
     return sum(seconds >= limit for limit in SPANS_S)
 
 
 def _counted(asked: AskedRequest, day: DayNumbers) -> Question:
-    """Return a question as the day counts it."""
+    """Return the day's entry for a question, and create it if needed."""
     known = asked.question
     key = json.dumps((known.agent, known.type, known.project, known.text, known.rules))
     return entry(day.questions, key, lambda: msgspec.structs.replace(known))

@@ -1,6 +1,6 @@
 """The rules that decide the status of a day, the most important first.
 
-Each says why it applies and what to do. One RED rule makes a day RED; without one, one YELLOW rule
+Each rule gives a reason and the next step. One RED rule makes a day RED; otherwise one YELLOW rule
 makes it YELLOW. A day without a record is UNKNOWN.
 """
 
@@ -22,19 +22,19 @@ NEARLY_GONE: Final = 0.8
 SHOWN_NAMES: Final = 5
 HOUR_S: Final = 3600
 ALONE_S: Final = 24 * HOUR_S
-OLD_S: Final = 24 * HOUR_S  # how long a request may be pending
+OLD_S: Final = 24 * HOUR_S  # the age from which a pending request is old
 _DAY: Final = "day"  # the budget that all agents share
 
 
 class DayFacts(NamedTuple):
-    """The input of the rules: the numbers, and what is wrong with the audit files."""
+    """The input of the rules: the numbers, and the error in the audit files, if any."""
 
     numbers: DayNumbers
     broken: str = ""
 
 
 class RuleFound(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that applies: why, and what to do."""
+    """A rule that applies, with the reason and the next step."""
 
     rule: str
     colour: Colour
@@ -43,7 +43,10 @@ class RuleFound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ColourRule(NamedTuple):
-    """`says` returns why the rule applies, or an empty string; `then` adds to what to do."""
+    """A rule for the status of a day.
+
+    `says` returns why the rule applies, or an empty string. `then` returns an addition to `todo`.
+    """
 
     name: str
     colour: Colour
@@ -68,7 +71,7 @@ def colour_of(found: tuple[RuleFound, ...]) -> Colour:
 
 
 def first_of(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names and the number of the others."""
     more = len(names) - SHOWN_NAMES
     return f"{', '.join(names[:SHOWN_NAMES])}{f' and {more} more' if more > 0 else ''}"
 
@@ -181,7 +184,7 @@ def _still_stopped(facts: DayFacts) -> str:
 
 
 def _last(last: LastHolds, number: int) -> str:
-    """Return when, by whom and why the last of these began."""
+    """Return the time, author and reason of the last of these."""
     if not last.holds:
         return ""
     said = "; ".join(map(_hold, last.holds))

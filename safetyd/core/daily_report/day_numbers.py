@@ -1,7 +1,7 @@
-"""The numbers of a day. Those of several days can be added, in any grouping.
+"""The numbers of a day. Numbers of several days can be added, in any grouping.
 
-Amounts are whole numbers (nano-dollars, milliseconds, millionths), so that no sum depends on how
-it was made.
+Amounts are integers (nano-dollars, milliseconds, millionths), so that sums do not depend on the
+grouping.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Shown = TypeVar("Shown", bound=msgspec.Struct)
 
 
 class Addable(msgspec.Struct, kw_only=True):
-    """What is added field by field; tables are added by their keys."""
+    """A struct that is added field by field; dictionaries are added by key."""
 
     def __add__(self, other: Self) -> Self:
         fields = self.__struct_fields__
@@ -29,7 +29,7 @@ class Addable(msgspec.Struct, kw_only=True):
 
 
 class Most(msgspec.Struct, frozen=True):
-    """The largest of several."""
+    """A number whose sum is the maximum."""
 
     value: int = 0
 
@@ -38,7 +38,7 @@ class Most(msgspec.Struct, frozen=True):
 
 
 class Latest(msgspec.Struct, frozen=True):
-    """How it was at the end; None if nothing was known of it."""
+    """A number whose sum is the last known value; None if unknown."""
 
     value: int | None = None
 
@@ -47,16 +47,16 @@ class Latest(msgspec.Struct, frozen=True):
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """A stop, safe mode, rollback or anomaly: when by the clock on the wall, by whom and why."""
+    """A stop, safe mode, rollback or anomaly, with its local time, author and reason."""
 
     at: datetime
     by: str
     reason: str = ""
-    agent: str = ""  # or project, or dependency; nothing is everybody
+    agent: str = ""  # or project, or dependency; empty: all agents
 
 
 class LastHolds(msgspec.Struct, frozen=True):
-    """The last few of many, in the order of their times."""
+    """The last `LAST_HOLDS` of several, sorted by time."""
 
     holds: tuple[Hold, ...] = ()
 
@@ -66,17 +66,17 @@ class LastHolds(msgspec.Struct, frozen=True):
 
 
 class BudgetUse(msgspec.Struct, frozen=True):
-    """What was used of the budget of a UTC day, as far as that is counted."""
+    """The spending and the limit of the budget of a UTC day."""
 
     spent: int = 0
-    limit: int = 0  # 0 is none
+    limit: int = 0  # 0: no limit
 
     @property
     def ratio(self) -> float:
         return self.spent / self.limit if self.limit else 0.0
 
     def __add__(self, other: Self) -> Self:
-        """Return how it stood later."""
+        """Return the later value."""
         return other
 
 
@@ -88,23 +88,23 @@ class HourNumbers(Addable, kw_only=True):
 
 
 class Rounds(Addable, kw_only=True):
-    """The rounds of one agent: an agent may say both of one round, so the larger counts."""
+    """Iterations of one agent. It may dispatch and report the same one, so the larger counts."""
 
     dispatched: int = 0
     reported: int = 0
 
 
 class Pattern(Addable, kw_only=True):
-    """How often a detector found something, and in whose doing."""
+    """The number of findings of a detector, in total and by agent."""
 
     count: int = 0
     agents: dict[str, int] = {}
 
 
 class Stated(Addable, kw_only=True):
-    """What became of actions whose agent had stated a confidence of one bin."""
+    """The outcomes and answers for actions with a stated confidence in one bin."""
 
-    sum_millionths: int = 0  # of what was stated, once for each outcome and answer
+    sum_millionths: int = 0  # of the confidences, one for each outcome or answer
     succeeded: int = 0
     failed: int = 0
     approved: int = 0
@@ -120,17 +120,17 @@ class Stated(Addable, kw_only=True):
 
 
 class Question(msgspec.Struct, kw_only=True):
-    """A question by what it was about; requests of one kind are the same question."""
+    """A question to operators. Requests of the same kind are the same question."""
 
     agent: str
     type: str
     project: str | None = None
-    text: str | None = None  # of a command its shape; None: more than a text was asked about
-    program: str = ""  # unknown, with its verb, and all that was asked about
+    text: str | None = None  # a command's shape; None: too long, or not the whole action
+    program: str = ""  # the only unknown program, with its subcommand
     rules: tuple[str, ...] = ()
     remedy: str = ""  # completes "allowed ..."
-    human: bool = False  # it speaks to a person, and people are always asked
-    raised: bool = False  # the agent itself called it more dangerous than its type is
+    human: bool = False  # it contacts a person, which always needs approval
+    raised: bool = False  # the agent rated it as more dangerous than its type
     asked: int = 0
     approved: int = 0
     denied: int = 0
@@ -147,26 +147,26 @@ class Question(msgspec.Struct, kw_only=True):
 
 
 class DayNumbers(Addable, kw_only=True):
-    """What is counted of a day, by the layers of the safety net; then people and confidence."""
+    """The numbers of a day, by layer of the safety net; then people and confidence."""
 
     events: int = 0
-    hours: dict[int, HourNumbers] = {}  # by the clock on the wall
+    hours: dict[int, HourNumbers] = {}  # by local hour
     # Layer 1
     rounds: dict[str, Rounds] = {}  # by agent
     cost_nano: int = 0
     bought_nano: int = 0
-    budgets: dict[str, BudgetUse] = {}  # by the day of UTC, of which two can be in a day
+    budgets: dict[str, BudgetUse] = {}  # by UTC day; a local day can overlap two
     budgets_near: dict[str, int] = {}  # by scope
     budgets_gone: dict[str, int] = {}
     # Layer 2
-    executed: int = 0  # without asking anybody
-    by_grant: int = 0  # of these, because of a grant
-    approved: int = 0  # executed because a person had approved it
+    executed: int = 0  # without approval
+    by_grant: int = 0  # of these, by a grant
+    approved: int = 0  # executed after an operator's approval
     escalated: int = 0
     blocked: int = 0
-    refused: int = 0  # before anything was decided
+    refused: int = 0  # before a decision
     restricting: dict[str, int] = {}  # by the rule that restricted most
-    held_by: dict[str, int] = {}  # by the guard that did
+    held_by: dict[str, int] = {}  # by the guard of that rule
     stated: int = 0  # proposals with a confidence
     stated_millionths: int = 0
     succeeded: int = 0
@@ -180,19 +180,17 @@ class DayNumbers(Addable, kw_only=True):
     rollbacks_reported: int = 0
     rollbacks_failed: int = 0
     last_rollbacks: LastHolds = LastHolds()
-    snapshots: dict[str, int] = {}  # by the day that they are of
+    snapshots: dict[str, int] = {}  # by the day of the snapshot
     snapshots_missed: dict[str, int] = {}
     # Layer 4
     stops: int = 0
     last_stops: LastHolds = LastHolds()
-    stopped: dict[
-        str, int
-    ] = {}  # by agent, "" is everybody: stops that began, less those that ended
-    interventions: dict[str, int] = {}  # by what a person did
+    stopped: dict[str, int] = {}  # by agent, "" for all agents: stops minus resumes
+    interventions: dict[str, int] = {}  # by kind of intervention
     opened: int = 0  # requests
-    joined: int = 0  # proposals that asked what was asked already
-    waiting: Latest = Latest()  # requests
-    oldest_s: Latest = Latest()  # how long the oldest of them has waited
+    joined: int = 0  # proposals that joined a pending request
+    waiting: Latest = Latest()  # pending requests
+    oldest_s: Latest = Latest()  # age of the oldest pending request
     without_person: Most = Most()  # seconds
     safe_modes: int = 0
     last_safe_modes: LastHolds = LastHolds()
@@ -205,12 +203,12 @@ class DayNumbers(Addable, kw_only=True):
     no: int = 0
     expired: int = 0
     withdrawn: int = 0  # cancelled, or superseded by another
-    timed: int = 0  # answers whose question is known
+    timed: int = 0  # answers with a known request time
     took_ms: int = 0
     longest_ms: Most = Most()
-    within: dict[int, int] = {}  # answers by the number of the span that they took
+    within: dict[int, int] = {}  # answers by number of the time span
     told: int = 0  # messages
-    lost: dict[str, int] = {}  # what a message about it did not reach anybody, by its id
+    lost: dict[str, int] = {}  # undelivered requests and notes, by id
     told_after_all: dict[str, int] = {}
     questions: dict[str, Question] = {}
     calibration: dict[str, dict[int, Stated]] = {}  # by agent and bin
@@ -221,13 +219,13 @@ class DayNumbers(Addable, kw_only=True):
 
     @property
     def budget(self) -> BudgetUse:
-        """How full the budget was, of several days of UTC the fullest."""
+        """The use of the budget; of several UTC days, the fullest."""
         uses = self.budgets.values()
         return max(uses, key=lambda use: (use.ratio, use.spent, use.limit), default=BudgetUse())
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """What nobody could be told."""
+        """The ids of requests and notes that reached nobody."""
         return tuple(ref for ref in self.lost if ref not in self.told_after_all)
 
     @property
@@ -239,7 +237,10 @@ class DayNumbers(Addable, kw_only=True):
         return self.succeeded + self.failed
 
     def stated_by(self, agent: str, confidence: float | None) -> Stated | None:
-        """Return where an outcome or answer is counted, None if no confidence was stated."""
+        """Return the entry that counts an outcome or answer, and add the confidence to its sum.
+
+        Return None if the agent stated no confidence.
+        """
         if confidence is None:
             return None
         bins = entry(self.calibration, agent, dict[int, Stated])
@@ -252,12 +253,12 @@ class DayNumbers(Addable, kw_only=True):
 
 
 def bin_of(confidence: float) -> int:
-    """Return in which tenth a confidence lies; 1.0 is in the last."""
+    """Return the bin of a confidence; 1.0 is in the last bin."""
     return min(int(confidence * BINS), BINS - 1)
 
 
 def entry(table: dict[K, V], key: K, make: Callable[[], V]) -> V:
-    """Return what a table has under a key, which is made if there is nothing."""
+    """Return the value of a key; create it with `make` if it is missing."""
     found = table.get(key)
     if found is None:
         found = table[key] = make()
@@ -269,7 +270,7 @@ def count(table: dict[K, int], key: K, more: int = 1) -> None:
 
 
 def shown(kind: type[Shown], numbers: msgspec.Struct, **others: object) -> Shown:
-    """Return what a report shows: each field is the number of the same name, or one of `others`."""
+    """Return a part of the report; its fields are numbers of the same name, or `others`."""
     names = (name for name in kind.__struct_fields__ if name not in others)
     return kind(**{name: getattr(numbers, name) for name in names}, **others)
 
@@ -279,8 +280,8 @@ def times(number: int) -> str:
 
 
 def added(one: object, other: object) -> object:
-    """Return the sum of two values, of tables by their keys."""
+    """Return the sum of two values; add dictionaries by key."""
     if isinstance(one, dict) and isinstance(other, dict):
         both = {key: added(one[key], other[key]) for key in one if key in other}
         return {**one, **other, **both}
-    return one + other  # type: ignore[operator] # numbers, and what has a sum of its own
+    return one + other  # type: ignore[operator] # numbers and types with `__add__`

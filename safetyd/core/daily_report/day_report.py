@@ -1,7 +1,7 @@
-"""The report of one or several days: each part has its numbers and their words.
+"""The report of one or several days. Each part has numbers, and lines that describe them.
 
-Its size is bounded: of long lists only the first entries are shown. Names and commands that agents
-chose are not sanitized here; each place that shows the report does that.
+Its size is limited: long lists show only their first entries. Names and commands from agents are
+not sanitized here; every place that shows the report must do that.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -112,7 +112,7 @@ class ScoresPart(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     error_percent: float | None
     overdue: int
-    rules: dict[str, int]  # that restricted most often
+    rules: dict[str, int]  # the most frequent restricting rules
 
     @classmethod
     def of(cls, numbers: DayNumbers) -> Self:
@@ -413,9 +413,9 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: AnomaliesPart
     people: PeoplePart
     questions: tuple[RepeatedQuestion, ...]
-    calibration: tuple[AgentCalibration, ...]  # all together first
+    calibration: tuple[AgentCalibration, ...]  # all agents together first
     hours: tuple[HourRow, ...]
-    days: tuple[DayRow, ...] = ()  # of several
+    days: tuple[DayRow, ...] = ()  # empty for one day
 
     @property
     def name(self) -> str:
@@ -467,7 +467,7 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportScope(NamedTuple):
-    """The days of a report, and what is known besides the numbers."""
+    """The days of a report, and its input other than the numbers."""
 
     since: date
     until: date

@@ -1,9 +1,9 @@
-"""What was spent, and how full the budget of the UTC day was.
+"""Count spending, and the use of the UTC day's budget.
 
-The ledger is the budget's own, and is told the same: money is set aside when an action is allowed,
-an outcome costs what it says or what its tokens cost, else what was expected, and so does an action
-of which nothing was heard. What is remembered of an action ends after a day, so that a day has the
-same numbers whenever the reading began.
+This uses the same ledger as the budget guard. Money is reserved when an action is allowed. An
+outcome costs its reported cost, or the cost of its tokens, or else the estimate. An action without
+an outcome costs the estimate. An action is forgotten after a day, so that the numbers of a day do
+not depend on the first event that was read.
 """
 
 from datetime import date, datetime, timedelta
@@ -20,14 +20,14 @@ from safetyd.core.guards.budget.ledger import Ledger
 from safetyd.core.guards.budget.purchases import costs, estimates
 from safetyd.core.messages.money import nano
 
-KEPT_FOR: Final = timedelta(days=1)  # an outcome that comes later is one of an unknown action
+KEPT_FOR: Final = timedelta(days=1)  # a later outcome counts as one of an unknown action
 
 
 class ExpectedAction(NamedTuple):
-    """What is needed of an allowed action once its outcome comes."""
+    """The data of an allowed action that is needed for its outcome."""
 
     confidence: float | None
-    price: int = 0  # of what it buys, which is not model spending
+    price: int = 0  # of a purchase, which is not model spending
 
 
 class MoneyUsed:
@@ -44,7 +44,7 @@ class MoneyUsed:
         self._note(at, day)
 
     def allowed(self, event: Decided, at: datetime, day: DayNumbers) -> int:
-        """Expect the outcome of an action; return what one of the same id is taken to have cost."""
+        """Reserve money for an action. Return the cost of an earlier action with the same id."""
         self._hear(event, at)
         before = self._used_up(event.agent, event.id, at, day)
         expected, price = self._expected(event)
@@ -57,7 +57,7 @@ class MoneyUsed:
         return before
 
     def asked(self, event: Decided, day: DayNumbers) -> int:
-        """Return what an allowed action cost whose id is now asked about."""
+        """Return the cost of an allowed action whose id is used again in a new request."""
         self._hear(event, event.at)
         asks = event.asks
         if asks is None or asks.joins or not any(self._expected(event)):
@@ -65,7 +65,7 @@ class MoneyUsed:
         return self._used_up(event.agent, event.id, event.at, day)
 
     def settled(self, event: Settled, day: DayNumbers) -> tuple[int, ExpectedAction | None]:
-        """Return what an outcome cost, and the action that it is of, if that is known."""
+        """Record an outcome. Return its cost and its action, if known."""
         self._hear(event, event.at)
         self._ledger.begin(event.at.toordinal())
         id_ = event.id or ""
@@ -87,7 +87,7 @@ class MoneyUsed:
         return cost, action
 
     def overdue(self, event: Overdue, day: DayNumbers) -> int:
-        """Return what actions are taken to have cost whose outcome did not come."""
+        """Record actions without an outcome as spent. Return their cost."""
         return sum(self._used_up(event.agent, id_, event.at, day) for id_ in event.ids)
 
     def raised(self, event: BudgetRaised, day: DayNumbers) -> None:
@@ -103,7 +103,7 @@ class MoneyUsed:
         return estimates(event, event.type, nano(self._config.default_cost_usd))
 
     def _used_up(self, agent: str, id_: str, at: datetime, day: DayNumbers) -> int:
-        """Take what was set aside for an action as spent; return how much that is."""
+        """Record the reserved money of an action as spent, and return the amount."""
         known = self._actions.pop((agent, id_), at)
         day.bought_nano += known.price if known else 0
         held = self._ledger.release(agent, id_)
@@ -119,13 +119,13 @@ class MoneyUsed:
             self._with_key.put(event.agent, None, at)
 
     def _shares(self, at: datetime, *, keyless: bool) -> Shares:
-        """Return what one party may use of the day: all, unless others with a key are known."""
+        """Return the limit for one party; there is none unless other agents with keys are known."""
         if self._with_key.count(at) <= (not keyless):
             return NO_SHARES
         return nano(self._config.day_usd * self._config.party_share), 0
 
     def _note(self, at: datetime, day: DayNumbers) -> None:
-        """Note how the budget of the UTC day stands, if it has a limit and was touched."""
+        """Record the use of the UTC day's budget, if it has a limit and was used or raised."""
         limit = nano(self._config.day_usd)
         total = self._ledger.balances.day(at.toordinal()).total
         if limit and (total.spent or total.raised):

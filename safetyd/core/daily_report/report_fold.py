@@ -1,8 +1,8 @@
-"""From events, in order, to the numbers of each day.
+"""Count events, in order, in the numbers of each day.
 
-A day is one of the zone that is configured when an event happens. What one event needs to know of
-another is remembered for a while that is always the same, so the numbers of a day depend on the
-events of that day and of the week before it, and on nothing else.
+The day of an event depends on the time zone configured at that time. Data about earlier events is
+stored for a fixed time. So the numbers of a day depend only on its events and those of the week
+before.
 """
 
 from collections.abc import Callable, Mapping
@@ -68,12 +68,12 @@ from safetyd.core.messages.verdict import ALLOW, ASK, strictest
 from safetyd.core.policy import Configured, Policy
 
 DAY: Final = timedelta(days=1)
-WEEK: Final = timedelta(days=7)  # the longest that anything is remembered
-ONE_STOP: Final = timedelta(minutes=1)  # a command and the file that it writes both make one
+WEEK: Final = timedelta(days=7)  # the longest time that data about an event is stored
+ONE_STOP: Final = timedelta(minutes=1)  # a stop command and the file it writes count as one stop
 REASON_CHARS: Final = 120
 LONGEST_ALONE_S: Final = int(WEEK.total_seconds())
 UNCOUNTED: Final = (SafetyEvent, Transcribed)
-_BLOCK: Final = timedelta(minutes=15)  # no zone changes its offset within one
+_BLOCK: Final = timedelta(minutes=15)  # no time zone changes its offset within a block
 _DISPATCH: Final = "dispatch"
 _NO_PERSON: Final = frozenset({"safetyd", "file", "environment"})
 _LOST: Final = frozenset({"dead", "undelivered", "parked", "expired"})  # states of messages
@@ -84,14 +84,15 @@ Act = Callable[[Event, DayNumbers], None]
 
 
 def local_day(shown: datetime) -> date:
-    """Return the day of a moment, as clocks on the wall show it."""
+    """Return the date of a local time."""
     return shown.date()
 
 
 class ReportFold:
-    """`days` has what was counted so far. `seen` is when a person was last seen before.
+    """Counts events by day; `days` has the numbers so far.
 
-    `day_of` says in which day a moment is counted.
+    `seen` is the last time an operator was active before the first event. `day_of` returns the day
+    of a local time.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class ReportFold:
     ) -> None:
         self._day_of = day_of
         self.days: dict[date, DayNumbers] = {}
-        self.policies: dict[date, Policy] = {}  # that held at the end of each day
+        self.policies: dict[date, Policy] = {}  # at the end of each day
         self.today = date.min  # of the last event
         self._policy = Policy()
         self._zone: tzinfo = UTC
@@ -108,7 +109,7 @@ class ReportFold:
         self._money = MoneyUsed()
         self._stops: RecentEntries[str | None, Stopped] = RecentEntries(ONE_STOP)  # by agent
         self._holding: RecentEntries[tuple[str | None, str], Stopped] = RecentEntries(WEEK)
-        # What messages tell of: it may go out on several channels, and one of them is enough.
+        # An item may be sent on several channels; one delivery is enough.
         self._messages: RecentEntries[str, Due] = RecentEntries(DAY)
         self._told: RecentEntries[str, Told] = RecentEntries(DAY)
         self._lost: RecentEntries[str, NotTold] = RecentEntries(DAY)
@@ -152,9 +153,9 @@ class ReportFold:
         )
 
     def fold(self, event: Event) -> None:
-        """Count an event; they come in the order in which they were written down.
+        """Count an event. Events must come in the order of the journal.
 
-        What only repeats others for people to read is left out.
+        Skip events that only describe other events for operators.
         """
         if isinstance(event, UNCOUNTED):
             return
@@ -180,7 +181,7 @@ class ReportFold:
                 count(day.interventions, str(kind))
 
     def _turn(self, at: datetime) -> None:
-        """Go to the day and the hour of a moment."""
+        """Switch to the day and hour of a time."""
         self._from = at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0)
         self._until = self._from + _BLOCK
         shown = at.astimezone(self._zone)
@@ -193,7 +194,7 @@ class ReportFold:
         self._day, self._hour = known, known.hour(shown.hour)
 
     def _rezone(self, event: Configured) -> None:
-        """Count by the days of another zone from here on, if it is another."""
+        """Use the policy and time zone of an event from now on."""
         self._policy, self._zone = event.policy, event.policy.zone
         self._turn(event.at)
 
@@ -241,18 +242,18 @@ class ReportFold:
 
     def _withdrawn(self, event: Cancelled | Superseded, day: DayNumbers) -> None:
         self._asked.withdrawn(event, day)
-        # A person who ends a pause cancels the question about it, and did one thing.
+        # Ending a pause also cancels its request; that is one intervention.
         if isinstance(event, Cancelled) and event.via != "unpause":
             _intervened(event, day)
 
     def _released(self, event: Released, day: DayNumbers) -> None:
-        """Count what an agent that waited does at once, now that a person has approved it."""
+        """Count an approved action if its agent waited for the answer and executes it now."""
         asked = self._waits.find(event.request_id, event.at)
         if asked is not None and event.waits and not event.verdicts and not asked.permission:
             self._begun(event, day)
 
     def _begun(self, event: Released | Claimed, day: DayNumbers) -> None:
-        """Count what was approved once: an agent that waited does it, or whoever claims it."""
+        """Count an approved action when it begins, but only once per request."""
         asked = self._waits.pop(event.request_id, event.at)
         if asked is not None:
             day.approved += 1
@@ -294,7 +295,7 @@ class ReportFold:
         day.last_safe_modes += self._hold(event, event.by, event.reason, event.agent)
 
     def _hold(self, event: Event, by: str, reason: str, whom: str | None) -> LastHolds:
-        """Return an event as the last of several, with the beginning of its reason."""
+        """Return an event as a hold, with a shortened reason."""
         reason = " ".join(reason.split())
         if len(reason) > REASON_CHARS:
             reason = f"{reason[:REASON_CHARS]}…"
@@ -315,7 +316,10 @@ class ReportFold:
                 count(day.told_after_all, ref)
 
     def _not_told(self, event: NotTold, day: DayNumbers) -> None:
-        """Record what a message did not tell, unless another did or nobody wanted it."""
+        """Record the undelivered items of a message, unless another message delivered them.
+
+        Ignore messages that an operator dropped.
+        """
         if event.state not in _LOST or event.by:
             return
         for ref in self._refs(event):
@@ -324,7 +328,7 @@ class ReportFold:
                 count(day.lost, ref)
 
     def _refs(self, event: Told | NotTold) -> list[str]:
-        """Return what a message tells of."""
+        """Return the ids of the requests and notes in a message."""
         due = self._messages.find(event.delivery, event.at)
         return [item.ref for item in due.items] if due else []
 
@@ -360,8 +364,8 @@ class ReportFold:
 
 
 def _on(kind: type[Kind], act: Callable[[Kind, DayNumbers], None]) -> tuple[type[Event], Act]:
-    """Let events of one kind be counted."""
-    return kind, act  # type: ignore[return-value] # it is called with events of this kind alone
+    """Return an entry for the table of handlers."""
+    return kind, act  # type: ignore[return-value] # only called with events of this kind
 
 
 def _refused(event: Refused, day: DayNumbers) -> None:
@@ -369,13 +373,13 @@ def _refused(event: Refused, day: DayNumbers) -> None:
 
 
 def _intervened(event: Granted | GrantRevoked | Cancelled | RolledBack, day: DayNumbers) -> None:
-    """Count what people do besides answering."""
+    """Count an operator's intervention other than an answer."""
     if event.by not in _NO_PERSON:
         count(day.interventions, str(type(event).__struct_config__.tag))
 
 
 def _committed(event: Committed, day: DayNumbers) -> None:
-    if event.commit:  # else nothing had changed
+    if event.commit:  # empty if nothing had changed
         day.commits += 1
 
 

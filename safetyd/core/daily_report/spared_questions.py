@@ -1,6 +1,6 @@
 """Repeated requests, and the grant or rule that would have avoided them.
 
-Nothing is applied: the report only suggests it.
+The report only suggests them; nothing is applied.
 """
 
 import shlex
@@ -16,7 +16,7 @@ from safetyd.core.shell.shape import in_words, pattern
 
 REPEATED: Final = 2
 SHOWN: Final = 10
-MAX_USES: Final = 20  # of a grant that names a rule
+MAX_USES: Final = 20  # of a suggested grant
 
 SparedBy = Literal["grant", "rule", "remedy", ""]
 _SPARED: Final = {
@@ -29,7 +29,7 @@ _SPARED: Final = {
 class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A repeated request. `spared` is a command or configuration that would have avoided it.
 
-    If neither can, it is the guard's own remedy, or empty.
+    If there is neither, it is the guard's remedy, or empty.
     """
 
     agent: str
@@ -52,7 +52,7 @@ class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> str:
-        """How it was answered, and what would have avoided it."""
+        """The answers, and how the request could have been avoided."""
         answers = (
             (self.approved, "approved"),
             (self.denied, "denied"),
@@ -64,7 +64,7 @@ class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def repeated(numbers: DayNumbers, kinds: Kinds) -> tuple[RepeatedQuestion, ...]:
-    """Return the most frequent requests, as many as are shown."""
+    """Return the most frequent requests, at most `SHOWN`."""
     often = [each for each in numbers.questions.values() if each.asked >= REPEATED]
     often.sort(key=lambda each: (-each.asked, each.agent, each.type, each.text or ""))
     return tuple(_shown(each, kinds) for each in often[:SHOWN])
@@ -117,7 +117,7 @@ def _by_table(question: Question) -> bool:
 
 
 def _grant(question: Question) -> str:
-    """Return a grant for one day that covers all of these, or an empty string."""
+    """Return the command for a one-day grant that covers the question, or an empty string."""
     if question.text is None or question.raised:
         return ""
     named = [rule for rule in question.rules if rule not in TABLE]

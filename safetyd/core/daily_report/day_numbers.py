@@ -159,7 +159,7 @@ class DayNumbers(Addable, kw_only=True):
     budgets_near: dict[str, int] = {}  # by scope
     budgets_gone: dict[str, int] = {}
     # Layer 2
-    executed: int = 0  # without approval
+    executed: int = 0  # without a request for approval
     by_grant: int = 0  # of these, by a grant
     approved: int = 0  # executed after an operator's approval
     escalated: int = 0

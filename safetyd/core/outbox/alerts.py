@@ -126,7 +126,7 @@ class Alerts:
         return placed
 
     def _put(self, note: Note, placed: Placed) -> list[DeliveryQueue]:
-        """Queue a note and return the queues. Only count it if it is not urgent enough."""
+        """Queue a note and return the queues. Hold it back if it is not urgent enough."""
         queues = [queue for queue, _ in placed.values()]
         if note.kind != "test" and self._slots.too_calm(note.urgency):
             hold_back(queues)
@@ -158,7 +158,7 @@ class Alerts:
         return delivery.arrived or trying
 
     def _repeats(self, alert: Alert, at: datetime) -> bool:
-        """Return True if an alert repeats a recent one. If that one is still queued, count it."""
+        """Return True if an alert repeats a recent one. Count it if that one is still queued."""
         note = self._notes.find(self._last.get(alert.key, ""))
         if note is None:
             return False

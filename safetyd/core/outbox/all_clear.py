@@ -57,7 +57,7 @@ class AllClears:
             self._stand_still(None, _ANOMALY, Cause(0, alert.key))
 
     def resumed(self, event: Resumed) -> list[DeliveryQueue]:
-        """Queue the all-clear if no cause is left and the stop was notified; return the queues."""
+        """Queue the all-clear if no cause is left and an alert was sent. Return the queues."""
         standstill = self._stops.get(event.agent or _ALL)
         if standstill is None:
             return []

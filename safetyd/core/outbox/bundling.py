@@ -63,7 +63,7 @@ class Bundling:
         self._promised: set[tuple[str, str]] = set()  # returned but not yet observed
 
     def due(self, cause: Event, queues: Iterable[DeliveryQueue]) -> list[Event]:
-        """Return the messages of these queues that may go out now."""
+        """Return the messages of these queues that may be sent now."""
         dues, interval = list[Event](), self._slots.interval
         for queue in queues:
             for message in messages(queue, cause.at, self._quiet(queue), interval):

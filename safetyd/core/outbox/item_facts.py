@@ -41,7 +41,7 @@ class ItemFact(NamedTuple):
 
     @property
     def of_use(self) -> bool:
-        """Whether the item is a note, a pending request, or news of an expired one."""
+        """Whether the item is a note, a pending request, or about an expired request."""
         about = self.about
         return about is not None and (
             isinstance(about, Note) or about.pending or self.item.kind == "expired"

@@ -28,7 +28,7 @@ from safetyd.core.outbox.slots import Slots
 
 MAX_LATE: Final = 1_000  # queued items above which expired requests are not reported
 MAX_STEPS: Final = 64  # per tick
-UNNOTIFIED: Final = timedelta(minutes=1)  # the least time before an unsent request is a failure
+UNNOTIFIED: Final = timedelta(minutes=1)  # the least delay that counts as a failure to notify
 
 
 class ReminderState(msgspec.Struct, array_like=True):
@@ -40,7 +40,7 @@ class ReminderState(msgspec.Struct, array_like=True):
     last_at: datetime | None = None  # of the last message about it
     told: bool = False
     refused: list[str] = []  # queues whose channel failed to deliver it
-    stepped_s: float = 0.0  # steps of the wall clock since the request
+    stepped_s: float = 0.0  # seconds by which the wall clock was stepped since the request
 
 
 class Reminded(NamedTuple):
@@ -123,7 +123,7 @@ class Reminders:
 
     def end(self, id_: str) -> None:
         """Remove a request that is no longer pending."""
-        # Only the first answer may have changed the request: check that it is closed.
+        # An answer may leave the request pending, so check that it is closed.
         if id_ in self._states and self.find(id_) is None:
             del self._states[id_]
             self._queues.drop(id_)

@@ -50,7 +50,7 @@ class Slots:
 
     def storms(self, request: Request, t: float) -> bool:
         """Return True if the agent of a request made too many requests recently."""
-        # safetyd itself makes the request to unpause an agent.
+        # safetyd itself makes the request to unpause an agent, so it is not limited.
         return not request.own and self._limits.storms(request.agent, t)
 
     def request(

@@ -11,7 +11,7 @@ from safetyd.core.guards.breaker import BreakerGuard, breaker_key
 from safetyd.core.guards.circuit import Call
 
 MAX_CALLS: Final = 60  # per breaker
-MAX_OPENED: Final = 100  # open breakers; the oldest is dropped first
+MAX_OPENED: Final = 100  # breakers with stored calls; the oldest is dropped first
 
 
 class FailureWindowsState(msgspec.Struct):
@@ -22,7 +22,7 @@ class FailureWindowsState(msgspec.Struct):
 
 
 class FailureWindows(Actor):
-    """Stores the calls of a breaker on each failure, because the breaker opens after that."""
+    """Copies the calls of breakers on each failure, before a breaker opens and forgets them."""
 
     name = "failure_windows"
     _state: FailureWindowsState

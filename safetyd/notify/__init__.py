@@ -1,5 +1,5 @@
-"""How people are notified: a message in words, channels that send it, links that answer it.
+"""Notifications: the messages, the channels that send them, and the links to answer them.
 
-The daemon has the notifier and reads `channel_config` and `address_book`; the web takes `links`. A
-folder with a `channel.py` is a channel, found by `channel_config`; nothing else names it.
+The daemon uses `notifier`, `channel_config` and `address_book`; the web server uses `links`. A
+folder with a `channel.py` is a channel. `channel_config` finds it; no other module imports it.
 """

@@ -1,4 +1,4 @@
-"""Answers given on a channel, checked and recorded like all others."""
+"""Check and record answers that operators give on a channel."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal

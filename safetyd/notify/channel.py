@@ -1,9 +1,9 @@
 """A channel: its table in the configuration, how it is opened, and how it sends.
 
 Each folder of `notify` with a `channel.py` is a channel. Its `CHANNEL` is a `ChannelTable`: the
-operator's settings, and everything that the rest of safetyd asks of the channel. The folder's name
-is the name of the table. An opened `Channel` renders and sends; its worker retries, and keeps to
-deadlines and limits.
+operator's settings, and the interface to the rest of safetyd. The folder's name is the name of the
+table. An open `Channel` renders and sends messages. Its worker retries, and enforces deadlines and
+limits.
 """
 
 import logging
@@ -39,16 +39,16 @@ NEEDED: Final = "is empty; it is required if enabled = true"
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Hints = tuple[tuple[str, str], ...]
 To = str | tuple[str, ...]
-Problems = Iterator[tuple[str, str]]  # a key, and what is wrong with it
+Problems = Iterator[tuple[str, str]]  # a key, and its problem
 Answer = TypeVar("Answer")
 
 log = logging.getLogger("safetyd.notify")
 
 
 class Unavailable(Exception):
-    """The channel may take the message later: a timeout, a 5xx, a rate limit.
+    """The channel may accept the message later: a timeout, a 5xx, a rate limit.
 
-    `ambiguous` says that the message may have arrived anyway.
+    `ambiguous`: the message may have arrived anyway.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class Unavailable(Exception):
 
 
 class Undeliverable(Exception):
-    """The channel will never take this message: a bad address, refused content."""
+    """The channel will never accept this message: a bad address, refused content."""
 
 
 class Misconfigured(Exception):
-    """The channel takes nothing until an operator fixes it: a refused login, a bad certificate."""
+    """The channel fails until an operator fixes it: a refused login, a bad certificate."""
 
 
 class Receipt(NamedTuple):
-    """The channel took the message. Only some channels can say that it arrived."""
+    """The channel accepted the message. Only some channels can confirm delivery."""
 
     state: Literal["accepted", "delivered"]
     provider_id: str = ""
@@ -89,12 +89,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[Rate, ...] = ()
     recipient_rates: tuple[Rate, ...] = ()  # for one recipient; urgent messages are exempt
     delays_s: tuple[float, ...] = (5.0, 15.0, 45.0, 120.0, 300.0, 600.0)  # the last one repeats
-    max_tries: int | None = None  # None: until the message has no use any more
+    max_tries: int | None = None  # None: until the message expires or is cancelled
     ambiguous_tries: int | None = None  # retries after a try that may have arrived
 
 
 class Channel(ABC):
-    """An open channel. Only `send` is needed; the rest is for channels that people answer on."""
+    """An open channel. Only `send` is required; the rest is for channels that accept answers."""
 
     name: str
     limits: Limits
@@ -102,16 +102,16 @@ class Channel(ABC):
 
     @abstractmethod
     async def send(self, notice: Notice) -> Receipt:
-        """Hand a message over; raise one of the three errors above if that fails.
+        """Send a message; raise one of the three errors above if that fails.
 
-        A try may be cancelled at any moment; the next one must find the channel usable.
+        A try may be cancelled at any time; the channel must remain usable.
         """
 
     async def run(self) -> None:  # noqa: B027 - optional
         """Do the channel's own work while it is open, such as polling for answers."""
 
     def observe(self, events: Sequence[Event]) -> None:  # noqa: B027 - optional
-        """See durable events; must not wait."""
+        """Process durable events; must not block."""
 
     def shown(self, delivery: str) -> None:  # noqa: B027 - optional
         """Record that a helper shows a message."""
@@ -129,33 +129,33 @@ class BrokenChannel(Channel):
         self.name = name
         self.why = why
 
-    async def send(self, notice: Notice) -> Receipt:  # noqa: ARG002 - it goes nowhere
+    async def send(self, notice: Notice) -> Receipt:  # noqa: ARG002 - never sent
         raise Misconfigured(self.why)
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
     text: str
-    size: str  # in the channel's own measure
+    size: str  # in the channel's unit
     html: str = ""
 
 
 class ChannelContext(NamedTuple):
-    """What channels use of the daemon."""
+    """The parts of the daemon that channels use."""
 
     host: str  # the name of this machine
-    public_url: str  # without a slash at its end; empty: links open on this machine only
-    directories: tuple[Path, ...]  # where files that are named without a path are looked for
-    publish: Callable[[str, object], None]  # a kind of event, and what it says, to helpers
+    public_url: str  # without a trailing slash; empty: links open on this machine only
+    directories: tuple[Path, ...]  # where to look for files named without a path
+    publish: Callable[[str, object], None]  # send helpers a kind of event and its content
     waits: "Callable[[Request], bool]"  # whether an agent waits for the answer to a request
     tables: "Callable[[], Tables]"  # the configuration in force
     mailbox: "Mailbox"
     composer: "Composer"
     signer: "Signer"
     sent_links: "SentLinks"
-    used: Callable[[str, datetime], None]  # a test message led back
+    used: Callable[[str, datetime], None]  # record that a test link was opened
 
     def secret(self, file: str) -> str:
-        """Return the secret in a file that the configuration names; empty if it names none."""
+        """Return the secret in a configured file; empty if none is configured."""
         return secret(file, self.directories) if file else ""
 
 
@@ -188,7 +188,7 @@ class ChannelTable(
     rank: ClassVar[int] = 50  # place in the order of preference that operators can change
     repeated: ClassVar[bool] = False  # [[notifications.<channel>]]: each table names a channel
     secret_files: ClassVar[tuple[str, ...]] = ()  # settings that name a file with a secret
-    hints: ClassVar[Hints] = ()  # what an error says in lower case, and what to do about it
+    hints: ClassVar[Hints] = ()  # a text in the lower-case error, and advice
 
     @property
     def usable(self) -> bool:
@@ -206,7 +206,7 @@ class ChannelTable(
         return None
 
     def problems(self) -> Problems:
-        """Yield a key and what is wrong with it, for each mistake that its type does not show."""
+        """Yield a key and its problem, for each mistake that the type does not exclude."""
         yield from ()
 
     @abstractmethod
@@ -215,7 +215,7 @@ class ChannelTable(
 
     @abstractmethod
     def preview(self, notice: Notice) -> Preview:
-        """Return what a message looks like on this channel."""
+        """Return a message as this channel shows it."""
 
     async def check(self, read: Callable[[str], str]) -> str:  # noqa: ARG002
         """Ask the provider whether these settings work; `read` returns the secret in a file.
@@ -243,7 +243,7 @@ class PersonalTable(ChannelTable, frozen=True, kw_only=True):
     @classmethod
     @abstractmethod
     def wrong_address(cls, address: str) -> str:
-        """Return what is wrong with an address, or an empty string."""
+        """Return the problem with an address, or an empty string."""
 
 
 async def opened(name: str, table: ChannelTable, context: ChannelContext) -> Channel:
@@ -256,7 +256,7 @@ async def opened(name: str, table: ChannelTable, context: ChannelContext) -> Cha
 
 
 def secret(file: str, directories: Iterable[Path]) -> str:
-    """Return the content of a file, looked for in these directories if it has no full path."""
+    """Return the content of a file; look in these directories if its path is not absolute."""
     try:
         return read_secret(file, directories)
     except NoSecret as exc:
@@ -264,12 +264,12 @@ def secret(file: str, directories: Iterable[Path]) -> str:
 
 
 def url_problems(key: str, url: str) -> Problems:
-    """Yield what is wrong with a URL that messages are posted to."""
+    """Yield the problems of a URL that messages are posted to."""
     try:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
-    # What comes after the host may be a secret, and is not repeated.
+    # The part after the host may be secret, so the message omits it.
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         yield key, "must be a URL that begins with https://"
     elif parts.scheme == "http" and not is_this_machine(parts.hostname):

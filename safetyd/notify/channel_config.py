@@ -1,4 +1,4 @@
-"""Settings of notifications: what all channels share, a table for each channel, and recipients.
+"""Notification settings: shared settings, a table for each channel, and recipients.
 
 A folder of `notify` with a `channel.py` is a channel; another distribution adds one with an entry
 point.
@@ -31,13 +31,13 @@ PLUGINS: Final = "safetyd.channels"  # entry points of other distributions
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 AnyTable = TypeVar("AnyTable", bound=ChannelTable)
 
-# Defaults are said where the rules use them.
+# The defaults are defined where the rules use them.
 _USUAL: Final = TellingConfig()
 _NIGHT: Final = QuietHours()
 
 
 def _found() -> Iterator[tuple[str, type[ChannelTable]]]:
-    """Yield the folders here that are channels, and the channels that other packages bring."""
+    """Yield the channels in this package, and those of other distributions."""
     for folder in pkgutil.iter_modules(safetyd.notify.__path__):
         if folder.ispkg:
             package = importlib.import_module(f"safetyd.notify.{folder.name}")
@@ -65,7 +65,7 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     batch_mode: BatchMode = _USUAL.batch_mode
     alert_batch_seconds: Seconds = _USUAL.alert_batch_s
     summaries: Summaries = _USUAL.summaries
-    daily_report: bool = False  # to every recipient whose own table does not say otherwise
+    daily_report: bool = False  # the default for recipients without this setting
     report_at: TimeOfDay = "07:00"  # of `timezone`
     quiet_start: TimeOfDay = _NIGHT.start
     quiet_end: TimeOfDay = _NIGHT.end
@@ -90,7 +90,7 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
         return next(table for _, table in self.channels() if isinstance(table, kind))
 
     def missing_secrets(self, directories: Iterable[Path]) -> Problems:
-        """Yield the setting and the reason, for each file that a channel needs and cannot use."""
+        """Yield the setting and the reason for each secret file that a channel cannot use."""
         looked_in = tuple(directories)
         for key, table in self.tables():
             for setting in table.secret_files if table.enabled else ():

@@ -1,8 +1,8 @@
 """The texts of channels as templates. An operator can replace one in the data directory.
 
-A replaced template runs in jinja's sandbox. If it fails, is too slow or too long, or has a code to
-approve what it does not show, the shipped one is used, and `broken` is called once for each content
-of the file.
+A replaced template runs in jinja's sandbox. The shipped template is used instead if it fails, is
+too slow, makes too much text, or shows an approval code without the whole action. `broken` is then
+called, once for each version of the file.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ TEMPLATES: Final = "templates"  # in the data directory
 
 
 class ChannelTemplates:
-    """Renders the texts of channels; without a directory, as they are shipped."""
+    """Renders the texts of channels; without a directory, only from shipped templates."""
 
     def __init__(
         self,
@@ -29,8 +29,8 @@ class ChannelTemplates:
         self._failed: dict[str, tuple[int, int]] = {}  # the file that failed, by template
 
     def render(self, name: str, **values: object) -> str:
-        """Return a text."""
-        # Not before a text is made: who only reads the configuration needs no jinja.
+        """Render a template; use the shipped one if a replaced one fails."""
+        # Import late, because reading the configuration needs no jinja.
         from safetyd.notify import template_rendering as rendering  # noqa: PLC0415
 
         file = self._file(name)
@@ -45,7 +45,7 @@ class ChannelTemplates:
         return rendering.rendered_as_shipped(name, values)
 
     def _file(self, name: str) -> tuple[int, int] | None:
-        """Return what tells one content of a replaced template from another, None without one."""
+        """Return the time and size of a replaced template; None: there is none."""
         if self.directory is None:
             return None
         try:

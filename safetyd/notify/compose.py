@@ -1,4 +1,4 @@
-"""A delivery put into words: what is known now of everything that it tells of."""
+"""Compose the message of a delivery from the current state of its requests and notes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -33,8 +33,8 @@ from safetyd.operators.views.request_view import details
 
 TEXT_CHARS: Final = 500
 SUMMARY_CHARS: Final = 4000
-LINE_CHARS: Final = 250  # of a name
-SHEET_CHARS: Final = 600  # of a line of a report
+LINE_CHARS: Final = 250  # at most, in a name
+SHEET_CHARS: Final = 600  # at most, in a line of a report
 FIELD_CHARS: Final = 100_000  # more than an agent can send
 _ASKED: Final = frozenset({"request", "reminder", "last_call", "expired"})
 _SUMMARY: Final = frozenset(
@@ -45,33 +45,33 @@ NotNow = Literal["cancelled", "expired", "quiet"]
 
 
 class MakesLinks(Protocol):
-    """Where a message leads, and the codes that approve."""
+    """Makes links and approval codes."""
 
     @property
     def here_only(self) -> bool: ...
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
-        """Return the address of a page; without `ref` of the list of the whole message."""
+        """Return the URL of a page; without `ref`, of the list of all items of the message."""
         ...
 
     def code(self, request_id: str, recipient: str, pending: Iterable[Request]) -> str:
-        """Return the code of a request, told apart from those of others that are pending."""
+        """Return a code for a request that differs from those of other pending requests."""
         ...
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one recipient is reached on one channel, and how much may be said there."""
+    """The address of a recipient on a channel, and the limits on its messages."""
 
     address: str = ""
     privacy: Privacy = "full"
-    codes: bool = True  # those who read it may have the code
-    reply_risk: Risk | None = None  # up to which a reply may approve; None: no reply can
+    codes: bool = True  # readers may see the approval code
+    reply_risk: Risk | None = None  # the highest that a reply may approve; None: none
 
 
 class Composer:
-    """Makes every message again for each try, of the engine's state at that moment.
+    """Composes a message for each try, from the current state of the engine.
 
-    `machine` is what people call the machine where safetyd runs; without it, its own name for it.
+    `machine` is the displayed name of the machine; the default is its host name.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class Composer:
     ) -> None:
         self._templates = templates or ChannelTemplates()
         self._links = links
-        self._destination = destination  # of a recipient and a channel
+        self._destination = destination  # takes a recipient and a channel
         self._machine = machine or gethostname()
 
     def compose(
         self, state: EngineState, delivery: str, at: datetime, *, again: bool
     ) -> Notice | NotNow | None:
-        """Return the message as it is now, or why it is not to be sent; None: nobody wants it."""
+        """Return the current message, or why not to send it; None: the delivery is not open."""
         outbox = state.outbox
         found = outbox.find(delivery)
         if found is None or found.state != "open":
@@ -112,7 +112,7 @@ class Composer:
         *,
         again: bool = False,
     ) -> Notice:
-        """Return what a delivery says of these items."""
+        """Return the message of a delivery about these items."""
         recipient = _recipient(state, delivery.recipient)
         now = at.astimezone(ZoneInfo(recipient.quiet.timezone))
         destination = self._destination(delivery.recipient, delivery.channel)
@@ -135,7 +135,7 @@ class Composer:
         )
 
     def joined(self, delivery: Delivery, cards: tuple[SingleCard, ...], more: int) -> Card:
-        """Return the only card, or the card of several."""
+        """Return the only card, or a digest of several."""
         if len(cards) == 1 and not more:
             return cards[0]
         linked = sum(bool(card.link) for card in cards) > 1
@@ -170,7 +170,7 @@ class Composer:
         now: datetime,
         destination: Destination,
     ) -> RequestCard:
-        """Return a request in harmless words, with the ways to answer it."""
+        """Return the sanitized card of a request, with the ways to answer it."""
         known = details(state, Moment(now, 0.0), request, grants=False)
         card = request_card(known, now.tzinfo, now)
         kind = item.kind if item.kind in _ASKED else "request"
@@ -189,12 +189,12 @@ class Composer:
         return discreet(harmless_card(card), destination.privacy)
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
-        """Return where a message leads; without `ref` to the list of all that it tells of."""
+        """Return the link in a message; without `ref`, the link to the list of its items."""
         return self._links.link(delivery, ref, recipient)
 
 
 def _quiet(state: EngineState, delivery: Delivery, items: tuple[Item, ...], at: datetime) -> bool:
-    """Return True if quiet hours began while it was tried."""
+    """Return True if quiet hours have begun and the message is not exempt."""
     if delivery.urgency == "high" or any(item.kind == "test" for item in items):
         return False
     return state.outbox.quiet_until(delivery.recipient, at) is not None
@@ -213,7 +213,7 @@ def _agent(state: EngineState, item: Item) -> str:
 def _ways(
     state: EngineState, delivery: Delivery, request: Request, destination: Destination
 ) -> Iterator[str]:
-    """Yield the ways that may approve a request from a message."""
+    """Yield the ways in which an operator may approve a request from this message."""
     ways, risk = state.approve_via(request), request.asked.risk
     if destination.codes and approvable(request, "link", ways):
         yield "link"
@@ -226,7 +226,7 @@ def _ways(
 
 
 def harmless_card(card: RequestCard) -> RequestCard:
-    """Return a card whose words do no harm in a message; what they lose is named."""
+    """Return a sanitized card that names unprintable characters among its omissions."""
     fields = tuple(map(_harmless_field, card.fields))
     clean = msgspec.structs.replace(
         card,
@@ -254,7 +254,7 @@ def _harmless_field(field: CardField) -> CardField:
 
 
 def discreet(card: RequestCard, privacy: Privacy) -> RequestCard:
-    """Return a card with as much as its channel is to be trusted with."""
+    """Return a card with only the details that this privacy level allows."""
     if privacy == "full":
         return card
     shown = _SUMMARY if privacy == "summary" else ()
@@ -264,7 +264,7 @@ def discreet(card: RequestCard, privacy: Privacy) -> RequestCard:
 
 
 def noted(note: Note, link: str, privacy: Privacy) -> AlertCard | SummaryCard:
-    """Return an alert, a summary or a test in harmless words."""
+    """Return the sanitized card of an alert, a summary or a test."""
     summary = note.kind == "summary"
     shown = harmless_nearly(note.text, SUMMARY_CHARS if summary else TEXT_CHARS)
     full = privacy == "full"
@@ -285,7 +285,7 @@ def noted(note: Note, link: str, privacy: Privacy) -> AlertCard | SummaryCard:
 
 
 def _shown_sheet(sheet: NoteSheet) -> NoteSheet:
-    """Return a report without what could harm; names in it are the agents' own."""
+    """Return a sanitized report; agents chose the names in it."""
     return NoteSheet(
         colour=sheet.colour,
         rules=tuple(

@@ -27,7 +27,7 @@ _BARRED: Final = frozenset({401, 403, 407})
 
 class HttpAnswer(NamedTuple):
     status: int
-    said: str  # its beginning
+    said: str  # the beginning of its body
     retry_after_s: float | None
 
 
@@ -69,7 +69,7 @@ async def exchange(
 
     Raise a channel's error if there was none. It contains only the host of the URL.
     """
-    import aiohttp  # noqa: PLC0415 - who only renders should not wait for it
+    import aiohttp  # noqa: PLC0415 - slow, and not needed to render
 
     timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s / 2))
     sent = {"User-Agent": "safetyd", "Accept-Encoding": "identity", **headers}
@@ -83,7 +83,7 @@ async def exchange(
             said = await _beginning(response, most)
             return HttpAnswer(response.status, said, _retry_after_s(response.headers))
     except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
-        raise _trouble(host_of(url), exc, timeout_s) from None  # its words may hold the address
+        raise _trouble(host_of(url), exc, timeout_s) from None  # its text may contain the URL
 
 
 async def _beginning(response: "aiohttp.ClientResponse", most: int) -> str:

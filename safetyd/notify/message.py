@@ -32,7 +32,7 @@ _COUNTED: Final[dict[ItemKind, tuple[str, str]]] = {
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """A message, as a channel gets it."""
 
-    delivery: str  # the same forevery copy of the message
+    delivery: str  # the same for every copy of the message
     channel: str
     recipient: str
     address: str = ""  # a mail address, phone number or user id; empty on shared channels
@@ -48,7 +48,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     templates: ChannelTemplates = ChannelTemplates()
 
     def rendered(self, template: str, **values: object) -> str:
-        """Return the text that a template makes of the message."""
+        """Render the message with a template."""
         return self.templates.render(template, message=self, **values)
 
     def changed(self, change: Callable[[SingleCard], SingleCard]) -> Self:
@@ -155,5 +155,5 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sort(card: SingleCard) -> ItemKind:
-    """Return what a card is counted as; everything that can be answered is a request."""
+    """Return the kind under which a card is counted: `request` if it needs an answer."""
     return "request" if asks(card) else card.kind

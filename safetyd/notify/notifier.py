@@ -1,4 +1,4 @@
-"""The notifier: links, messages and channels, put together for the daemon."""
+"""The notifier: combines links, messages and channels for the daemon."""
 
 import logging
 import socket
@@ -57,7 +57,7 @@ class NotifierSettings(Protocol):
 class Notifier:
     """Runs notifications, observes durable events, and answers operators' commands about them."""
 
-    def __init__(  # noqa: PLR0913 - the parts of the daemon that messages meet
+    def __init__(  # noqa: PLR0913 - parts of the daemon
         self,
         settings: NotifierSettings,
         mailbox: Mailbox,

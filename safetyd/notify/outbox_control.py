@@ -1,6 +1,6 @@
-"""What people ask of the notifier: a test, a look at what would be sent, another try.
+"""Operators' commands and queries about notifications: test, retry, drop, list.
 
-Each is checked when it is read and planned when its turn comes, as all commands are.
+Like all commands, they are checked when read, and planned when the engine handles them.
 """
 
 import secrets
@@ -43,7 +43,7 @@ TEST: Final = "This is a test. No request is pending. Open the link to check tha
 
 
 class OutboxControl:
-    """The commands and questions about messages, by their names."""
+    """The commands and queries about messages; each method has the name of its command."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class OutboxControl:
         link: Callable[[str, str, str], str],
     ) -> None:
         self._workers = workers
-        self._opened = opened  # when a delivery's link was used
-        self._link = link  # of a delivery, what it is about, and the recipient
+        self._opened = opened  # returns when a delivery's link was used
+        self._link = link  # takes a delivery, the id of an item, and a recipient
 
     def test(self, by: str, command: TestCommand) -> Plan[TestBegun | Refusal]:
         def plan(state: EngineState, moment: Moment) -> Carried[TestBegun | Refusal]:
@@ -122,7 +122,7 @@ class OutboxControl:
         return plan
 
     def shown(self, _by: str, command: ShownCommand) -> Plan[Done]:
-        """Record that somebody's desktop shows a message."""
+        """Record that a desktop helper shows a message."""
 
         def plan(_state: EngineState, _moment: Moment) -> Carried[Done]:
             self._workers.shown(command.delivery)
@@ -131,7 +131,7 @@ class OutboxControl:
         return plan
 
     def link(self, _by: str, command: LinkCommand) -> Plan[Linked | Refusal]:
-        """Say where the page of a message is: of the one thing that it tells of, or of the list."""
+        """Return the link to the only item of a message, or to the list of its items."""
 
         def plan(state: EngineState, _moment: Moment) -> Carried[Linked | Refusal]:
             found = state.outbox.find(command.delivery)
@@ -144,7 +144,7 @@ class OutboxControl:
         return plan
 
     def outbox(self, state: EngineState, moment: Moment, asked: OutboxQuestion) -> OutboxAnswer:
-        """Return messages, and what waits to become one."""
+        """Return messages, and the items that are not in a message yet."""
         stuck = {each.name: each.last_error for each in filter(_stuck, self._workers.states())}
         found = (
             self._row(delivery, stuck)
@@ -160,7 +160,7 @@ class OutboxControl:
         return OutboxAnswer(ok=True, deliveries=rows, waiting=waiting, unnotified=unnotified)
 
     def channels(self, state: EngineState, moment: Moment) -> ChannelsAnswer:
-        """Return how every channel is, and who is told on which."""
+        """Return the state of every channel, and the recipients with their channels."""
         people = tuple(
             RecipientRow(
                 name=person.name,
@@ -207,7 +207,7 @@ class OutboxControl:
 
 
 def _stuck(state: ChannelState) -> bool:
-    """Return True if what waits for a channel does so because the last try failed."""
+    """Return True if messages wait for a channel because of its last error."""
     waits = state.waiting_high + state.waiting_normal and not state.under_way
     return bool(waits) and (state.next_try_s is None or state.next_try_s > 0)
 

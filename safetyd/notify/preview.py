@@ -1,4 +1,4 @@
-"""Messages to look at before anything is sent: what each channel would say, and when."""
+"""Preview messages: the text and the time on each channel, without sending."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ from safetyd.operators.replies import Refusal, refused
 from safetyd.operators.views.paging import fitting
 
 log = logging.getLogger("safetyd.notify")
-MAX_STEPS: Final = 6  # steps that are shown
+MAX_STEPS: Final = 6  # of an escalation
 GIVEN: Final = timedelta(hours=1)
 CODE: Final = "4821"
 
@@ -81,7 +81,7 @@ _SAMPLE: Final = RequestDetails(
 
 
 class Previews:
-    """`settings` are those in force."""
+    """Makes previews. `settings` returns the current settings."""
 
     def __init__(self, composer: Composer, settings: Callable[[], NotificationsConfig]) -> None:
         self._composer = composer
@@ -90,7 +90,7 @@ class Previews:
     def previews(
         self, state: EngineState, moment: Moment, asked: PreviewQuestion
     ) -> PreviewAnswer | Refusal:
-        """Return what each lane would be sent."""
+        """Return a preview for each recipient and channel."""
         if asked.request:
             found = state.approvals.named(asked.request)
             if len(found) != 1:
@@ -109,7 +109,7 @@ class Previews:
         )
         try:
             rows = [self._row(state, moment, asked, *lane) for lane in lanes]
-        except Exception:  # who looks must not end the daemon, whatever an agent has written
+        except Exception:  # an agent's text must not end the daemon
             log.exception("a preview cannot be made")
             return refused("failed", "it cannot be put into words; see the daemon's log")
         return PreviewAnswer(ok=True, previews=fitting(rows))
@@ -165,7 +165,7 @@ class Previews:
         return msgspec.structs.replace(notice, card=card)
 
     def _sampled(self, notice: Notice, asked: PreviewQuestion) -> RequestCard:
-        """Return a sample of a request for a message that is about nothing."""
+        """Return the card of a sample request, for a preview without a request."""
         given = msgspec.structs.replace(
             _SAMPLE, urgency=asked.urgency, asked_at=notice.at, deadline=notice.at + GIVEN
         )
@@ -180,7 +180,7 @@ class Previews:
 
 
 def _without_code(card: SingleCard) -> SingleCard:
-    """Put a sample in the place of each code: whoever may look may not approve."""
+    """Replace each code with a sample: a preview must not let its reader approve."""
     if not isinstance(card, RequestCard):
         return card
     code, deny_code = CODE if card.code else "", CODE if card.deny_code else ""

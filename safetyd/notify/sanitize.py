@@ -1,8 +1,8 @@
-"""What agents wrote, made harmless: it reads as it is, stays short, and nothing in it is a link.
+"""Sanitize the text of agents: limit its length, and remove hidden characters and links.
 
-Controls and signs that turn the direction of reading are gone. Other characters that show nothing
-are replaced by their number. The start of an address is spelled so that no program makes a link of
-it: hxxps://example[.]com. Cleaning what is clean already changes nothing.
+Control characters and text direction marks are removed. Other invisible characters are replaced by
+their count. Addresses are rewritten so that no program makes links of them: hxxps://example[.]com.
+Sanitizing a text twice changes nothing more.
 """
 
 import re
@@ -12,19 +12,19 @@ from typing import Final, NamedTuple
 from safetyd.core.text.visible_text import BLANK
 
 MAX_CHARS: Final = 500
-SPARED: Final = 40  # so few characters are not worth a cut
-MAX_MARKS: Final = 4  # in a row; no language puts more on one letter
+SPARED: Final = 40  # a text that exceeds its limit by less is not cut
+MAX_MARKS: Final = 4  # combining marks in a row; no language needs more
 
-_AHEAD: Final = 4  # times the limit is looked at, since some of it may vanish
+_AHEAD: Final = 4  # times the limit is sanitized, since characters may be removed
 
-# Besides letters that show nothing: format characters, halves of pairs, tags.
+# Blank letters, format characters, surrogates, noncharacters and tags.
 _UNSEEN: Final = (
     f"{BLANK}\u00ad\u070f\u200b\u2060-\u2065\u206a-\u206f"
     "\ud800-\udfff\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_LOOKS: Final = "\ufe0e\ufe0f"  # of the sign before: as text, or as a picture
-_JOINERS: Final = "\u200c\u200d"  # hold pictures together, and letters of some scripts
+_LOOKS: Final = "\ufe0e\ufe0f"  # show the character before as text, or as an emoji
+_JOINERS: Final = "\u200c\u200d"  # join emoji, and letters of some scripts
 _SEEN: Final = rf"[^\x00-\x7f{_UNSEEN}{_LOOKS}{_JOINERS}]"
 
 _line_ends = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]").sub
@@ -38,8 +38,8 @@ _unseen = re.compile(
     rf"|(?<=[0-9#*])\ufe0f(?=\u20e3))|[{_UNSEEN}{_LOOKS}{_JOINERS}]+"
 ).sub
 
-# Endings that programs take for a web address even without https:// before it. Those that are more
-# often the ending of a file, or a name in a program, are left out.
+# Top-level domains that programs turn into links even without https:// before them. Those that are
+# more often file extensions or names in code are left out.
 _ENDINGS: Final = (
     "ai|biz|br|click|cn|co|com|de|dev|edu|eu|fr|gov|info|io|mil|net|nl|online|org|ru|shop|uk|xyz"
 )
@@ -55,11 +55,11 @@ _bare = re.compile(rf"(?<=[\w-])\.(?=(?:{_ENDINGS})(?![\w(=-])|[a-z]{{2,24}}/)",
 
 class Sanitized(NamedTuple):
     text: str
-    cut: int  # characters that it does not show
+    cut: int  # the number of characters left out
 
 
 def harmless(text: str, limit: int = MAX_CHARS) -> Sanitized:
-    """Return at most `limit` characters of a text, on as many lines as it has."""
+    """Return at most `limit` characters of a text, sanitized; keep its lines."""
     taken = min(len(text), limit * _AHEAD)
     shown = _clean(text[:taken])
     while len(shown) > limit:
@@ -69,13 +69,13 @@ def harmless(text: str, limit: int = MAX_CHARS) -> Sanitized:
 
 
 def harmless_nearly(text: str, limit: int) -> Sanitized:
-    """Return about `limit` characters of a text, a few more if that is all of it."""
+    """Return about `limit` characters of a text; slightly longer texts are not cut."""
     whole = harmless(text, limit + SPARED)
     return harmless(text, limit) if whole.cut else whole
 
 
 def one_line(text: str, limit: int) -> str:
-    """Return a text on one line of at most `limit` characters; dots say that it goes on."""
+    """Return a text on one line of at most `limit` characters; an ellipsis marks a cut."""
     shown, cut = harmless(text, limit * 2)
     line = " ".join(shown.split())
     if not cut and len(line) <= limit:
@@ -86,7 +86,7 @@ def one_line(text: str, limit: int) -> str:
 def _clean(text: str) -> str:
     text = _line_ends("\n", text).expandtabs(4)
     text = _spaces(" ", _vanishing("", text))
-    # Long rows of marks are cut before they are put in order too, which takes quadratic time.
+    # Limit marks before normalizing too, because normalizing many marks takes quadratic time.
     text = _few_marks(unicodedata.normalize("NFC", _few_marks(text)))
     return _without_links(_many_empty_lines("\n\n\n", _unseen(_counted, text)))
 

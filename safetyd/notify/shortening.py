@@ -1,7 +1,7 @@
-"""Messages that fit: a place with little room drops whole fields from the end of a card.
+"""Shorten messages to fit a channel, by dropping whole fields from the end of a card.
 
-The exact text is cut in its middle if even the first fields have no room, a digest shows less of
-each card, and then fewer cards.
+If even the first fields are too long, the exact text is cut in the middle. A digest first shows
+less of each card, and then fewer cards.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from safetyd.cards.request_card import RequestCard, cut_middle
 from safetyd.notify.message import Notice
 
 CUT: Final = "…"
-TEXTS: Final = (4000, 2000, 1000, 500, 160, 60)  # characters of the exact text that are tried
+TEXTS: Final = (4000, 2000, 1000, 500, 160, 60)  # lengths of the exact text to try, in characters
 ENTRIES: Final = (900, 500, 250, 120, 60)  # characters of each card of a digest
 
 Size = Callable[[str], int]
@@ -38,7 +38,7 @@ def fitted(
 
 
 def clip(text: str, most: int, size: Size = len) -> str:
-    """Return a text, or as much of its beginning as fits, marked as cut."""
+    """Return a text, or its beginning with a mark where it is cut."""
     if size(text) <= most:
         return text
     low, high = 0, len(text)
@@ -49,7 +49,7 @@ def clip(text: str, most: int, size: Size = len) -> str:
 
 
 def versions(notice: Notice, most: int) -> Iterator[Notice]:
-    """Yield a message with ever less in it; what cannot fit into `most` characters is left out."""
+    """Yield ever shorter versions of a message; skip most that exceed `most` characters."""
     single = notice.single
     if isinstance(single, RequestCard):
         cards: Iterator[SingleCard | DigestCard] = _requests(single, most)
@@ -61,7 +61,7 @@ def versions(notice: Notice, most: int) -> Iterator[Notice]:
 
 
 def _requests(card: RequestCard, most: int) -> Iterator[RequestCard]:
-    """Yield a card with all that an approval covers, as long as there is room; then with less."""
+    """Yield ever shorter cards: first with fewer fields, then with a shorter text."""
     total = len(card.fields)
     bound = max((at + 1 for at, field in enumerate(card.fields) if field.bound), default=0)
     for count in range(total, 0, -1):
@@ -94,7 +94,7 @@ def _digests(notice: Notice) -> Iterator[DigestCard]:
 
 
 def entry(card: SingleCard, chars: int) -> SingleCard:
-    """Return a card as one of several: a report as it is, others with so many characters."""
+    """Return a card for a digest, cut to about `chars` characters; a report is not cut."""
     if not isinstance(card, RequestCard):
         return card if card.kind == "summary" and card.sheet else _short_note(card, chars)
     short, count, used = card.with_text(chars // 3), 0, 0

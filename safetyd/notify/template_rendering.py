@@ -1,4 +1,4 @@
-"""Rendering of templates: those that are shipped, and an operator's own in jinja's sandbox."""
+"""Render templates: shipped ones, and an operator's replacements in jinja's sandbox."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -26,11 +26,11 @@ _marks = re.compile(r"[\s|+>]+").sub
 
 
 class TemplateFailed(Exception):
-    """A replaced template took too long, or made too much."""
+    """A replaced template took too long, made too much text, or shows a code without the action."""
 
 
 def bars(lines: Iterable[str], indent: str = "") -> str:
-    """Return an agent's lines behind bars; a line that is too long goes on behind a plus."""
+    """Prefix an agent's lines with a bar, and continuations of long lines with a plus."""
     return "\n".join(f"{indent}{row}" for line in lines for row in _barred(line))
 
 
@@ -40,12 +40,12 @@ def _barred(line: str) -> Iterator[str]:
 
 
 def quoted(lines: Iterable[str]) -> str:
-    """Return an agent's lines behind a sign, so that none can pass for one of ours."""
+    """Prefix an agent's lines with `>`, so that they cannot imitate safetyd's own lines."""
     return "\n".join(f"> {line}".rstrip() for line in lines)
 
 
 def fact(field: CardField, indent: str = "") -> str:
-    """Return a fact on a line behind its title."""
+    """Return the title of a field and its lines."""
     return "\n".join(
         fill(
             line,
@@ -60,7 +60,7 @@ def fact(field: CardField, indent: str = "") -> str:
 
 
 def wrapped(words: str, indent: str = "") -> str:
-    """Return our own words in lines that are broken between words only."""
+    """Wrap safetyd's own text; break lines between words only."""
     return "\n".join(
         row
         for line in words.split("\n")
@@ -81,7 +81,7 @@ def capital(words: str) -> str:
 
 
 def some(names: Iterable[str], most: int) -> str:
-    """Return as many names as have room, and how many more there are."""
+    """Return as many names as fit, and the number of the others."""
     given, shown = list(names), list[str]()
     for name in given:
         if shown and len(", ".join((*shown, name))) > most:
@@ -114,7 +114,7 @@ NAMES: Final = tuple(name for name in _SHIPPED.list_templates() if name not in _
 
 
 class ReplacedTemplates(SandboxedEnvironment):
-    """Renders an operator's templates, within a time."""
+    """Renders an operator's templates, with limits on time and length."""
 
     def __init__(self, directory: Path) -> None:
         loaders = (FileSystemLoader(directory), _SHIPPED.loader)
@@ -157,7 +157,7 @@ class ReplacedTemplates(SandboxedEnvironment):
 
 
 def shipped(name: str) -> str:
-    """Return the source of a template as it is shipped."""
+    """Return the source of a shipped template."""
     loader = _SHIPPED.loader
     return loader.get_source(_SHIPPED, name)[0] if loader is not None else ""
 
@@ -167,7 +167,7 @@ def rendered_as_shipped(name: str, values: dict[str, object]) -> str:
 
 
 def _check_code(text: str, values: dict[str, object]) -> None:
-    """Refuse a text with a code that approves something it does not show."""
+    """Raise `TemplateFailed` if a text has an approval code but does not show the whole action."""
     cards = getattr(values.get("message"), "cards", ())
     shown = _bare(unescape(_tags("", text)))
     for card in cards:
@@ -178,7 +178,7 @@ def _check_code(text: str, values: dict[str, object]) -> None:
 
 
 def _bare(text: str) -> str:
-    """Return a text without the signs with which templates break and mark lines."""
+    """Return a text without whitespace and the marks that templates put before lines."""
     return _marks("", text)
 
 

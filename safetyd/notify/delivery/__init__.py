@@ -1,5 +1,5 @@
-"""Delivery: for each channel a worker with a queue, retries, rates and a breaker.
+"""Delivery: each channel has a worker with a queue, retries, rate limits and a circuit breaker.
 
-The notifier has `Dispatch`, which tells how channels do. A channel only sends, and sorts its
-errors.
+The notifier uses `Dispatch`, which also reports the state of channels. A channel only sends, and
+classifies its errors.
 """

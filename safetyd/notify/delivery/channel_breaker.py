@@ -16,13 +16,13 @@ from safetyd.operators.contract.notification_contract import BreakerState
 
 IN_A_ROW: Final = 5  # failures that open it
 WINDOW_S: Final = 120.0
-ENOUGH: Final = 20  # tries in the window, of which half failed, open it as well
-OPEN_S: Final = 30.0  # doubled each time that it opens again
+ENOUGH: Final = 20  # this many tries in the window also open it if half of them failed
+OPEN_S: Final = 30.0  # doubled each time it opens again
 MAX_OPEN_S: Final = 600.0
 
 
 class ChannelBreaker:
-    """`up` is whether the channel accepts messages, as far as known."""
+    """The state of a breaker; `up`: the channel accepts messages, as far as known."""
 
     def __init__(self, *, up: bool) -> None:
         self.up = up
@@ -32,7 +32,7 @@ class ChannelBreaker:
         self._probing = False
         self._in_a_row = 0
         self._failures = 0
-        self._tries: deque[tuple[float, bool]] = deque()  # when they ended, and whether they failed
+        self._tries: deque[tuple[float, bool]] = deque()  # end time, and True if failed
 
     def free_at(self) -> float:
         """Return when a try may begin; infinity if only another event can allow it."""
@@ -54,7 +54,7 @@ class ChannelBreaker:
     def answered(self, now: float) -> None:
         """Record that the channel works, even if it refused a message."""
         if self.state == "parked":
-            return  # another try had begun before; what is wrong is wrong still
+            return  # that try began before the channel was parked
         if self.state != "closed":
             self._reset()
         self.up = True
@@ -62,7 +62,7 @@ class ChannelBreaker:
         self._note(now, failed=False)
 
     def failed(self, now: float) -> None:
-        """Record a failure that may pass."""
+        """Record a temporary failure."""
         if self.state == "half_open":
             self._open_s = min(2 * self._open_s, MAX_OPEN_S)
             self._open(now)

@@ -28,16 +28,16 @@ from safetyd.operators.contract.notification_contract import ChannelState
 ERROR_CHARS: Final = 300
 Outcome = Receipt | Unavailable | Undeliverable | Misconfigured
 
-# No longer scheme is known, and the pattern must not go back and forth in a long word.
+# Schemes have at most 20 characters here, so that long words cause no backtracking.
 _after_host = re.compile(r"(\b\w[\w+.-]{0,19}://)(?:[^\s/?#]*@)?([^\s/?#@]*)\S*").sub
 daemon_log = logging.getLogger("safetyd")
 log = logging.getLogger("safetyd.notify")
-SLEEP_S: Final = 30.0  # at most, so that a machine that was suspended notices
+SLEEP_S: Final = 30.0  # at most, to notice that the machine was suspended
 End = Literal["dead", "parked", "cancelled", "expired", "quiet"]
 
 
 async def attempt(channel: Channel, notice: Notice) -> Outcome:
-    """Return the receipt, or the error that the channel raised or would have had to raise."""
+    """Return the receipt, or an error; map unexpected exceptions to `Unavailable`."""
     deadline_s = channel.limits.deadline_s
     try:
         with anyio.fail_after(deadline_s):
@@ -49,9 +49,9 @@ async def attempt(channel: Channel, notice: Notice) -> Outcome:
     except anyio.get_cancelled_exc_class() as exc:
         if anyio.current_effective_deadline() == -math.inf:
             raise
-        # Nobody cancelled this try: a library let out what it had cancelled inside.
+        # Nobody cancelled this try: a library leaked its own cancellation.
         return _unexpected(channel, exc)
-    except Exception as exc:  # noqa: BLE001 - whatever a library raises, the others go on
+    except Exception as exc:  # noqa: BLE001 - a library's error must not stop others
         return _unexpected(channel, exc)
 
 
@@ -63,18 +63,18 @@ def _unexpected(channel: Channel, exc: BaseException) -> Unavailable:
 
 
 def one_line(error: object) -> str:
-    """Return an error as a short line, with addresses cut after the host: secrets may follow."""
+    """Return an error as a short line; cut URLs after the host, because secrets may follow."""
     said = printable_line(str(error)[: 10 * ERROR_CHARS])
     return _after_host(r"\1\2", said)[:ERROR_CHARS]
 
 
 class Dispatcher(Protocol):
-    """Composes messages for workers and receives their results. Only `compose` waits."""
+    """Composes messages for workers and receives their results. Only `compose` is async."""
 
     async def compose(self, delivery: str, *, again: bool) -> Notice | NotNow | None:
-        """Return the message as it is now, or why it is not to be sent; None: it is gone.
+        """Return the current message, or why not to send it; None: the delivery is not open.
 
-        Everything that it mentions is in the journal. Raises `Undeliverable` if it has no words.
+        Its content is durable. Raise `Undeliverable` if the message cannot be composed.
         """
         ...
 
@@ -85,7 +85,7 @@ class Dispatcher(Protocol):
         ...
 
     def not_told(self, delivery: str, channel: str, end: End, error: str, attempts: int) -> None:
-        """Record that a message is not tried any more."""
+        """Record that a message is no longer tried."""
         ...
 
     def moved(self, channel: str, *, up: bool, why: str) -> None:
@@ -96,16 +96,16 @@ class Dispatcher(Protocol):
 class Counts(msgspec.Struct):
     """Counters of a worker."""
 
-    outcomes: dict[str, int] = {}  # by the state that was reported
+    outcomes: dict[str, int] = {}  # by reported state
     attempts: int = 0
     ambiguous: int = 0
-    attempt_s: float = 0.0  # all attempts together
+    attempt_s: float = 0.0  # total time of all attempts
 
 
 class ChannelWorker:
-    """Delivers for one channel. `now` is steady seconds; `up` is what was last reported of it.
+    """Delivers for one channel. `now` returns monotonic seconds; `up` is the last reported state.
 
-    `chance` gives numbers from 0 to 1 that spread the tries.
+    `chance` returns numbers from 0 to 1 for the jitter of retries.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class ChannelWorker:
         self._up = up
         self._breaker = ChannelBreaker(up=up)
         self._turns = SendTurns(self._limits, self._breaker)
-        self._known: dict[str, QueuedDelivery] = {}  # in the order in which they were put
+        self._known: dict[str, QueuedDelivery] = {}  # oldest first
         self._number = 0
         self._last_success: float | None = None
         self._last_error = ""
@@ -157,7 +157,7 @@ class ChannelWorker:
         self._woken.set()
 
     def drop(self, delivery: str) -> None:
-        """Forget a delivery that nobody wants any more; a try that is under way goes on."""
+        """Remove a delivery from the queue; a running try continues."""
         queued = self._known.get(delivery)
         if queued is None:
             return
@@ -187,7 +187,7 @@ class ChannelWorker:
         self._tell_move()
 
     def tried(self, delivery: str) -> tuple[int, str]:
-        """Return how often a delivery was tried so far, and what came of the last try."""
+        """Return the number of tries of a delivery, and its last error."""
         queued = self._known.get(delivery)
         return (0, "") if queued is None else (queued.tries, queued.error)
 
@@ -198,7 +198,7 @@ class ChannelWorker:
         self._woken.set()
 
     async def run(self) -> None:
-        """Deliver until cancelled; tries that are under way then end unreported."""
+        """Deliver until cancelled; running tries then end without a report."""
         self._running = True
         try:
             async with anyio.create_task_group() as tasks:
@@ -208,9 +208,9 @@ class ChannelWorker:
             self._rested.set()
 
     async def finish(self, grace_s: float) -> None:
-        """Return once what is under way and what is due has been tried, or the grace is over.
+        """Wait until running and due tries have ended, at most for the grace period.
 
-        It is called while `run` runs, and does not end it.
+        Call it while `run` runs; it does not end `run`.
         """
         self._rested = anyio.Event()
         self._woken.set()
@@ -256,7 +256,7 @@ class ChannelWorker:
             await self._woken.wait()
 
     async def _begin(self, queued: QueuedDelivery, tasks: anyio.abc.TaskGroup) -> None:
-        """Start a try if the message is still to be sent."""
+        """Start a try, unless the message must not be sent any more."""
         try:
             composed = await self._dispatcher.compose(queued.delivery, again=queued.again)
         except Undeliverable as exc:

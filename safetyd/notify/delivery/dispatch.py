@@ -113,7 +113,7 @@ class Dispatch:
                     await self._channels[name].run()
                     await anyio.sleep_forever()
                 except Exception as exc:  # noqa: BLE001 - a channel's error ends no other part
-                    # Its own words may be secret.
+                    # Its text may contain secrets.
                     log.error("channel %s raised %s", name, type(exc).__name__)  # noqa: TRY400
                     await anyio.sleep(RESTART_S)
 
@@ -219,7 +219,7 @@ class Dispatch:
         def made(state: EngineState, moment: Moment) -> NotTold | None:
             found = state.outbox.find(delivery)
             if found is None or not found.under_way:
-                return None  # somebody dropped it, or it has been reported before
+                return None  # dropped, or already reported
             return NotTold(
                 at=moment.at,
                 t=moment.t,

@@ -1,4 +1,4 @@
-"""Deliveries on their way, and whose turn it is: the urgent first, within a channel's limits."""
+"""The queue of a channel: urgent deliveries first, within the channel's limits."""
 
 import heapq
 import math
@@ -11,30 +11,30 @@ import msgspec
 from safetyd.notify.channel import Limits, Rate, Unavailable
 from safetyd.notify.delivery.channel_breaker import ChannelBreaker
 
-FEW: Final = 64  # that nobody wants any more may stay among the others without being looked for
-JITTER: Final = 0.2  # of a delay, either way
+FEW: Final = 64  # dropped deliveries that may stay in the queue before it is cleaned up
+JITTER: Final = 0.2  # fraction of a delay, up or down
 MAX_RETRY_AFTER_S: Final = 600.0
-REPEAT_S: Final = 60.0  # at least, before a copy where the number of copies is limited
+REPEAT_S: Final = 60.0  # least delay of a possible duplicate, if duplicates are limited
 Ticket = tuple[float, int, "QueuedDelivery"]
 
 
 class QueuedDelivery(msgspec.Struct, kw_only=True, eq=False):
-    """A delivery on its way: what a worker knows of it."""
+    """A delivery in the queue of a worker."""
 
     delivery: str
     recipient: str
     urgent: bool
-    number: int  # in the order in which they were put
+    number: int  # its place in the order of arrival
     since: float
     again: bool = False  # a copy may have arrived
-    copies: int = 0  # that may have arrived
+    copies: int = 0  # number of tries that may have arrived
     tries: int = 0
     wanted: bool = True
     error: str = ""  # of the last try
 
 
 def spent(queued: QueuedDelivery, failure: Unavailable, limits: Limits) -> bool:
-    """Return True if a delivery that just failed was tried often enough."""
+    """Return True if a failed delivery has used up its tries."""
     if limits.max_tries is not None and queued.tries >= limits.max_tries:
         return True
     repeats = limits.ambiguous_tries
@@ -42,7 +42,7 @@ def spent(queued: QueuedDelivery, failure: Unavailable, limits: Limits) -> bool:
 
 
 def delay_s(queued: QueuedDelivery, failure: Unavailable, limits: Limits, chance: float) -> float:
-    """Return how long a delivery that just failed is to wait; `chance` is from 0 to 1."""
+    """Return the delay before the next try; `chance` (0 to 1) sets the jitter."""
     base = limits.delays_s[min(queued.tries, len(limits.delays_s)) - 1]
     wait_s = base * (1 - JITTER + 2 * JITTER * chance)
     if failure.retry_after_s is not None:
@@ -54,9 +54,9 @@ def delay_s(queued: QueuedDelivery, failure: Unavailable, limits: Limits, chance
 
 
 class RetryQueue:
-    """Deliveries that wait, urgent ones apart.
+    """A queue of deliveries, with urgent ones separate.
 
-    Of those whose time has come, the one that was put first is the first.
+    Due deliveries are in the order in which they were first queued.
     """
 
     def __init__(self) -> None:
@@ -65,17 +65,17 @@ class RetryQueue:
         self._unwanted = 0
 
     def put(self, queued: QueuedDelivery, at: float) -> None:
-        """Let a delivery wait until a time; it may be past."""
+        """Queue a delivery for a time, which may be past."""
         heapq.heappush(self._later, (at, queued.number, queued))
 
     def ripen(self, now: float) -> None:
-        """Let go on what has waited for its time."""
+        """Make deliveries due whose time has come."""
         while self._later and self._later[0][0] <= now:
             queued = heapq.heappop(self._later)[2]
             heapq.heappush(self._due[queued.urgent], (0.0, queued.number, queued))
 
     def hurry(self) -> None:
-        """Let everything go on now."""
+        """Make all deliveries due now."""
         for _, number, queued in self._later:
             self._due[queued.urgent].append((0.0, number, queued))
         self._later.clear()
@@ -83,19 +83,19 @@ class RetryQueue:
             heapq.heapify(tickets)
 
     def first(self, *, urgent: bool) -> QueuedDelivery | None:
-        """Return whose turn it is among those that are as urgent."""
+        """Return the first due delivery of this urgency, or None."""
         return self._head(self._due[urgent])
 
     def take(self, queued: QueuedDelivery) -> None:
-        """Take out the one that is first of those that are as urgent."""
+        """Remove a delivery that `first` returned."""
         heapq.heappop(self._due[queued.urgent])
 
     def next_at(self) -> float:
-        """Return when the next of those will be due that are not yet."""
+        """Return when the next delivery becomes due; infinity if none does."""
         return math.inf if self._head(self._later) is None else self._later[0][0]
 
     def drop(self, queued: QueuedDelivery) -> None:
-        """Forget a delivery that waits."""
+        """Remove a delivery from the queue."""
         queued.wanted = False
         self._unwanted += 1
         heaps = (self._later, *self._due.values())
@@ -113,14 +113,14 @@ class RetryQueue:
 
 
 class SendRate:
-    """How often something may happen; whoever lets it happen says when it did."""
+    """Rate limits; the caller reports each send with `went`."""
 
     def __init__(self, rates: tuple[Rate, ...]) -> None:
         self._rates = rates
         self._went: deque[float] = deque(maxlen=max((rate.most for rate in rates), default=0))
 
     def free_at(self) -> float:
-        """Return when the next one may go."""
+        """Return when the next send is allowed."""
         return max(map(self._after, self._rates), default=-math.inf)
 
     def went(self, now: float) -> None:
@@ -133,12 +133,12 @@ class SendRate:
 
 
 def leaving_some(rates: Iterable[Rate]) -> tuple[Rate, ...]:
-    """Return the rates less a tenth, which is left to what is urgent."""
+    """Return the rates less a tenth, which is reserved for urgent messages."""
     return tuple(Rate(rate.most - rate.most // 10, rate.per_s) for rate in rates)
 
 
 class SendTurns:
-    """The deliveries of one channel, those that wait and those that are under way."""
+    """The queued and running deliveries of one channel."""
 
     def __init__(self, limits: Limits, breaker: ChannelBreaker) -> None:
         self.under_way: dict[str, QueuedDelivery] = {}
@@ -149,19 +149,19 @@ class SendTurns:
         self._recipients: dict[str, SendRate] = {}
 
     def put(self, queued: QueuedDelivery, at: float) -> None:
-        """Let a delivery wait until a time; it may be past."""
+        """Queue a delivery for a time, which may be past."""
         self._queue.put(queued, at)
 
     def drop(self, queued: QueuedDelivery) -> None:
-        """Forget a delivery that waits."""
+        """Remove a delivery from the queue."""
         self._queue.drop(queued)
 
     def hurry(self) -> None:
-        """Let none wait for a time of its own any more."""
+        """Make all queued deliveries due now."""
         self._queue.hurry()
 
     def take(self, now: float) -> QueuedDelivery | None:
-        """Let the one whose turn it is be under way, if any may go now."""
+        """Start the next delivery and return it, if one may start now; None: none may."""
         self._queue.ripen(now)
         for urgent in (True, False):
             while (queued := self._queue.first(urgent=urgent)) and self._free_at(urgent) <= now:
@@ -174,13 +174,13 @@ class SendTurns:
         return None
 
     def next_at(self, now: float) -> float:
-        """Return when one may have its turn, unless something else happens before."""
+        """Return when the next delivery may start, unless something changes before."""
         self._queue.ripen(now)
         urgencies = [urgent for urgent in (True, False) if self._queue.first(urgent=urgent)]
         return max(now, min((self._queue.next_at(), *map(self._free_at, urgencies))))
 
     def began(self, queued: QueuedDelivery, now: float) -> None:
-        """Count a try of the one that was taken."""
+        """Record the start of a try of a delivery that `take` returned."""
         self._breaker.began()
         for rate in self._rates.values():
             rate.went(now)
@@ -190,7 +190,7 @@ class SendTurns:
     def ended(self, queued: QueuedDelivery) -> None:
         del self.under_way[queued.delivery]
 
-    def _free_at(self, urgent: bool) -> float:  # noqa: FBT001 - one of two
+    def _free_at(self, urgent: bool) -> float:  # noqa: FBT001 - key of a dict
         normal = sum(not queued.urgent for queued in self.under_way.values())
         slots = self._limits.concurrency
         if len(self.under_way) >= slots or (not urgent and normal >= max(1, slots - 1)):

@@ -1,4 +1,4 @@
 """Chats through apprise, which runs in its own process.
 
-`channel` is the table in the configuration; others import nothing else from here.
+`channel` is the table in the configuration; other packages import nothing else from here.
 """

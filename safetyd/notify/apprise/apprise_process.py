@@ -1,7 +1,7 @@
-"""The process that tells chat services: `python -m safetyd.notify.apprise.apprise_process`.
+"""The process that sends to chat services: `python -m safetyd.notify.apprise.apprise_process`.
 
-It reads messages as JSON and answers with a line for each, as soon as its service has spoken.
-Whoever started it may kill it at any moment; left alone it ends by itself.
+It reads messages as JSON and prints a line for each as soon as its service has responded. The
+channel may kill it at any time; otherwise it ends by itself.
 """
 
 import os
@@ -16,7 +16,7 @@ import msgspec
 if TYPE_CHECKING:
     from apprise import Apprise
 
-LIFE_S: Final = 30  # longer than anybody waits for it
+LIFE_S: Final = 30  # longer than the channel waits for it
 MAX_BYTES: Final = 1024 * 1024
 MAX_ANSWER: Final = 200
 
@@ -24,7 +24,7 @@ Outcome = Literal["taken", "refused", "unknown", "no apprise"]
 
 
 class AppriseMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one address is to be told."""
+    """A message to one address."""
 
     number: int
     url: str
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def tell(messages: Sequence[AppriseMessage], answer: Callable[[TargetAnswer], None]) -> None:
-    """Tell all at the same time, so that nobody waits for one that hangs."""
+    """Send all messages in parallel, so that a hanging service delays no other."""
     try:
         services = {message.number: _service(message.url) for message in messages}
     except ImportError:
@@ -63,8 +63,8 @@ def tell(messages: Sequence[AppriseMessage], answer: Callable[[TargetAnswer], No
 
 
 def _service(url: str) -> "Apprise | None":
-    """Return the one service that an address names, None if it names none."""
-    from apprise import Apprise, AppriseAsset  # noqa: PLC0415 - half a second, and only here
+    """Return the service of an address; None if apprise does not know it."""
+    from apprise import Apprise, AppriseAsset  # noqa: PLC0415 - takes half a second
 
     asset = AppriseAsset(
         app_id="safetyd",
@@ -72,17 +72,17 @@ def _service(url: str) -> "Apprise | None":
         app_url="",
         async_mode=False,
         http_redirects=False,
-        image_url_logo="",  # a reader's program would fetch it from somebody else
+        image_url_logo="",  # recipients' programs would load it from a third party
         image_url_mask="",
         interpret_emojis=False,
         interpret_escapes=False,
         secure_logging=True,
-        service_timeout=0,  # with a limit all services would share six threads
+        service_timeout=0,  # with a limit, all services would share six threads
     )
     service = Apprise.instantiate(url, asset=asset)
     if service is None:
         return None
-    service.request_rate_per_sec = 0  # the rate is the worker's business
+    service.request_rate_per_sec = 0  # the worker limits the rate
     group = Apprise(asset=asset)
     group.add(service)
     return group
@@ -95,13 +95,13 @@ def _told(message: AppriseMessage, service: "Apprise | None") -> TargetAnswer:
         return TargetAnswer(message.number, "unknown")
     try:
         taken = bool(service.notify(message.body, message.title, body_format=NotifyFormat.TEXT))
-    except Exception:  # noqa: BLE001 - the edge of a hundred plugins; their words may hold secrets
+    except Exception:  # noqa: BLE001 - any plugin's error; it may contain secrets
         taken = False
     return TargetAnswer(message.number, "taken" if taken else "refused")
 
 
 def _keep_stdout() -> BinaryIO:
-    """Return where answers go; what a plugin prints goes nowhere."""
+    """Return the stream for answers; discard the output of plugins."""
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

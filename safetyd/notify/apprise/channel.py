@@ -1,7 +1,7 @@
-"""Chat services through apprise, in a process of its own for each message.
+"""Chat services through apprise, in a separate process for each message.
 
-What hangs there is killed, and nobody else waits for it. The addresses hold secrets: they go to
-that process by its standard input, and never into an error.
+A process that hangs is killed and delays nothing else. The addresses contain secrets: the process
+reads them from its standard input, and errors never contain them.
 """
 
 import re
@@ -33,17 +33,17 @@ from safetyd.notify.channel import (
 from safetyd.notify.message import Notice
 from safetyd.notify.shortening import clip, fitted
 
-MAX_CHARS: Final = 1900  # Discord takes 2,000, others more
+MAX_CHARS: Final = 1900  # Discord accepts 2,000, others more
 TITLE_CHARS: Final = 80
 MAX_TARGETS: Final = 32
-REMEMBERED: Final = 256  # deliveries of which it is known who took them
+REMEMBERED: Final = 256  # deliveries whose successful addresses are stored
 TIMEOUT_S: Final = 18.0
-ENDING_S: Final = 1.0  # for the process to end by itself once it has answered
+ENDING_S: Final = 1.0  # the process has this long to end after its last answer
 LIMITS: Final = Limits(deadline_s=20.0, rates=(Rate(1, 1.2),))
 COMMAND: Final = (sys.executable, "-P", "-m", "safetyd.notify.apprise.apprise_process")
 
 ZERO_WIDTH: Final = "\u200b"
-# These show markdown whatever apprise is told, and a backslash before it shows it as it is.
+# These services always render Markdown; a backslash escapes it.
 MARKDOWN: Final = (
     "discord://",
     "https://discord.com/",
@@ -55,7 +55,7 @@ MARKDOWN: Final = (
 _calls = re.compile(r"[@<](?=\S)").sub
 _marks = re.compile(r"[\\`*_~|\[\]()#>:-]").sub
 _decode = msgspec.json.Decoder(TargetAnswer).decode
-# It ended, or says what is no answer; whatever it did not answer has failed.
+# The process ended or wrote an invalid answer; messages without an answer have failed.
 _BROKEN: Final = (
     anyio.BrokenResourceError,
     anyio.DelimiterNotFound,
@@ -72,9 +72,9 @@ class Said(NamedTuple):
 
 
 class Chat(Channel):
-    """Tells every address of one group; it has told them when each has taken the message.
+    """Sends to every address of one group; a delivery succeeds when every address accepted it.
 
-    An address that took a delivery is not told again when another has to be.
+    A retry skips the addresses that already accepted the message.
     """
 
     limits = LIMITS
@@ -91,7 +91,7 @@ class Chat(Channel):
         self._urls = tuple(urls)
         self._timeout_s = timeout_s
         self._command = command
-        self._taken: dict[str, set[int]] = {}  # numbers of addresses by delivery, oldest first
+        self._taken: dict[str, set[int]] = {}  # address numbers by delivery, oldest first
 
     async def send(self, notice: Notice) -> Receipt:
         taken = self._taken_of(notice.delivery)
@@ -111,7 +111,7 @@ class Chat(Channel):
     async def _tell(
         self, messages: Sequence[AppriseMessage], taken: set[int]
     ) -> dict[int, Outcome]:
-        """Return what came of the messages in the time there is; note at once who took one."""
+        """Return the outcomes within the timeout; add each success to `taken` immediately."""
         outcomes: dict[int, Outcome] = {}
         async with await self._process() as process:
             try:
@@ -137,7 +137,7 @@ class Chat(Channel):
     def _problem(
         self, messages: Sequence[AppriseMessage], outcomes: Mapping[int, Outcome]
     ) -> Unavailable | Misconfigured | None:
-        """Return what is wrong; who can only be told after a change waits for who may be later."""
+        """Return the error to raise; temporary errors come before a wrong configuration."""
         found = {message.number: outcomes.get(message.number, "unanswered") for message in messages}
         count, of = Counter(found.values()), f"of {len(self._urls)} addresses"
         if count["unanswered"]:
@@ -153,9 +153,9 @@ class Chat(Channel):
 
 
 def addresses(text: str) -> tuple[str, ...]:
-    """Return the addresses in a file, a line each; raise `Misconfigured` if there are none.
+    """Return the addresses in a file, one per line; raise `Misconfigured` if there are none.
 
-    A line that begins with `#` is a remark.
+    A line that begins with `#` is a comment.
     """
     lines = (line.strip() for line in text.splitlines())
     found = tuple(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
@@ -165,9 +165,9 @@ def addresses(text: str) -> tuple[str, ...]:
 
 
 def written(notice: Notice, *, marked: bool) -> Said:
-    """Return what an address is sent: nobody is called by it, and nothing in it is markup.
+    """Return the text for an address, without mentions of users and without markup.
 
-    `marked` says that its service would make markup of some signs.
+    `marked`: the service renders Markdown, so it must be escaped.
     """
     render = _shown if marked else _uncalled
 
@@ -188,12 +188,12 @@ def _messages(urls: Sequence[str], notice: Notice) -> list[AppriseMessage]:
 
 
 def _uncalled(text: str) -> str:
-    """Return a text that mentions nobody, as `@everyone` and `<!channel>` would."""
+    """Return a text without mentions such as `@everyone` and `<!channel>`."""
     return _calls(rf"\g<0>{ZERO_WIDTH}", text)
 
 
 def _shown(text: str) -> str:
-    """Return a text for who makes markup of it; our own links stay as they are."""
+    """Escape Markdown in a text, except in safetyd's own links."""
     return "\n".join(
         line if line.startswith(("https://", "http://")) else _marks(r"\\\g<0>", _uncalled(line))
         for line in text.split("\n")
@@ -207,7 +207,7 @@ async def _hand_over(process: Process, messages: Sequence[AppriseMessage]) -> No
 
 
 async def _answers(process: Process, number: int) -> AsyncIterator[TargetAnswer]:
-    """Yield so many answers as they come."""
+    """Yield `number` answers as they arrive."""
     stream = BufferedByteReceiveStream(cast("ByteReceiveStream", process.stdout))
     for _ in range(number):
         yield _decode(await stream.receive_until(b"\n", MAX_ANSWER))
@@ -215,7 +215,7 @@ async def _answers(process: Process, number: int) -> AsyncIterator[TargetAnswer]
 
 class AppriseConfig(ChannelTable, frozen=True, kw_only=True):
     name: Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,32}$")]
-    url_file: str  # an address on each line
+    url_file: str  # a file with one address per line
     enabled: bool = True
 
     rank: ClassVar[int] = 60

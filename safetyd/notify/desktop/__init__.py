@@ -1,5 +1,5 @@
-"""Notifications on desktops: what they show, what their buttons do.
+"""Desktop notifications: their content and their buttons.
 
-`channel` is the table in the configuration; the helper of the console shows the same. dbus-fast
-stays in `dbus_session`.
+`channel` is the table in the configuration. The desktop helper of the console uses the same
+modules. Only `dbus_session` imports dbus-fast.
 """

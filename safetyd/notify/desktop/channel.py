@@ -1,4 +1,4 @@
-"""Settings of notifications on a desktop."""
+"""Settings of desktop notifications."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from safetyd.notify.message import Notice
 
 class DesktopConfig(ChannelTable, frozen=True, kw_only=True):
     enabled: bool = True
-    helper: bool = False  # shown by `safetyd desktop` in the person's own session
+    helper: bool = False  # `safetyd desktop` shows them in the operator's session
 
     kind: ClassVar[ChannelKind] = "desktop"
     rank: ClassVar[int] = 10

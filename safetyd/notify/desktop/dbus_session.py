@@ -1,7 +1,7 @@
-"""One connection to the D-Bus of a session, and what was shown over it.
+"""One connection to the D-Bus of a session, and the notifications shown over it.
 
-This is the home of dbus-fast, which takes a tenth of a second to import: nobody imports this file
-who does not need a desktop.
+Only this module imports dbus-fast, which takes a tenth of a second. Import it only when a desktop
+is needed.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.desktop.desktop_bus import CLOSE_S, DesktopNotification, Gone, NotShown, Pressed
 
 MOST: Final = 256  # notifications whose buttons work
-MOST_UNANSWERED: Final = 16  # calls, after which a connection is no good
+MOST_UNANSWERED: Final = 16  # calls; with more, the connection is considered broken
 
 NAME: Final = "org.freedesktop.Notifications"
 PATH: Final = "/org/freedesktop/Notifications"
@@ -32,9 +32,9 @@ _NOBODY: Final = frozenset({f"{BUS}.Error.ServiceUnknown", f"{BUS}.Error.NameHas
 
 
 class _Bus(MessageBus):
-    """A connection that breaks without a word of asyncio.
+    """A connection that fails without warnings from asyncio.
 
-    The library raises where it writes, and leaves two futures behind that nobody can look at.
+    When a write fails, the library leaves two futures whose exceptions nobody retrieves.
     """
 
     def send(self, msg: Message) -> "asyncio.Future[None]":  # type: ignore[override]
@@ -55,7 +55,7 @@ class _Bus(MessageBus):
 
 
 async def dial(address: str, pressed: Pressed, gone: Gone) -> "SessionBus":
-    """Connect, and hear of buttons from now on."""
+    """Connect, and listen for pressed buttons."""
     line = SessionBus(await _Bus(address).connect(), pressed, gone)
     try:
         await line.listen()
@@ -66,16 +66,16 @@ async def dial(address: str, pressed: Pressed, gone: Gone) -> "SessionBus":
 
 
 class SessionBus:
-    """One connection to a session's bus, and what was shown over it."""
+    """One connection to a session's bus, and the notifications shown over it."""
 
     def __init__(self, bus: MessageBus, pressed: Pressed, gone: Gone) -> None:
         self._bus = bus
         self._pressed = pressed
         self._gone = gone
-        self._owner = ""  # who shows notifications now; nobody else's signals count
-        self._markup: bool | None = None  # whether it takes bodies for markup; None: not asked yet
+        self._owner = ""  # the current notification service; other signals are ignored
+        self._markup: bool | None = None  # it renders markup in bodies; None: not asked yet
         self._numbers: dict[str, int] = {}  # by key, oldest first
-        self._asked: dict[int, str | None] = {}  # keys by the serials of calls; None: to be closed
+        self._asked: dict[int, str | None] = {}  # keys by call serial; None: close it
         bus.add_message_handler(self._heard)
 
     @property
@@ -84,7 +84,7 @@ class SessionBus:
 
     @property
     def used(self) -> bool:
-        """Return True if buttons would stop working without it."""
+        """Whether it has notifications, whose buttons would stop working without it."""
         return bool(self._asked or self._numbers)
 
     async def listen(self) -> None:
@@ -116,7 +116,7 @@ class SessionBus:
         self._bus.disconnect()
 
     async def close(self) -> None:
-        """Return when the socket is closed."""
+        """Disconnect, and wait until the socket is closed."""
         self.hang_up()
         with anyio.move_on_after(CLOSE_S, shield=True), suppress(Exception):
             await self._bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
@@ -138,7 +138,7 @@ class SessionBus:
             self._signal(message.member, message.body)
 
     def _settle(self, reply: Message) -> None:
-        """Record a notification that is up, also if nobody waits for that any more."""
+        """Record a notification that is now shown, even if the call was cancelled."""
         if reply.reply_serial not in self._asked:
             return
         key = self._asked.pop(reply.reply_serial)
@@ -159,7 +159,7 @@ class SessionBus:
             del self._numbers[next(iter(self._numbers))]
 
     def _moved(self, owner: str) -> None:
-        # Another service counts from one again: its numbers are not ours.
+        # Another service numbers its notifications from one again, so ours are no longer valid.
         self._owner, self._markup = owner, None
         lost, self._numbers = self._numbers, {}
         for key in lost:

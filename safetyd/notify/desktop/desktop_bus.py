@@ -1,8 +1,8 @@
-"""What a desktop shows: the notifications of freedesktop.org, over the D-Bus of a session.
+"""Show desktop notifications (freedesktop.org) over the D-Bus of a session.
 
-The connection is made when something is to be shown, and made anew when it is no good. What
-comes up too late, since whoever shows it stood still, is ours all the same: its buttons work,
-and another with the same key takes its place.
+The connection is opened for the first notification, and again when it is broken. A notification
+that appears after the timeout still counts: its buttons work, and the next one with the same key
+replaces it.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from safetyd.notify.channel import Unavailable
 if TYPE_CHECKING:  # it imports dbus-fast
     from safetyd.notify.desktop.dbus_session import SessionBus
 
-PATIENCE_S: Final = 2.5  # less than a try has, so that what is wrong can be said
+PATIENCE_S: Final = 2.5  # less than the deadline of a try, so that the error can be reported
 CLOSE_S: Final = 1.0
 MAX_WHY_CHARS: Final = 200
 DEFAULT: Final = "default"  # the action of a click on the notification itself
@@ -31,25 +31,25 @@ Gone = Callable[[str], None]
 
 
 class DesktopNotification(NamedTuple):
-    """What is shown. There is one notification of a key at a time."""
+    """The content of a notification. Each key has one notification at a time."""
 
     key: str
     summary: str
     body: str
     actions: tuple[tuple[str, str], ...] = ()  # names and labels
     urgency: Urgency = "normal"
-    stays: bool = False  # until somebody closes it
+    stays: bool = False  # until the user closes it
 
 
 class NotShown(Exception):
-    """There is a bus, but its notification service is not there or says no."""
+    """The bus works, but its notification service is missing or returned an error."""
 
 
 class DesktopBus:
-    """What one program shows in one session.
+    """Shows the notifications of one program in one session.
 
-    `pressed` hears of buttons, `gone` of those that were closed or expired, which is no answer.
-    Both are called from the reading end of the connection and must not wait.
+    `pressed` is called for a pressed button, and `gone` for a notification that was closed or
+    expired, which is no answer. The connection's reader calls both, so they must not block.
     """
 
     def __init__(self, address: str, pressed: Pressed, gone: Gone) -> None:
@@ -60,7 +60,7 @@ class DesktopBus:
         self._dialling = anyio.Lock()
 
     async def show(self, notification: DesktopNotification) -> int:
-        """Return the desktop's number of it once it is up, else raise `Unavailable`."""
+        """Show a notification and return the desktop's number for it, or raise `Unavailable`."""
         try:
             with anyio.fail_after(PATIENCE_S):
                 return await (await self._connected()).show(notification)
@@ -71,20 +71,20 @@ class DesktopBus:
             raise Unavailable(silence, ambiguous=True) from None
         except NotShown as exc:
             raise Unavailable(str(exc)[:MAX_WHY_CHARS]) from exc
-        except Exception as exc:  # dbus-fast passes on whatever its socket raised
+        except Exception as exc:  # dbus-fast passes on every error of its socket
             self._hang_up()
             why = f"the session's bus cannot be used: {str(exc) or type(exc).__name__}"
             raise Unavailable(why[:MAX_WHY_CHARS]) from exc
 
     async def hide(self, key: str) -> None:
-        """Take a notification away, if it is there and somebody listens."""
+        """Hide a notification, if it is shown and the connection works."""
         if self._line is None or not self._line.alive:
             return
         with anyio.move_on_after(CLOSE_S), suppress(Exception):
             await self._line.hide(key)
 
     async def close(self) -> None:
-        """Hang up; what is shown stays, without effect."""
+        """Disconnect; notifications stay, but their buttons no longer work."""
         line, self._line = self._line, None
         if line is not None:
             await line.close()
@@ -92,7 +92,7 @@ class DesktopBus:
     async def _connected(self) -> "SessionBus":
         async with self._dialling:
             if self._line is None or not self._line.alive:
-                # The import takes time, for which nothing else should stand still.
+                # The import is slow, so it must not block the event loop.
                 library = await anyio.to_thread.run_sync(importlib.import_module, _LINES)
                 self._line = await library.dial(self._address, self._pressed, self._gone)
             return self._line

@@ -1,4 +1,4 @@
-"""The desktop that the daemon itself lives on: what its buttons do, and what is said afterwards."""
+"""Buttons on the daemon's own desktop: their answers, and the notification afterwards."""
 
 import shutil
 from collections import deque
@@ -28,7 +28,7 @@ from safetyd.operators.reviews import Review
 
 _CHARS: Final = 200
 _DONE: Final = {"approve": "approved", "deny": "denied"}
-MOST: Final = 64  # things to do; of more the oldest are left out
+MOST: Final = 64  # queued jobs; with more, the oldest are dropped
 OPENER: Final = "xdg-open"
 VIA: Final = "desktop"
 
@@ -39,7 +39,7 @@ class ButtonOutcome(NamedTuple):
 
 
 def outcome(command: str, result: ReviewResult) -> ButtonOutcome:
-    """Return what came of an answer: that it counts, or why it does not."""
+    """Return the text that says whether an answer was recorded, or why not."""
     if not result.ok:
         return _refused(command, result)
     held = result.held if command == "approve" else None
@@ -60,7 +60,7 @@ def _refused(command: str, result: ReviewResult) -> ButtonOutcome:
 
 
 def _who_first(result: ReviewResult) -> str:
-    """Say who answered first, if anybody did: a request may end without that."""
+    """Return who answered first; empty if the request ended without an answer."""
     if result.by is None or result.at is None:
         return ""
     at = to_the_second(result.at.astimezone())
@@ -72,7 +72,7 @@ def _plain(words: object) -> str:
 
 
 class Shows(Protocol):
-    """A desktop, as far as answers concern it."""
+    """The methods of a desktop that answers need."""
 
     async def tell(self, request_id: str, outcome: str) -> None: ...
 
@@ -83,7 +83,7 @@ Job = Callable[[Shows], Awaitable[object]]
 
 
 class DesktopButtons:
-    """Answers of the person at the desktop, and what is to be shown because of them."""
+    """Records answers of the operator at the desktop, and shows their outcomes."""
 
     def __init__(self, mailbox: Mailbox, waits: Callable[[Request], bool]) -> None:
         self._mailbox = mailbox
@@ -93,20 +93,20 @@ class DesktopButtons:
 
     @property
     def opener(self) -> Callable[[str], None] | None:
-        """What opens a page, where a program for that is installed."""
+        """A function that opens a page; None if no program for that is installed."""
         return self._opened if shutil.which(OPENER) else None
 
     async def run(self, desktop: Shows) -> None:
-        """Do what is to be done, forever."""
+        """Run queued jobs, forever."""
         while True:
             while self._todo:
-                with suppress(Unavailable):  # a desktop that is gone shows nothing any more
+                with suppress(Unavailable):  # the desktop may be gone
                     await self._todo.popleft()(desktop)
             self._woken = anyio.Event()
             await self._woken.wait()
 
     def answered(self, request_id: str, approve: bool, digest: str) -> None:  # noqa: FBT001
-        """Take the answer of somebody who pressed a button."""
+        """Queue the answer of an operator who pressed a button."""
         ids = (request_id,)
         command = (
             ApproveCommand(ids=ids, digest=digest, via=VIA)
@@ -118,7 +118,7 @@ class DesktopButtons:
             self._mailbox.put(envelope)
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take away what was answered elsewhere, or is over."""
+        """Hide requests that were answered elsewhere or have ended."""
         for request_id in (id_ for id_, via in ended(events) if via != VIA):
             self._do(methodcaller("withdraw", request_id))
 

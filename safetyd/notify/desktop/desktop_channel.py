@@ -1,4 +1,4 @@
-"""Messages on a person's desktop: shown by the daemon itself, or by `safetyd desktop` there."""
+"""Desktop messages, shown by the daemon itself or by the helper `safetyd desktop`."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ from safetyd.notify.message import Notice
 from safetyd.notify.shortening import clip
 
 LIMITS: Final = Limits(deadline_s=3.0, rates=(Rate(10, MINUTE_S),), delays_s=(1.0, 5.0, 15.0))
-HELPER_S: Final = 2.9  # less than a try has, so that what is wrong can be said
+HELPER_S: Final = 2.9  # less than the deadline of a try, so that the error can be reported
 HIDE_S: Final = 1.0
 MOST: Final = 256  # messages whose buttons work
 
@@ -27,7 +27,7 @@ NOTICE: Final = "DESKTOP_NOTICE"  # the kind of event that helpers read
 
 
 class Desktop(Channel):
-    """The channel of a daemon that runs in the person's own session.
+    """The channel of a daemon that runs in the operator's session.
 
     `buttons` receives Approve and Deny, and opens the page for Review.
     """
@@ -54,7 +54,7 @@ class Desktop(Channel):
         return Receipt("delivered", str(number))
 
     async def tell(self, request_id: str, outcome: str) -> None:
-        """Show what came of an answer where the question was."""
+        """Replace a request with the outcome of its answer."""
         about = self._shown.pop(request_id, None)
         body = about.summary if about else ""
         await self._desktop_bus.show(
@@ -62,12 +62,12 @@ class Desktop(Channel):
         )
 
     async def withdraw(self, request_id: str) -> None:
-        """Take a question away that was answered elsewhere."""
+        """Hide a request that was answered elsewhere."""
         self._shown.pop(request_id, None)
         await self._desktop_bus.hide(request_id)
 
     async def close(self) -> None:
-        # Buttons that do nothing any more would be a lie.
+        # Hide notifications whose buttons no longer work.
         with anyio.move_on_after(HIDE_S, shield=True):
             for key in tuple(self._shown):
                 await self._desktop_bus.hide(key)
@@ -87,7 +87,7 @@ class Desktop(Channel):
 
 
 class DesktopHelpers(Channel):
-    """The channel of a daemon outside of the person's session: helpers show what it publishes."""
+    """The channel of a daemon outside the operator's session: helpers show its messages."""
 
     name = "desktop"
     limits = LIMITS
@@ -108,13 +108,13 @@ class DesktopHelpers(Channel):
         raise Unavailable("no desktop helper is connected; run `safetyd desktop`")
 
     def shown(self, delivery: str) -> None:
-        # It may come late, and from several helpers.
+        # The report may come late, and from several helpers.
         if delivery in self._waiting:
             self._waiting[delivery].set()
 
 
 def keep(shown: dict[str, DesktopNotice], notice: DesktopNotice) -> None:
-    """Add a message to those whose buttons work; the oldest goes when there are too many."""
+    """Add a message to those whose buttons work; drop the oldest if there are too many."""
     shown.pop(notice.key, None)
     shown[notice.key] = notice
     if len(shown) > MOST:

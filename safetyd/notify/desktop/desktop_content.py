@@ -1,7 +1,7 @@
-"""What a desktop shows of a message.
+"""The content of a desktop notification.
 
-A notification has room for little. It can approve only what it shows whole; the rest is on the
-page that Review opens, and at a terminal.
+A notification is short. It has an Approve button only if it shows the whole action; the page that
+Review opens and the terminal always show everything.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ MAX_SUMMARY: Final = 80
 MAX_BODY: Final = 240
 
 Action = Literal["approve", "deny", "review"]
-# A click on the notification itself reviews.
+# A click on the notification itself means Review.
 _BUTTONS: Final[dict[Action, tuple[str, str]]] = {
     "review": (DEFAULT, "Review"),
     "approve": ("approve", "Approve"),
@@ -30,7 +30,7 @@ _BUTTONS: Final[dict[Action, tuple[str, str]]] = {
 
 
 class DesktopNotice(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as a desktop shows it, and as it goes to a helper."""
+    """A message as a desktop shows it and a helper receives it."""
 
     delivery: str
     request_id: str = ""
@@ -44,11 +44,11 @@ class DesktopNotice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Return what a notification is known by: a reminder takes the place of the first."""
+        """The key of the notification; a reminder replaces the first message of its request."""
         return self.request_id or self.delivery
 
     def notification(self, *, review: bool) -> DesktopNotification:
-        """Return the notification; Review is on it only where a page can be opened."""
+        """Return the notification; `review`: a page can be opened."""
         offered = [action for action in self.actions if review or action != "review"]
         return DesktopNotification(
             self.key,
@@ -61,9 +61,9 @@ class DesktopNotice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def payload(notice: Notice) -> dict[str, object]:
-    """Return what helpers are told, ready for JSON.
+    """Return the message for helpers, ready for JSON.
 
-    Observers hear it too, so it has no link: who may answer asks for that.
+    Observers receive it too, so it has no link. A helper that may answer requests the link.
     """
     told: dict[str, object] = msgspec.to_builtins(rendered(notice))
     del told["link"]
@@ -71,7 +71,7 @@ def payload(notice: Notice) -> dict[str, object]:
 
 
 def rendered(notice: Notice) -> DesktopNotice:
-    """Return a message cut to what a desktop has room for."""
+    """Return a message shortened for a desktop."""
     summary = clip(_flat(notice.subject), MAX_SUMMARY)
     body, cards = fitted(notice.changed(_on_lines), "desktop.txt", MAX_BODY)
     card = cards[0] if notice.single else None
@@ -92,7 +92,7 @@ def rendered(notice: Notice) -> DesktopNotice:
 
 
 def _actions(card: SingleCard | None, link: str, *, named: bool) -> Iterator[Action]:
-    """Yield the buttons; what is not shown whole cannot be approved."""
+    """Yield the buttons; Approve only if the action is shown whole."""
     if link:
         yield "review"
     if isinstance(card, RequestCard) and card.commands and card.fields:
@@ -102,7 +102,7 @@ def _actions(card: SingleCard | None, link: str, *, named: bool) -> Iterator[Act
 
 
 def _on_lines(card: SingleCard) -> SingleCard:
-    """Return a card in which an agent's line cannot pass for one of ours."""
+    """Return a card in which an agent's line cannot imitate safetyd's own lines."""
     if isinstance(card, RequestCard):
         fields = tuple(replace(field, lines=(_flat(field.text),)) for field in card.fields)
         return replace(card, fields=fields)
@@ -110,11 +110,11 @@ def _on_lines(card: SingleCard) -> SingleCard:
 
 
 def _only(cards: tuple[SingleCard, ...]) -> str:
-    """Return a link, if it is the only one."""
+    """Return the only link, or an empty string."""
     found = [card.link for card in cards if card.link]
     return found[0] if len(found) == 1 else ""
 
 
 def _flat(text: str) -> str:
-    """Return text on one line, where an agent's line cannot pass for one of ours."""
+    """Return text on one line, so that an agent cannot imitate safetyd's own lines."""
     return text.replace("\n", " ⏎ ")

@@ -1,4 +1,4 @@
-"""Decision links: keys that sign them, tokens, what was sent, and who makes them.
+"""Decision links: their signing keys, their tokens, the sent links, and the issuer.
 
-The notifier has the issuer; the web asks what a token opens.
+The notifier uses the issuer; the web server looks up tokens.
 """

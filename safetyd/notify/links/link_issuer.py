@@ -1,4 +1,4 @@
-"""Links in messages, and what they need: keys, codes, and browsers that are paired."""
+"""Issue links and codes for messages, rotate their keys, and pair browsers."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -25,14 +25,14 @@ from safetyd.operators.contract.notification_contract import PairCommand, Paired
 from safetyd.operators.replies import DONE, Done, Refusal, refused
 
 KEYS_LOOK_S: Final = 3600.0
-# Codes are told apart from those of so many others; with more waiting, two may be alike.
+# A code differs from those of this many pending requests; with more, two may be equal.
 COMPARED: Final = 200
 
 log = logging.getLogger("safetyd.links")
 
 
 class LinkIssuer:
-    """Makes links and knows them again. `base_url` returns where they lead."""
+    """Makes links and recognizes them. `base_url` returns the start of their URLs."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class LinkIssuer:
         return self.signer.shortest_code(request_id, recipient, others)
 
     async def run(self) -> None:
-        """Look after the keys forever."""
+        """Rotate and reload the keys, forever."""
         while True:
             self.renew()
             await anyio.sleep(KEYS_LOOK_S)
@@ -71,18 +71,18 @@ class LinkIssuer:
                 self.sent_links.note(event.delivery, event.recipient)
 
     def renew(self) -> None:
-        """Take on keys that changed or are due to; those in use stay if that cannot be."""
+        """Reload the keys, and rotate them if due; keep the current keys if that fails."""
 
         def make(state: EngineState, moment: Moment) -> None:
             try:
                 self._take_on(self._keys.keys(moment.at), state.outbox)
             except (OSError, KeyUnusable) as exc:
-                log.error("links keep their keys: %s", exc)  # noqa: TRY400 - it is known why
+                log.error("links keep their keys: %s", exc)  # noqa: TRY400 - the error says why
 
         self._mailbox.put(EventEnvelope(make, lambda: None))
 
     def pair(self, _by: str, command: PairCommand) -> Plan[Paired | Refusal]:
-        """Return a link that lets a browser answer for somebody."""
+        """Return a link that pairs a browser with a recipient."""
 
         def plan(state: EngineState, moment: Moment) -> Carried[Paired | Refusal]:
             names = [person.name for person in state.policy.telling.recipients]

@@ -1,4 +1,4 @@
-"""What links open: the messages that were sent, found by the ids of their tokens."""
+"""Find the sent message and request of a link by the id of its token."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -10,25 +10,25 @@ from safetyd.notify.links.signing_keys import LINK_TIME
 from safetyd.notify.links.tokens import MESSAGE_BYTES, Signer
 
 LIST_TIME: Final = timedelta(days=1)
-MAX_NOTED: Final = 20_000  # as many messages as the outbox keeps, under two keys
+MAX_NOTED: Final = 20_000  # as many messages as the outbox stores, for two keys
 
 _OPENED: Final = frozenset({"request", "reminder", "last_call", "expired", "test"})
 
 
 class SentLink(NamedTuple):
-    """What one token opens, for whom, and the message that it came in."""
+    """The request that a token opens, its recipient and its message."""
 
     delivery: str
-    request_id: str  # empty: the list of the message
+    request_id: str  # empty: the list of all requests in the message
     recipient: str
     channel: str
     sent: datetime
-    listed: tuple[str, ...]  # the requests that the message is about and still opens
-    test: bool = False  # it opens no request: somebody tries whether links work
+    listed: tuple[str, ...]  # the requests of the message whose links are not revoked
+    test: bool = False  # the link of a test message, which opens no request
 
     @property
     def via(self) -> str:
-        """How an answer through it is given, for the record."""
+        """The recorded way of an answer that is given through this link."""
         return f"link:{self.channel}"
 
     @property
@@ -37,32 +37,32 @@ class SentLink(NamedTuple):
 
 
 class SentLinks:
-    """Knows messages by what their tokens begin with."""
+    """Finds messages by the first bytes of their token ids."""
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
-        self._deliveries: dict[bytes, str] = {}  # the longest known first
+        self._deliveries: dict[bytes, str] = {}  # oldest first
 
     def __len__(self) -> int:
         return len(self._deliveries)
 
     def note(self, delivery: str, recipient: str) -> None:
-        """Record a message that is sent; the longest known gives way to one too many."""
+        """Record a sent message; drop the oldest if there are too many."""
         for begins in self._signer.message_ids(delivery, recipient):
             self._deliveries[begins] = delivery
         while len(self._deliveries) > MAX_NOTED:
             del self._deliveries[next(iter(self._deliveries))]
 
     def rebuild(self, messages: Iterable[Delivery]) -> None:
-        """Forget everything and take note of these, the newest first: at start, for new keys."""
+        """Replace all messages with these, given newest first; used at start and for new keys."""
         self._deliveries.clear()
         for message in reversed(list(messages)):
             self.note(message.id, message.recipient)
 
     def find(self, outbox: Outbox, token_id: bytes, does: str = "") -> SentLink | None:
-        """Return what a token opens, None if it was revoked or nobody remembers its message.
+        """Return the link of a token; None if it was revoked or its message is unknown.
 
-        The token of a button was made for what it `does` before the request's id.
+        `does`: the action of a button, which its token has before the request's id.
         """
         delivery = self._deliveries.get(token_id[:MESSAGE_BYTES])
         message = None if delivery is None else outbox.find(delivery)

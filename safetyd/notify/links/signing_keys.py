@@ -1,4 +1,4 @@
-"""The file of the keys that links are signed with. Losing it kills links, and nothing else."""
+"""The file with the signing keys of links. Losing it invalidates links, and nothing else."""
 
 import secrets
 import string
@@ -14,20 +14,20 @@ from safetyd.host import write_whole
 from safetyd.notify.links.tokens import LinkKey
 
 ROTATED_AFTER: Final = timedelta(days=90)
-LINK_TIME: Final = timedelta(days=7)  # the longest that a link lives
+LINK_TIME: Final = timedelta(days=7)  # the longest lifetime of a link
 SECRET_BYTES: Final = 32
 
 _decode = msgspec.json.Decoder(tuple[LinkKey, ...]).decode
 
 
 class LinkKeys:
-    """`keys/links.json` of a data dir, made on first use and readable by its owner alone."""
+    """`keys/links.json` of a data directory, made on first use and readable only by its owner."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def keys(self, now: datetime) -> tuple[LinkKey, ...]:
-        """Return the keys, the newest last, after making, changing or dropping what is due."""
+        """Return the keys, newest last; first create, rotate or drop keys as due."""
         if not self._path.exists():
             return self._kept((_made("a", now),))
         keys = self._read()
@@ -37,7 +37,7 @@ class LinkKeys:
         return keys if current == keys else self._kept(current)
 
     def rotate(self, now: datetime, *, revoke_now: bool = False) -> tuple[LinkKey, ...]:
-        """Sign with a new key; with `revoke_now` every link that was sent is dead."""
+        """Sign with a new key; `revoke_now` invalidates every link sent so far."""
         keys = self._read() if self._path.exists() else ()
         retired = tuple(_retired(key, revoked=revoke_now) for key in _without_old(keys, now))
         fresh = _made(_next_letter(keys), now)
@@ -60,7 +60,7 @@ class LinkKeys:
         return KeyUnusable(f"{self._path} cannot be used: {why}; {hint}")
 
     def _kept(self, keys: tuple[LinkKey, ...]) -> tuple[LinkKey, ...]:
-        """Write the file in one step, never readable by others; return the keys."""
+        """Write the file atomically, never readable by others; return the keys."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self._path, msgspec.json.encode(keys) + b"\n")
         return keys
@@ -76,7 +76,7 @@ def _retired(key: LinkKey, *, revoked: bool) -> LinkKey:
 
 
 def _without_old(keys: tuple[LinkKey, ...], now: datetime) -> tuple[LinkKey, ...]:
-    """Return the newest key, and those whose links may still be alive.
+    """Return the newest key, and those whose links may still be valid.
 
     A key made its last link when the next key was made.
     """

@@ -1,11 +1,11 @@
-"""What messages carry so that their readers can answer: links and codes, and what pages hand out.
+"""Tokens and codes in messages that let recipients answer, and nonces and cookies of pages.
 
-A link's token is `1`, the letter of its key, and 32 bytes as 43 letters:
+The token of a link is `1`, the letter of its key, and 32 bytes as 43 characters:
 
-    8 bytes name the message, 8 more what it is about, and 16 are a MAC of both
+    8 bytes identify the message, 8 bytes the request, and 16 bytes are a MAC of both
 
-Nobody can tell from it what it opens: that is found by computing the names of what was sent.
-Nothing is stored, so a key that is lost or revoked takes everything with it that it made.
+A token does not reveal its request. safetyd finds the request by computing the ids of sent
+messages. Nothing is stored, so losing or revoking a key invalidates everything made with it.
 """
 
 import base64
@@ -23,7 +23,7 @@ PAIRING_TIME: Final = timedelta(minutes=10)
 FORM_TIME: Final = timedelta(minutes=10)
 FEWEST_DIGITS: Final = 4
 MOST_DIGITS: Final = 6
-MESSAGE_BYTES: Final = 8  # of a token's id: the same foreverything that one message is about
+MESSAGE_BYTES: Final = 8  # of a token's id, the same for all requests of one message
 
 _LINK: Final = "1"
 _PAIRING: Final = "2"
@@ -36,7 +36,7 @@ _is_nonce = re.compile(r"([0-9]{1,12})\.([A-Za-z0-9_-]{22})\Z").match
 
 
 class LinkKey(msgspec.Struct, frozen=True, kw_only=True):
-    """One key: the newest active one signs, and all that are not revoked are believed."""
+    """A key. The newest active key signs; all keys that are not revoked verify."""
 
     kid: str  # a to z
     secret: bytes
@@ -45,7 +45,7 @@ class LinkKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _SubKeys:
-    """What one key is used for, each with a key of its own."""
+    """The keys that are derived from one key, one for each use."""
 
     def __init__(self, key: LinkKey) -> None:
         self.kid = key.kid
@@ -58,7 +58,7 @@ class _SubKeys:
 
 
 class Signer:
-    """Makes tokens, codes, nonces and cookies, and knows its own again."""
+    """Makes and verifies tokens, codes, nonces and cookies."""
 
     def __init__(self, keys: Sequence[LinkKey]) -> None:
         self.take_on(keys)
@@ -71,13 +71,13 @@ class Signer:
         self._live = {key.kid: _SubKeys(key) for key in live}
 
     def token(self, delivery: str, request_id: str, recipient: str) -> str:
-        """Return what opens a request, or the list of a message if the request's id is empty."""
+        """Return the token of a request; without an id, of the list of the message."""
         key = self._signing
         id_ = _token_id(key, delivery, request_id, recipient)
         return _LINK + key.kid + _encoded(id_ + _mac(key.link, b"safetyd/link/v1\0", id_))
 
     def check(self, token: str) -> bytes | None:
-        """Return the id of a token that is ours, None of any other."""
+        """Return the id of a valid token; None for any other."""
         key = self._live.get(token[1:2])
         raw = _decoded(token[2:])
         if key is None or token[:1] != _LINK or len(raw) != 2 * _MAC_BYTES:
@@ -91,21 +91,21 @@ class Signer:
         return _token_id(self._signing, delivery, request_id, recipient)
 
     def token_ids(self, delivery: str, request_id: str, recipient: str) -> tuple[bytes, ...]:
-        """Return the ids of all tokens that open this, one for each key."""
+        """Return the ids of all tokens that open this request, one for each key."""
         keys = self._live.values()
         return tuple(_token_id(key, delivery, request_id, recipient) for key in keys)
 
     def message_ids(self, delivery: str, recipient: str) -> tuple[bytes, ...]:
-        """Return what the ids of all tokens of one message begin with, one for each key."""
+        """Return the first bytes of all token ids of a message, one prefix for each key."""
         keys = self._live.values()
         return tuple(_message_id(key, delivery, recipient) for key in keys)
 
     def code(self, request_id: str, recipient: str, digits: int = FEWEST_DIGITS) -> str:
-        """Return what approves a request, printed in messages and never part of a link."""
+        """Return the code that approves a request; messages show it, but links never contain it."""
         return _code(self._signing, request_id, recipient)[:digits]
 
     def shortest_code(self, request_id: str, recipient: str, others: Iterable[str]) -> str:
-        """Return the code in as few digits as tell it from those of the `others`, six at most."""
+        """Return the code with the fewest digits that differ from the `others`, six at most."""
         code = self.code(request_id, recipient, MOST_DIGITS)
         taken = [self.code(id_, recipient, MOST_DIGITS) for id_ in others if id_ != request_id]
         for digits in range(FEWEST_DIGITS, MOST_DIGITS):
@@ -114,15 +114,15 @@ class Signer:
         return code
 
     def code_ok(self, request_id: str, recipient: str, given: str) -> bool:
-        """Return True if these four to six digits are those of the code."""
+        """Return True if these four to six digits are the start of the code."""
         if not is_code(given):
             return False
         codes = [_code(key, request_id, recipient)[: len(given)] for key in self._live.values()]
-        # All of them are compared, so that the time it takes says nothing.
+        # Compare all of them, so that the time reveals nothing.
         return sum(hmac.compare_digest(code, given) for code in codes) > 0
 
     def nonce(self, token_id: bytes, now: datetime) -> str:
-        """Return what a form sends back to show that it is ours and was made just now."""
+        """Return the nonce of a form, which proves that safetyd made the form recently."""
         ends = int((now + FORM_TIME).timestamp())
         return f"{ends}.{_encoded(_form_mac(self._signing, token_id, ends))}"
 
@@ -135,24 +135,24 @@ class Signer:
         return sum(hmac.compare_digest(mac, each) for each in ours) > 0 and now.timestamp() < ends
 
     def pairing(self, recipient: str, now: datetime) -> str:
-        """Return the token of a page that lets a browser answer for somebody."""
+        """Return the token of a page that pairs a browser with a recipient."""
         key = self._signing
         return _PAIRING + key.kid + _sealed(key.pairing, recipient, now + PAIRING_TIME)
 
     def pairing_of(self, token: str, now: datetime) -> str | None:
-        """Return whom a token of `pairing` is for, None if it is not ours or too old."""
+        """Return the recipient of a token from `pairing`; None if it is invalid or expired."""
         key = self._live.get(token[1:2])
         if key is None or token[:1] != _PAIRING:
             return None
         return _unsealed(key.pairing, token[2:], now)
 
     def device(self, recipient: str, now: datetime) -> str:
-        """Return the cookie of a browser that may answer for somebody."""
+        """Return the cookie of a browser that is paired with a recipient."""
         key = self._signing
         return key.kid + _sealed(key.device, recipient, now + DEVICE_TIME)
 
     def device_of(self, cookie: str, now: datetime) -> str | None:
-        """Return whom a cookie of `device` is for, None if it is not ours or too old."""
+        """Return the recipient of a cookie from `device`; None if it is invalid or expired."""
         key = self._live.get(cookie[:1])
         return None if key is None else _unsealed(key.device, cookie[1:], now)
 
@@ -166,7 +166,7 @@ def _age(key: LinkKey) -> datetime:
 
 
 def _derived(secret: bytes, label: str) -> bytes:
-    """Return a key of its own for one use: HKDF-SHA256 (RFC 5869), one block, no salt."""
+    """Derive the key for one use: HKDF-SHA256 (RFC 5869), one block, no salt."""
     root = hmac.digest(bytes(32), secret, "sha256")
     return hmac.digest(root, b"safetyd/" + label.encode() + b"\x01", "sha256")
 
@@ -176,7 +176,7 @@ def _mac(key: bytes, *parts: bytes) -> bytes:
 
 
 def _named(key: bytes, *names: str) -> bytes:
-    """Return a MAC of several names; each has its length before it, so none runs into the next."""
+    """Return a MAC of several names, each prefixed with its length to separate them."""
     parts = (name.encode() for name in names)
     return _mac(key, *(len(part).to_bytes(4, "big") + part for part in parts))
 
@@ -218,7 +218,7 @@ def _encoded(raw: bytes) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    """Return what was encoded; nothing if it is written in any other way than ours."""
+    """Decode base64; return nothing unless encoding the result gives the same text."""
     if not _is_base64(text) or len(text) % 4 == 1:
         return b""
     raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,5 +1,5 @@
-"""SMS by Twilio: what fits into a segment, how it is sent, what people reply.
+"""SMS through Twilio: the text, sending, replies and delivery reports.
 
-`channel` is the table in the configuration; `twilio_hooks` takes replies and reports. twilio stays
-in `twilio_client`.
+`channel` is the table in the configuration; `twilio_hooks` receives replies and reports. Only
+`twilio_client` imports twilio.
 """

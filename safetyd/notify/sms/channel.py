@@ -1,4 +1,4 @@
-"""Settings of SMS by Twilio."""
+"""Settings of SMS through Twilio."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Literal
@@ -28,7 +28,7 @@ class SmsConfig(PersonalTable, frozen=True, kw_only=True):
     account_sid: str = ""
     auth_token_file: str = ""
     api_url: str = ""
-    max_risk: Literal["low", "medium", "high"] = "high"  # that a reply may approve
+    max_risk: Literal["low", "medium", "high"] = "high"  # the highest risk that a reply may approve
 
     kind: ClassVar[ChannelKind] = "sms"
     rank: ClassVar[int] = 30
@@ -41,7 +41,7 @@ class SmsConfig(PersonalTable, frozen=True, kw_only=True):
 
     @property
     def takes_replies(self) -> bool:
-        """Whether the sender can be answered: a number can, a name cannot."""
+        """Whether recipients can reply: to a number they can, to a name they cannot."""
         return self.from_.removeprefix("+").isdecimal()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Whether messages arrived that a provider had only accepted: asked a few times, then let be."""
+"""Poll a provider a few times for the delivery of messages that it only accepted."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Literal
@@ -12,20 +12,20 @@ from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, CommandEnvelope, Mailbox, Plan
 
 Arrival = Literal["delivered", "undelivered"]
-POLLS_S: Final = (60.0, 300.0, 1800.0)  # after sending, when it is asked whether it arrived
+POLLS_S: Final = (60.0, 300.0, 1800.0)  # the times of polls after sending
 LOOK_S: Final = 15.0
-LET_BE_S: Final = 86_400.0  # after which nobody asks, also not after a restart
+LET_BE_S: Final = 86_400.0  # older messages are not polled, even after a restart
 
 
 class DeliveryReports:
-    """Asks about messages that nobody has reported on; `state_of` returns that of a provider id."""
+    """Polls for messages without a report; `state_of` takes the provider's id of a message."""
 
     def __init__(
         self, mailbox: Mailbox, state_of: Callable[[str], Awaitable[Arrival | None]]
     ) -> None:
         self._mailbox = mailbox
         self._state_of = state_of
-        self._asked: dict[str, int] = {}  # how often, by delivery
+        self._asked: dict[str, int] = {}  # number of polls by delivery
 
     async def run(self) -> None:
         while True:
@@ -33,7 +33,7 @@ class DeliveryReports:
             await self.look()
 
     async def look(self) -> None:
-        """Ask about every message whose time to be asked about has come."""
+        """Poll for every message that is due."""
         for id_, provider_id in await self._mailbox.ask(self._due):
             self._asked[id_] = self._asked.get(id_, 0) + 1
             arrival = await self._state_of(provider_id)
@@ -42,7 +42,7 @@ class DeliveryReports:
                 self._mailbox.put(CommandEnvelope(plan, lambda _answer: None, lambda: None))
 
     def _due(self, state: EngineState, moment: Moment) -> Sequence[tuple[str, str]]:
-        """Return the ids, ours and the provider's, of messages to ask about."""
+        """Return the delivery id and the provider's id of each message that is due."""
         accepted = [d for d in state.outbox.deliveries("accepted") if d.channel == "sms"]
         known = {delivery.id for delivery in accepted}
         self._asked = {id_: times for id_, times in self._asked.items() if id_ in known}
@@ -57,7 +57,7 @@ class DeliveryReports:
 
 
 def arrived(provider_id: str, arrival: Arrival | None) -> Plan[None]:
-    """Record what a provider says of a message that it had accepted."""
+    """Record the provider's report on a message that it had accepted."""
 
     def plan(state: EngineState, moment: Moment) -> Carried[None]:
         found = (

@@ -1,6 +1,6 @@
-"""The alphabet of SMS (GSM 03.38): what a text costs in it, and how any text is put into it.
+"""The SMS alphabet (GSM 03.38): convert a text to it, and compute the length of a text in it.
 
-One character outside of it makes a whole message three times as dear, so none is ever sent.
+One other character makes the whole message about three times as expensive, so none is ever sent.
 """
 
 import re
@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Final
 
 ONE: Final = 160  # septets of a message in one segment
-PART: Final = 153  # septets of each segment of a longer one; the rest says where it belongs
+PART: Final = 153  # septets in each segment of a longer one; the rest is a header
 
 BASIC: Final = frozenset(
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
@@ -50,42 +50,42 @@ _ALIKE: Final = {
     "ı": "i",  # noqa: RUF001 - without its dot
     "ẞ": "ß",
 }
-_LOST: Final = "\0"  # stands for a character that has no likeness, until it is known how many
+_LOST: Final = "\0"  # marks a character without an equivalent; each run becomes one `?`
 _lost = re.compile(f"{_LOST}+").sub
 _spaces = re.compile(" {2,}").sub
 
 
 def normalise(text: str) -> str:
-    """Return a text in this alphabet that reads as much like the given one as it can.
+    """Convert a text to this alphabet, as similar as possible.
 
-    Letters lose the accents that it does not have; those of other scripts become one `?` a run;
-    pictures become a space. What is lost may leave an address where there was none: who shows the
-    words of others makes them harmless afterwards.
+    Letters lose accents that the alphabet lacks, a run of letters of other scripts becomes one `?`,
+    and emoji become a space. The result may contain a link that the text did not, so sanitize an
+    agent's text afterwards.
     """
     spelt = "".join(map(_spelt, unicodedata.normalize("NFC", text)))
     return _spaces(" ", _lost("?", spelt)).strip(" ")
 
 
 def septets(text: str) -> int:
-    """Return the length of a normalised text as it is charged."""
+    """Return the length of a normalised text in septets."""
     return len(text) + sum(char in EXTENDED for char in text)
 
 
 def segments(text: str) -> int:
-    """Return how many messages a normalised text is sent and paid as."""
+    """Return the number of segments of a normalised text, which are charged separately."""
     if septets(text) <= ONE:
         return 1
     count, room = 1, PART
     for char in text:
         size = septets(char)
-        if size > room:  # a character of two septets is never divided
+        if size > room:  # a character of two septets is never split
             count, room = count + 1, PART
         room -= size
     return count
 
 
 def clip(text: str, most: int) -> str:
-    """Return a normalised text in so many septets, with `...` in place of what did not fit."""
+    """Return a normalised text of at most `most` septets; `...` marks a cut."""
     if septets(text) <= most:
         return text
     if most < len("..."):
@@ -101,14 +101,14 @@ def _spelt(char: str) -> str:
         return _ALIKE[char]
     category = unicodedata.category(char)
     if category in {"Mn", "Mc", "Me", "Cf"}:
-        return ""  # accents and what is not seen
+        return ""  # accents and invisible characters
     if category[0] in "LN":
         return _plain(char)
     return _LOST if category == "Sc" or category[0] == "P" else " "
 
 
 def _plain(char: str) -> str:
-    """Return a letter or digit without its accents, or as a capital, or as lost."""
+    """Return a letter or digit without accents, or as a capital, or the mark for a lost one."""
     parts = unicodedata.normalize("NFKD", char)
     bare = "".join(part for part in parts if not unicodedata.combining(part))
     for likeness in (bare, "".join(_ALIKE.get(part, part) for part in bare.upper())):

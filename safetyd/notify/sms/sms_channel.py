@@ -1,4 +1,4 @@
-"""SMS by Twilio: what a message says in one segment, two at most, and how it is sent.
+"""Send SMS through Twilio, each in one segment, two at most.
 
 twilio is imported when the channel is opened, in a worker thread.
 """
@@ -42,9 +42,9 @@ LIMITS: Final = Limits(
 )
 
 STATUS_PATH: Final = "/hooks/sms/status"
-TIMEOUT_S: Final = 9.0  # less than the deadline, so that it is known what came of a try
+TIMEOUT_S: Final = 9.0  # less than the deadline, so that the outcome of a try is known
 VALID_S: Final = 600
-LEAST_VALID_S: Final = 6  # with less Twilio may not send at all
+LEAST_VALID_S: Final = 6  # with less, Twilio may not send the message at all
 
 _ARRIVALS: Final[Mapping[str, Arrival]] = {
     "delivered": "delivered",
@@ -56,7 +56,7 @@ _ARRIVALS: Final[Mapping[str, Arrival]] = {
 
 
 class TwilioMessage(Protocol):
-    """What is used of a message of twilio's client."""
+    """The attributes used of a message of twilio's client."""
 
     sid: str | None
     status: str | None
@@ -67,7 +67,7 @@ class TwilioFound(Protocol):
 
 
 class TwilioMessages(Protocol):
-    """What is used of the messages of an account."""
+    """The methods used of an account's messages."""
 
     async def create_async(self, to: str, **fields: Any) -> TwilioMessage: ...
 
@@ -75,7 +75,7 @@ class TwilioMessages(Protocol):
 
 
 class Sms(Channel):
-    """The channel; Twilio reports to the public address, if there is one, or is asked."""
+    """The channel. It polls for delivery; Twilio also reports it to the public URL, if any."""
 
     name = "sms"
     limits = LIMITS
@@ -103,7 +103,7 @@ class Sms(Channel):
         return Receipt("accepted", message.sid or "")
 
     async def state_of(self, sid: str) -> Arrival | None:
-        """Return whether a message arrived; None if that is not known, or cannot be asked now."""
+        """Return whether a message arrived; None: unknown, or Twilio is unavailable."""
         try:
             message = await self._messages(sid).fetch_async()
         except (Unavailable, Undeliverable, Misconfigured):
@@ -112,18 +112,18 @@ class Sms(Channel):
 
 
 async def open_sms(config: SmsConfig, context: ChannelContext) -> Sms:
-    """Return the channel without holding up the loop; it connects when it sends."""
+    """Return the channel without blocking the event loop; it connects when it sends."""
     token = context.secret(config.auth_token_file)
     return Sms(config, await to_thread.run_sync(_messages, config, token), context)
 
 
 def arrival(status: str) -> Arrival | None:
-    """Return what a status of Twilio's says about arrival; None: nothing yet."""
+    """Map a status of Twilio to an arrival; None: not known yet."""
     return _ARRIVALS.get(status)
 
 
 def valid_s(notice: Notice) -> int:
-    """Return for how many seconds a message has a use: until the first of its requests ends."""
+    """Return how many seconds a message is useful: until its first request expires."""
     ends = (card.deadline for card in notice.cards if isinstance(card, RequestCard))
     left = [(end - notice.at).total_seconds() for end in ends if end and end > notice.at]
     return int(max(LEAST_VALID_S, min([VALID_S, *left])))

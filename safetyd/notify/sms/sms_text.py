@@ -1,7 +1,7 @@
-"""What an SMS says: in one segment if that can be, and never in more than two.
+"""The text of an SMS: one segment if possible, and never more than two.
 
-Links, codes and commands are whole or not there. All words are put into the alphabet of SMS and
-made harmless once more: losing an accent can make an address of what was none.
+Links, codes and commands are never cut, only left out. All text is converted to the SMS alphabet
+and then sanitized again, because losing an accent can create a link.
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ from safetyd.notify.sanitize import one_line
 from safetyd.notify.shortening import versions
 from safetyd.notify.sms.gsm import BASIC, EXTENDED, ONE, PART, clip, normalise, septets
 
-MOST: Final = 2 * PART - 1  # one is lost if a character of two septets stands at the border
+MOST: Final = 2 * PART - 1  # one is lost if a character of two septets is at the boundary
 LINK_MOST: Final = 150
 NAME_MOST: Final = 40
 WORDS_CHARS: Final = 300
 
 
 def text_of(notice: Notice, *, replies: bool = True) -> str:
-    """Return the message; `replies` says whether its sender can be answered.
+    """Return the text of a message; `replies`: recipients can reply to the sender.
 
-    Two segments are paid only for a request that can be approved then.
+    It has two segments only if a request can then be approved, or if one segment is too short.
     """
     link = _link(notice)
     texts = [
@@ -46,7 +46,7 @@ def _text(notice: Notice, link: str, *, replies: bool) -> str:
 
 
 def _clipped(text: str, link: str) -> str:
-    """Return a text in two segments with its link whole."""
+    """Cut a text to two segments, but not its link."""
     if septets(text) <= MOST or not link or link not in text:
         return clip(text, MOST)
     words, end = text.split(link, 1)
@@ -54,7 +54,7 @@ def _clipped(text: str, link: str) -> str:
 
 
 def _spelt(card: SingleCard) -> SingleCard:
-    """Return a card with its words in the alphabet of SMS."""
+    """Return a card with its text in the SMS alphabet."""
     if not isinstance(card, RequestCard):
         words = {"title": _words(card.title), "text": _words(card.text)}
         return msgspec.structs.replace(card, **words)
@@ -90,7 +90,7 @@ def _words(text: str) -> str:
 
 
 def _link(notice: Notice) -> str:
-    """Return the page that a telephone can open, if an SMS can carry its address."""
+    """Return the link for a phone, if it works there and fits into an SMS."""
     if notice.here_only:
         return ""
     found = next(filter(None, _links(notice)), "")

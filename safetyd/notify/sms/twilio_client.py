@@ -1,7 +1,7 @@
-"""How twilio's own client reaches Twilio: over aiohttp, with a timeout that holds.
+"""Connect twilio's client to Twilio through aiohttp, with an enforced timeout.
 
 The library's asynchronous transport never ends a request that hangs. This module imports twilio,
-which takes a third of a second: whoever needs it imports it in a worker thread.
+which takes a third of a second, so import it in a worker thread.
 """
 
 import base64
@@ -20,9 +20,9 @@ from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
 from safetyd.notify.http_post import HttpAnswer, exchange
 
 FORM: Final = "application/x-www-form-urlencoded"
-MAX_BYTES: Final = 64 * 1024  # of an answer
+MAX_BYTES: Final = 64 * 1024  # of a response
 
-# Twilio's own words are not repeated, since they quote the number.
+# Twilio's own error texts are not shown, because they contain the phone number.
 _REFUSED: Final = {
     21211: "the recipient's number is not valid",
     21408: "messages to the recipient's country are not switched on",
@@ -48,29 +48,29 @@ _LATER_CODES: Final = frozenset({20429, 20500, 30001, 30008})
 
 
 class _Problem(msgspec.Struct):
-    """What Twilio says beside a status that is no success."""
+    """The body of an error response from Twilio."""
 
     code: int = 0
 
 
 def connect(account_sid: str, auth_token: str, api_url: str, timeout_s: float) -> Any:
-    """Return the messages of an account, as twilio's client gives them.
+    """Return the messages of an account from twilio's client.
 
-    `api_url` replaces the address of the API. What the environment says of Twilio is ignored.
+    `api_url` replaces the URL of the API. Environment variables of twilio are ignored.
     """
     client = Client(
         account_sid,
         auth_token,
         http_client=Transport(timeout_s, api_url),
-        environment={"TWILIO_REGION": ""},  # an empty one would be taken for none
+        environment={"TWILIO_REGION": ""},  # an empty dict would be ignored
     )
     return client.messages
 
 
 class Transport(AsyncHttpClient):  # type: ignore[misc] # twilio has no types
-    """Sends a request and waits no longer than its timeout, however slowly the answer drips.
+    """Sends requests with a timeout that also covers a slow response body.
 
-    Whatever is no success is raised as one of the three errors of a channel.
+    An unsuccessful response raises one of the three errors of a channel.
     """
 
     def __init__(self, timeout_s: float, api_url: str = "") -> None:
@@ -114,7 +114,7 @@ def _login(auth: tuple[str, str] | None) -> dict[str, str]:
 
 
 def refusal(answer: HttpAnswer) -> Exception:
-    """Return which of the three errors an answer of Twilio's is."""
+    """Return the channel's error for a response from Twilio."""
     status, code = answer.status, _code(answer.said)
     why = f"Twilio answered HTTP {status}"
     if code:
@@ -131,7 +131,7 @@ def refusal(answer: HttpAnswer) -> Exception:
 
 
 def _code(body: str) -> int:
-    """Return Twilio's number of an error; 0 for what somebody between us and Twilio wrote."""
+    """Return Twilio's error code; 0 if the body is not from Twilio, such as a proxy's."""
     try:
         return msgspec.json.decode(body, type=_Problem).code
     except msgspec.DecodeError:
@@ -139,7 +139,7 @@ def _code(body: str) -> int:
 
 
 def _checked(body: str) -> str:
-    """Return the body of a success, which twilio's client takes apart without looking."""
+    """Validate the body of a successful response, because twilio's client does not."""
     try:
         msgspec.json.decode(body, type=dict[str, object])
     except msgspec.DecodeError:

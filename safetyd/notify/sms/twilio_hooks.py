@@ -180,7 +180,7 @@ def _warning(state: EngineState, moment: Moment, sender: Sender) -> Sequence[Eve
 
 
 def _elsewhere(state: EngineState, moment: Moment, title: str, text: str) -> Sequence[Event]:
-    """Return an alert forevery channel except SMS."""
+    """Return an alert for every channel except SMS."""
     kinds = state.policy.telling.channels.items()
     others = tuple(name for name, kind in kinds if kind != "sms")
     if not others:

@@ -1,4 +1,4 @@
-"""Telegram: messages with buttons, by a bot that asks for answers (long polling, no public URL).
+"""Telegram: messages with buttons, from a bot that uses long polling and needs no public URL.
 
-`channel` is the table in the configuration; others import nothing else from here.
+`channel` is the table in the configuration; other packages import nothing else from here.
 """

@@ -1,6 +1,6 @@
 """Telegram's Bot API over HTTPS: its methods, answers and errors.
 
-The token is part of every address, so no error says more of an address than its host.
+The token is part of every URL, so errors contain only the host of a URL.
 """
 
 from http import HTTPStatus
@@ -14,7 +14,7 @@ from safetyd.notify.http_post import exchange, host_of
 
 TIMEOUT_S: Final = 9.0
 POLL_S: Final = 50
-MAX_BYTES: Final = 4 * 1024 * 1024  # of an answer: a hundred updates
+MAX_BYTES: Final = 4 * 1024 * 1024  # of a response with a hundred updates
 WHY_CHARS: Final = 200
 Result = TypeVar("Result")
 
@@ -29,13 +29,13 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Somebody wrote to the bot."""
+    """A message to the bot."""
 
     from_: User | None = msgspec.field(name="from", default=None)
 
 
 class CallbackQuery(msgspec.Struct, frozen=True):
-    """Somebody pressed a button."""
+    """A tap on a button."""
 
     id: str
     from_: User = msgspec.field(name="from")
@@ -61,7 +61,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class Conflict(Unavailable):
-    """Another program reads this bot's updates, or a webhook does."""
+    """Another program or a webhook receives this bot's updates."""
 
 
 class BotApi:
@@ -77,7 +77,7 @@ class BotApi:
         await self._call("editMessageText", fields, msgspec.Raw)
 
     async def answer(self, query: str, text: str, *, alert: bool) -> None:
-        """Show a person what came of a tap; without that their button keeps spinning."""
+        """Show the user the outcome of a tap; until then the button keeps spinning."""
         fields = {"callback_query_id": query, "text": text, "show_alert": alert}
         await self._call("answerCallbackQuery", fields, msgspec.Raw)
 
@@ -94,7 +94,7 @@ class BotApi:
     async def _call(
         self, method: str, fields: object, kind: type[Result], *, timeout_s: float = TIMEOUT_S
     ) -> Result:
-        """Return the result of a method, or raise one of a channel's three errors."""
+        """Call a method and return its result, or raise one of a channel's three errors."""
         body, headers = msgspec.json.encode(fields), {"Content-Type": "application/json"}
         got = await exchange(
             self._base + method, body, headers, timeout_s=timeout_s, most=MAX_BYTES

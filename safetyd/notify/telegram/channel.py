@@ -19,7 +19,7 @@ _START: Final = "the recipient must write /start to the bot, and not block it"
 
 
 class TelegramConfig(PersonalTable, frozen=True, kw_only=True):
-    token_file: str = ""  # the bot's token, as @BotFather gives it
+    token_file: str = ""  # a file with the bot's token from @BotFather
     api_url: str = "https://api.telegram.org"
 
     secret_files: ClassVar[tuple[str, ...]] = ("token_file",)
@@ -27,7 +27,7 @@ class TelegramConfig(PersonalTable, frozen=True, kw_only=True):
 
     @classmethod
     def wrong_address(cls, address: str) -> str:
-        # A group has a negative id; its buttons would be foreveryone in it.
+        # A group has a negative id; everyone in it could use the buttons.
         right = address.isascii() and address.isdecimal() and int(address) > 0
         return "" if right else f"{address!r} is not the id of a Telegram user such as 123456789"
 

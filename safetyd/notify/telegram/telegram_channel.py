@@ -1,4 +1,4 @@
-"""The channel: send messages with buttons, poll for taps, and edit messages of ended requests.
+"""Send messages with buttons, poll for taps, and edit messages of ended requests.
 
 Telegram keeps a tap until it is confirmed, and safetyd confirms it after the answer is durable. A
 tap that a restart interrupts is therefore read again; if its answer was recorded, nothing changes.
@@ -49,11 +49,11 @@ LIMITS: Final = Limits(
     deadline_s=10.0, concurrency=2, rates=(Rate(25, 1.0),), recipient_rates=(Rate(1, 1.0),)
 )
 PAUSES_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)  # after errors in a row; the last one repeats
-CONFLICT_S: Final = 60.0  # a daemon that takes over may meet the one before it
+CONFLICT_S: Final = 60.0  # the previous daemon may poll for a while after a takeover
 EDIT_TRIES: Final = 5
-MAX_ENDS: Final = 10  # that a message tells of
+MAX_ENDS: Final = 10  # ended requests that an edited message lists
 MAX_STRANGERS: Final = 20
-MAX_EDITS: Final = 1000  # that wait; further ones keep their buttons
+MAX_EDITS: Final = 1000  # queued; messages beyond that keep their buttons
 
 SAID: Final[dict[Outcome, str]] = {
     "approved": "Approved.",
@@ -71,10 +71,10 @@ log = logging.getLogger("safetyd.notify")
 
 
 class Said(NamedTuple):
-    """What a person is shown after a tap."""
+    """The response to a tap."""
 
     text: str
-    request_id: str = ""  # whose messages show what became of it
+    request_id: str = ""  # the answered request, whose messages may need an edit
     stranger: bool = False
 
 
@@ -91,7 +91,7 @@ class Telegram(Channel):
         self.name = name
         self._api = api
         self._context = context
-        self._strangers: set[int] = set()  # that were logged
+        self._strangers: set[int] = set()  # ids of unknown users that were logged
         self._unread = ""  # why taps cannot be read
         self._over: dict[str, None] = {}  # requests and deliveries whose messages may be edited
         self._woken = anyio.Event()
@@ -115,18 +115,18 @@ class Telegram(Channel):
         for request_id, _ in ended(events):
             self._renew(request_id)
         for event in events:
-            # A request may have ended before it was known which message is about it.
+            # A request may have ended before the id of its message was known.
             if isinstance(event, Told) and event.channel == self.name:
                 self._renew(event.delivery)
 
     def _renew(self, ref: str) -> None:
-        """Edit a message, or those about a request, if what they show is over."""
+        """Queue an edit of a message, or of all messages about a request."""
         if len(self._over) < MAX_EDITS:
             self._over[ref] = None
             self._woken.set()
 
     def _data(self, delivery: str, recipient: str) -> Callable[[str, str], str]:
-        """Return what makes the data of buttons: the letter, and a token that is valid for it."""
+        """Return a function that makes a button's data: its letter and a token valid for it."""
 
         def data(does: str, ref: str) -> str:
             return does + self._context.signer.token(delivery, f"{does} {ref}", recipient)
@@ -146,7 +146,7 @@ class Telegram(Channel):
                 offset = update.update_id + 1
 
     async def _updates(self, offset: int | None) -> list[Update]:
-        """Return what people did since, however often that must be asked for."""
+        """Return the updates since `offset`; retry until Telegram returns them."""
         began = anyio.current_time()
         for failures in count():
             try:
@@ -164,7 +164,7 @@ class Telegram(Channel):
         raise AssertionError("unreachable: the loop never ends")
 
     def _written(self, user: int) -> None:
-        """Log who wrote to the bot: so an operator learns the id of a new recipient."""
+        """Log the id of an unknown user, so that an operator can add them as a recipient."""
         known = recipient_at(self._context.tables(), self.name, str(user))
         if not known and user not in self._strangers and len(self._strangers) < MAX_STRANGERS:
             self._strangers.add(user)
@@ -220,21 +220,21 @@ class Telegram(Channel):
         return plan
 
     def _is_theirs(self, link: SentLink | None, user: int) -> bool:
-        """Return True if a button is in a user's own message, or in none and they have some."""
+        """Return True if the message was for this user; without one, if they are a recipient."""
         tables = self._context.tables()
         if link is None:
             return bool(recipient_at(tables, self.name, str(user)))
         return address_of(tables, link.recipient, self.name) == str(user)
 
     def _link(self, state: EngineState, data: str) -> SentLink | None:
-        """Return what a button was made for, None if it is not ours or not valid any more."""
+        """Return the link of a button; None if it is not from safetyd or no longer valid."""
         does, token_id = data[:1], self._context.signer.check(data[1:])
         if token_id is None or does not in {APPROVE, DENY, TEST}:
             return None
         link = self._context.sent_links.find(state.outbox, token_id, f"{does} ")
         return link if link is not None and link.channel == self.name else None
 
-    # -- messages that are over --------------------------------------------------------------------
+    # -- messages of ended requests ----------------------------------------------------------------
 
     async def _edit(self) -> None:
         while True:
@@ -248,7 +248,7 @@ class Telegram(Channel):
             await self._woken.wait()
 
     def _edits(self, ref: str, state: EngineState, moment: Moment) -> list[Edit]:
-        """Return a message, or those about a request, as they should be now."""
+        """Return the current content of a message, or of all messages about a request."""
         named = state.outbox.find(ref)
         deliveries = (named,) if named else state.outbox.told(ref)
         own = (delivery for delivery in deliveries if delivery.channel == self.name)
@@ -279,7 +279,7 @@ class Telegram(Channel):
             except Unavailable as exc:
                 await anyio.sleep(max(pause_s, exc.retry_after_s or 0.0))
             except (Undeliverable, Misconfigured) as exc:
-                # It was deleted, or says this already.
+                # The message was deleted, or already has this content.
                 log.info("%s: a message was not edited: %s", self.name, exc)
                 return
             else:

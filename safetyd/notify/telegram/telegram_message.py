@@ -1,7 +1,7 @@
-"""What a Telegram message says, and the buttons under it.
+"""The text of a Telegram message, and its buttons.
 
-Formatting is given as entities beside the text, so nothing in the text can be markup. The lines of
-an agent are preformatted, in which Telegram makes no links.
+Formatting is sent as entities, separate from the text, so nothing in the text can be markup. An
+agent's lines are preformatted, because Telegram makes no links in preformatted text.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +13,12 @@ from safetyd.cards.note_cards import SingleCard, asks
 from safetyd.notify.message import Notice
 from safetyd.notify.shortening import clip, fitted
 
-MAX_UNITS: Final = 4096  # of UTF-16
+MAX_UNITS: Final = 4096  # UTF-16 code units
 TITLE_UNITS: Final = 200
 MAX_ROWS: Final = 20
-APPROVE, DENY, TEST = "a", "d", "t"  # what a button does: the first letter of its data
+APPROVE, DENY, TEST = "a", "d", "t"  # the action of a button: the first letter of its data
 
-Data = Callable[[str, str], str]  # what a button carries: of one of the letters, and a request
+Data = Callable[[str, str], str]  # makes a button's data from one of the letters and a request
 
 
 class Button(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,7 +29,7 @@ class Button(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Entity(msgspec.Struct, frozen=True):
     type: str
-    offset: int  # in units of UTF-16, as `length`
+    offset: int  # in UTF-16 code units, like `length`
     length: int
 
 
@@ -40,7 +40,7 @@ class TelegramMessage(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> dict[str, object]:
-        """What the methods that send and edit take."""
+        """The parameters for the methods that send and edit."""
         return {
             "text": self.text,
             "entities": self.entities,
@@ -54,7 +54,7 @@ def units(text: str) -> int:
 
 
 def written(notice: Notice, data: Data, ends: Sequence[str] = ()) -> TelegramMessage:
-    """Return a message; `ends` says what became of requests in it that are over."""
+    """Return a message; `ends` are the outcomes of its ended requests."""
     waits = not ends or any(card.link for card in notice.cards)
     title = "\n".join((*ends, clip(notice.subject, TITLE_UNITS, units)) if waits else ends)
     body, cards = fitted(notice, "chat.txt", MAX_UNITS - units(title) - 2, units)
@@ -64,7 +64,7 @@ def written(notice: Notice, data: Data, ends: Sequence[str] = ()) -> TelegramMes
 
 
 def _quoted(body: str, at: int) -> Iterator[Entity]:
-    """Yield each run of lines that are an agent's own, in a body that begins at a place."""
+    """Yield an entity for each run of an agent's lines, in a body that starts at `at`."""
     begin = -1
     for line in [*body.split("\n"), ""]:
         if line.startswith(">"):
@@ -78,7 +78,7 @@ def _quoted(body: str, at: int) -> Iterator[Entity]:
 def _keyboard(
     notice: Notice, cards: Sequence[SingleCard], data: Data
 ) -> Iterator[tuple[Button, ...]]:
-    """Yield a row of buttons for each request; what is not shown whole cannot be approved."""
+    """Yield a row of buttons for each request; Approve only if the action is shown whole."""
     asked = [(number, card) for number, card in enumerate(cards, 1) if card.link]
     for number, card in asked[:MAX_ROWS]:
         mark = "" if notice.single else f" {number}"
@@ -89,9 +89,9 @@ def _row(notice: Notice, card: SingleCard, data: Data, mark: str) -> Iterator[Bu
     if card.kind == "test":
         yield Button("It works", data(TEST, card.id))
     elif asks(card):
-        if card.code:  # without one, it is not shown whole or takes a terminal
+        if card.code:  # without one, it is not shown whole or needs a terminal
             yield Button(f"Approve{mark}", data(APPROVE, card.id))
         yield Button(f"Deny{mark}", data(DENY, card.id))
-        # Telegram takes no buttons to addresses that only this machine or network has.
+        # Telegram rejects buttons with local URLs.
         if card.link.startswith("https://") and not notice.here_only:
             yield Button(f"Review{mark}", url=card.link)

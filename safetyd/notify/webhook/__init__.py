@@ -1,4 +1,4 @@
 """Signed webhooks: one POST of JSON for each message.
 
-`channel` is the table in the configuration; the documents also read the structs of the JSON.
+`channel` is the table in the configuration; docs/generate.py also reads its JSON structs.
 """

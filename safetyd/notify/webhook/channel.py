@@ -1,6 +1,6 @@
-"""Webhooks: one POST of JSON a message, signed as Standard Webhooks has it.
+"""Webhooks: one POST of JSON for each message, signed as in Standard Webhooks.
 
-Links and codes that approve stay out of it unless the operator wants them in.
+Links and approval codes are left out unless the operator enables them.
 """
 
 import base64
@@ -49,7 +49,7 @@ EventType = Literal[
     "test",
 ]
 
-# What a message with topics of several kinds is called: the first of these that is in it.
+# The type of a message is that of the first kind here that is among its topics.
 _TYPES: Final[dict[ItemKind, EventType]] = {
     "request": "permission.requested",
     "last_call": "permission.reminded",
@@ -59,7 +59,7 @@ _TYPES: Final[dict[ItemKind, EventType]] = {
     "summary": "summary",
     "test": "test",
 }
-# Fields of a card that a topic has under a name of its own.
+# Fields of a card that are separate fields of a topic.
 _NAMED: Final = {
     "target": "target",
     "session": "session",
@@ -74,7 +74,7 @@ class PostedField(msgspec.Struct, frozen=True):
 
 
 class PostedTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is told of one topic; a field without a value is left out."""
+    """One topic of a message; fields without a value are left out."""
 
     kind: ItemKind
     id: str
@@ -82,13 +82,13 @@ class PostedTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     title: str = ""
     action: str = ""
     target: str = ""
-    text: str = ""  # exactly what would be done, or what is to be known
-    description: str = ""  # in its place: what the agent, which gave no exact text, says of it
+    text: str = ""  # the exact action, or the text of an alert or summary
+    description: str = ""  # the agent's description, if it gave no exact text
     cut: int = 0
-    left_out: str = ""  # what is not shown, by name
+    left_out: str = ""  # the names of omitted parts
     agent: str = ""
     session: str = ""
-    folder: str = ""  # where it runs
+    folder: str = ""  # the folder in which the action runs
     why: str = ""
     rules: tuple[str, ...] = ()
     risk: str = ""
@@ -102,7 +102,7 @@ class PostedTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     commands: tuple[str, ...] = ()
     link: str = ""
     code: str = ""
-    fields: tuple[PostedField, ...] = ()  # what else a person needs to decide
+    fields: tuple[PostedField, ...] = ()  # further details for the decision
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,7 +124,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Webhook(Channel):
-    """Delivers to one address. An answer of 2xx means that the message arrived."""
+    """Delivers to one URL. A 2xx response means that the message arrived."""
 
     name = "webhook"
     limits = LIMITS
@@ -132,7 +132,7 @@ class Webhook(Channel):
     def __init__(self, config: "WebhookConfig", keys: Sequence[bytes]) -> None:
         self._config = config
         self._keys = tuple(keys)
-        # What follows the host is often all that keeps others from posting.
+        # The path of the URL is often the only secret that protects it.
         self._secrets = (config.url.partition("://")[2].partition("/")[2],)
 
     async def send(self, notice: Notice) -> Receipt:
@@ -143,7 +143,7 @@ class Webhook(Channel):
 
 
 def signing_keys(text: str) -> tuple[bytes, ...]:
-    """Return the keys in a file of secrets, a line each; raise `Misconfigured` if one is none."""
+    """Return the keys in a file, one per line; raise `Misconfigured` if one is invalid."""
     lines = [line.strip() for line in text.splitlines()]
     keys = tuple(_key(line, number) for number, line in enumerate(lines, 1) if line)
     if not keys:
@@ -152,9 +152,9 @@ def signing_keys(text: str) -> tuple[bytes, ...]:
 
 
 def signed(notice: Notice, body: bytes, keys: Sequence[bytes]) -> dict[str, str]:
-    """Return the headers by which a receiver knows a message, signed with every key.
+    """Return the headers with the id, the time and a signature by every key.
 
-    The time is that of the try: a receiver takes nothing that is older than a few minutes.
+    The time is that of the try, because receivers reject messages older than a few minutes.
     """
     stamp = str(int(notice.at.timestamp()))
     content = b".".join((notice.delivery.encode(), stamp.encode(), body))
@@ -278,7 +278,7 @@ def _padded(encoded: str) -> str:
 
 class WebhookConfig(ChannelTable, frozen=True, kw_only=True):
     url: str = ""
-    secret_file: str = ""  # a key on each line; every key signs, so that keys can be rotated
+    secret_file: str = ""  # a file with one key per line; every key signs, so keys can be rotated
     include_links: bool = False
 
     kind: ClassVar[ChannelKind] = "webhook"

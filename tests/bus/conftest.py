@@ -1,4 +1,4 @@
-"""What tests of the bus share."""
+"""Fixtures of the bus tests."""
 
 from collections.abc import Iterator
 from pathlib import Path

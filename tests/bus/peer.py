@@ -1,4 +1,4 @@
-"""A NATS client of raw bytes: it sends whatever a test says, well formed or not."""
+"""A NATS client that sends raw bytes, valid or not."""
 
 import base64
 import itertools
@@ -17,11 +17,11 @@ PATIENCE_S: Final = 30.0
 
 
 class Refused(Exception):
-    """The server does not let this user in."""
+    """The server rejects this user."""
 
 
 class Unanswered(AssertionError):
-    """Nobody listens where something was asked."""
+    """A request has no responders."""
 
 
 class Message(NamedTuple):
@@ -39,7 +39,7 @@ class Message(NamedTuple):
 
 
 class Peer:
-    """One connection. `inbox` is a prefix that its user may listen on."""
+    """One connection. `inbox` is a prefix that its user can subscribe to."""
 
     def __init__(self, url: str, seed: Path | None = None, inbox: str = "_INBOX.raw") -> None:
         where = urlsplit(url)
@@ -81,14 +81,14 @@ class Peer:
         return self.heard(sid, patience_s)
 
     def heard(self, sid: int, patience_s: float = PATIENCE_S) -> Message:
-        """Return the next message of a subscription, passing over all others."""
+        """Return the next message of a subscription. Skip all other messages."""
         for message in self._messages(patience_s):
             if isinstance(message, Message) and message.sid == sid:
                 return message
         raise AssertionError(f"nothing came; the server said {self.errors}")
 
     def settle(self) -> list[Message]:
-        """Return what came until the server had taken in everything that was sent."""
+        """Wait until the server processed everything sent. Return the messages received so far."""
         self.send(b"PING\r\n")
         messages: list[Message] = []
         for message in self._messages(PATIENCE_S):
@@ -98,7 +98,7 @@ class Peer:
         raise AssertionError(f"the server closed the connection and said {self.errors}")
 
     def closed(self) -> bool:
-        """Say whether the server ends the connection, waiting for it to do so."""
+        """Wait for the server to close the connection. Return True if it does."""
         for _ in self._messages(PATIENCE_S):
             pass
         return self._gone
@@ -114,7 +114,7 @@ class Peer:
             raise Refused(str(self.errors)) from None
 
     def _messages(self, patience_s: float) -> Iterator[Message | None]:
-        """Yield messages, and None for each PONG, until the server closes or falls silent."""
+        """Yield messages, and None for each PONG, until the server closes or stops sending."""
         until = monotonic() + patience_s
         while line := self._line(until):
             verb = line.partition(b" ")[0].upper()
@@ -136,7 +136,7 @@ class Peer:
         return Message(parts[1], int(parts[2]), body[:header_size], body[header_size:])
 
     def _line(self, until: float) -> bytes:
-        """Return the next protocol line, empty if the server closed or time is up."""
+        """Return the next protocol line, or an empty one if the server closed or time is up."""
         while b"\r\n" not in self._buffer:
             if not self._receive(until):
                 return b""
@@ -144,7 +144,7 @@ class Peer:
         return line
 
     def _receive(self, until: float) -> bytes:
-        poll = select.poll()  # `select` knows no more than a thousand files
+        poll = select.poll()  # `select` supports only 1,024 files
         poll.register(self._socket, select.POLLIN)
         ready = poll.poll(max(0.0, until - monotonic()) * 1000)
         try:

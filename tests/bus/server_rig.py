@@ -1,4 +1,4 @@
-"""An embedded server with keys of its own, and links to it."""
+"""An embedded server with its own keys, and connections to it."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ class Embedded(EmbeddedServer):
         return self._process.pid
 
     def freeze(self) -> None:
-        """Return once it stands still."""
+        """Stop the process and return after it has stopped."""
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
 
@@ -44,7 +44,7 @@ class Embedded(EmbeddedServer):
 
 @asynccontextmanager
 async def singing(server: Embedded, ended: list[str]) -> AsyncIterator[Connection]:
-    """A link that sends its canary; `ended` gets what it dies of."""
+    """Yield a connection that sends canaries. `ended` receives the reasons why it fails."""
     link = Connection("test", ended.append)
     with anyio.fail_after(PATIENCE_S):
         await link.connect(server.url, server.seed, Subjects().canary("test"))

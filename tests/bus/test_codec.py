@@ -32,18 +32,18 @@ def proposal(**fields: object) -> bytes:
 
 
 def nested(levels: int) -> bytes:
-    """A proposal of so many levels, itself the first."""
+    """Return a proposal with this many levels, counting the outer object."""
     return b'{"type":"x","x":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
 
 
 def why(data: bytes, agent: str = "code") -> str:
-    """Return why a proposal is malformed."""
+    """Return the reason why a proposal is malformed."""
     with pytest.raises(Malformed) as caught:
         read_proposal(agent, data, "spare")
     return str(caught.value)
 
 
-def test_proposal_of_known_fields_is_read_as_it_is() -> None:
+def test_known_fields_of_a_proposal_are_read_unchanged() -> None:
     read, digest = read_proposal("code", proposal(id="p1", text="notes.txt"), "spare")
 
     assert (read.type, read.id, read.text) == ("read_file", "p1", "notes.txt")
@@ -57,7 +57,7 @@ def test_proposal_without_an_id_gets_the_spare_one() -> None:
     assert read.id == "spare"
 
 
-def test_fields_that_nobody_knows_are_kept_for_people_to_see() -> None:
+def test_unknown_fields_are_stored_in_extra() -> None:
     read, _ = read_proposal("code", proposal(zeal=9, extra="mine", amount=1.0), "spare")
 
     assert read.extra == msgspec.Raw(b'{"amount":1,"extra":"mine","zeal":9}')
@@ -78,14 +78,14 @@ def test_null_is_read_as_absence(name: str) -> None:
         ("tokens", {"input": 5}),
     ],
 )
-def test_null_inside_of_a_field_is_read_as_absence(name: str, given: dict[str, object]) -> None:
+def test_null_inside_a_field_is_read_as_absence(name: str, given: dict[str, object]) -> None:
     nulls = dict.fromkeys({"url", "output", "zeal"} - given.keys())
     plain = read_proposal("code", proposal(**{name: given}), "spare")
 
     assert read_proposal("code", proposal(**{name: given | nulls}), "spare") == plain
 
 
-def test_null_in_what_only_the_agent_knows_is_kept() -> None:
+def test_null_in_context_and_unknown_fields_is_preserved() -> None:
     read, digest = read_proposal("code", proposal(context={"a": None}, x=[None]), "spare")
     _, other = read_proposal("code", proposal(context={}, x=[]), "spare")
 
@@ -93,7 +93,7 @@ def test_null_in_what_only_the_agent_knows_is_kept() -> None:
     assert digest != other
 
 
-def test_null_changes_nothing_about_its_neighbours() -> None:
+def test_null_does_not_change_other_fields() -> None:
     text = proposal(text="cat a > /dev/null")
     assert read_proposal("code", text, "spare")[0].text == "cat a > /dev/null"
 
@@ -110,7 +110,7 @@ def test_null_changes_nothing_about_its_neighbours() -> None:
         (b'{"type":"a","text":null,"text":"b"}', 'an object has the key "text" twice'),
     ],
 )
-def test_null_is_refused_where_something_must_be(data: bytes, reason: str) -> None:
+def test_null_is_rejected_where_a_value_is_required(data: bytes, reason: str) -> None:
     assert why(data).startswith(reason)
 
 
@@ -131,11 +131,11 @@ def test_context_becomes_one_line() -> None:
         (b'{"type":"x","x":{"":1,"":{"\\u003a":"\\u003a"}}}', '""'),
     ],
 )
-def test_key_that_stands_twice_is_malformed_at_every_depth(twice: bytes, key: str) -> None:
+def test_duplicate_key_is_malformed_at_every_depth(twice: bytes, key: str) -> None:
     assert why(twice) == f"an object has the key {key} twice"
 
 
-def test_same_key_in_different_objects_is_fine() -> None:
+def test_same_key_in_different_objects_is_accepted() -> None:
     read, _ = read_proposal(
         "code", b'{"type":"x","text":"\\u003a:","a":{"a":[{"a":1},{"a":1}]}}', "spare"
     )
@@ -143,7 +143,7 @@ def test_same_key_in_different_objects_is_fine() -> None:
     assert read.text == "::"
 
 
-def test_deep_value_of_a_key_that_stands_twice_is_malformed_too() -> None:
+def test_duplicate_key_with_a_deep_value_is_malformed() -> None:
     deep = b"[" * 900 + b"]" * 900
 
     assert "twice" in why(b'{"type":"x","x":%b,"x":1}' % deep)
@@ -151,7 +151,7 @@ def test_deep_value_of_a_key_that_stands_twice_is_malformed_too() -> None:
 
 
 class Pairs(list[tuple[str, Any]]):
-    """An object as it is written down, repeated keys and all."""
+    """An object in its JSON form, which may have duplicate keys."""
 
     @property
     def repeats(self) -> bool:
@@ -174,7 +174,9 @@ WRITTEN = st.recursive(
 
 
 @given(value=WRITTEN, data=st.data())
-def test_message_is_refused_if_and_only_if_a_key_stands_twice(value: object, data: Any) -> None:
+def test_message_is_rejected_if_and_only_if_it_has_a_duplicate_key(
+    value: object, data: Any
+) -> None:
     def spelt(text: str) -> str:
         each = data.draw(st.lists(st.booleans(), min_size=len(text), max_size=len(text)))
         return f'"{"".join(map(character, text, each))}"'
@@ -220,20 +222,20 @@ def test_reason_names_the_field_its_value_and_what_is_allowed(
     assert why(proposal(**fields)) == reason
 
 
-def test_reason_names_all_values_that_a_field_may_have() -> None:
+def test_reason_names_all_allowed_values_of_a_field() -> None:
     for value in ("read_only", "reversible", "irreversible", "unknown"):
         assert value in why(proposal(reversibility="maybe"))
 
 
-def test_missing_type_is_named() -> None:
+def test_reason_names_a_missing_type() -> None:
     assert why(b"{}") == "type is missing"
 
 
-def test_long_value_is_not_repeated_whole() -> None:
+def test_reason_shortens_a_long_value() -> None:
     assert len(why(proposal(urgency="z" * 60_000))) < 200
 
 
-def test_reason_is_not_led_astray_by_the_value() -> None:
+def test_reason_ignores_a_path_inside_the_value() -> None:
     assert why(proposal(urgency="x - at `$.type`")).startswith("urgency is ")
 
 
@@ -255,13 +257,13 @@ def test_reason_is_not_led_astray_by_the_value() -> None:
         b'{"type":"x\x00"}',
     ],
 )
-def test_what_is_no_json_object_is_refused(data: bytes) -> None:
+def test_message_that_is_not_a_json_object_is_rejected(data: bytes) -> None:
     assert why(data).startswith("not a JSON object: ")
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"9" * 400 + b".5", b"9" * 5000])
 @pytest.mark.parametrize("place", [b'"cost_usd":', b'"x":', b'"context":{"a":', b'"x":[1,'])
-def test_number_that_is_not_finite_is_refused_wherever_it_stands(
+def test_number_that_is_not_finite_is_rejected_in_every_position(
     number: bytes, place: bytes
 ) -> None:
     end = {b"{": b"}", b"[": b"]"}.get(place[place.find(b":") + 1 :][:1], b"")
@@ -281,24 +283,24 @@ def test_number_that_is_not_finite_is_refused_wherever_it_stands(
         b'{"type":"a","x":"\\\\\\u0000"}',
     ],
 )
-def test_nul_is_refused_in_texts_and_keys(data: bytes) -> None:
+def test_nul_is_rejected_in_texts_and_keys(data: bytes) -> None:
     assert why(data) == "a text contains the character NUL, which is not allowed"
 
 
-def test_six_characters_that_look_like_nul_are_taken() -> None:
+def test_text_that_looks_like_an_escaped_nul_is_accepted() -> None:
     read, _ = read_proposal("code", b'{"type":"a","text":"\\\\u0000"}', "spare")
 
     assert read.text == "\\u0000"
 
 
-def test_depth_is_bounded() -> None:
+def test_depth_is_limited() -> None:
     read_proposal("code", nested(MAX_DEPTH), "spare")
 
     assert why(nested(MAX_DEPTH + 1)) == "nested deeper than 32 levels"
     assert why(b'{"type":"x","x":' + b'{"a":' * 40 + b"1" + b"}" * 40 + b"}").startswith("nested")
 
 
-def test_depth_beyond_what_the_parser_can_bear_is_refused() -> None:
+def test_depth_beyond_the_parsers_limit_is_rejected() -> None:
     assert why(b'{"type":"x","x":' + b"[" * 60_000) == "nested deeper than 32 levels"
 
 
@@ -308,20 +310,20 @@ def test_many_brackets_side_by_side_are_not_deep() -> None:
     assert read.extra is not None
 
 
-def test_size_is_bounded() -> None:
+def test_size_is_limited() -> None:
     fits = proposal(x="y" * (MAX_MESSAGE_BYTES - len(proposal(x=""))))
     read_proposal("code", fits, "spare")
 
     assert why(fits + b" ") == "the message has 65537 bytes; the limit is 65536"
 
 
-def test_numbers_that_grow_when_written_out_are_bounded() -> None:
+def test_size_of_numbers_written_in_full_is_limited() -> None:
     numbers = b'{"type":"x","x":[' + b"1e15," * 12_000 + b"1]}"
 
     assert "with its numbers written out; the limit is 65536" in why(numbers)
 
 
-def test_text_is_bounded_in_bytes() -> None:
+def test_size_of_text_is_limited_in_bytes() -> None:
     read_proposal("code", proposal(text="é" * (MAX_TEXT_BYTES // 2)), "spare")
 
     reason = why(proposal(text="é" * (MAX_TEXT_BYTES // 2 + 1)))
@@ -330,7 +332,7 @@ def test_text_is_bounded_in_bytes() -> None:
 
 
 @given(FIELDS)
-def test_whatever_is_taken_fits_on_one_line_and_is_read_the_same_again(
+def test_accepted_proposal_fits_on_one_line_and_reads_back_unchanged(
     fields: dict[str, Any],
 ) -> None:
     try:
@@ -344,12 +346,12 @@ def test_whatever_is_taken_fits_on_one_line_and_is_read_the_same_again(
 
 
 @given(st.binary(max_size=200))
-def test_bytes_are_read_or_malformed_and_nothing_else(data: bytes) -> None:
+def test_arbitrary_bytes_are_either_read_or_malformed(data: bytes) -> None:
     for read in (lambda: read_proposal("code", data, "spare"), lambda: read_telemetry(data)):
         try:
             read()
         except Malformed as exc:
-            assert str(exc)  # noqa: PT017 - any of the two is fine
+            assert str(exc)  # noqa: PT017 - either result is fine
 
 
 def test_telemetry_is_read_by_its_type() -> None:
@@ -371,7 +373,7 @@ def test_null_in_telemetry_is_read_as_absence(kind: type[msgspec.Struct]) -> Non
     assert read == read_telemetry(msgspec.json.encode(plain))
 
 
-def test_null_inside_of_telemetry_is_read_as_absence() -> None:
+def test_null_inside_telemetry_is_read_as_absence() -> None:
     read = read_telemetry(
         b'{"type":"outcome","ok":true,"tokens":{"input":null},"details":{"a":null}}'
     )
@@ -396,19 +398,19 @@ def test_details_of_an_outcome_become_one_line() -> None:
         (b'{"type":5}', "type is 5; expected `str`"),
     ],
 )
-def test_reason_names_what_is_wrong_with_telemetry(data: bytes, reason: str) -> None:
+def test_reason_names_the_wrong_field_of_telemetry(data: bytes, reason: str) -> None:
     with pytest.raises(Malformed) as caught:
         read_telemetry(data)
 
     assert str(caught.value) == reason
 
 
-def test_unknown_telemetry_is_told_what_there_is() -> None:
+def test_reason_for_unknown_telemetry_lists_the_known_types() -> None:
     with pytest.raises(Malformed, match=r'type is "gossip"; it must be one of outcome, .*rollback'):
         read_telemetry(b'{"type":"gossip"}')
 
 
-def test_command_is_an_object_that_names_one() -> None:
+def test_command_must_be_an_object_with_a_command_name() -> None:
     assert read_command(b'{"command":"stop","reason":"drill"}')["reason"] == "drill"
     for data in (b"{}", b'{"command":5}', b"[]", b"stop", b"\xff"):
         with pytest.raises(Malformed):

@@ -24,7 +24,7 @@ def silent_since(second: int, *, spoke: bool = False, user: str = KEYLESS) -> Cl
     return ClientConnection(second, int(spoke), NOON + timedelta(seconds=second), user)
 
 
-def test_as_many_as_fit_stay():
+def test_connections_within_the_limits_stay_open():
     of_one = [silent_since(second, user="UA") for second in range(MAX_OF_KEY)]
     of_another = [silent_since(second, user="UB") for second in range(MAX_OF_KEY)]
     keyless = [silent_since(second) for second in range(KEPT)]
@@ -32,14 +32,14 @@ def test_as_many_as_fit_stay():
     assert list(superfluous([*of_one, *of_another, *keyless])) == []
 
 
-def test_nobody_gives_way_to_another_key():
+def test_one_key_never_closes_connections_of_another():
     few = [silent_since(second, user="UA") for second in range(MAX_OF_KEY)]
     many = [silent_since(second, spoke=True, user="UB") for second in range(100, 203)]
 
     assert list(superfluous([*few, *many])) == [many[: 103 - MAX_OF_KEY]]
 
 
-def test_who_never_spoke_goes_before_who_did_and_then_the_longest_silent():
+def test_connections_that_never_sent_close_first_then_the_longest_silent():
     spoke = [silent_since(second, spoke=True) for second in range(KEPT)]
     never = [silent_since(second) for second in range(1000, 1002)]
 
@@ -49,7 +49,7 @@ def test_who_never_spoke_goes_before_who_did_and_then_the_longest_silent():
 
 
 def occupy(server: Embedded, stack: ExitStack) -> int:
-    """Come in as often as the server lets one, once for each place; return how often it did."""
+    """Try to open every connection for anonymous agents. Return the number that succeeded."""
     held = 0
     for _ in range(MAX_KEYLESS):
         try:
@@ -68,7 +68,7 @@ def lets_in(server: Embedded) -> bool:
     return True
 
 
-async def test_places_are_free_again_also_after_the_server_was_started_anew(server: Embedded):
+async def test_connections_are_freed_even_after_a_server_restart(server: Embedded):
     await until(lambda: lets_in(server))
     crowding = ConnectionLimits(server, str)
     async with anyio.create_task_group() as tasks:

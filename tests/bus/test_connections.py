@@ -14,17 +14,17 @@ from tests.servers import until
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a canary be missed sooner."""
+    """Shorten the time until a canary counts as missing."""
     monkeypatch.setattr("safetyd.bus.connections.CANARY_S", 0.05)
     monkeypatch.setattr("safetyd.bus.connections.DEAF_S", 0.5)
 
 
-async def test_link_is_heard_once_its_canary_came_back(server: Embedded) -> None:
+async def test_connection_works_once_its_canary_returns(server: Embedded) -> None:
     async with singing(server, []) as link:
         await until(lambda: link.heard)
 
 
-async def test_link_without_a_canary_is_not_heard(server: Embedded) -> None:
+async def test_connection_without_a_canary_does_not_count_as_working(server: Embedded) -> None:
     link = Connection("test", list[str]().append)
     await link.connect(server.url, server.seed, Subjects().canary("test"))
 
@@ -36,7 +36,7 @@ async def test_link_without_a_canary_is_not_heard(server: Embedded) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_frozen_server_is_noticed_and_its_return_too(server: Embedded) -> None:
+async def test_freeze_and_recovery_of_the_server_are_detected(server: Embedded) -> None:
     async with singing(server, []) as link:
         server.freeze()
         await until(lambda: not link.heard)
@@ -49,7 +49,7 @@ async def test_frozen_server_is_noticed_and_its_return_too(server: Embedded) -> 
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_dead_server_is_noticed_and_its_successor_is_found(
+async def test_connection_detects_a_dead_server_and_finds_the_next_one(
     server: Embedded, caplog: pytest.LogCaptureFixture
 ) -> None:
     ended: list[str] = []
@@ -67,7 +67,7 @@ async def test_dead_server_is_noticed_and_its_successor_is_found(
     assert ended == []
 
 
-async def test_link_keeps_trying_until_the_server_is_there(
+async def test_connection_retries_until_the_server_starts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "safetyd.bus")
@@ -84,7 +84,7 @@ async def test_link_keeps_trying_until_the_server_is_there(
     server.stop()
 
 
-async def test_canary_that_lay_around_says_nothing_of_now(server: Embedded) -> None:
+async def test_old_canary_does_not_count(server: Embedded) -> None:
     link = Connection("test", list[str]().append)
     await link.connect(server.url, server.seed, Subjects().canary("test"))
 
@@ -96,7 +96,7 @@ async def test_canary_that_lay_around_says_nothing_of_now(server: Embedded) -> N
     await link.close()
 
 
-async def test_handler_that_fails_ends_the_daemon(server: Embedded) -> None:
+async def test_failing_handler_ends_the_daemon(server: Embedded) -> None:
     ended: list[str] = []
 
     def fail(_subject: bytes, _reply: bytes, _payload: bytes) -> None:
@@ -111,7 +111,7 @@ async def test_handler_that_fails_ends_the_daemon(server: Embedded) -> None:
     assert ended == ["a handler failed: ZeroDivisionError('no ratio')"]
 
 
-async def test_connection_that_is_closed_for_good_ends_the_daemon(server: Embedded) -> None:
+async def test_permanently_closed_connection_ends_the_daemon(server: Embedded) -> None:
     ended: list[str] = []
     link = Connection("test", ended.append)
     await link.connect(server.url, server.seed, Subjects().canary("test"))
@@ -122,7 +122,7 @@ async def test_connection_that_is_closed_for_good_ends_the_daemon(server: Embedd
     assert ended == ["the connection test is closed permanently"]
 
 
-async def test_hanging_up_is_not_a_death(server: Embedded) -> None:
+async def test_closing_a_connection_does_not_end_the_daemon(server: Embedded) -> None:
     ended: list[str] = []
     async with singing(server, ended):
         pass
@@ -130,7 +130,7 @@ async def test_hanging_up_is_not_a_death(server: Embedded) -> None:
     assert ended == []
 
 
-async def test_hanging_up_on_a_frozen_server_does_not_take_long(server: Embedded) -> None:
+async def test_closing_a_connection_to_a_frozen_server_is_quick(server: Embedded) -> None:
     async with singing(server, []) as link:
         server.freeze()
         with anyio.fail_after(CLOSE_S + 2):
@@ -138,7 +138,7 @@ async def test_hanging_up_on_a_frozen_server_does_not_take_long(server: Embedded
         server.thaw()
 
 
-def test_keyless_agents_are_heard_on_the_embedded_server_alone() -> None:
+def test_only_the_embedded_server_accepts_anonymous_agents() -> None:
     assert BusConfig().keyless
     assert not BusConfig(open_agents=False).keyless
     assert not BusConfig(url="nats://bus:4222", key_file="/k").keyless

@@ -18,7 +18,7 @@ from tests.bus.peer import Peer, Refused
 from tests.bus.server_rig import Embedded
 from tests.servers import until
 
-# A parent that starts a server, says which, and would live for ever.
+# A parent process that starts a server, prints its process id and never ends.
 PARENT = """
 import signal, sys
 from pathlib import Path
@@ -60,7 +60,7 @@ def parent_and_server(directory: Path) -> tuple[subprocess.Popen[str], int]:
         return parent, int(said.readline())
 
 
-async def test_port_stays_the_same_from_start_to_start(server: Embedded, tmp_path: Path) -> None:
+async def test_port_stays_the_same_after_a_restart(server: Embedded, tmp_path: Path) -> None:
     server.start()
     await until(lambda: answers(server.url))
     server.stop()
@@ -68,7 +68,7 @@ async def test_port_stays_the_same_from_start_to_start(server: Embedded, tmp_pat
     assert EmbeddedServer(tmp_path / "nats", Subjects()).url == server.url
 
 
-def test_port_that_somebody_took_is_given_up(
+def test_port_used_by_another_program_is_replaced(
     server: Embedded, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with socket.socket() as other, caplog.at_level(logging.WARNING):
@@ -82,7 +82,7 @@ def test_port_that_somebody_took_is_given_up(
     assert EmbeddedServer(tmp_path / "nats", Subjects()).url == moved.url
 
 
-def test_port_file_of_nonsense_is_written_anew(server: Embedded, tmp_path: Path) -> None:
+def test_invalid_port_file_is_replaced(server: Embedded, tmp_path: Path) -> None:
     (tmp_path / "nats" / "port").write_text("none\n")
 
     fresh = EmbeddedServer(tmp_path / "nats", Subjects())
@@ -90,12 +90,12 @@ def test_port_file_of_nonsense_is_written_anew(server: Embedded, tmp_path: Path)
     assert fresh.url.rpartition(":")[2] == (tmp_path / "nats" / "port").read_text().strip()
 
 
-def test_configuration_is_for_its_owner_alone(server: Embedded, tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_configuration(server: Embedded, tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "nats" / "nats.conf").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "nats").stat().st_mode) == 0o700
 
 
-async def test_running_server_takes_on_new_keys_at_once(server: Embedded, tmp_path: Path) -> None:
+async def test_running_server_loads_new_keys_immediately(server: Embedded, tmp_path: Path) -> None:
     server.start()
     await until(lambda: answers(server.url))
     seed = Keyring(tmp_path / "keys").add("agents", "code")
@@ -119,7 +119,7 @@ async def test_server_dies_with_its_parent(tmp_path: Path, end: signal.Signals) 
     await until(lambda: ended(pid))
 
 
-async def test_end_of_the_server_is_noticed_with_its_code(server: Embedded) -> None:
+async def test_ended_returns_the_exit_code_of_the_server(server: Embedded) -> None:
     server.start()
 
     server.kill()
@@ -127,7 +127,7 @@ async def test_end_of_the_server_is_noticed_with_its_code(server: Embedded) -> N
     assert await server.ended() == -signal.SIGKILL
 
 
-async def test_end_of_the_server_is_told_with_its_last_words(server: Embedded) -> None:
+async def test_end_includes_the_exit_code_and_the_last_log_line(server: Embedded) -> None:
     before = server.end
     server.start()
     await until(lambda: answers(server.url))
@@ -142,7 +142,7 @@ async def test_end_of_the_server_is_told_with_its_last_words(server: Embedded) -
     assert server.end == "nats-server ended with -9: "
 
 
-def test_configuration_that_the_server_refuses_is_not_put_in_place(
+def test_configuration_that_the_server_rejects_is_not_written(
     server: Embedded, tmp_path: Path
 ) -> None:
     path = tmp_path / "nats" / "nats.conf"
@@ -155,16 +155,14 @@ def test_configuration_that_the_server_refuses_is_not_put_in_place(
     assert path.read_text() == before
 
 
-async def test_server_that_was_never_started_needs_no_end(server: Embedded) -> None:
+async def test_stopping_a_server_that_never_started_does_nothing(server: Embedded) -> None:
     server.kill()
     server.stop()
 
     assert await server.ended() == 0
 
 
-def test_server_that_does_not_listen_is_ended_all_the_same(
-    server: Embedded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_ends_a_frozen_server(server: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetyd.bus.embedded_server.STOP_S", 0.1)
     server.start()
     server.freeze()
@@ -180,7 +178,7 @@ async def test_ctrl_c_for_the_daemon_does_not_reach_the_server(server: Embedded)
     assert os.getpgid(server.pid) != os.getpgid(0)
 
 
-def test_missing_server_is_said_with_what_to_do(
+def test_error_for_a_missing_server_says_how_to_fix_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sysconfig.get_path", lambda _name: str(tmp_path))

@@ -33,19 +33,19 @@ def as_user(name: str, bus: NatsProcess) -> str:
     return bus.url.replace("//", f"//{name}:x@")
 
 
-async def test_account_of_its_own_with_jetstream_is_all_it_takes(bus: NatsProcess) -> None:
+async def test_separate_account_with_jetstream_is_sufficient(bus: NatsProcess) -> None:
     async with connected(as_user("daemon", bus)) as client:
         assert await external_problems(client) == []
 
 
-async def test_account_without_jetstream_is_named(bus: NatsProcess) -> None:
+async def test_problem_names_an_account_without_jetstream(bus: NatsProcess) -> None:
     async with connected(as_user("other", bus)) as client:
         (problem,) = await external_problems(client)
 
     assert problem.startswith("JetStream does not answer in account 'OTHER'")
 
 
-async def test_daemon_among_its_agents_is_refused(client: HardenedClient) -> None:
+async def test_daemon_in_the_same_account_as_agents_is_rejected(client: HardenedClient) -> None:
     (problem,) = await external_problems(client)
 
     assert "nats-config" in problem
@@ -64,7 +64,7 @@ async def test_server_that_does_not_answer_has_both_problems(
 
 
 class OtherDaemon:
-    """One that writes the journal, as long as it lives."""
+    """Another daemon, which writes the journal while it is connected."""
 
     def __init__(self, client: HardenedClient, name: str = "safetyd b00t") -> None:
         self._client = client
@@ -86,7 +86,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetyd.bus.external_server.ASK_AGAIN_S", 0.05)
 
 
-async def test_where_nobody_writes_nobody_waits(
+async def test_standby_does_not_wait_if_no_daemon_writes(
     client: HardenedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.bus.external_server.SILENCE_S", 600.0)
@@ -96,7 +96,7 @@ async def test_where_nobody_writes_nobody_waits(
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_standby_waits_for_as_long_as_the_other_lives(
+async def test_standby_waits_while_the_other_daemon_is_alive(
     client: HardenedClient, jetstream: NatsProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     waited: list[str] = []
@@ -111,7 +111,7 @@ async def test_standby_waits_for_as_long_as_the_other_lives(
         await other.start()
         await theirs.flush()
         tasks.start_soon(stand_by)
-        await until(lambda: other.asked == 20)  # more than a second of questions
+        await until(lambda: other.asked == 20)  # more than a second of queries
         assert waited == []
 
     assert waited == ["enough"]
@@ -119,7 +119,7 @@ async def test_standby_waits_for_as_long_as_the_other_lives(
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_other_that_is_frozen_is_given_time_and_then_succeeded(
+async def test_standby_takes_over_from_a_frozen_daemon_after_a_delay(
     client: HardenedClient, jetstream: NatsProcess
 ) -> None:
     async with connected(jetstream.url) as theirs:
@@ -131,7 +131,7 @@ async def test_other_that_is_frozen_is_given_time_and_then_succeeded(
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_silence_without_a_connection_means_nothing(
+async def test_standby_does_not_take_over_while_it_is_disconnected(
     client: HardenedClient, jetstream: NatsProcess
 ) -> None:
     waited = anyio.Event()

@@ -16,7 +16,7 @@ from tests.servers import until
 
 
 class Hands:
-    """A clock that goes as it is told."""
+    """A clock that a test sets."""
 
     t = 0.0
 
@@ -24,7 +24,7 @@ class Hands:
         return self.t
 
 
-def test_agent_that_waits_for_answers_and_asks_again_at_once_does_not_flood() -> None:
+def test_agent_that_waits_for_each_answer_does_not_flood() -> None:
     clock = Hands()
     flood_gate = FloodGate(BOUNDS, clock)
 
@@ -36,7 +36,7 @@ def test_agent_that_waits_for_answers_and_asks_again_at_once_does_not_flood() ->
     assert flood_gate.shut == frozenset()
 
 
-def test_agents_that_flood_together_are_shut_out_each_for_itself() -> None:
+def test_floods_of_agents_are_counted_separately() -> None:
     flood_gate = FloodGate(BOUNDS, Hands())
 
     for _ in range(int(BOUNDS.flood)):
@@ -55,7 +55,7 @@ def lets_in(url: str, key: Path) -> bool:
     return True
 
 
-async def test_who_floods_is_cut_off_and_let_in_again_and_no_other_is(
+async def test_only_the_flooding_agent_is_locked_out_and_later_readmitted(
     server: Embedded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 1.0)

@@ -17,7 +17,7 @@ SMALL = FLOOD_BYTES // 64
 
 
 class Turned(list[bool]):
-    """What the server was told, each time: whether to let keyless agents in."""
+    """Records for each reconfiguration whether the server admits anonymous agents."""
 
     def __init__(self, keyless_gate: KeylessGate) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Turned(list[bool]):
 
 @pytest.fixture
 def keyless_gate(monkeypatch: pytest.MonkeyPatch) -> KeylessGate:
-    """One that does not stay shut for long."""
+    """A gate with a short lockout."""
     monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 0.05)
     return KeylessGate()
 
@@ -58,7 +58,7 @@ def flood(keyless_gate: KeylessGate, t: float = 0.0) -> None:
         keyless_gate.turned_away(SMALL, t)
 
 
-async def test_flood_shuts_the_door_and_it_opens_again(
+async def test_flood_locks_anonymous_agents_out_for_a_time(
     keyless_gate: KeylessGate, turned: Turned, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "safetyd.bus")
@@ -73,7 +73,9 @@ async def test_flood_shuts_the_door_and_it_opens_again(
     assert "again" in caplog.messages[1]
 
 
-async def test_next_flood_shuts_it_again(keyless_gate: KeylessGate, turned: Turned) -> None:
+async def test_next_flood_locks_anonymous_agents_out_again(
+    keyless_gate: KeylessGate, turned: Turned
+) -> None:
     flood(keyless_gate)
     await until(lambda: turned == [False, True])
 
@@ -81,7 +83,7 @@ async def test_next_flood_shuts_it_again(keyless_gate: KeylessGate, turned: Turn
     await until(lambda: turned == [False, True, False, True])
 
 
-async def test_server_that_cannot_be_told_is_told_again(
+async def test_failed_reconfiguration_of_the_server_is_retried(
     keyless_gate: KeylessGate,
     turned: Turned,
     monkeypatch: pytest.MonkeyPatch,
@@ -96,7 +98,7 @@ async def test_server_that_cannot_be_told_is_told_again(
     assert "the disk is full" in caplog.text
 
 
-async def test_what_is_turned_away_slowly_is_no_flood(
+async def test_slow_refused_messages_are_no_flood(
     keyless_gate: KeylessGate, turned: Turned
 ) -> None:
     for second in range(100):
@@ -108,7 +110,7 @@ async def test_what_is_turned_away_slowly_is_no_flood(
     assert keyless_gate.open
 
 
-def test_there_is_no_time_to_read_what_comes_fast(keyless_gate: KeylessGate) -> None:
+def test_gate_is_not_calm_during_a_flood(keyless_gate: KeylessGate) -> None:
     keyless_gate.turned_away(SMALL, 0.0)
     calm = keyless_gate.calm
     flood(keyless_gate)
@@ -119,7 +121,7 @@ def test_there_is_no_time_to_read_what_comes_fast(keyless_gate: KeylessGate) -> 
     assert keyless_gate.calm
 
 
-async def test_shut_door_ends_keyless_connections_and_no_others(
+async def test_lockout_closes_only_connections_of_anonymous_agents(
     server: Embedded, keyless_gate: KeylessGate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 1.0)

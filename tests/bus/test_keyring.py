@@ -33,7 +33,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_secrets_are_for_their_owner_alone(keyring: Keyring) -> None:
+def test_only_the_owner_can_read_secrets(keyring: Keyring) -> None:
     seed = keyring.add("agents", "code")
 
     for path in (keyring.daemon, keyring.operator, keyring.operator_token, seed):
@@ -41,7 +41,7 @@ def test_secrets_are_for_their_owner_alone(keyring: Keyring) -> None:
     assert mode(seed.parent) == mode(keyring.daemon.parent) == 0o700
 
 
-def test_own_keys_are_made_once(keyring: Keyring) -> None:
+def test_own_keys_are_created_once(keyring: Keyring) -> None:
     paths = (keyring.daemon, keyring.operator, keyring.operator_token)
     before = [path.read_bytes() for path in paths]
 
@@ -50,7 +50,7 @@ def test_own_keys_are_made_once(keyring: Keyring) -> None:
     assert [path.read_bytes() for path in paths] == before
 
 
-def test_public_key_belongs_to_the_seed(keyring: Keyring) -> None:
+def test_public_key_matches_the_seed(keyring: Keyring) -> None:
     seed = keyring.add("agents", "code")
 
     pair = nkeys.from_seed(seed.read_bytes().strip())
@@ -59,7 +59,7 @@ def test_public_key_belongs_to_the_seed(keyring: Keyring) -> None:
     assert dict(keyring.public("agents")) == {"code": public_key(seed)}
 
 
-def test_public_key_is_found_without_its_file(keyring: Keyring) -> None:
+def test_public_key_is_derived_if_its_file_is_missing(keyring: Keyring) -> None:
     before = public_key(keyring.daemon)
 
     keyring.daemon.with_suffix(".pub").unlink()
@@ -67,7 +67,7 @@ def test_public_key_is_found_without_its_file(keyring: Keyring) -> None:
     assert public_key(keyring.daemon) == before
 
 
-def test_agent_stays_known_when_its_seed_was_moved_away(keyring: Keyring) -> None:
+def test_agent_stays_known_if_its_seed_is_moved_away(keyring: Keyring) -> None:
     keyring.add("agents", "code").unlink()
 
     assert [name for name, _ in keyring.public("agents")] == ["code"]
@@ -85,13 +85,13 @@ def test_names_are_listed_in_order_and_by_role(keyring: Keyring) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a b", "../a", "*", ">", "x" * 65, "a\n"])
-def test_name_that_could_not_stand_in_a_subject_gets_no_key(keyring: Keyring, name: str) -> None:
+def test_name_that_is_invalid_in_a_subject_gets_no_key(keyring: Keyring, name: str) -> None:
     with pytest.raises(ValueError, match="is not a valid name"):
         keyring.add("agents", name)
 
 
 @pytest.mark.parametrize(("role", "name"), [("agents", "code"), ("operators", "local")])
-def test_name_that_has_a_key_gets_no_other(keyring: Keyring, role: str, name: str) -> None:
+def test_name_with_a_key_gets_no_second_key(keyring: Keyring, role: str, name: str) -> None:
     if role == "agents":
         keyring.add("agents", name)
 
@@ -99,7 +99,7 @@ def test_name_that_has_a_key_gets_no_other(keyring: Keyring, role: str, name: st
         keyring.add(role, name)  # type: ignore[arg-type]
 
 
-def test_revoked_key_is_gone_and_can_be_made_anew(keyring: Keyring) -> None:
+def test_revoked_key_is_deleted_and_can_be_created_again(keyring: Keyring) -> None:
     before = keyring.add("agents", "code").read_bytes()
 
     keyring.revoke("agents", "code")
@@ -108,7 +108,7 @@ def test_revoked_key_is_gone_and_can_be_made_anew(keyring: Keyring) -> None:
     assert keyring.add("agents", "code").read_bytes() != before
 
 
-def test_key_whose_seed_was_moved_away_can_be_revoked(keyring: Keyring) -> None:
+def test_key_can_be_revoked_if_its_seed_is_moved_away(keyring: Keyring) -> None:
     keyring.add("agents", "code").unlink()
 
     keyring.revoke("agents", "code")
@@ -116,13 +116,13 @@ def test_key_whose_seed_was_moved_away_can_be_revoked(keyring: Keyring) -> None:
     assert list(keyring.public("agents")) == []
 
 
-def test_key_that_is_not_there_cannot_be_revoked(keyring: Keyring) -> None:
+def test_missing_key_cannot_be_revoked(keyring: Keyring) -> None:
     with pytest.raises(KeyMissing, match="`safetyd agent list`"):
         keyring.revoke("agents", "code")
 
 
 @pytest.mark.parametrize("content", [b"", b"UABC", b"\xff", b"x" * 58, b"../../etc/passwd"])
-def test_file_that_holds_no_key_is_named(keyring: Keyring, content: bytes) -> None:
+def test_error_names_a_file_without_a_key(keyring: Keyring, content: bytes) -> None:
     seed = keyring.add("agents", "code")
     seed.write_bytes(content)
     seed.with_suffix(".pub").write_bytes(content)
@@ -134,16 +134,14 @@ def test_file_that_holds_no_key_is_named(keyring: Keyring, content: bytes) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"UABC", b"\xff", b"x" * 56])
-def test_local_operators_public_key_is_checked_like_every_other(
-    keyring: Keyring, content: bytes
-) -> None:
+def test_public_key_of_the_local_operator_is_checked(keyring: Keyring, content: bytes) -> None:
     keyring.operator.with_suffix(".pub").write_bytes(content)
 
     with pytest.raises(KeyUnusable, match=r"operator\.pub does not contain a public"):
         list(keyring.public("operators"))
 
 
-def test_seed_without_its_public_key_is_checked_too(keyring: Keyring) -> None:
+def test_seed_without_its_public_key_is_checked(keyring: Keyring) -> None:
     keyring.operator.with_suffix(".pub").unlink()
     keyring.operator.write_text("SUABC")
 
@@ -151,13 +149,13 @@ def test_seed_without_its_public_key_is_checked_too(keyring: Keyring) -> None:
         list(keyring.public("operators"))
 
 
-def test_bearer_is_long_and_without_its_line_end(keyring: Keyring) -> None:
+def test_bearer_is_long_and_has_no_newline(keyring: Keyring) -> None:
     assert keyring.bearer() == keyring.operator_token.read_text().strip()
     assert len(keyring.bearer()) == 43
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"short", b"\xff" * 43, b"two words " * 9])
-def test_file_that_holds_no_token_lets_nobody_in(keyring: Keyring, content: bytes) -> None:
+def test_file_without_a_token_admits_nobody(keyring: Keyring, content: bytes) -> None:
     keyring.operator_token.write_bytes(content)
 
     with pytest.raises(
@@ -166,23 +164,23 @@ def test_file_that_holds_no_token_lets_nobody_in(keyring: Keyring, content: byte
         keyring.bearer()
 
 
-def test_seed_is_read_without_its_line_end(keyring: Keyring) -> None:
+def test_seed_is_read_without_its_newline(keyring: Keyring) -> None:
     assert seed_in(keyring.daemon) == keyring.daemon.read_text().strip()
 
 
 def trusted(keyring: Keyring, role: Role, name: str, now: datetime = NOW) -> list[str]:
-    """Return the public keys that speak as a name, the newest first."""
+    """Return the trusted public keys of a name, the newest first."""
     old = [key.public for whose, key in keyring.old_keys(now)[role] if whose == name]
     return [dict(keyring.public(role))[name], *old]
 
 
 def seeds_key(seed: Path, elsewhere: Path) -> str:
-    """Return the public key that a seed has by itself."""
+    """Return the public key derived from a seed, without its `.pub` file."""
     elsewhere.write_bytes(seed.read_bytes())
     return public_key(elsewhere)
 
 
-def test_rotated_key_is_new_and_the_old_one_is_trusted_until_its_end(keyring: Keyring) -> None:
+def test_old_key_stays_trusted_until_it_expires_after_a_rotation(keyring: Keyring) -> None:
     seed = keyring.add("agents", "code")
     before, old = seed.read_bytes(), public_key(seed)
 
@@ -197,7 +195,7 @@ def test_rotated_key_is_new_and_the_old_one_is_trusted_until_its_end(keyring: Ke
     assert mode(seed) == 0o600
 
 
-def test_old_seed_is_kept_nowhere(keyring: Keyring) -> None:
+def test_rotation_leaves_no_copy_of_the_old_seed(keyring: Keyring) -> None:
     old = seed_in(keyring.add("agents", "code"))
 
     keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
@@ -207,7 +205,7 @@ def test_old_seed_is_kept_nowhere(keyring: Keyring) -> None:
     assert not list(keyring.daemon.parent.rglob("*.next.nk"))
 
 
-def test_rotation_without_overlap_ends_every_key_before_it(keyring: Keyring) -> None:
+def test_rotation_without_overlap_ends_all_earlier_keys(keyring: Keyring) -> None:
     keyring.add("agents", "code")
     keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
 
@@ -218,7 +216,7 @@ def test_rotation_without_overlap_ends_every_key_before_it(keyring: Keyring) -> 
 
 
 @pytest.mark.parametrize(("again", "ends"), [(2, (2, 1)), (0.5, (0.5, 0.5))])
-def test_key_that_was_rotated_twice_ends_no_later_than_was_said(
+def test_second_rotation_does_not_extend_an_old_key(
     keyring: Keyring, again: float, ends: tuple[float, ...]
 ) -> None:
     first = public_key(keyring.add("agents", "code"))
@@ -230,7 +228,7 @@ def test_key_that_was_rotated_twice_ends_no_later_than_was_said(
     assert tuple((key.until - NOW) / HOUR for key in third.old_keys) == ends
 
 
-def test_key_that_has_ended_is_not_revived_by_a_rotation(keyring: Keyring) -> None:
+def test_rotation_does_not_revive_an_expired_key(keyring: Keyring) -> None:
     first = public_key(keyring.add("agents", "code"))
     keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
 
@@ -250,7 +248,7 @@ def test_local_operator_gets_a_new_token_with_a_new_key(keyring: Keyring) -> Non
     assert mode(keyring.operator) == mode(keyring.operator_token) == 0o600
 
 
-def test_seed_that_was_moved_away_is_made_anew_by_a_rotation(keyring: Keyring) -> None:
+def test_rotation_creates_a_seed_if_it_was_moved_away(keyring: Keyring) -> None:
     seed = keyring.add("agents", "code")
     old = public_key(seed)
     seed.unlink()
@@ -276,10 +274,10 @@ def test_revocation_ends_old_keys_too(keyring: Keyring) -> None:
     assert len(trusted(keyring, "agents", "code")) == 1
 
 
-def test_old_keys_of_who_had_the_name_before_are_not_trusted(keyring: Keyring) -> None:
+def test_old_keys_of_an_earlier_holder_of_the_name_are_not_trusted(keyring: Keyring) -> None:
     seed = keyring.add("agents", "code")
     keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
-    seed.with_suffix(".pub").unlink()  # a revocation that was interrupted
+    seed.with_suffix(".pub").unlink()  # an interrupted revocation
     assert keyring.old_keys(NOW)["agents"] == ()
 
     keyring.add("agents", "code")
@@ -287,7 +285,7 @@ def test_old_keys_of_who_had_the_name_before_are_not_trusted(keyring: Keyring) -
     assert len(trusted(keyring, "agents", "code")) == 1
 
 
-def test_old_keys_can_be_ended_before_their_time(keyring: Keyring) -> None:
+def test_old_keys_can_be_ended_early(keyring: Keyring) -> None:
     keyring.add("agents", "code")
     rotation = keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
 
@@ -297,7 +295,7 @@ def test_old_keys_can_be_ended_before_their_time(keyring: Keyring) -> None:
 
 
 @pytest.mark.parametrize("moved_away", [False, True])
-def test_rotation_that_is_undone_has_changed_nothing(keyring: Keyring, *, moved_away: bool) -> None:
+def test_undo_restores_every_file_of_a_rotation(keyring: Keyring, *, moved_away: bool) -> None:
     keyring.add("operators", "alice")
     keyring.rotate("operators", "alice", now=NOW, until=NOW + HOUR)
     if moved_away:
@@ -312,7 +310,7 @@ def test_rotation_that_is_undone_has_changed_nothing(keyring: Keyring, *, moved_
     assert [(path, path.read_bytes(), mode(path)) for path in files] == before
 
 
-def test_what_has_ended_is_forgotten(keyring: Keyring) -> None:
+def test_settle_deletes_expired_keys(keyring: Keyring) -> None:
     for name in ("code", "ops"):
         keyring.add("agents", name)
     keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
@@ -331,7 +329,7 @@ def test_what_has_ended_is_forgotten(keyring: Keyring) -> None:
 @pytest.mark.parametrize(("role", "name"), [("agents", "code"), ("operators", "local")])
 @pytest.mark.parametrize("overlap", [HOUR, 0 * HOUR])
 @pytest.mark.parametrize("crash_at", range(1, 7))
-def test_rotation_that_is_interrupted_anywhere_leaves_a_seed_that_is_trusted(
+def test_rotation_interrupted_at_any_step_leaves_a_trusted_seed(
     keyring: Keyring,
     tmp_path: Path,
     role: Role,
@@ -370,7 +368,7 @@ def test_rotation_that_is_interrupted_anywhere_leaves_a_seed_that_is_trusted(
     assert seeds_key(seed, tmp_path / "again.nk") == again.public
 
 
-def test_who_changes_keys_is_not_disturbed(keyring: Keyring) -> None:
+def test_settle_changes_nothing_while_the_keys_are_locked(keyring: Keyring) -> None:
     keyring.add("agents", "code")
     keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
 
@@ -386,14 +384,14 @@ def test_who_changes_keys_is_not_disturbed(keyring: Keyring) -> None:
     "content",
     [b"", b"[1]", b'[{"public": "U", "until": "2026-11-02T12:00:00Z"}]', b'[{"public": "U"}]'],
 )
-def test_file_that_holds_no_old_keys_is_named(keyring: Keyring, content: bytes) -> None:
+def test_error_names_a_file_without_old_keys(keyring: Keyring, content: bytes) -> None:
     keyring.operator.with_suffix(".old.json").write_bytes(content)
 
     with pytest.raises(KeyUnusable, match=r"operator\.old\.json does not contain "):
         keyring.old_keys(NOW)
 
 
-def test_end_without_a_time_zone_is_no_end(keyring: Keyring) -> None:
+def test_expiry_without_a_time_zone_is_rejected(keyring: Keyring) -> None:
     content = f'[{{"public": "{public_key(keyring.daemon)}", "until": "2026-11-02T12:00:00"}}]'
     keyring.operator.with_suffix(".old.json").write_text(content)
 

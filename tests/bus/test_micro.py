@@ -20,7 +20,7 @@ async def asked(subject: bytes) -> dict[str, Any]:
     return captured.answer()
 
 
-async def test_ping_is_answered_with_who_we_are() -> None:
+async def test_ping_returns_the_name_id_and_version() -> None:
     assert await asked(b"$SRV.PING") == {
         "type": "io.nats.micro.v1.ping_response",
         "name": "safetyd",
@@ -30,7 +30,7 @@ async def test_ping_is_answered_with_who_we_are() -> None:
     }
 
 
-async def test_info_lists_what_agents_may_ask() -> None:
+async def test_info_lists_the_endpoints_for_agents() -> None:
     info = await asked(b"$SRV.INFO.safetyd")
 
     assert info["type"] == "io.nats.micro.v1.info_response"

@@ -32,7 +32,7 @@ HEADERS = {
 
 
 class Listener(HardenedClient):
-    """Writes down what its parser makes of a stream of bytes."""
+    """Records the messages that its parser reads from a stream of bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Listener(HardenedClient):
         self.handlers[HEARD_BY_A_HANDLER] = lambda *message: self.heard.append(("handed", *message))
 
     async def parse(self, *chunks: bytes) -> list[tuple[Any, ...]]:
-        """Return what was heard in these chunks."""
+        """Parse these chunks and return the recorded messages."""
         for chunk in chunks:
             await self._ps.parse(chunk)
         heard, self.heard = self.heard, []
@@ -60,7 +60,7 @@ class Listener(HardenedClient):
     async def _process_info(
         self,
         info: dict[str, Any],
-        initial_connection: bool = False,  # noqa: FBT001, FBT002 - nats-py's own
+        initial_connection: bool = False,  # noqa: FBT001, FBT002 - the signature of nats-py
     ) -> None:
         self.heard.append(("info", info, initial_connection))
 
@@ -96,22 +96,22 @@ HEARD = [
 ]
 
 
-async def test_stream_is_read_whole() -> None:
+async def test_parser_reads_a_whole_stream() -> None:
     assert await Listener().parse(STREAM) == HEARD
 
 
-async def test_stream_is_read_the_same_split_at_any_byte() -> None:
+async def test_parser_reads_a_stream_split_at_any_byte() -> None:
     for at in range(1, len(STREAM)):
         assert await Listener().parse(STREAM[:at], STREAM[at:]) == HEARD, f"split at {at}"
 
 
-async def test_stream_is_read_the_same_byte_by_byte() -> None:
+async def test_parser_reads_a_stream_byte_by_byte() -> None:
     assert await Listener().parse(*(STREAM[i : i + 1] for i in range(len(STREAM)))) == HEARD
 
 
 @pytest.mark.parametrize("white", [b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\xa0", b"\xff"])
 async def test_only_spaces_separate_words(white: bytes) -> None:
-    # Whoever splits at more than that takes the sender's 1 for the subscription.
+    # A parser that splits at other white space would read the sender's 1 as the subscription.
     line = b"MSG a.x%b1 2 4\r\nspam\r\n" % white
 
     assert await Listener().parse(line) == [("message", 2, b"a.x%b1" % white, b"", b"spam", None)]
@@ -129,12 +129,12 @@ async def test_only_spaces_separate_words(white: bytes) -> None:
         b"MSG" + b" a" * MAX_LINE_BYTES,
     ],
 )
-async def test_what_no_server_says_is_a_protocol_error(line: bytes) -> None:
+async def test_invalid_line_is_a_protocol_error(line: bytes) -> None:
     with pytest.raises(nats.errors.ProtocolError):
         await Listener().parse(line)
 
 
-async def test_message_of_any_size_is_waited_for() -> None:
+async def test_parser_waits_for_a_message_of_any_size() -> None:
     payload = b"x" * 100_000
     message = b"MSG a 1 100000\r\n" + payload + b"\r\n"
 
@@ -143,7 +143,7 @@ async def test_message_of_any_size_is_waited_for() -> None:
     assert heard == [("handed", b"a", b"", payload)]
 
 
-async def test_rest_of_a_lost_connection_is_not_read_into_the_next() -> None:
+async def test_partial_message_of_a_lost_connection_is_discarded() -> None:
     listener = Listener()
 
     lost = await listener.parse(b"-ERR 'Stale Connection'\r\nMSG a.b 1 5\r\nhel")
@@ -153,7 +153,7 @@ async def test_rest_of_a_lost_connection_is_not_read_into_the_next() -> None:
     assert fresh == [("ping",)]
 
 
-async def test_failure_in_a_handler_is_kept_and_reported() -> None:
+async def test_failure_in_a_handler_is_stored_and_reported() -> None:
     reported: list[BaseException] = []
     client = HardenedClient(reported.append)
 
@@ -170,7 +170,7 @@ class Said(NamedTuple):
 
 
 class Listeners:
-    """A client that listens both ways, and a peer on the same server."""
+    """A client that receives with a handler and a nats-py subscription, and its server."""
 
     def __init__(self, client: HardenedClient, bus: NatsProcess) -> None:
         self.client = client
@@ -184,7 +184,7 @@ class Listeners:
         await self.client.flush()
 
     async def hear_next(self) -> None:
-        """Return once a good message got through to both."""
+        """Return after a valid message reached both."""
         handed, received = Said(b"handed.good", b"", b"good"), b"good"
         with Peer(self.bus.url) as peer:
             peer.publish("handed.good", b"good")
@@ -212,7 +212,9 @@ async def listeners(bus: NatsProcess) -> AsyncIterator[Listeners]:
 
 
 @pytest.mark.parametrize("white", [b"\x0b", b"\x0c", NOT_UTF8])
-async def test_no_subject_or_reply_makes_it_deaf(listeners: Listeners, white: bytes) -> None:
+async def test_no_subject_or_reply_stops_the_client_from_receiving(
+    listeners: Listeners, white: bytes
+) -> None:
     with Peer(listeners.bus.url) as peer:
         for to in (b"handed", b"received"):
             peer.send(raw_pub(b"%b.x%b1" % (to, white), b"spam"))
@@ -225,7 +227,9 @@ async def test_no_subject_or_reply_makes_it_deaf(listeners: Listeners, white: by
     assert listeners.client.stats["reconnects"] == 0
 
 
-async def test_what_nats_py_cannot_read_is_dropped_and_counted(listeners: Listeners) -> None:
+async def test_message_that_nats_py_cannot_decode_is_dropped_and_counted(
+    listeners: Listeners,
+) -> None:
     with Peer(listeners.bus.url) as peer:
         peer.send(raw_pub(b"received." + NOT_UTF8, b"spam"))
         peer.send(raw_pub(b"received.x", b"spam", reply=NOT_UTF8))
@@ -237,7 +241,9 @@ async def test_what_nats_py_cannot_read_is_dropped_and_counted(listeners: Listen
 
 
 @pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
-async def test_no_header_makes_it_deaf(listeners: Listeners, headers: bytes) -> None:
+async def test_no_header_stops_the_client_from_receiving(
+    listeners: Listeners, headers: bytes
+) -> None:
     with Peer(listeners.bus.url) as peer:
         for to in (b"handed.x", b"received.x"):
             peer.send(hpub(to, headers, b"spam"))
@@ -248,7 +254,7 @@ async def test_no_header_makes_it_deaf(listeners: Listeners, headers: bytes) -> 
     assert listeners.client.stats["reconnects"] == 0
 
 
-async def test_late_pong_of_a_flush_that_was_given_up_does_no_harm(listeners: Listeners) -> None:
+async def test_late_pong_of_a_timed_out_flush_is_harmless(listeners: Listeners) -> None:
     with frozen(listeners.bus):
         for _ in range(3):
             with pytest.raises(nats.errors.TimeoutError):
@@ -259,13 +265,13 @@ async def test_late_pong_of_a_flush_that_was_given_up_does_no_harm(listeners: Li
     assert listeners.client.stats["reconnects"] == 0
 
 
-async def test_pong_that_nobody_waits_for_does_no_harm(listeners: Listeners) -> None:
+async def test_unexpected_pong_is_harmless(listeners: Listeners) -> None:
     await listeners.client._process_pong()
 
     await listeners.hear_next()
 
 
-async def test_flush_returns_when_everything_before_it_is_known_to_the_server(
+async def test_flush_returns_after_the_server_processed_everything_before_it(
     listeners: Listeners,
 ) -> None:
     heard: list[bytes] = []
@@ -280,12 +286,12 @@ async def test_flush_returns_when_everything_before_it_is_known_to_the_server(
     assert heard == [b"barrier.%d" % number for number in range(100)]
 
 
-async def test_request_that_nobody_answers_fails_at_once(listeners: Listeners) -> None:
+async def test_request_without_responders_fails_immediately(listeners: Listeners) -> None:
     with pytest.raises(nats.errors.NoRespondersError):
         await listeners.client.request("nobody.listens", b"", timeout=5)
 
 
-async def test_queue_shares_what_comes(listeners: Listeners) -> None:
+async def test_queue_group_delivers_each_message_once(listeners: Listeners) -> None:
     heard: list[bytes] = []
     for _ in range(2):
         await listeners.client.handle(
@@ -299,7 +305,7 @@ async def test_queue_shares_what_comes(listeners: Listeners) -> None:
     assert heard == [b"once"]
 
 
-async def test_nothing_is_queued_while_there_is_no_connection(listeners: Listeners) -> None:
+async def test_nothing_is_queued_while_disconnected(listeners: Listeners) -> None:
     with down(listeners.bus):
         await until(lambda: not listeners.client.is_connected)
         sent = listeners.client.send(pub(b"handed.stale", b"allow"))
@@ -313,11 +319,11 @@ async def test_nothing_is_queued_while_there_is_no_connection(listeners: Listene
     assert b"handed.stale" not in {said.subject for said in listeners.handed}
 
 
-async def test_before_the_first_connection_nothing_is_sent() -> None:
+async def test_nothing_is_sent_before_the_first_connection() -> None:
     assert not HardenedClient().send(pub(b"a", b""))
 
 
-async def test_frozen_server_does_not_fill_the_memory(listeners: Listeners) -> None:
+async def test_frozen_server_does_not_fill_memory(listeners: Listeners) -> None:
     chunk, taken = pub(b"spam", b"x" * 500_000), 0
     with frozen(listeners.bus):
         while listeners.client.send(chunk):
@@ -329,7 +335,9 @@ async def test_frozen_server_does_not_fill_the_memory(listeners: Listeners) -> N
     assert taken >= MAX_UNSENT_BYTES
 
 
-async def test_what_a_frozen_server_has_not_read_reaches_nobody_later(listeners: Listeners) -> None:
+async def test_messages_that_a_frozen_server_did_not_read_are_never_delivered(
+    listeners: Listeners,
+) -> None:
     with Peer(listeners.bus.url) as peer:
         peer.subscribe("numbered")
         peer.settle()
@@ -346,7 +354,7 @@ async def test_what_a_frozen_server_has_not_read_reaches_nobody_later(listeners:
     await listeners.hear_next()
 
 
-async def test_client_that_was_closed_is_not_reconnected(bus: NatsProcess) -> None:
+async def test_closed_client_does_not_reconnect(bus: NatsProcess) -> None:
     async with connected(bus.url) as client:
         await client.close()
         await client._process_op_err(nats.errors.StaleConnectionError())
@@ -356,7 +364,7 @@ async def test_client_that_was_closed_is_not_reconnected(bus: NatsProcess) -> No
         assert not client.send(b"PING\r\n")
 
 
-async def test_connection_with_a_pace_rests_until_it_is_hung_up(listeners: Listeners) -> None:
+async def test_connection_with_a_pace_pauses_until_it_is_closed(listeners: Listeners) -> None:
     rested = asyncio.Event()
 
     def pace(_size: int) -> float:
@@ -378,7 +386,7 @@ async def test_connection_with_a_pace_rests_until_it_is_hung_up(listeners: Liste
     await listeners.hear_next()
 
 
-async def test_listener_hears_what_is_marked_and_no_answer(listeners: Listeners) -> None:
+async def test_listener_receives_only_marked_notices(listeners: Listeners) -> None:
     heard: list[bytes] = []
     await listeners.client.listen("events", lambda _subject, _reply, payload: heard.append(payload))
     await listeners.client.flush()

@@ -21,7 +21,7 @@ CHOSEN_REPLIES = [
 ]
 
 
-def test_decision_goes_to_its_subject_and_to_whoever_asked() -> None:
+def test_decision_is_published_and_sent_as_a_reply() -> None:
     captured = CapturedPublisher()
 
     captured.publisher.decide(REPLY, DECISION)
@@ -33,7 +33,7 @@ def test_decision_goes_to_its_subject_and_to_whoever_asked() -> None:
     assert msgspec.convert(answered.fields, Decision) == DECISION
 
 
-def test_keyless_agents_hear_on_subjects_of_their_own() -> None:
+def test_anonymous_agents_have_separate_decision_subjects() -> None:
     captured = CapturedPublisher(keyless=True)
 
     captured.publisher.decide(b"", DECISION)
@@ -42,7 +42,7 @@ def test_keyless_agents_hear_on_subjects_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("reply", CHOSEN_REPLIES)
-async def test_reply_that_a_sender_chose_is_not_used(reply: bytes) -> None:
+async def test_reply_subject_chosen_by_a_sender_is_not_used(reply: bytes) -> None:
     captured = CapturedPublisher()
 
     captured.publisher.answer(reply, {"ok": True})
@@ -51,7 +51,7 @@ async def test_reply_that_a_sender_chose_is_not_used(reply: bytes) -> None:
     assert [said.subject for said in captured.said()] == ["safety.v1.decision.code.p1"]
 
 
-async def test_what_is_said_in_one_step_leaves_in_one_go_when_it_is_over() -> None:
+async def test_messages_of_one_step_are_sent_together_after_it() -> None:
     wire = CapturedConnection()
     publisher = Publisher(wire, Subjects(), keyless=False)
 
@@ -64,11 +64,11 @@ async def test_what_is_said_in_one_step_leaves_in_one_go_when_it_is_over() -> No
     assert [said.subject for said in wire.said()] == ["safety.v1.state.mode", REPLY.decode()]
 
 
-def test_nothing_to_say_sends_nothing() -> None:
+def test_publisher_without_messages_sends_nothing() -> None:
     assert CapturedPublisher().said() == []
 
 
-async def test_answer_that_the_server_would_not_take_becomes_an_error() -> None:
+async def test_answer_too_large_for_the_server_becomes_an_error() -> None:
     captured = CapturedPublisher()
 
     captured.publisher.answer(REPLY, {"lines": "x" * MAX_ANSWER_BYTES})
@@ -78,7 +78,7 @@ async def test_answer_that_the_server_would_not_take_becomes_an_error() -> None:
     assert f"the limit is {MAX_ANSWER_BYTES}" in answer["error"]
 
 
-def test_muted_publisher_drops_what_would_leave() -> None:
+def test_muted_publisher_drops_messages() -> None:
     muted = [True]
     captured = CapturedPublisher(muted=lambda: muted[0])
     captured.publisher.decide(REPLY, DECISION)

@@ -41,16 +41,14 @@ def askers(clock: Hands) -> QuestionLimits:
     return QuestionLimits(clock)
 
 
-def test_questions_that_take_little_are_all_answered(askers: QuestionLimits, clock: Hands) -> None:
+def test_cheap_queries_are_all_answered(askers: QuestionLimits, clock: Hands) -> None:
     for _ in range(10_000):
         clock.t += 0.01
         assert askers.admit("wall", 30) == 0.0
         askers.charge("wall", 0.0002)
 
 
-def test_who_has_used_up_a_share_is_told_when_there_is_more(
-    askers: QuestionLimits, clock: Hands
-) -> None:
+def test_refused_query_includes_the_time_to_retry(askers: QuestionLimits, clock: Hands) -> None:
     askers.admit("wall", 30)
     askers.charge("wall", SAVED_S + 0.1)
 
@@ -61,14 +59,14 @@ def test_who_has_used_up_a_share_is_told_when_there_is_more(
     assert askers.admit("wall", 30) == 0.0
 
 
-def test_nobody_pays_for_another(askers: QuestionLimits) -> None:
+def test_queries_of_one_person_do_not_charge_another(askers: QuestionLimits) -> None:
     askers.charge("wall", 10.0)
 
     assert askers.admit("wall", 30) > 0.0
     assert askers.admit("alice", 30) == 0.0
 
 
-def test_nobody_saves_more_than_a_little(askers: QuestionLimits, clock: Hands) -> None:
+def test_unused_query_time_is_saved_up_to_a_limit(askers: QuestionLimits, clock: Hands) -> None:
     askers.admit("wall", 30)
     clock.t += 86_400.0
 
@@ -77,7 +75,7 @@ def test_nobody_saves_more_than_a_little(askers: QuestionLimits, clock: Hands) -
     assert askers.admit("wall", 30) > 0.0
 
 
-def test_only_some_questions_of_one_person_wait(askers: QuestionLimits) -> None:
+def test_queued_queries_of_one_person_are_limited(askers: QuestionLimits) -> None:
     for _ in range(MAX_WAITING):
         askers.begin("wall")
 
@@ -87,14 +85,14 @@ def test_only_some_questions_of_one_person_wait(askers: QuestionLimits) -> None:
     assert askers.admit("wall", 30) == 0.0
 
 
-def test_only_some_questions_of_all_wait(askers: QuestionLimits) -> None:
+def test_queued_queries_are_limited_in_total(askers: QuestionLimits) -> None:
     for number in range(MAX_WAITING_OF_ALL):
         askers.begin(f"wall-{number}")
 
     assert askers.admit("alice", 30) == BUSY_S
 
 
-def test_made_up_names_share_one_allowance(askers: QuestionLimits) -> None:
+def test_names_beyond_the_limit_share_one_allowance(askers: QuestionLimits) -> None:
     for number in range(MAX_KNOWN + 1):
         askers.admit(f"wall-{number}", 30)
     askers.charge("another", 10.0)
@@ -104,7 +102,7 @@ def test_made_up_names_share_one_allowance(askers: QuestionLimits) -> None:
 
 
 class Turned(list[frozenset[str]]):
-    """Who was shut out each time that the server was told, and how often it was hung up."""
+    """Records the locked-out names at each reconfiguration, and the number of disconnections."""
 
     hung_up = 0
 
@@ -122,7 +120,7 @@ class Turned(list[frozenset[str]]):
 
 @pytest.fixture
 async def turned(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Turned]:
-    """A server that shuts people out for a moment only, by the real clock."""
+    """A server with short lockouts, on the real clock."""
     monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 0.05)
     askers = QuestionLimits()
     turned = Turned(askers)
@@ -138,7 +136,7 @@ def flood(askers: QuestionLimits, name: str) -> None:
         askers.admit(name, 30)
 
 
-async def test_who_floods_is_shut_out_and_let_in_again(
+async def test_person_who_floods_is_locked_out_for_a_time(
     turned: Turned, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "safetyd.bus")
@@ -152,10 +150,12 @@ async def test_who_floods_is_shut_out_and_let_in_again(
     assert caplog.messages[1] == "wall may send queries again"
 
 
-async def test_second_who_floods_does_not_wait_for_the_first(
+async def test_second_flood_is_locked_out_during_the_first_lockout(
     turned: Turned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 600.0)  # the second comes within that
+    monkeypatch.setattr(
+        "safetyd.bus.flood_gate.SHUT_S", 600.0
+    )  # the second flood comes during the first lockout
     flood(turned._askers, "wall")
     await until(lambda: turned)
     flood(turned._askers, "keyless_gate")
@@ -164,7 +164,7 @@ async def test_second_who_floods_does_not_wait_for_the_first(
     assert turned[-1] == {"wall", "keyless_gate"}
 
 
-def test_few_long_questions_are_a_flood_too(askers: QuestionLimits) -> None:
+def test_few_long_queries_are_a_flood(askers: QuestionLimits) -> None:
     askers.charge("wall", 1000.0)
 
     for _ in range(17):
@@ -173,7 +173,7 @@ def test_few_long_questions_are_a_flood_too(askers: QuestionLimits) -> None:
     assert askers.flood_gate.shut == {"wall"}
 
 
-def test_who_is_refused_now_and_then_does_not_flood(askers: QuestionLimits, clock: Hands) -> None:
+def test_slow_refused_queries_are_no_flood(askers: QuestionLimits, clock: Hands) -> None:
     askers.charge("wall", 1e6)
 
     for _ in range(5 * int(BOUNDS.flood)):
@@ -183,7 +183,7 @@ def test_who_is_refused_now_and_then_does_not_flood(askers: QuestionLimits, cloc
     assert askers.flood_gate.shut == frozenset()
 
 
-def test_connection_rests_when_more_comes_than_is_read(clock: Hands) -> None:
+def test_connection_pauses_above_its_query_rate(clock: Hands) -> None:
     pace = QuestionRate(clock)
 
     rests = [pace(30) for _ in range(int(BURST))]
@@ -192,7 +192,7 @@ def test_connection_rests_when_more_comes_than_is_read(clock: Hands) -> None:
     assert rests[-1] == pytest.approx(BURST / PER_S)
 
 
-def test_long_messages_count_for_several(clock: Hands) -> None:
+def test_long_message_counts_as_several(clock: Hands) -> None:
     pace = QuestionRate(clock)
 
     assert pace(int(BURST) * PIECE_BYTES) > 0.0

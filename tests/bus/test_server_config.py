@@ -44,7 +44,7 @@ def listen(directory: Path) -> Listen:
 
 
 def complaints(directory: Path, text: str) -> str:
-    """Return what nats-server has to say against a configuration."""
+    """Return the errors that nats-server reports for a configuration."""
     path = directory / "nats.conf"
     path.write_text(text)
     tried = subprocess.run(
@@ -66,7 +66,7 @@ def test_server_accepts_the_configuration(
     assert complaints(tmp_path, text) == ""
 
 
-def test_cluster_of_somebody_else_accepts_the_accounts(tmp_path: Path) -> None:
+def test_external_server_accepts_the_accounts(tmp_path: Path) -> None:
     everybody = users(tmp_path, "code", open_agents=False)
 
     text = "jetstream: enabled\n" + accounts(everybody, Subjects())
@@ -74,13 +74,13 @@ def test_cluster_of_somebody_else_accepts_the_accounts(tmp_path: Path) -> None:
     assert complaints(tmp_path, text) == ""
 
 
-def test_server_accepts_a_shut_door(tmp_path: Path) -> None:
+def test_server_accepts_a_lockout_of_anonymous_agents(tmp_path: Path) -> None:
     shut = msgspec.structs.replace(users(tmp_path, "code"), door_open=False)
 
     assert complaints(tmp_path, embedded(listen(tmp_path), shut, Subjects())) == ""
 
 
-def test_server_accepts_old_keys_beside_new_ones(tmp_path: Path) -> None:
+def test_server_accepts_old_keys_together_with_new_ones(tmp_path: Path) -> None:
     everybody, now = users(tmp_path, "code"), datetime.now(UTC)
     keyring = Keyring(tmp_path / "keys")
     names: dict[Role, str] = {"agents": "code", "operators": "local", "observers": "wall"}
@@ -99,32 +99,32 @@ def test_server_accepts_old_keys_beside_new_ones(tmp_path: Path) -> None:
     assert not any(key in after for key in old)
 
 
-def test_mistake_would_be_noticed(tmp_path: Path) -> None:
+def test_server_rejects_a_wrong_configuration(tmp_path: Path) -> None:
     everybody = users(tmp_path, "code")
     text = embedded(listen(tmp_path), everybody, Subjects())
 
     assert complaints(tmp_path, text.replace("account: SAFETY", "account: SAFE"))
 
 
-def test_nobody_comes_in_without_a_key_unless_told_so(tmp_path: Path) -> None:
+def test_agents_need_a_key_if_open_agents_is_off(tmp_path: Path) -> None:
     text = accounts(users(tmp_path, open_agents=False), Subjects())
 
     assert "no_auth_user" not in text
     assert "OPEN" not in text
 
 
-def test_server_listens_on_loopback_alone_and_syncs_always(tmp_path: Path) -> None:
+def test_server_listens_only_on_loopback_and_always_syncs(tmp_path: Path) -> None:
     lines = embedded(listen(tmp_path), users(tmp_path), Subjects()).splitlines()
 
     assert 'listen: "127.0.0.1:4222"' in lines
     assert "  sync_interval: always" in lines
 
 
-def test_journal_leaves_room_in_the_store() -> None:
+def test_journal_is_smaller_than_the_store() -> None:
     assert MAX_JOURNAL_BYTES < MAX_STORE_BYTES
 
 
-def test_who_is_shut_out_may_not_ask_and_operators_may_still_command(tmp_path: Path) -> None:
+def test_locked_out_operator_can_send_commands_but_no_queries(tmp_path: Path) -> None:
     shut = msgspec.structs.replace(users(tmp_path), shut=frozenset({"local", "wall"}))
 
     text = embedded(listen(tmp_path), shut, Subjects())

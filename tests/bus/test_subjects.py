@@ -1,7 +1,7 @@
 from safetyd.bus.subjects import AGENT_VERBS, OPERATOR_VERBS, Subjects
 
 
-def test_everything_is_under_one_prefix() -> None:
+def test_all_subjects_have_one_prefix() -> None:
     subjects = Subjects("acme.gate")
 
     assert subjects.of("propose", "code") == "acme.gate.propose.code"
@@ -11,7 +11,7 @@ def test_everything_is_under_one_prefix() -> None:
     assert subjects.canary("b00t-main") == "acme.gate.canary.b00t-main"
 
 
-def test_what_is_kept_from_agents_is_no_verb_of_theirs() -> None:
+def test_reserved_words_are_not_verbs() -> None:
     own = {"journal", "internal", "canary", "open", "decision", "event", "state"}
 
     assert own.isdisjoint((*AGENT_VERBS, *OPERATOR_VERBS))

@@ -12,7 +12,7 @@ from tests.servers import until
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything be noticed sooner."""
+    """Shorten the intervals of the checks."""
     monkeypatch.setattr("safetyd.bus.connections.CANARY_S", 0.05)
     monkeypatch.setattr("safetyd.bus.supervisor.LOOK_S", 0.05)
     monkeypatch.setattr("safetyd.bus.supervisor.FROZEN_S", 0.75)
@@ -27,13 +27,13 @@ def deaf_for(seconds: float) -> Connection:
 def judged(
     server: Embedded, link: Connection, *, started_s: float, unwritten_s: float = 0.0
 ) -> str:
-    """Return what a supervisor finds wrong with a child that was started so long ago."""
+    """Return the problem that a supervisor finds with a server of this age."""
     supervisor = Supervisor(server, link, Path("/"), lambda: unwritten_s)
     supervisor._started -= started_s
     return supervisor._problem()
 
 
-async def test_child_that_was_killed_is_started_again(
+async def test_killed_server_is_restarted(
     server: Embedded, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with singing(server, []) as link, anyio.create_task_group() as tasks:
@@ -47,7 +47,7 @@ async def test_child_that_was_killed_is_started_again(
     assert "exit code -9" in caplog.text
 
 
-async def test_frozen_child_is_ended_and_started_again(
+async def test_frozen_server_is_restarted(
     server: Embedded, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with singing(server, []) as link, anyio.create_task_group() as tasks:
@@ -64,34 +64,34 @@ async def test_frozen_child_is_ended_and_started_again(
     assert "killing nats-server: it has not answered for" in caplog.text
 
 
-def test_child_that_answers_is_left_alone(server: Embedded) -> None:
+def test_server_that_answers_has_no_problem(server: Embedded) -> None:
     assert judged(server, deaf_for(0.1), started_s=60) == ""
 
 
-def test_child_that_does_not_answer_is_ended(server: Embedded) -> None:
+def test_server_that_does_not_answer_has_a_problem(server: Embedded) -> None:
     assert judged(server, deaf_for(3.0), started_s=60) == "it has not answered for 3.0 s"
 
 
-def test_child_may_take_some_time_to_start(server: Embedded) -> None:
+def test_server_has_time_to_start(server: Embedded) -> None:
     assert judged(server, deaf_for(100.0), started_s=4) == ""
     assert judged(server, deaf_for(100.0), started_s=6) != ""
 
 
-def test_child_that_answered_and_fell_silent_gets_no_such_time(server: Embedded) -> None:
+def test_server_that_answered_before_gets_no_time_to_start(server: Embedded) -> None:
     assert judged(server, deaf_for(3.0), started_s=4) != ""
 
 
-def test_child_that_cannot_write_although_there_is_room_is_ended(server: Embedded) -> None:
+def test_server_that_cannot_write_despite_free_space_has_a_problem(server: Embedded) -> None:
     said = judged(server, deaf_for(0.1), started_s=60, unwritten_s=10.0)
 
     assert "10.0 s" in said
 
 
-def test_child_that_has_not_yet_had_time_to_write_is_left_alone(server: Embedded) -> None:
+def test_server_without_time_to_write_has_no_problem(server: Embedded) -> None:
     assert judged(server, deaf_for(0.1), started_s=1, unwritten_s=10.0) == ""
 
 
-def test_full_disk_is_not_the_childs_fault(
+def test_full_disk_is_no_problem_of_the_server(
     server: Embedded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.bus.supervisor.ROOM_BYTES", 2**63)

@@ -1,4 +1,4 @@
-"""What several tests assert of a decision."""
+"""Assertions about decisions, shared by several tests."""
 
 from safetyd.client import Decision
 

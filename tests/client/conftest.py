@@ -14,7 +14,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True)
 def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty data dir, and an environment that says nothing else."""
+    """An empty data directory. The environment sets no other option of the client."""
     for name in ("URL", "KEY_FILE", "ENABLED"):
         monkeypatch.delenv(f"SAFETYD_{name}", raising=False)
     monkeypatch.delenv("AI_COMPANY_ENABLED", raising=False)

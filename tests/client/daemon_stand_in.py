@@ -1,4 +1,4 @@
-"""A stand-in for the daemon: it speaks the protocol on a real bus and answers as a test says."""
+"""A fake daemon that speaks the protocol on a real bus, with answers from the test."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Self
@@ -68,7 +68,7 @@ class DaemonStandIn:
         self._told_in, self._told = anyio.create_memory_object_stream[Fields](2000)
 
     async def __aenter__(self) -> Self:
-        self._nc = HardenedClient()  # whose flush is a barrier
+        self._nc = HardenedClient()  # its flush returns after the server processed everything
         await self._nc.connect(self._url, allow_reconnect=False)
         await self._nc.subscribe("safety.v1.propose.*", cb=self._on_propose)
         await self._nc.subscribe("safety.v1.telemetry.*", cb=self._on_telemetry)
@@ -84,19 +84,19 @@ class DaemonStandIn:
             stream.close()
 
     async def asked(self) -> Asked:
-        """Return the next proposal that arrives."""
+        """Wait for the next proposal and return it."""
         with anyio.fail_after(30):
             return await self._asked.receive()
 
     async def told(self, kind: str = "outcome") -> Fields:
-        """Return the next telemetry of a kind that arrives, passing over others."""
+        """Wait for the next telemetry of a kind and return it. Skip other kinds."""
         with anyio.fail_after(30):
             while (fields := await self._told.receive())["type"] != kind:
                 pass
             return fields
 
     def unread(self) -> int:
-        """Return how many proposals arrived that the test did not look at."""
+        """Return the number of received proposals that `asked` has not returned."""
         return self._asked.statistics().current_buffer_used
 
     async def say(self, subject: str, fields: Fields, *, marked: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""A person at a real daemon, for agents that wait for one."""
+"""An operator of a real daemon, for agents that wait for approval."""
 
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ Reply = dict[str, Any]
 
 
 class Person:
-    """The local operator: what waits for one, and the answers."""
+    """The local operator, who lists and answers pending requests."""
 
     def __init__(self, daemon: RunningDaemon, key: Path | None = None) -> None:
         self._daemon = daemon
         self._key = key or daemon.data_dir / "keys" / "operator.nk"
 
     def waiting(self, agent: str) -> list[Reply]:
-        """Return the requests of an agent that are pending."""
+        """Return the pending requests of an agent."""
         found: list[Reply] = self._ask("query", "pending", agent=agent)["requests"]
         return found
 
@@ -35,7 +35,7 @@ class Person:
         self._answer("deny", request_id, reason=reason)
 
     async def asked(self, agent: str) -> str:
-        """Return the id of the one request of an agent, once there is one."""
+        """Wait for the only pending request of an agent and return its id."""
         await until(lambda: self.waiting(agent))
         (request,) = self.waiting(agent)
         return str(request["id"])

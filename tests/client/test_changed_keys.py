@@ -1,4 +1,4 @@
-"""Proposals that are under way while the server takes on a changed key."""
+"""Proposals in flight while the server loads a changed key."""
 
 import os
 import signal
@@ -14,12 +14,12 @@ from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.servers import until
 
 CHANGES: Final = 100
-BETWEEN: Final = 200  # decisions between one change and the next
+BETWEEN: Final = 200  # decisions between two changes
 AT_ONCE: Final = 64
 
 
 class Keys:
-    """Configurations of a daemon's server, which follow each other."""
+    """Two configurations of a daemon's server that alternate."""
 
     def __init__(self, daemon: RunningDaemon) -> None:
         self._daemon = daemon
@@ -39,7 +39,7 @@ class Keys:
         self._known.append(self._config.read_text())
 
     def change(self) -> None:
-        """Let the server take on the other configuration, as when somebody is shut out."""
+        """Make the server load the other configuration, as after a lockout."""
         self._known.reverse()
         fresh = self._config.with_suffix(".next")
         fresh.write_text(self._known[0])
@@ -48,7 +48,7 @@ class Keys:
 
 
 @pytest.mark.journey
-async def test_proposals_are_answered_while_the_server_takes_on_a_changed_key(
+async def test_proposals_are_answered_while_the_server_loads_a_changed_key(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon(UNLIMITED)

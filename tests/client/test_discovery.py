@@ -21,7 +21,7 @@ def announce(directory: Path) -> str:
     return url
 
 
-def test_the_data_dir_is_the_argument_then_the_environment_then_the_users_own(
+def test_the_data_dir_comes_from_the_argument_then_the_environment_then_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     argument = announce(tmp_path / "argument")
@@ -41,7 +41,7 @@ def test_the_data_dir_is_the_argument_then_the_environment_then_the_users_own(
     assert find("code", None, None, tmp_path / "argument").url == argument
 
 
-def test_the_url_is_the_argument_then_the_environment_then_what_is_announced(
+def test_the_url_comes_from_the_argument_then_the_environment_then_the_endpoint_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "here"
@@ -53,7 +53,7 @@ def test_the_url_is_the_argument_then_the_environment_then_what_is_announced(
     assert find("code", "nats://argument:1", None, directory).url == "nats://argument:1"
 
 
-def test_the_key_is_the_argument_then_the_environment_then_the_agents_own(
+def test_the_key_comes_from_the_argument_then_the_environment_then_the_data_dir(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "keys" / "agents" / "code.nk"
@@ -69,14 +69,14 @@ def test_the_key_is_the_argument_then_the_environment_then_the_agents_own(
     assert find("code", "nats://x", tmp_path / "argument.nk", tmp_path).seed == "SUARG"
 
 
-def test_an_endpoint_that_is_no_file_is_named(tmp_path: Path) -> None:
+def test_the_error_names_an_endpoint_that_is_not_a_file(tmp_path: Path) -> None:
     (tmp_path / "endpoint.json").mkdir()
 
     with pytest.raises(Down, match=r"endpoint\.json cannot be read"):
         find("code", None, None, tmp_path)
 
 
-def test_several_servers_may_be_named() -> None:
+def test_a_url_can_list_several_servers() -> None:
     endpoint = find("code", "nats://me:pw@a:1, nats://b:2", None, os.devnull)
 
     assert endpoint.servers == ["nats://me:pw@a:1", "nats://b:2"]

@@ -1,4 +1,4 @@
-"""What is reported arrives, however much faster than the daemon takes it."""
+"""Outcomes are delivered even if they are reported faster than the daemon accepts them."""
 
 from typing import Final
 
@@ -13,12 +13,12 @@ from tests.conftest import StartDaemon
 from tests.journeys.audit_record import events
 
 PER_S: Final = RateConfig().attempts_per_second
-# At once as many are taken as in four seconds; the others take longer than one of them may.
+# The daemon accepts a burst at once. The rest takes longer than the limit for one outcome.
 OUTCOMES: Final = int(PER_S * (BURST_S + 4))
 
 
 @pytest.mark.journey
-def test_a_script_leaves_when_all_that_it_reported_has_arrived(
+def test_closing_waits_until_all_outcomes_are_delivered(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon()

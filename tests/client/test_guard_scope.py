@@ -7,7 +7,7 @@ from tests.client.daemon_stand_in import DaemonStandIn
 from tests.nats_process import NatsProcess
 
 
-async def test_a_body_that_ends_well_is_reported_with_its_duration(
+async def test_guard_reports_success_with_the_duration(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
@@ -20,9 +20,7 @@ async def test_a_body_that_ends_well_is_reported_with_its_duration(
     assert outcome["latency_ms"] >= 0
 
 
-async def test_a_body_that_is_not_allowed_does_not_run(
-    bus: NatsProcess, daemon: DaemonStandIn
-) -> None:
+async def test_guard_does_not_run_a_blocked_body(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     daemon.decide = lambda asked: [asked.answer("block", reason="Not on Sundays")]
     ran = False
 
@@ -35,7 +33,7 @@ async def test_a_body_that_is_not_allowed_does_not_run(
     assert caught.value.decision.reason == "Not on Sundays"
 
 
-async def test_a_body_that_would_need_a_person_does_not_run(
+async def test_guard_does_not_run_a_body_that_needs_approval(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = lambda asked: [asked.answer("require_confirmation", status="pending")]
@@ -61,7 +59,7 @@ class Unprintable(Exception):
     ],
     ids=["message", "unsendable", "long", "interrupt"],
 )
-async def test_a_body_that_raises_is_reported_and_raises_on(
+async def test_guard_reports_an_exception_and_raises_it_again(
     bus: NatsProcess, daemon: DaemonStandIn, raised: BaseException, error: str
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
@@ -74,7 +72,7 @@ async def test_a_body_that_raises_is_reported_and_raises_on(
     assert (outcome["ok"], outcome["error"]) == (False, error)
 
 
-async def test_an_exception_that_cannot_be_printed_is_reported(
+async def test_guard_reports_an_exception_that_cannot_be_printed(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
@@ -86,7 +84,7 @@ async def test_an_exception_that_cannot_be_printed_is_reported(
     assert "Unprintable" in outcome["error"]
 
 
-async def test_a_cancelled_body_is_reported_and_stays_cancelled(
+async def test_guard_reports_a_cancelled_body_and_leaves_it_cancelled(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
@@ -102,7 +100,7 @@ async def test_a_cancelled_body_is_reported_and_stays_cancelled(
 
 
 @pytest.mark.parametrize("ends", [False, True], ids=["in the body", "at its end"])
-async def test_a_cancelled_guard_reports_also_when_there_is_no_room_at_first(
+async def test_a_cancelled_guard_reports_even_if_the_queue_is_full_at_first(
     bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch, *, ends: bool
 ) -> None:
     monkeypatch.setattr(outbox, "CAPACITY", 1)

@@ -19,7 +19,7 @@ UNWANTED = {
 }
 
 
-def test_importing_the_client_brings_little_with_it() -> None:
+def test_importing_the_client_imports_few_modules() -> None:
     done = subprocess.run(
         [sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True
     )

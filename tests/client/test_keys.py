@@ -21,7 +21,7 @@ accounts {{ A {{ users: [ {{ nkey: {key}, permissions {{
 
 
 class Keys:
-    """A bus that knows one agent, `code`, by its key."""
+    """A bus that accepts one agent, `code`, with its key."""
 
     def __init__(self, directory: Path) -> None:
         seed = nkeys.encode_seed(bytes(SigningKey.generate()), nkeys.PREFIX_BYTE_USER)
@@ -41,7 +41,7 @@ def keyed(tmp_path: Path, data_dir: Path) -> Iterator[Keys]:
     keys.bus.stop()
 
 
-async def test_an_agent_with_a_key_is_heard_and_answered(keyed: Keys) -> None:
+async def test_an_agent_with_a_key_gets_answers(keyed: Keys) -> None:
     async with DaemonStandIn(keyed.daemon_url), Safety("code", url=keyed.bus.url) as safety:
         decision = await safety.propose("read_file")
         told = await safety.heartbeat()
@@ -50,14 +50,14 @@ async def test_an_agent_with_a_key_is_heard_and_answered(keyed: Keys) -> None:
     assert told
 
 
-async def test_an_agent_without_a_key_is_told_to_get_one(keyed: Keys) -> None:
+async def test_the_error_tells_an_agent_without_a_key_how_to_get_one(keyed: Keys) -> None:
     async with Safety("other", url=keyed.bus.url) as safety:
         decision = await safety.propose("read_file")
 
     assert_unavailable(decision, "safetyd agent add other")
 
 
-async def test_an_agent_with_another_agents_key_is_refused_at_once(
+async def test_an_agent_with_another_agents_key_is_rejected_immediately(
     keyed: Keys, data_dir: Path
 ) -> None:
     key = data_dir / "keys" / "agents" / "code.nk"

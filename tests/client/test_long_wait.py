@@ -1,4 +1,4 @@
-"""Waits that outlast the daemon, and what the bus remembers."""
+"""Calls that wait through a restart of the daemon, or longer than the bus routes replies."""
 
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -26,7 +26,7 @@ include "accounts.conf"
 
 
 async def _during(work: Callable[[], Awaitable[object]], meanwhile: Awaitable[None]) -> object:
-    """Return what comes of the work while something else happens."""
+    """Run `work` and `meanwhile` concurrently and return the result of `work`."""
     results: list[object] = []
 
     async def keep() -> None:
@@ -40,7 +40,7 @@ async def _during(work: Callable[[], Awaitable[object]], meanwhile: Awaitable[No
 
 @pytest.mark.journey
 @pytest.mark.req("S3.22")
-async def test_a_wait_outlives_the_kill_of_the_daemon(start_daemon: StartDaemon) -> None:
+async def test_a_waiting_call_survives_a_kill_of_the_daemon(start_daemon: StartDaemon) -> None:
     daemon = start_daemon()
     person = Person(daemon)
 
@@ -74,7 +74,7 @@ KILLED_S: Final = 4.0
 
 
 @pytest.mark.journey
-async def test_who_waits_after_another_was_killed_gets_the_answer_in_its_own_time(
+async def test_a_waiting_client_gets_the_answer_though_an_earlier_client_was_killed(
     start_daemon: StartDaemon,
 ) -> None:
     daemon = start_daemon()
@@ -103,7 +103,7 @@ async def test_who_waits_after_another_was_killed_gets_the_answer_in_its_own_tim
 
 
 class Forgetful:
-    """A bus that forgets the way back of a reply after two seconds, and the keys for it."""
+    """A bus that stops routing a reply after two seconds, and its keys."""
 
     def __init__(self, directory: Path) -> None:
         keys = Keyring(directory / "keys")
@@ -125,7 +125,7 @@ def forgetful(tmp_path: Path) -> Iterator[Forgetful]:
 
 
 @pytest.mark.journey
-async def test_a_wait_may_be_longer_than_the_bus_remembers(
+async def test_a_call_can_wait_longer_than_the_bus_routes_replies(
     start_daemon: StartDaemon, forgetful: Forgetful
 ) -> None:
     person = Person(start_daemon(forgetful.config), forgetful.operator)

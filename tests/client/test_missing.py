@@ -1,4 +1,4 @@
-"""Whatever is missing, the answer is a block with cause `unavailable`, in time."""
+"""If any part is missing, the client returns a block with cause `unavailable` in time."""
 
 from pathlib import Path
 
@@ -19,7 +19,9 @@ from tests.servers import connected
 PATIENCE_S = 30.0
 
 
-async def test_no_daemon_behind_the_bus_is_known_long_before_the_deadline(bus: NatsProcess) -> None:
+async def test_a_bus_without_a_daemon_is_detected_long_before_the_deadline(
+    bus: NatsProcess,
+) -> None:
     async with Safety("code", url=bus.url, deadline_s=600) as safety:
         await safety.propose("read_file")
         with anyio.fail_after(PATIENCE_S):
@@ -28,7 +30,7 @@ async def test_no_daemon_behind_the_bus_is_known_long_before_the_deadline(bus: N
     assert_unavailable(decision, bus.url, "safetyd run")
 
 
-async def test_a_daemon_that_is_not_found_for_a_moment_is_asked_again(
+async def test_a_proposal_is_retried_if_the_daemon_is_briefly_missing(
     bus: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "MAX_GAPS", 20)
@@ -50,12 +52,12 @@ async def test_a_daemon_that_is_not_found_for_a_moment_is_asked_again(
 
 
 async def _not_found(agent: HardenedClient) -> None:
-    """Return once the server has said to another agent that nobody listens."""
+    """Return after the server replied "no responders" to another agent."""
     with pytest.raises(NoRespondersError):
         await agent.request("safety.v1.propose.other", b"{}")
 
 
-async def test_a_daemon_that_has_gone_is_known_before_the_deadline(bus: NatsProcess) -> None:
+async def test_a_daemon_that_stopped_is_detected_before_the_deadline(bus: NatsProcess) -> None:
     async with Safety("code", url=bus.url) as safety:
         async with DaemonStandIn(bus.url):
             assert (await safety.propose("read_file")).allowed
@@ -65,7 +67,7 @@ async def test_a_daemon_that_has_gone_is_known_before_the_deadline(bus: NatsProc
     assert_unavailable(decision, bus.url, "safetyd run")
 
 
-async def test_no_bus_is_known_before_the_deadline() -> None:
+async def test_a_missing_bus_is_detected_before_the_deadline() -> None:
     async with Safety("code", url=NOWHERE, deadline_s=600) as safety:
         with anyio.fail_after(PATIENCE_S):
             decision = await safety.propose("read_file")
@@ -73,7 +75,7 @@ async def test_no_bus_is_known_before_the_deadline() -> None:
     assert_unavailable(decision, NOWHERE, "safetyd run")
 
 
-async def test_a_silent_daemon_is_given_up_at_the_deadline(
+async def test_a_silent_daemon_is_unavailable_after_the_deadline(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = silent
@@ -85,7 +87,7 @@ async def test_a_silent_daemon_is_given_up_at_the_deadline(
     assert_unavailable(decision, "0.6 s")
 
 
-async def test_a_frozen_bus_is_given_up_at_the_deadline_and_heals(
+async def test_a_frozen_bus_is_unavailable_after_the_deadline_and_recovers(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
@@ -102,7 +104,7 @@ async def test_a_frozen_bus_is_given_up_at_the_deadline_and_heals(
     assert daemon.unread()
 
 
-async def test_a_bus_that_is_frozen_from_the_start_is_given_up_at_the_deadline(
+async def test_a_bus_frozen_from_the_start_is_unavailable_after_the_deadline(
     bus: NatsProcess,
 ) -> None:
     bus.freeze()
@@ -115,7 +117,7 @@ async def test_a_bus_that_is_frozen_from_the_start_is_given_up_at_the_deadline(
     assert_unavailable(decision)
 
 
-async def test_a_bus_that_comes_back_is_found_again(bus: NatsProcess) -> None:
+async def test_the_client_reconnects_to_a_restarted_bus(bus: NatsProcess) -> None:
     async with Safety("code", url=bus.url) as safety:
         async with DaemonStandIn(bus.url):
             assert (await safety.propose("read_file")).allowed
@@ -129,7 +131,7 @@ async def test_a_bus_that_comes_back_is_found_again(bus: NatsProcess) -> None:
     assert up.allowed
 
 
-async def test_a_call_does_not_wait_for_the_pause_between_tries(
+async def test_a_call_ends_the_pause_between_attempts_to_connect(
     bus: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "FIRST_PAUSE_S", 60)
@@ -141,7 +143,7 @@ async def test_a_call_does_not_wait_for_the_pause_between_tries(
             assert (await safety.propose("read_file")).allowed
 
 
-async def test_a_daemon_that_moved_is_found_by_what_it_announces(
+async def test_the_client_finds_a_daemon_at_its_new_address(
     bus: NatsProcess, data_dir: Path
 ) -> None:
     endpoint = data_dir / "endpoint.json"
@@ -178,7 +180,7 @@ async def _kill_when_asked(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     bus.stop()
 
 
-async def test_a_message_that_the_bus_does_not_take_is_unavailable(tmp_path: Path) -> None:
+async def test_a_message_too_large_for_the_bus_is_unavailable(tmp_path: Path) -> None:
     bus = NatsProcess(tmp_path, "max_payload: 1024")
     try:
         async with DaemonStandIn(bus.url), Safety("code", url=bus.url) as safety:
@@ -191,7 +193,7 @@ async def test_a_message_that_the_bus_does_not_take_is_unavailable(tmp_path: Pat
     assert small.allowed
 
 
-async def test_a_bus_that_lets_messages_pile_up_is_unavailable_at_once(
+async def test_a_bus_that_does_not_read_messages_is_unavailable_immediately(
     bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "MAX_HELD_BYTES", -1)
@@ -208,7 +210,7 @@ INFO = b'INFO {"server_id":"x","version":"2.15.1","max_payload":1024}\r\n'
 @pytest.mark.parametrize(
     "greeting", [INFO, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"INFO {\r\n"]
 )
-async def test_something_that_is_no_bus_is_unavailable(greeting: bytes) -> None:
+async def test_a_server_that_does_not_speak_nats_is_unavailable(greeting: bytes) -> None:
     async def greet(stream: SocketStream) -> None:
         async with stream:
             if greeting:
@@ -225,7 +227,9 @@ async def test_something_that_is_no_bus_is_unavailable(greeting: bytes) -> None:
     assert_unavailable(decision, f"nats://127.0.0.1:{port}")
 
 
-async def test_a_missing_endpoint_says_how_to_start_the_daemon(data_dir: Path) -> None:
+async def test_the_error_for_a_missing_endpoint_says_how_to_start_the_daemon(
+    data_dir: Path,
+) -> None:
     async with Safety("code") as safety:
         decision = await safety.propose("read_file")
 
@@ -233,7 +237,7 @@ async def test_a_missing_endpoint_says_how_to_start_the_daemon(data_dir: Path) -
     assert_unavailable(decision, str(data_dir / "endpoint.json"), start, "SAFETYD_DATA_DIR")
 
 
-async def test_default_data_dir_needs_no_name_to_start_a_daemon_on(
+async def test_the_start_command_omits_the_default_data_dir(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SAFETYD_DATA_DIR")
@@ -245,7 +249,7 @@ async def test_default_data_dir_needs_no_name_to_start_a_daemon_on(
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"bus": 3}', '{"web": "x"}', "\udcff"])
-async def test_a_broken_endpoint_is_named(data_dir: Path, content: str) -> None:
+async def test_the_error_names_a_broken_endpoint_file(data_dir: Path, content: str) -> None:
     endpoint = data_dir / "endpoint.json"
     endpoint.write_bytes(content.encode(errors="surrogateescape"))
 
@@ -258,12 +262,12 @@ async def test_a_broken_endpoint_is_named(data_dir: Path, content: str) -> None:
 @pytest.mark.parametrize(
     "url", ["", "nats://", "http://[", "nats://127.0.0.1:99999", "nats://no.such.invalid:4222"]
 )
-async def test_a_broken_address_is_unavailable(url: str) -> None:
+async def test_an_invalid_address_is_unavailable(url: str) -> None:
     async with Safety("code", url=url, deadline_s=1) as safety:
         assert_unavailable(await safety.propose("read_file"))
 
 
-async def test_a_password_in_the_address_is_not_shown() -> None:
+async def test_errors_hide_the_password_in_an_address() -> None:
     async with Safety("code", url="nats://me:secret@127.0.0.1:1") as safety:
         decision = await safety.propose("read_file")
 
@@ -271,7 +275,9 @@ async def test_a_password_in_the_address_is_not_shown() -> None:
     assert "secret" not in decision.reason
 
 
-async def test_a_missing_key_file_says_how_to_make_one(bus: NatsProcess, tmp_path: Path) -> None:
+async def test_the_error_for_a_missing_key_file_says_how_to_make_a_key(
+    bus: NatsProcess, tmp_path: Path
+) -> None:
     async with Safety("code", url=bus.url, key_file=tmp_path / "none.nk") as safety:
         decision = await safety.propose("read_file")
 
@@ -289,7 +295,7 @@ async def test_a_key_file_without_a_key_is_unavailable(
         assert_unavailable(await safety.propose("read_file"))
 
 
-async def test_a_client_that_is_not_open_blocks(bus: NatsProcess) -> None:
+async def test_a_client_that_is_not_open_blocks_proposals(bus: NatsProcess) -> None:
     safety = Safety("code", url=bus.url)
     before = await safety.propose("read_file")
     await safety.__aexit__()
@@ -303,7 +309,7 @@ async def test_a_client_that_is_not_open_blocks(bus: NatsProcess) -> None:
     assert not await safety.heartbeat()
 
 
-async def test_a_client_may_be_opened_again(bus: NatsProcess, daemon: DaemonStandIn) -> None:
+async def test_a_client_can_be_opened_again(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     safety = Safety("code", url=bus.url)
     for _ in range(2):
         async with safety:
@@ -311,19 +317,19 @@ async def test_a_client_may_be_opened_again(bus: NatsProcess, daemon: DaemonStan
     assert daemon.unread() == 2
 
 
-async def test_opening_twice_at_once_is_an_error(bus: NatsProcess) -> None:
+async def test_opening_an_open_client_raises(bus: NatsProcess) -> None:
     async with Safety("code", url=bus.url) as safety:
         with pytest.raises(RuntimeError, match="already open"):
             await safety.__aenter__()
 
 
-async def test_what_the_body_raises_comes_out_as_it_is() -> None:
+async def test_an_exception_in_the_body_is_raised_unchanged() -> None:
     with pytest.raises(KeyError, match="mine"):
         async with Safety("code", url=NOWHERE):
             raise KeyError("mine")
 
 
-async def test_a_refusal_without_a_daemon_is_a_whole_decision() -> None:
+async def test_a_block_made_by_the_client_is_a_complete_decision() -> None:
     async with Safety("code", url=NOWHERE) as safety:
         decision = await safety.propose("read_file", id="mine")
 

@@ -1,4 +1,4 @@
-"""Agents and people at a real daemon: asking, waiting, and what comes of it."""
+"""Permission requests of agents to operators, with a real daemon."""
 
 import subprocess
 import sys
@@ -38,12 +38,12 @@ def person(live: RunningDaemon) -> Person:
 
 @pytest.fixture
 def agent(request: pytest.FixtureRequest) -> str:
-    """A name of its own for each test, so that no approval is another's."""
+    """A different agent name for each test, so that tests share no approvals."""
     return str(request.node.name).replace("[", "-").replace("]", "")[-64:].replace(" ", "-")
 
 
 @pytest.mark.req("S3.57", "S3.58", "S3.19")
-async def test_who_waits_for_permission_gets_the_persons_words(
+async def test_a_waiting_permission_request_gets_the_operators_message(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     results: list[PermissionResult] = []
@@ -60,7 +60,7 @@ async def _keep(results: list[PermissionResult], ask: Callable[[], object]) -> N
 
 
 @pytest.mark.req("S3.58")
-async def test_a_denial_carries_the_persons_reason(
+async def test_a_denial_includes_the_operators_reason(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     results: list[PermissionResult] = []
@@ -73,7 +73,7 @@ async def test_a_denial_carries_the_persons_reason(
 
 
 @pytest.mark.req("S3.20", "S3.22", "S3.58")
-async def test_silence_is_a_timeout_and_nobodys_denial(live: RunningDaemon, agent: str) -> None:
+async def test_a_request_without_an_answer_times_out(live: RunningDaemon, agent: str) -> None:
     async with Safety(agent, data_dir=live.data_dir) as safety:
         asked = await safety.request_permission("push", wait=True, timeout_minutes=0.02)
         proposed = await safety.propose("push", text=PUSH, wait=True, timeout_s=1)
@@ -84,7 +84,7 @@ async def test_silence_is_a_timeout_and_nobodys_denial(live: RunningDaemon, agen
 
 
 @pytest.mark.req("S3.18", "S3.21", "S3.58", "S3.59")
-async def test_an_ask_is_queued_with_all_that_the_agent_said(
+async def test_a_queued_request_has_all_fields_from_the_agent(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     async with Safety(agent, data_dir=live.data_dir) as safety:
@@ -120,7 +120,7 @@ async def test_an_ask_is_queued_with_all_that_the_agent_said(
 
 
 @pytest.mark.req("S3.17", "S3.23", "S3.57")
-async def test_a_queued_permission_covers_one_proposal_that_names_it(
+async def test_an_approved_request_allows_one_proposal_with_its_id(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     async with Safety(agent, data_dir=live.data_dir) as safety:
@@ -149,7 +149,7 @@ async def test_a_queued_permission_covers_one_proposal_that_names_it(
 
 
 @pytest.mark.req("S2.28")
-async def test_an_ask_made_again_finds_its_approval_once(
+async def test_a_repeated_permission_request_gets_its_approval_once(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     async with Safety(agent, data_dir=live.data_dir) as safety:
@@ -163,7 +163,9 @@ async def test_an_ask_made_again_finds_its_approval_once(
     assert isinstance(more, Queued)
 
 
-async def test_an_agent_knows_nothing_of_anothers_requests(live: RunningDaemon, agent: str) -> None:
+async def test_an_agent_cannot_see_requests_of_another_agent(
+    live: RunningDaemon, agent: str
+) -> None:
     async with (
         Safety(agent, data_dir=live.data_dir) as safety,
         Safety("somebody", data_dir=live.data_dir) as other,
@@ -179,7 +181,7 @@ async def test_an_agent_knows_nothing_of_anothers_requests(live: RunningDaemon, 
     assert listed == ()
 
 
-async def test_what_a_guard_blocks_is_denied_though_permission_is_asked(
+async def test_request_permission_denies_an_action_that_a_guard_blocks(
     live: RunningDaemon, agent: str
 ) -> None:
     async with Safety(agent, data_dir=live.data_dir) as safety:
@@ -190,7 +192,7 @@ async def test_what_a_guard_blocks_is_denied_though_permission_is_asked(
 
 
 @pytest.mark.req("S3.57")
-async def test_looking_whether_an_action_would_pass_asks_nobody(
+async def test_is_auto_allowed_creates_no_request(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     async with Safety(agent, data_dir=live.data_dir) as safety:
@@ -202,7 +204,7 @@ async def test_looking_whether_an_action_would_pass_asks_nobody(
 
 
 @pytest.mark.req("S3.2")
-async def test_a_guarded_body_runs_when_a_person_approves_and_its_claim_is_taken(
+async def test_guard_claims_an_approved_action_and_runs_the_body(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     decisions: list[Decision] = []
@@ -236,7 +238,7 @@ async def test_a_claim_repeated_by_its_claimant_is_granted_again(
     assert [claim.granted for claim in claims] == [True, True, False]
 
 
-async def test_a_guarded_body_that_needs_a_person_names_the_request(
+async def test_guard_names_the_request_if_the_body_needs_approval(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     async with Safety(agent, data_dir=live.data_dir) as safety:
@@ -262,7 +264,7 @@ with SyncSafety(agent, data_dir=data_dir) as safety:
 
 
 def cycle(live: RunningDaemon, agent: str, words: str) -> str:
-    """Let a process of its own do one round of an agent's work; return what it said."""
+    """Run one cycle of an agent in a new process and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", NEXT_CYCLE, agent, str(live.data_dir), words],
         capture_output=True,
@@ -274,7 +276,7 @@ def cycle(live: RunningDaemon, agent: str, words: str) -> str:
 
 
 @pytest.mark.req("S3.17", "S3.23")
-def test_what_was_approved_after_its_process_ended_is_done_once_by_the_next(
+def test_a_later_process_of_the_agent_uses_an_approval_once(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     request_id = cycle(live, agent, "Push the fix")
@@ -289,7 +291,7 @@ def test_what_was_approved_after_its_process_ended_is_done_once_by_the_next(
 
 
 @pytest.mark.req("S3.22")
-async def test_one_that_waits_does_not_hold_up_the_agents_other_work(
+async def test_a_waiting_request_does_not_delay_the_agents_other_proposals(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     results: list[PermissionResult] = []
@@ -321,11 +323,13 @@ def ask_in_a_script(live: RunningDaemon, agent: str) -> list[object]:
 
 @pytest.mark.req("S3.1")
 @pytest.mark.req("S3.57")
-async def test_a_script_has_the_same_calls(live: RunningDaemon, agent: str) -> None:
+async def test_the_blocking_client_has_the_same_methods(live: RunningDaemon, agent: str) -> None:
     assert await run_sync(ask_in_a_script, live, agent) == [True] * 6
 
 
-async def test_a_script_waits_for_a_person(live: RunningDaemon, person: Person, agent: str) -> None:
+async def test_the_blocking_client_waits_for_an_operator(
+    live: RunningDaemon, person: Person, agent: str
+) -> None:
     def push() -> None:
         with (
             SyncSafety(agent, data_dir=live.data_dir) as safety,

@@ -14,7 +14,9 @@ from tests.client.daemon_stand_in import Asked, DaemonStandIn, Fields, silent
 from tests.nats_process import NatsProcess
 
 
-async def test_an_allow_of_the_daemon_is_an_allow(bus: NatsProcess, daemon: DaemonStandIn) -> None:
+async def test_propose_returns_an_allow_from_the_daemon(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         decision = await safety.propose("read_file", paths=["a.py"])
 
@@ -24,9 +26,7 @@ async def test_an_allow_of_the_daemon_is_an_allow(bus: NatsProcess, daemon: Daem
     assert asked.fields == {"type": "read_file", "paths": ["a.py"], "id": asked.id}
 
 
-async def test_a_block_comes_with_its_cause_and_reason(
-    bus: NatsProcess, daemon: DaemonStandIn
-) -> None:
+async def test_a_block_has_its_cause_and_reason(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     daemon.decide = lambda asked: [asked.answer("block", cause="prohibited", reason="no")]
 
     async with Safety("code", url=bus.url) as safety:
@@ -37,7 +37,7 @@ async def test_a_block_comes_with_its_cause_and_reason(
     assert decision.reason == "no"
 
 
-async def test_a_pending_answer_is_returned_at_once_to_who_does_not_wait(
+async def test_propose_without_wait_returns_a_pending_decision_immediately(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     pending = {"status": "pending", "request_id": "req_1"}
@@ -51,7 +51,7 @@ async def test_a_pending_answer_is_returned_at_once_to_who_does_not_wait(
 
 
 @pytest.mark.usefixtures("daemon")
-async def test_numbers_structs_and_paths_have_the_digest_that_the_daemon_reads(
+async def test_client_and_daemon_compute_the_same_digest_of_numbers_structs_and_paths(
     bus: NatsProcess,
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
@@ -68,7 +68,7 @@ async def test_numbers_structs_and_paths_have_the_digest_that_the_daemon_reads(
     assert decision.allowed
 
 
-async def test_none_is_sent_as_nothing(bus: NatsProcess, daemon: DaemonStandIn) -> None:
+async def test_fields_that_are_none_are_not_sent(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     nothing: Any = dict.fromkeys(ProposalFields.__annotations__)
 
     async with Safety("code", url=bus.url) as safety:
@@ -96,7 +96,7 @@ Distort = Callable[[Asked], Fields]
     ],
     ids=["agent", "id", "digest", "pending allow", "not a decision"],
 )
-async def test_an_answer_that_is_not_its_own_is_no_answer(
+async def test_an_answer_that_does_not_match_the_proposal_is_ignored(
     bus: NatsProcess, daemon: DaemonStandIn, distort: Distort
 ) -> None:
     daemon.decide = lambda asked: [distort(asked)]
@@ -107,7 +107,7 @@ async def test_an_answer_that_is_not_its_own_is_no_answer(
     assert (decision.decision, decision.cause) == (Severity.BLOCK, "unavailable")
 
 
-async def test_the_right_answer_counts_after_a_wrong_one(
+async def test_the_matching_answer_is_used_after_a_wrong_one(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     def decide(asked: Asked) -> Sequence[Fields]:
@@ -121,7 +121,7 @@ async def test_the_right_answer_counts_after_a_wrong_one(
     assert (decision.decision, decision.cause) == (Severity.BLOCK, "policy")
 
 
-async def test_a_decision_on_the_decision_subject_counts_as_well(
+async def test_a_decision_on_the_decision_subject_is_accepted(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = silent
@@ -138,7 +138,7 @@ async def _publish_the_answer(daemon: DaemonStandIn) -> None:
     await daemon.say(f"decision.code.{asked.id}", asked.answer())
 
 
-async def test_a_proposal_that_is_lost_is_sent_again_under_its_id(
+async def test_a_lost_proposal_is_sent_again_under_its_id(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     lost = 2
@@ -155,7 +155,7 @@ async def test_a_proposal_that_is_lost_is_sent_again_under_its_id(
     assert {(await daemon.asked()).id for _ in range(lost + 1)} == {decision.id}
 
 
-async def test_a_rate_limit_that_fits_the_deadline_is_waited_for(
+async def test_propose_waits_for_a_rate_limit_that_ends_before_the_deadline(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     def decide(asked: Asked) -> Sequence[Fields]:
@@ -177,7 +177,7 @@ async def test_a_rate_limit_that_fits_the_deadline_is_waited_for(
     [("rate_limit", 60.0, {}), ("cooldown", 0.01, {}), ("rate_limit", 0.01, {"id": "mine"})],
     ids=["too long", "another cause", "the caller's id"],
 )
-async def test_no_other_refusal_is_proposed_again(
+async def test_other_blocked_proposals_are_not_retried(
     bus: NatsProcess,
     daemon: DaemonStandIn,
     cause: str,
@@ -196,7 +196,7 @@ async def test_no_other_refusal_is_proposed_again(
 
 @pytest.mark.parametrize("name", ["SAFETYD_ENABLED", "AI_COMPANY_ENABLED"])
 @pytest.mark.parametrize("value", ["false", "0", "No", "OFF"])
-async def test_a_switch_in_the_environment_blocks_without_asking(
+async def test_an_off_switch_blocks_without_asking_the_daemon(
     bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -210,7 +210,7 @@ async def test_a_switch_in_the_environment_blocks_without_asking(
 
 
 @pytest.mark.usefixtures("daemon")
-async def test_a_switch_that_is_on_changes_nothing(
+async def test_a_switch_that_is_on_blocks_nothing(
     bus: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAFETYD_ENABLED", "true")
@@ -220,17 +220,17 @@ async def test_a_switch_that_is_on_changes_nothing(
 
 
 @pytest.mark.parametrize("agent", ["", "a b", "a.b", "*", "x" * 65, "ä"])
-def test_a_bad_name_is_refused_at_once(agent: str) -> None:
+def test_an_invalid_agent_name_raises(agent: str) -> None:
     with pytest.raises(ValueError, match="name"):
         Safety(agent)
 
 
-def test_a_bad_prefix_is_refused_at_once() -> None:
+def test_an_invalid_prefix_raises() -> None:
     with pytest.raises(ValueError, match="prefix"):
         Safety("code", prefix="a b")
 
 
-def test_an_unknown_option_is_refused_at_once() -> None:
+def test_an_unknown_option_raises() -> None:
     options: Any = {"host": "x"}
 
     with pytest.raises(TypeError, match="'host'"):
@@ -242,7 +242,7 @@ def test_an_unknown_option_is_refused_at_once() -> None:
     [{"texts": "x"}, {"agent": "code"}, {"text": 3}, {"paths": "a"}, {"context": object()}],
     ids=["unknown", "agent", "type", "not a list", "not JSON"],
 )
-async def test_what_the_caller_wrote_wrong_is_a_type_error(fields: Any) -> None:
+async def test_a_wrong_type_or_unknown_field_raises_type_error(fields: Any) -> None:
     async with Safety("code", url="nats://127.0.0.1:1") as safety:
         with pytest.raises(TypeError):
             await safety.propose("read_file", **fields)
@@ -270,7 +270,7 @@ def _loop() -> dict[str, object]:
     ],
     ids=lambda fields: next(iter(fields)),
 )
-async def test_a_value_that_no_daemon_takes_is_blocked_as_malformed(fields: Any) -> None:
+async def test_a_malformed_value_is_blocked_as_malformed(fields: Any) -> None:
     async with Safety("code", url="nats://127.0.0.1:1") as safety:
         decision = await safety.propose("read_file", **fields)
 
@@ -301,15 +301,15 @@ def test_the_keyword_arguments_are_the_fields_of_the_protocol() -> None:
 
 
 @pytest.mark.parametrize("text", [b"rm -rf /", bytearray(b"rm -rf /")])
-async def test_bytes_are_no_text(bus: NatsProcess, daemon: DaemonStandIn, text: object) -> None:
+async def test_bytes_as_text_raise_type_error(
+    bus: NatsProcess, daemon: DaemonStandIn, text: object
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         with pytest.raises(TypeError):
             await safety.propose("run_shell", text=text)  # type: ignore[arg-type]
 
 
-async def test_a_decision_is_neither_true_nor_false(
-    bus: NatsProcess, daemon: DaemonStandIn
-) -> None:
+async def test_a_decision_has_no_truth_value(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     async with Safety("code", url=bus.url) as safety:
         decision = await safety.propose("read_file")
 

@@ -1,4 +1,4 @@
-"""What the client makes of the answers to asks and claims, and of none."""
+"""Results of permission requests and claims, with and without an answer."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ DECISION = Decision(id="p1", agent="code", decision=Severity.ALLOW, digest="sha2
         ("\udc80", None),
     ],
 )
-def test_four_shapes_are_answers_and_nothing_else(
+def test_read_result_accepts_exactly_four_kinds_of_answer(
     wire: str, result: PermissionResult | None
 ) -> None:
     assert read_result(wire.encode(errors="surrogateescape")) == result
@@ -65,7 +65,7 @@ def test_four_shapes_are_answers_and_nothing_else(
         Claim(granted=False, cause="expired"),
     ],
 )
-def test_no_answer_is_taken_for_a_yes_by_being_there(answer: PermissionResult | Claim) -> None:
+def test_a_result_has_no_truth_value(answer: PermissionResult | Claim) -> None:
     with pytest.raises(TypeError, match="neither true nor false"):
         bool(answer)
 
@@ -86,7 +86,7 @@ async def test_without_a_daemon_permission_is_denied_as_unavailable() -> None:
     assert (listed, claim.granted, passes) == ((), False, False)
 
 
-async def test_a_client_that_is_not_open_asks_nobody() -> None:
+async def test_a_client_that_is_not_open_grants_nothing() -> None:
     safety = Safety("code", url=NOWHERE)
 
     assert (await safety.request_permission("push")).approved is False
@@ -95,7 +95,7 @@ async def test_a_client_that_is_not_open_asks_nobody() -> None:
     assert await safety.pending_requests() == ()
 
 
-def test_a_closed_script_asks_nobody() -> None:
+def test_a_closed_blocking_client_grants_nothing() -> None:
     safety = SyncSafety("code", url=NOWHERE)
     safety.close()
 
@@ -109,7 +109,7 @@ def test_a_closed_script_asks_nobody() -> None:
         pytest.fail("the body ran")
 
 
-async def test_a_switch_in_the_environment_denies_asks_and_claims(
+async def test_an_off_switch_denies_permission_requests_and_claims(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SAFETYD_ENABLED", "false")
@@ -123,7 +123,7 @@ async def test_a_switch_in_the_environment_denies_asks_and_claims(
 
 
 @pytest.mark.parametrize("fields", [{"text": "x"}, {"timeout_minutes": "1"}, {"context": "x"}])
-async def test_a_wrong_field_of_an_ask_is_a_type_error(fields: Any) -> None:
+async def test_a_wrong_field_of_a_permission_request_raises_type_error(fields: Any) -> None:
     async with Safety("code", url=NOWHERE) as safety:
         with pytest.raises(TypeError):
             await safety.request_permission("push", **fields)
@@ -132,7 +132,7 @@ async def test_a_wrong_field_of_an_ask_is_a_type_error(fields: Any) -> None:
 @pytest.mark.parametrize(
     "fields", [{"timeout_minutes": -1}, {"description": "x" * 9000}, {"id": "a b"}]
 )
-async def test_a_malformed_ask_is_denied_unsent(fields: Any) -> None:
+async def test_a_malformed_permission_request_is_denied_without_sending_it(fields: Any) -> None:
     async with Safety("code", url=NOWHERE) as safety:
         asked = await safety.request_permission("push", **fields)
 
@@ -140,7 +140,7 @@ async def test_a_malformed_ask_is_denied_unsent(fields: Any) -> None:
     assert asked.cause == "malformed"
 
 
-async def test_an_ask_whose_answer_is_lost_is_queued_as_announced(
+async def test_a_permission_request_with_a_lost_answer_is_queued(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url, deadline_s=0.5) as safety:
@@ -150,7 +150,7 @@ async def test_an_ask_whose_answer_is_lost_is_queued_as_announced(
 
 
 async def _asked_and_announced(safety: Safety, daemon: DaemonStandIn) -> PermissionResult | None:
-    """Ask; let the request be told of on the decision subject alone."""
+    """Request permission; announce the request only on the decision subject."""
     asks: list[Fields] = []
     results: list[PermissionResult] = []
 
@@ -168,7 +168,7 @@ async def _asked_and_announced(safety: Safety, daemon: DaemonStandIn) -> Permiss
     return results[0]
 
 
-async def test_a_claim_is_sent_again_under_one_name_until_it_is_answered(
+async def test_a_claim_is_retried_under_one_claimant_until_it_is_answered(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     claims: list[Fields] = []
@@ -196,7 +196,7 @@ async def test_a_claim_is_sent_again_under_one_name_until_it_is_answered(
 @pytest.mark.parametrize(
     ("refused", "cause"), [("already_claimed", "conflict"), ("stopped", "stopped")]
 )
-async def test_a_guarded_body_whose_claim_is_refused_does_not_run(
+async def test_guard_does_not_run_a_body_if_its_claim_is_refused(
     bus: NatsProcess, daemon: DaemonStandIn, refused: str, cause: str
 ) -> None:
     daemon.decide = lambda asked: [asked.answer(claim_required=True)]
@@ -213,7 +213,7 @@ async def test_a_guarded_body_whose_claim_is_refused_does_not_run(
 
 
 @pytest.mark.req("S3.57")
-async def test_a_logged_action_is_an_outcome_with_its_description(
+async def test_log_action_reports_an_outcome_with_its_description(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:

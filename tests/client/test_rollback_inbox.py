@@ -25,7 +25,7 @@ def notice(minute: int = 0, **fields: object) -> dict[str, Any]:
 
 
 def answers(daemon: DaemonStandIn, *rollbacks: dict[str, Any]) -> list[dict[str, Any]]:
-    """Let the daemon answer what was rolled back last; return what it is asked."""
+    """Make the daemon return these rollbacks. Return the list of queries that it receives."""
     asked: list[dict[str, Any]] = []
 
     def answer(fields: dict[str, Any]) -> dict[str, Any]:
@@ -41,14 +41,14 @@ async def connected(safety: Safety, daemon: DaemonStandIn) -> None:
     await daemon.told("heartbeat")
 
 
-async def test_a_rollback_is_returned_once_to_who_works_there(
+async def test_a_rollback_is_returned_once_to_an_agent_of_the_project(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     answers(daemon)
     async with Safety("code", url=bus.url) as safety:
         await connected(safety, daemon)
         await daemon.say("state.rollback", notice(agents=["other"], project="theirs"))
-        await daemon.say("state.rollback", notice(1), marked=False)  # somebody's answer
+        await daemon.say("state.rollback", notice(1), marked=False)  # not from the daemon
         await daemon.say("state.rollback", notice(2))
 
         heard = await safety.rolled_back(timeout_s=20)
@@ -60,7 +60,9 @@ async def test_a_rollback_is_returned_once_to_who_works_there(
     assert again is None
 
 
-async def test_who_waits_hears_it_when_it_happens(bus: NatsProcess, daemon: DaemonStandIn) -> None:
+async def test_a_waiting_agent_receives_a_rollback_when_it_happens(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     asked = answers(daemon)
     heard: list[Rollback | None] = []
 
@@ -78,7 +80,7 @@ async def test_who_waits_hears_it_when_it_happens(bus: NatsProcess, daemon: Daem
     assert asked == [{"rollbacks": True}]
 
 
-async def test_what_was_missed_while_the_connection_was_broken_is_asked_for(
+async def test_a_rollback_during_a_broken_connection_is_returned_later(
     bus: NatsProcess,
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
@@ -97,7 +99,7 @@ async def test_what_was_missed_while_the_connection_was_broken_is_asked_for(
     assert again is None
 
 
-async def test_who_has_just_started_can_ask_what_was_rolled_back_last(
+async def test_an_agent_that_just_started_can_query_the_last_rollbacks(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     answers(daemon, notice(1), notice(2, project="api"))
@@ -108,7 +110,7 @@ async def test_who_has_just_started_can_ask_what_was_rolled_back_last(
 
 
 @pytest.mark.parametrize("said", [{"approved": False, "reason": "r", "cause": "malformed"}, None])
-async def test_a_daemon_that_does_not_know_the_question_is_no_rollback(
+async def test_an_unknown_query_returns_no_rollback(
     bus: NatsProcess, daemon: DaemonStandIn, said: dict[str, Any] | None
 ) -> None:
     daemon.permit = lambda _fields: said
@@ -121,14 +123,14 @@ async def test_a_daemon_that_does_not_know_the_question_is_no_rollback(
     assert heard is not None
 
 
-async def test_a_client_that_is_not_open_hears_nothing() -> None:
+async def test_a_client_that_is_not_open_returns_no_rollback() -> None:
     safety = Safety("code")
 
     assert await safety.rolled_back() is None
     assert await safety.last_rollbacks() == ()
 
 
-def test_a_script_that_is_closed_hears_nothing(bus: NatsProcess) -> None:
+def test_a_closed_blocking_client_returns_no_rollback(bus: NatsProcess) -> None:
     with SyncSafety("code", url=bus.url) as safety:
         pass
 
@@ -137,7 +139,7 @@ def test_a_script_that_is_closed_hears_nothing(bus: NatsProcess) -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"{}", b"[]", b"\xff", b'{"project": "shop"}'])
-def test_what_cannot_be_read_is_no_rollback(said: bytes) -> None:
+def test_an_invalid_notice_is_ignored(said: bytes) -> None:
     inbox = RollbackInbox("code")
 
     inbox.hear(said)
@@ -145,7 +147,7 @@ def test_what_cannot_be_read_is_no_rollback(said: bytes) -> None:
     assert not inbox._heard
 
 
-async def test_of_many_rollbacks_the_newest_are_kept() -> None:
+async def test_a_full_inbox_drops_the_oldest_rollbacks() -> None:
     inbox = RollbackInbox("code")
     for number in range(MAX_HEARD + 1):
         at = f'"2026-03-01T{number // 60:02}:{number % 60:02}:00Z"'

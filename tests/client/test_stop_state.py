@@ -23,7 +23,7 @@ async def test_a_stop_is_acknowledged_with_its_epoch(
         assert safety.stopped
 
 
-async def test_answers_that_somebody_sent_there_are_no_stops(
+async def test_a_reply_sent_to_the_stop_subject_is_no_stop(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     stop = {"active": True, "epoch": 7, "agent": None}
@@ -38,7 +38,7 @@ async def test_answers_that_somebody_sent_there_are_no_stops(
         assert heartbeat["stop_epoch"] == 8
 
 
-async def test_the_daemon_is_asked_all_the_same_while_stopped(
+async def test_a_stopped_client_still_asks_the_daemon(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
@@ -51,7 +51,7 @@ async def test_the_daemon_is_asked_all_the_same_while_stopped(
         assert safety.stopped
 
 
-async def test_a_heartbeat_is_sent_now_and_then(
+async def test_a_connected_client_sends_heartbeats(
     bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "HEARTBEAT_S", 0.01)
@@ -67,7 +67,7 @@ def stop(*, active: bool = True, epoch: int = 1, agent: str = "null") -> bytes:
     return f'{{"active":{str(active).lower()},"epoch":{epoch},"agent":{agent}}}'.encode()
 
 
-def test_a_stop_of_another_agent_is_not_ones_own() -> None:
+def test_a_stop_of_another_agent_is_ignored() -> None:
     stops = StopState("code")
 
     assert stops.hear(stop(agent='"other"')) is None
@@ -75,7 +75,7 @@ def test_a_stop_of_another_agent_is_not_ones_own() -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"{}", b"[]", b"\xff", b'{"active":"yes"}'])
-def test_what_cannot_be_read_changes_nothing(said: bytes) -> None:
+def test_an_invalid_stop_message_is_ignored(said: bytes) -> None:
     stops = StopState("code")
     stops.hear(stop())
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_read_changes_nothing(said: bytes) -> None:
     assert stops.active
 
 
-def test_a_stop_for_all_and_ones_own_end_each_by_its_own_word() -> None:
+def test_a_stop_for_all_and_a_stop_for_this_agent_end_separately() -> None:
     stops = StopState("code")
     stops.hear(stop(epoch=1))
     stops.hear(stop(epoch=2, agent='"code"'))
@@ -96,7 +96,7 @@ def test_a_stop_for_all_and_ones_own_end_each_by_its_own_word() -> None:
     assert not stops.active
 
 
-def test_an_allow_ends_a_stop_only_from_before_the_reconnection() -> None:
+def test_an_allow_ends_only_a_stop_from_before_the_reconnection() -> None:
     stops = StopState("code")
     stops.hear(stop())
 
@@ -109,7 +109,7 @@ def test_an_allow_ends_a_stop_only_from_before_the_reconnection() -> None:
     assert not stops.active
 
 
-def test_a_stop_that_is_told_again_after_a_reconnection_holds() -> None:
+def test_a_stop_repeated_after_a_reconnection_stays_active() -> None:
     stops = StopState("code")
     stops.hear(stop())
     stops.reconnected()

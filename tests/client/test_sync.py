@@ -24,7 +24,7 @@ def propose_and_report(url: str) -> Decision:
     return decision
 
 
-async def test_a_script_proposes_reports_and_leaves(
+async def test_a_script_can_propose_report_and_close(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     decision = await run_sync(propose_and_report, bus.url)
@@ -45,7 +45,7 @@ def propose_from_two_threads(url: str) -> list[Decision]:
         return [decision for each in pair for decision in each.result()]
 
 
-async def test_two_threads_may_use_one_client(bus: NatsProcess, daemon: DaemonStandIn) -> None:
+async def test_two_threads_can_use_one_client(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     decisions = await run_sync(propose_from_two_threads, bus.url)
 
     assert all(decision.allowed for decision in decisions)
@@ -60,14 +60,14 @@ def guard_both_ways(url: str) -> None:
             raise KeyError("k")
 
 
-async def test_a_guarded_body_is_reported(bus: NatsProcess, daemon: DaemonStandIn) -> None:
+async def test_guard_reports_the_body(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     await run_sync(guard_both_ways, bus.url)
 
     assert (await daemon.told())["ok"] is True
     assert (await daemon.told())["error"] == "KeyError: 'k'"
 
 
-def test_a_guarded_body_does_not_run_without_a_daemon() -> None:
+def test_guard_does_not_run_the_body_without_a_daemon() -> None:
     with (
         SyncSafety("code", url=NOWHERE) as safety,
         pytest.raises(Blocked, match="safetyd run"),
@@ -76,14 +76,14 @@ def test_a_guarded_body_does_not_run_without_a_daemon() -> None:
         pytest.fail("the body ran")
 
 
-def test_what_the_caller_wrote_wrong_is_raised() -> None:
+def test_a_wrong_argument_raises() -> None:
     with pytest.raises(ValueError, match="name"):
         SyncSafety("a b")
     with SyncSafety("code", url=NOWHERE) as safety, pytest.raises(TypeError):
         safety.propose("read_file", text=3)  # type: ignore[arg-type]
 
 
-def test_after_closing_everything_is_blocked() -> None:
+def test_a_closed_client_blocks_everything() -> None:
     safety = SyncSafety("code", url=NOWHERE)
     safety.close()
     safety.close()
@@ -95,7 +95,7 @@ def test_after_closing_everything_is_blocked() -> None:
     assert not safety.heartbeat()
 
 
-async def test_closing_ends_a_proposal_of_another_thread(
+async def test_close_ends_a_proposal_of_another_thread(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = silent
@@ -120,7 +120,7 @@ print(decision.id)
 """
 
 
-async def test_a_script_that_forgets_to_close_still_delivers(
+async def test_a_script_that_does_not_close_still_delivers_outcomes(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     with anyio.fail_after(10):
@@ -148,7 +148,7 @@ assert all(safety.report(f"p{number}", ok=True) for number in range(3))
 """
 
 
-async def test_a_script_that_ends_before_it_is_connected_still_delivers(
+async def test_a_script_that_ends_before_it_connects_still_delivers_outcomes(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     with anyio.fail_after(10):
@@ -165,7 +165,7 @@ assert all(safety.report(f"p{number}", ok=True) for number in range(3))
 """
 
 
-async def test_a_script_that_forgets_to_close_says_what_was_not_delivered() -> None:
+async def test_a_script_that_does_not_close_logs_undelivered_outcomes() -> None:
     with anyio.fail_after(20):
         done = await anyio.run_process([sys.executable, "-c", UNHEARD], check=True)
 

@@ -16,7 +16,7 @@ NOWHERE = "nats://127.0.0.1:1"
 SAID = "closed with 3 of 3 outcomes undelivered after"
 
 
-async def test_an_outcome_arrives_as_it_was_reported(
+async def test_the_daemon_receives_an_outcome_as_reported(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
@@ -35,7 +35,7 @@ async def test_an_outcome_arrives_as_it_was_reported(
     }
 
 
-async def test_none_in_an_outcome_is_sent_as_nothing(
+async def test_outcome_fields_that_are_none_are_not_sent(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     nothing: Any = dict.fromkeys(OutcomeFields.__annotations__)
@@ -46,7 +46,7 @@ async def test_none_in_an_outcome_is_sent_as_nothing(
     assert await daemon.told() == {"type": "outcome", "id": "p1", "ok": True}
 
 
-async def test_an_outcome_is_repeated_until_it_is_acknowledged(
+async def test_an_outcome_is_sent_until_it_is_acknowledged(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     answers: list[Fields | None] = [{"ok": False, "error": "later"}, {"what": 1}, {"ok": True}]
@@ -60,7 +60,7 @@ async def test_an_outcome_is_repeated_until_it_is_acknowledged(
     assert not answers
 
 
-async def test_an_outcome_that_is_malformed_holds_up_nothing(
+async def test_a_malformed_outcome_does_not_block_the_queue(
     bus: NatsProcess, daemon: DaemonStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers: list[Fields | None] = [
@@ -78,7 +78,7 @@ async def test_an_outcome_that_is_malformed_holds_up_nothing(
     assert "dropped: no such field" in caplog.text
 
 
-async def test_outcomes_outlive_a_restart_of_the_bus_in_order(bus: NatsProcess) -> None:
+async def test_outcomes_survive_a_restart_of_the_bus_in_order(bus: NatsProcess) -> None:
     async with Safety("code", url=bus.url) as safety:
         bus.stop()
         for name in ("p1", "p2", "p3"):
@@ -90,7 +90,7 @@ async def test_outcomes_outlive_a_restart_of_the_bus_in_order(bus: NatsProcess) 
     assert received == ["p1", "p2", "p3"]
 
 
-async def test_leaving_waits_for_outcomes_to_be_delivered(
+async def test_exit_waits_until_outcomes_are_delivered(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
@@ -101,7 +101,7 @@ async def test_leaving_waits_for_outcomes_to_be_delivered(
 
 
 def busy(refusals: int) -> Note:
-    """Refuse every outcome so often before it is taken, which makes each of them take long."""
+    """Refuse each outcome several times before accepting it, to slow down the delivery."""
     seen = Counter[str]()
 
     def note(outcome: Fields) -> Fields:
@@ -112,14 +112,14 @@ def busy(refusals: int) -> Note:
     return note
 
 
-async def test_leaving_lasts_as_long_as_outcomes_arrive(
+async def test_exit_waits_as_long_as_outcomes_are_delivered(
     bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(safety_module, "FLUSH_S", 4 * outbox.FIRST_PAUSE_S)
     daemon.note = busy(refusals=1)
 
     async with Safety("code", url=bus.url) as safety:
-        await safety.propose("read_file")  # so that it is connected
+        await safety.propose("read_file")  # wait until connected
         for number in range(10):
             assert await safety.report(f"p{number}", ok=True)
 
@@ -127,7 +127,7 @@ async def test_leaving_lasts_as_long_as_outcomes_arrive(
     assert received == {f"p{number}" for number in range(10)}
 
 
-async def test_leaving_ends_also_if_outcomes_arrive_all_the_time(
+async def test_exit_ends_though_outcomes_are_still_being_delivered(
     bus: NatsProcess,
     daemon: DaemonStandIn,
     monkeypatch: pytest.MonkeyPatch,
@@ -144,7 +144,7 @@ async def test_leaving_ends_also_if_outcomes_arrive_all_the_time(
     assert any("of 100 outcomes undelivered after" in text for text in caplog.messages)
 
 
-async def test_leaving_says_how_many_outcomes_were_not_delivered(
+async def test_exit_logs_the_number_of_undelivered_outcomes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     began = anyio.current_time()
@@ -158,7 +158,7 @@ async def test_leaving_says_how_many_outcomes_were_not_delivered(
     assert anyio.current_time() - began < 3
 
 
-async def test_leaving_is_not_hastened_by_a_cancellation(
+async def test_a_cancellation_does_not_shorten_the_exit(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     with anyio.CancelScope() as scope:
@@ -170,7 +170,7 @@ async def test_leaving_is_not_hastened_by_a_cancellation(
     assert "not open" in (await safety.propose("read_file")).reason
 
 
-async def test_a_full_buffer_refuses_and_keeps_what_it_has(
+async def test_a_full_queue_refuses_new_outcomes_and_drops_none(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(outbox, "CAPACITY", 2)
@@ -185,7 +185,7 @@ async def test_a_full_buffer_refuses_and_keeps_what_it_has(
     assert any(SAID in text for text in caplog.messages)
 
 
-async def test_a_full_buffer_takes_more_as_soon_as_there_is_room(
+async def test_a_full_queue_accepts_outcomes_once_there_is_room(
     bus: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "CAPACITY", 1)
@@ -198,7 +198,7 @@ async def test_a_full_buffer_takes_more_as_soon_as_there_is_room(
     assert received == [f"p{number}" for number in range(20)]
 
 
-async def test_an_outcome_is_not_taken_while_leaving(
+async def test_an_outcome_is_refused_during_exit(
     bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(safety_module, "FLUSH_S", 0.3)
@@ -220,13 +220,13 @@ async def test_an_outcome_is_not_taken_while_leaving(
 
 
 @pytest.mark.parametrize("fields", [{"okay": 1}, {"latency_ms": "x"}, {"details": object()}])
-async def test_a_wrong_field_of_an_outcome_is_a_type_error(fields: Any) -> None:
+async def test_a_wrong_field_of_an_outcome_raises_type_error(fields: Any) -> None:
     async with Safety("code", url=NOWHERE) as safety:
         with pytest.raises(TypeError):
             await safety.report("p1", ok=True, **fields)
 
 
-async def test_a_malformed_outcome_is_not_taken(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_malformed_outcome_is_not_queued(caplog: pytest.LogCaptureFixture) -> None:
     async with Safety("code", url=NOWHERE) as safety:
         taken = await safety.report("p1", ok=True, latency_ms=-1)
 
@@ -234,7 +234,7 @@ async def test_a_malformed_outcome_is_not_taken(caplog: pytest.LogCaptureFixture
     assert "the outcome of p1 was not taken" in caplog.messages
 
 
-async def test_everything_else_is_told_once(bus: NatsProcess, daemon: DaemonStandIn) -> None:
+async def test_other_telemetry_is_sent_once(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     async with Safety("code", url=bus.url) as safety:
         told = [
             await safety.session_started("s", model="m"),
@@ -258,7 +258,7 @@ async def test_everything_else_is_told_once(bus: NatsProcess, daemon: DaemonStan
     assert (await daemon.told("rollback"))["ref"] == "abc"
 
 
-async def test_what_the_daemon_does_not_take_is_false(
+async def test_telemetry_that_the_daemon_rejects_returns_false(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.note = lambda _: {"ok": False, "error": "no"}
@@ -267,14 +267,16 @@ async def test_what_the_daemon_does_not_take_is_false(
         assert not await safety.iteration()
 
 
-async def test_what_nobody_acknowledges_is_false(bus: NatsProcess, daemon: DaemonStandIn) -> None:
+async def test_unacknowledged_telemetry_returns_false(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.note = lambda _: None
 
     async with Safety("code", url=bus.url, deadline_s=0.5) as safety:
         assert not await safety.iteration()
 
 
-async def test_telemetry_of_a_wrong_type_is_an_error_and_of_a_wrong_value_is_false() -> None:
+async def test_telemetry_raises_for_a_wrong_type_and_returns_false_for_a_wrong_value() -> None:
     wrong: Any = 3
     async with Safety("code", url=NOWHERE) as safety:
         with pytest.raises(TypeError):

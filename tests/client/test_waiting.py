@@ -1,4 +1,4 @@
-"""A proposal with `wait=True` is held until a person answers, through restarts of the daemon."""
+"""Proposals with `wait=True` wait for an operator, also through restarts of the daemon."""
 
 import anyio
 import pytest
@@ -11,7 +11,7 @@ from tests.client.daemon_stand_in import Asked, DaemonStandIn, silent
 from tests.nats_process import NatsProcess
 
 
-async def test_a_waiting_proposal_gets_the_final_answer(
+async def test_a_waiting_proposal_gets_the_final_decision(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = silent
@@ -34,7 +34,7 @@ async def _ask_then_approve(daemon: DaemonStandIn) -> None:
     await asked.reply(asked.answer(cause="human_approved"))
 
 
-async def test_a_waiting_proposal_that_nobody_answers_stays_pending(
+async def test_a_waiting_proposal_without_an_answer_stays_pending(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = lambda asked: [pending(asked)]
@@ -46,7 +46,7 @@ async def test_a_waiting_proposal_that_nobody_answers_stays_pending(
     assert (decision.status, decision.request_id) == ("pending", "req_1")
 
 
-async def test_a_waiting_proposal_is_asked_again_after_a_restart(
+async def test_a_waiting_proposal_is_sent_again_after_a_restart(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = silent
@@ -68,7 +68,7 @@ async def _restart_then_approve(bus: NatsProcess, daemon: DaemonStandIn) -> None
         await second.reply(second.answer())
 
 
-async def test_a_waiting_proposal_outlasts_a_bus_that_is_down(
+async def test_a_waiting_proposal_survives_an_outage_of_the_bus(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = silent
@@ -90,7 +90,7 @@ async def _outage_then_approve(bus: NatsProcess, daemon: DaemonStandIn, safety: 
         await second.reply(second.answer())
 
 
-async def test_a_waiting_proposal_is_repeated_under_its_id_now_and_then(
+async def test_a_waiting_proposal_is_sent_again_under_its_id(
     bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "REPEAT_S", 0.05)
@@ -109,10 +109,10 @@ async def _answer_the_second(daemon: DaemonStandIn) -> None:
     await second.reply(second.answer())
 
 
-async def test_who_knows_that_a_person_is_asked_repeats_less_often(
+async def test_a_pending_proposal_is_sent_again_less_often(
     bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "SILENCE_S", 0.4)  # a busy machine answers within that
+    monkeypatch.setattr(asking, "SILENCE_S", 0.4)  # enough for a busy machine to answer
     daemon.decide = lambda asked: [pending(asked)]
 
     async with Safety("code", url=bus.url, deadline_s=2.0) as safety:
@@ -123,7 +123,7 @@ async def test_who_knows_that_a_person_is_asked_repeats_less_often(
     assert daemon.unread() == 0
 
 
-async def test_an_approval_that_was_only_announced_is_asked_for(
+async def test_an_announced_approval_is_fetched_with_a_direct_reply(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = silent
@@ -144,7 +144,7 @@ async def _announce_then_answer(daemon: DaemonStandIn) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [None, 0], ids=["not given", "none"])
-async def test_who_names_no_time_waits_as_long_as_the_request(
+async def test_propose_without_a_timeout_waits_until_the_request_expires(
     bus: NatsProcess,
     daemon: DaemonStandIn,
     monkeypatch: pytest.MonkeyPatch,
@@ -161,7 +161,7 @@ async def test_who_names_no_time_waits_as_long_as_the_request(
     assert decision.cause == "expired_no_response"
 
 
-async def test_a_request_that_outlasts_its_deadline_unheard_stays_pending(
+async def test_a_request_past_its_deadline_without_a_decision_stays_pending(
     bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "GRACE_S", 0.1)
@@ -176,7 +176,9 @@ async def test_a_request_that_outlasts_its_deadline_unheard_stays_pending(
     assert decision.status == "pending"
 
 
-async def test_a_waiting_proposal_that_was_never_heard_is_refused_at_once(bus: NatsProcess) -> None:
+async def test_a_waiting_proposal_that_no_daemon_received_is_unavailable_immediately(
+    bus: NatsProcess,
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         with anyio.fail_after(30):
             decision = await safety.propose("push", wait=True)

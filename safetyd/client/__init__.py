@@ -2,7 +2,9 @@
 
     async with Safety("code") as safety:
         decision = await safety.propose("run_shell", text="git status")
-        await safety.report(decision.id, ok=True)
+        if decision.allowed:
+            ...  # run the command
+            await safety.report(decision.id, ok=True)
 
 `SyncSafety` has the same methods for scripts without an event loop.
 """

@@ -71,6 +71,8 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
                 ...  # run the command
                 await safety.report(decision.id, ok=True)
 
+    `guard` does these steps in one call, and also claims actions that an operator approved.
+
     If the bus or the daemon does not answer within `deadline_s`, `propose` returns a block with
     cause `unavailable`. It raises only `TypeError`, for a wrong type or an unknown field.
 
@@ -150,8 +152,8 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         a new one.
 
         With `wait=True`, the call waits for the operator's answer. It waits for `timeout_s`, or
-        until the request expires if `timeout_s` is not given. A request that expires without an
-        answer is blocked with cause `expired_no_response`.
+        until the request expires if `timeout_s` is not given. If no answer arrives in that time,
+        the action is blocked with cause `expired_no_response`.
 
         If `decision.claim_required` is true, call `claim` before you begin the action.
 
@@ -212,8 +214,8 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         - Call `request_permission` again with the same arguments. It returns `Approved` once.
 
         With `wait=True`, the call waits for the operator's answer. It waits for `timeout_minutes`,
-        or until the request expires if `timeout_minutes` is not given. `Approved` then allows this
-        caller to act once.
+        or until the request expires if `timeout_minutes` is not given. `Approved` allows this
+        caller to act once; `Timeout` means that no operator answered.
 
         Returns `Denied` if a guard blocks the action. If the daemon does not answer, the cause is
         `unavailable`.

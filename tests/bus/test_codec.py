@@ -216,7 +216,7 @@ def test_message_is_rejected_if_and_only_if_it_has_a_duplicate_key(
         ({"agent": "ops"}, "the proposal names agent 'ops', but its subject names 'code'"),
     ],
 )
-def test_reason_names_the_field_its_value_and_what_is_allowed(
+def test_reason_names_the_field_its_value_and_the_allowed_values(
     fields: dict[str, Any], reason: str
 ) -> None:
     assert why(proposal(**fields)) == reason

@@ -38,7 +38,7 @@ async def external_problems(client: HardenedClient) -> list[str]:
 def _account_problems(account: str) -> Iterator[str]:
     if account in {"", "$G"}:
         yield (
-            "the daemon's user has no account of its own, so an agent could act as the "
+            "the daemon's user has no separate account, so an agent could act as the "
             "daemon; add the accounts that `safetyd nats-config` prints"
         )
 

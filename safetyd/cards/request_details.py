@@ -123,7 +123,7 @@ class RequestDetails(RequestRow, frozen=True, kw_only=True):
 
     @property
     def own(self) -> bool:
-        """Whether safetyd asks to end a pause; an agent may call a proposal of its own the same."""
+        """Whether safetyd itself asks to end a pause; an agent may propose the same type."""
         return self.type == UNPAUSE and self.proposal.id == self.id
 
     @property

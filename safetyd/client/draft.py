@@ -27,11 +27,11 @@ _ASK_FIELDS: Final = frozenset(AskFields.__annotations__)
 
 _TO_MODELS: Final[Mapping[str, str]] = {
     "unavailable": (
-        "Nobody could be asked, so this is not allowed. Do not act. If the reason names what a "
-        "person has to mend, tell a person and stop; otherwise try again later."
+        "safetyd did not answer, so this is not allowed. Do not act. If the reason names something "
+        "that a person has to fix, tell a person and stop; otherwise try again later."
     ),
     "disabled": "Autonomous work is switched off. Do not act and do not try another way.",
-    "malformed": "The proposal is malformed. Do not act; propose again with what is named mended.",
+    "malformed": "The proposal is malformed. Do not act. Fix the named field and propose again.",
 }
 
 _read_fields = msgspec.json.Decoder(dict[str, object], float_hook=shortest).decode

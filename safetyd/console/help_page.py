@@ -14,7 +14,7 @@ EXAMPLES = "For example:\n"
 
 
 class SectionOption(click.Option):
-    """An option under a heading of its own."""
+    """An option under a separate heading."""
 
     def __init__(self, *args: Any, section: str, **settings: Any) -> None:
         super().__init__(*args, **settings)

@@ -335,4 +335,4 @@ async def test_a_block_made_by_the_client_is_a_complete_decision() -> None:
 
     assert msgspec.json.decode(msgspec.json.encode(decision), type=Decision) == decision
     assert (decision.id, decision.agent, decision.status) == ("mine", "code", "final")
-    assert "If the reason names what a person has to mend, tell a person" in decision.agent_message
+    assert "Do not act" in decision.agent_message

@@ -42,22 +42,8 @@ PHRASES: Final = {
     r"whose ever": "anyone's",
     r"(?:is|are|was|were|be) told (?:no|what|why|that|how|who|when)": "receives, is notified",
 }
-# Shrinks as the texts of safetyd/ are rewritten; nothing is added to it.
-STILL_IN_CODE: Final = frozenset(PHRASES) - {
-    r"at the most",
-    r"but for",
-    r"(?:for )?who names none",
-    r"goes by",
-    r"in (?:his|her|their|its) stead",
-    r"(?:look|looked|looks) after by hand",
-    r"lets? (?:it|them|him|her) go on",
-    r"nor plainly",
-    r"nought",
-    r"put right",
-    r"stands (?:at|in|on|there|here|below|above|first|last|twice)",
-    r"untold",
-    r"whose ever",
-}
+# Older checkpoints hold this text of an alert, and must replay to the same state.
+PERSISTED: Final = "They wait. Once it is mended"
 
 DOCUMENTS: Final = sorted(
     path
@@ -101,9 +87,10 @@ def test_documents_and_configurations_do_without(pattern: str, instead: str) -> 
     assert found(pattern, DOCUMENTS) == [], f"write: {instead}"
 
 
-@pytest.mark.parametrize("pattern", [one for one in PHRASES if one not in STILL_IN_CODE])
-def test_strings_and_docstrings_do_without(pattern: str) -> None:
-    assert found(pattern, CODE) == [], f"write: {PHRASES[pattern]}"
+@pytest.mark.parametrize(("pattern", "instead"), PHRASES.items(), ids=PHRASES)
+def test_strings_and_docstrings_do_without(pattern: str, instead: str) -> None:
+    places = [place for place in found(pattern, CODE) if PERSISTED not in place]
+    assert places == [], f"write: {instead}"
 
 
 def test_a_phrase_is_found_in_strings_and_in_prose(tmp_path: Path) -> None:

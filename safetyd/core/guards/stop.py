@@ -53,7 +53,7 @@ class StopGuard(Guard):
         return self._state.epoch
 
     def holds_alone(self, agent: str) -> bool:
-        """Return whether an agent has a stop of its own."""
+        """Return whether an agent itself is stopped."""
         return any(stop.agent == agent for stop in self._state.stops)
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002

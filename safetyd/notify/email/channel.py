@@ -64,7 +64,7 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
 
     @property
     def login_name(self) -> str:
-        """The user name for the login; SendGrid has the same foreveryone."""
+        """The user name for the login; SendGrid uses the same one for all accounts."""
         return self.username or ("apikey" if self.provider == "sendgrid" else "")
 
     @classmethod

@@ -1,6 +1,7 @@
-"""ntfy: push messages to telephones through a server that only passes them on.
+"""ntfy: push messages to phones through a relay server.
 
-A button opens the page of the request. None decides by itself: whoever reads the topic could.
+A button opens the page of the request. No button answers it, because everyone who reads the
+topic could press it.
 """
 
 import re
@@ -30,7 +31,7 @@ from safetyd.notify.shortening import clip, fitted, in_bytes
 TITLE_CHARS: Final = 80
 MAX_BYTES: Final = 4095  # a longer message becomes an attachment
 TIMEOUT_S: Final = 9.0
-# A server lets through 12 a minute on average, and some at once.
+# The public server allows 12 messages a minute on average, with bursts.
 LIMITS: Final = Limits(deadline_s=10.0, concurrency=2, rates=(Rate(30, 150.0),))
 PRIORITIES: Final[dict[Urgency, int]] = {"low": 2, "normal": 3, "high": 5}
 
@@ -44,20 +45,20 @@ class Button(msgspec.Struct, frozen=True):
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a server takes as JSON."""
+    """The JSON body of a publication."""
 
     topic: str
     title: str
     message: str
     priority: int
     tags: tuple[str, ...]
-    sequence_id: str  # a copy takes the place of the first, where the server knows that
+    sequence_id: str  # a copy replaces the first, if the server supports it
     click: str = ""
     actions: tuple[Button, ...] = ()
 
 
 class Ntfy(Channel):
-    """Publishes to one topic; the server's word is that it took a message, not that it arrived."""
+    """Publishes to one topic. The server confirms that it accepted a message, not its arrival."""
 
     name = "ntfy"
     limits = LIMITS
@@ -92,7 +93,7 @@ def server_and_topic(url: str) -> tuple[str, str]:
 
 
 def publication(notice: Notice, topic: str) -> Publication:
-    """Return what is published of a message."""
+    """Return the publication of a message."""
     opened, title = _opened(notice), clip(notice.subject, TITLE_CHARS)
     return Publication(
         topic=topic,
@@ -107,7 +108,7 @@ def publication(notice: Notice, topic: str) -> Publication:
 
 
 def _opened(notice: Notice) -> str:
-    """Return the page that a tap opens; a telephone cannot open one of another machine's own."""
+    """Return the page that a tap opens, or nothing if a phone cannot reach it."""
     if notice.here_only:
         return ""
     return notice.single.link if notice.single else notice.list_link

@@ -144,7 +144,7 @@ def test_who_is_signed_in_is_listed_and_signed_out(daemon: RunningDaemon) -> Non
     assert ended.stdout == "Signed out 1 browser.\n"
     assert (before, status(base, cookie)) == (200, 401)
     assert again.returncode != 0
-    assert f"no session is called '{row['id']}'" in again.stderr
+    assert row["id"] in again.stderr
 
 
 def test_sessions_end_of_one_or_of_all(daemon: RunningDaemon) -> None:

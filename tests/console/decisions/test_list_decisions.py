@@ -105,7 +105,7 @@ def test_a_time_that_is_none_is_refused(daemon):
     said = told(daemon, "decisions", "--since", "lately")
 
     assert said.returncode == 2
-    assert "'lately' is no time" in said.stderr
+    assert "'lately'" in said.stderr
 
 
 def test_without_a_daemon_the_files_are_read(start_daemon: StartDaemon, monkeypatch):

@@ -12,7 +12,7 @@ from safetyd.console.shipped_files import shipped_files
 from tests.checkout import ROOT
 from tests.wheel_install import WheelInstall, build_wheel
 
-REMEDY = "which is not installed: type `pip install 'safetyd[daemon]'`\n"
+REMEDY = "pip install 'safetyd[daemon]'\n"
 PROPOSE = """
 from safetyd.client import SyncSafety
 

@@ -257,7 +257,8 @@ def test_a_denial_holds_for_the_same_action_until_it_is_lifted(
         explained = daemon.safetyd("explain", "p4").stdout
         assert "not on a Friday" in explained
         assert asked["request_id"] in explained
-        assert "denied without asking until" in daemon.safetyd("show", asked["request_id"]).stdout
+        shown = daemon.safetyd("show", asked["request_id"]).stdout
+        assert f"`safetyd deny {asked['request_id']} --once`" in shown
 
         lifted = daemon.safetyd("deny", asked["request_id"], "--once")
         assert lifted.returncode == 0, lifted.stderr

@@ -110,7 +110,7 @@ async def test_the_request_in_the_control_room_shows_what_was_changed(
     changed: Changed, browser: Browser
 ) -> None:
     async with Room(changed.daemon, browser).visit(f"/requests/{changed.request}") as page:
-        change = page.locator("section[aria-label='What it changed']")
+        change = page.locator(f"section:has(a[href^='/history/{changed.commit}'])").last
         await expect(change.locator(".removed").first).to_contain_text("-before")
         await expect(change.locator(".added").first).to_contain_text(
             "+<script>window.ran = 1</script>"

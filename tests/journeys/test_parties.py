@@ -43,7 +43,7 @@ def test_costs_of_anonymous_agents_use_up_only_the_anonymous_share(
         assert code.proposes(**CALL)["limit_id"] == "budget.day"
         assert code.proposes()["decision"] == ops.proposes()["decision"] == "allow"
         raised = daemon.safetyd("budgets", "raise", "day", "3", "--reason", "somebody lied")
-        assert raised.stdout.startswith("day may use $53.00 until "), raised.stderr
+        assert "$53.00" in raised.stdout, raised.stderr
         assert code.proposes(**CALL)["decision"] == "allow"
         assert ops.proposes(**CALL)["limit_id"] == "budget.share:ops"
 

@@ -48,9 +48,11 @@ def watching(daemon: RunningDaemon, *options: str) -> Iterator[subprocess.Popen[
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables
     ) as watch:
         assert watch.stderr is not None
-        read_until(watch.stderr, b"Ctrl-C ends.")
-        yield watch
-        watch.terminate()
+        try:
+            read_until(watch.stderr, b"Ctrl-C")
+            yield watch
+        finally:
+            watch.terminate()
 
 
 def read_until(stream: IO[bytes], words: bytes) -> bytes:

@@ -49,6 +49,8 @@
     if (!list || list.opened === row.id) return;
     list.opened = row.id;
     list.scrollTop = row.offsetTop - list.clientHeight / 3;
+    // The link that led here now leads to another part of the list.
+    if (document.activeElement.closest(".beyond")) row.querySelector("a").focus({ preventScroll: true });
   };
   document.addEventListener("DOMContentLoaded", inSight);
   document.addEventListener("htmx:afterSettle", inSight);

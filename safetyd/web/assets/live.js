@@ -49,10 +49,14 @@
   const fresh = (ms) => { heard = Date.now(); lasts = ms; signedOut = false; show(); };
   const title = () => {
     const shown = document.getElementById("title")?.textContent.trim();
-    const count = document.querySelector("#bar .pending.some")?.textContent.match(/\d+/);
+    const count = document.querySelector("#bar .pending.some")?.textContent.match(/[\d,]*\d/);
     if (shown) document.title = `${count ? `(${count}) ` : ""}${shown} · safetyd`;
   };
-  document.addEventListener("htmx:afterSwap", title);
+  document.addEventListener("htmx:afterSwap", ({ detail }) => {
+    title();
+    // A page that was just opened is fresh, even if its stream has said nothing yet.
+    if (detail.xhr?.status === 200 && document.getElementById("bar")) fresh(FRESH_MS);
+  });
 
   // Without the stream, the page is polled.
   const poll = async (lost) => {
@@ -72,9 +76,4 @@
   setInterval(show, 500);
   setInterval(poll, POLL_MS);
   document.addEventListener("safetyd:lost", poll);
-
-  // Commands that permit need the proof that only this origin stores.
-  document.addEventListener("htmx:configRequest", (event) => {
-    event.detail.headers["X-Safetyd-Proof"] = localStorage.getItem("safetyd-proof") ?? "";
-  });
 })();

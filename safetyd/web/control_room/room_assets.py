@@ -17,6 +17,7 @@ SCRIPTS: Final = (
     "times.js",
     "live.js",
     "stream.js",
+    "proof.js",
     "note.js",
     "stop.js",
     "keys.js",

@@ -18,6 +18,7 @@ from safetyd.core.events.guard_events import (
 )
 from safetyd.core.messages.telemetry import Heartbeat, Outcome
 from safetyd.operators.contract.status_contract import HealthCheck
+from safetyd.operators.views.request_view import MOST_NAMED
 from safetyd.web.control_room.page_content import (
     ADVICE,
     FED,
@@ -297,6 +298,43 @@ async def test_requests_are_listed_by_urgency_risk_kind_and_age(
     assert await listed("?agent=a") == [old, same]
     assert await listed("?type=push&agent=b") == [other]
     assert await listed("?type=deploy") == []
+
+
+async def test_agents_that_the_filter_does_not_name_are_counted_and_lead_to_their_requests(
+    site: RoomSite, alice: Browser
+) -> None:
+    for n in range(MOST_NAMED + 2):
+        site.asks(f"p{n}", agent=f"a{n}")
+
+    filters = (await alice.get("/requests")).main
+    unnamed = f"a{MOST_NAMED + 1}"
+    agent = (await alice.get(f"/agents/{unnamed}")).main
+
+    assert f'value="{unnamed}"' not in filters
+    assert "<option disabled>other agents (2)</option>" in filters
+    assert "other types" not in filters
+    assert f'<a href="/requests?agent={unnamed}">1 pending request</a>' in agent
+    assert (await alice.get(f"/requests?agent={unnamed}")).main.count('<li id="row-') == 1
+
+
+async def test_an_urgent_request_is_marked_among_several(site: RoomSite, alice: Browser) -> None:
+    urgent, other = site.asks("p1", urgency="high"), site.asks("p2")
+
+    page = (await alice.get(f"/answers?id={other}&id={urgent}")).main
+    rows = {
+        ref: page.partition(f'id="set-{ref}"')[2].partition("</summary>")[0]
+        for ref in (urgent, other)
+    }
+
+    assert "high urgency" in rows[urgent]
+    assert "urgency" not in rows[other]
+
+
+async def test_commands_in_a_health_check_are_marked(site: RoomSite, alice: Browser) -> None:
+    site.checks = (HealthCheck(name="channels", state="warn", says="none; try `safetyd list`"),)
+
+    for path in ("/health", "/"):
+        assert "none; try <code>safetyd list</code>" in (await alice.get(path)).main
 
 
 async def test_an_answer_leads_to_the_next_request_of_the_list_that_was_shown(

@@ -28,6 +28,9 @@ IN_SIGHT: Final = """e => {
   const seen = document.elementFromPoint(left + 4, (top + bottom) / 2);
   return top >= 0 && bottom <= innerHeight && (e === seen || e.contains(seen));
 }"""
+# The distance from the end of an element to the end of the window.
+BELOW: Final = "e => innerHeight - e.getBoundingClientRect().bottom"
+ROW_PX: Final = 60  # of a request in the list
 
 # Approves something else than what is shown; at once, before the page is renewed.
 ANOTHER_DIGEST: Final = """() => {
@@ -121,6 +124,64 @@ async def test_keyboard_review_answers_the_whole_list_in_the_order_that_is_shown
     assert [answer.request_id for answer in answers] == shown
     assert {answer.answer for answer in answers[1::2]} == {"approved"}
     assert {answer.answer for answer in answers[::2]} == {"denied"}
+
+
+async def test_each_j_opens_the_next_request_also_past_the_end_of_a_page(
+    site: RoomSite, chrome: Browser
+) -> None:
+    count = 2 * ROWS + 2
+    for number in range(count):
+        site.asks(f"p{number}", agent=f"a{number % 30}")
+
+    async with looking(site, chrome, "/requests") as page:
+        for number in range(1, count + 1):
+            await page.keyboard.press("j")
+            await expect(page.locator(".place")).to_contain_text(f" {number} of {count}")
+        for number in range(count - 1, count - 5, -1):
+            await page.keyboard.press("k")
+            await expect(page.locator(".place")).to_contain_text(f" {number} of {count}")
+
+
+async def test_the_list_ends_where_the_window_ends(site: RoomSite, chrome: Browser) -> None:
+    for number in range(ROWS):
+        site.asks(f"p{number}")
+
+    async with looking(site, chrome, "/requests") as page:
+        without_note = await page.locator(".list").evaluate(BELOW)
+        await page.keyboard.press("j")
+        await expect(page.locator("form.answer")).to_be_visible()
+        await page.keyboard.press("d")
+        await expect(page.locator("#note .done")).to_be_visible()
+        await expect(page.locator(".place")).to_contain_text(f" of {ROWS - 1}")
+        with_note = await page.locator(".list").evaluate(BELOW)
+
+    assert 0 < without_note < ROW_PX / 2
+    assert 0 < with_note < ROW_PX / 2
+
+
+async def test_bar_and_title_write_large_numbers_as_the_page_does(
+    site: RoomSite, chrome: Browser
+) -> None:
+    for number in range(1001):
+        site.asks(f"p{number}", agent=f"a{number % 30}")
+
+    async with looking(site, chrome, "/requests") as page:
+        await expect(page.locator("main h1")).to_have_text("1,001 pending requests")
+        await expect(page.locator("#bar .pending")).to_contain_text("1,001 pending")
+        await expect(page).to_have_title("(1,001) Requests · safetyd")
+
+
+async def test_a_page_that_was_just_opened_is_not_stale(site: RoomSite, chrome: Browser) -> None:
+    async with looking(site, chrome) as page:
+        await page.route_web_socket(re.compile(r"/live\?"), lambda _silent: None)
+        await page.reload()
+        await page.route(
+            "**/*", lambda r: r.abort() if r.request.resource_type == "fetch" else r.continue_()
+        )
+        await expect(page.locator("body")).to_have_class("stale")
+        await page.locator("nav").get_by_text("Requests").click()
+        await expect(page.locator("h1")).to_have_text("No pending requests")
+        await expect(page.locator("body")).not_to_have_class("stale")
 
 
 async def test_phone_shows_price_recipient_and_folder_before_approve(

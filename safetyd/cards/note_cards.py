@@ -25,7 +25,7 @@ class NoteCard(msgspec.Struct, frozen=True, kw_only=True):
     urgency: Urgency
     agent: str = ""
     count: int = 1  # how often it happened
-    link: str = ""  # of a test message
+    link: str = ""  # the code of a test message
     code: str = ""
     commands: tuple[str, ...] = ()
     sheet: NoteSheet | None = None  # the full daily report; `text` is its summary
@@ -47,9 +47,9 @@ class DigestCard(msgspec.Struct, frozen=True, kw_only=True):
     """Several cards in one message."""
 
     cards: tuple[RequestCard | AlertCard | SummaryCard, ...]
-    more: int = 0  # how many more are not shown
+    more: int = 0  # how many further cards are not shown
     quiet: bool = False  # held until the end of quiet hours
-    list_link: str = ""  # to the list of all requests
+    list_link: str = ""  # link to the list of all requests
 
 
 SingleCard = RequestCard | AlertCard | SummaryCard
@@ -62,6 +62,6 @@ def asks(card: SingleCard) -> bool:
 
 
 def titled(card: SingleCard) -> str:
-    """Return the title of a card, marked as a reminder, last call or expired."""
+    """Return the title of a card. Reminders, last calls and expired requests have a prefix."""
     times = f" ({card.count} times)" if card.count > 1 and not asks(card) else ""
     return f"{_PREFIXES.get(card.kind, '')}{card.title}{times}"

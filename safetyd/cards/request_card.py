@@ -1,8 +1,8 @@
 """The card of a request: everything an operator needs to decide, in words and in one order.
 
-A place with little room drops whole fields from the end, or cuts the middle out of the exact text.
-The card then lists what is left out. If an approval would cover any of that, the card offers no way
-to approve. The agent's words are not sanitized here: each place does that for its own format.
+A channel with little room drops whole fields from the end, or cuts out the middle of the exact
+text. The card then lists the omitted parts. If an approval would cover any of them, the card offers
+no way to approve. The agent's words are not sanitized here: each channel does that for its format.
 """
 
 import json
@@ -26,10 +26,10 @@ from safetyd.core.shell.command_reader import READ
 from safetyd.core.text.diff_lines import DiffKind, diff_lines, holds_diff
 from safetyd.core.text.time_words import day_and_clock, duration
 
-SHOWN_PARTS: Final = 5  # of a command
+SHOWN_PARTS: Final = 5  # of a command, that are listed
 MAX_DIFFS: Final = 20
-MAX_COLOURED: Final = 4000  # lines of a diff that are coloured; a longer one is plain text
-TEXT: Final = "text"  # the field that comes first
+MAX_COLOURED: Final = 4000  # lines; a longer diff is shown as plain text
+TEXT: Final = "text"  # the name of the first field
 DEADLINE: Final = "deadline"
 EXACT: Final = "exact text"
 NOT_STATED: Final = "not stated"
@@ -37,7 +37,7 @@ NOT_STATED: Final = "not stated"
 # Keys in `context` and in unknown fields that name recipients.
 _RECIPIENTS: Final = ("to", "cc", "bcc", "recipient", "recipients")
 _DIFFS: Final = frozenset({"diff", "patch"})
-# Fields of a proposal that have their own wording on the card, or do not describe the action.
+# Fields of a proposal that the card shows in another way, or that do not describe the action.
 _ELSEWHERE: Final = frozenset(
     {
         *("id", "type", "agent", "at", "urgency", "wait", "timeout_s", "request_id", "supersedes"),
@@ -51,7 +51,7 @@ Piece = tuple[str, bool]  # a part of a text, and whether it needs approval
 
 
 class ColouredLine(msgspec.Struct, frozen=True):
-    """A line of a field; in a diff, also what it does."""
+    """A line of a field. In a diff, it has a kind, such as added."""
 
     kind: DiffKind | Literal[""]
     pieces: tuple[Piece, ...]
@@ -63,8 +63,8 @@ class CardField(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     lines: tuple[str, ...]
-    agent: bool = False  # the agent's own words
-    bound: bool = False  # covered by an approval
+    agent: bool = False  # the text is the agent's own words
+    bound: bool = False  # an approval covers this field
     label: str = ""  # its name in a list of omitted fields
     diff: bool = False
     marks: tuple[CommandPart, ...] = ()  # parts of the text that need approval
@@ -80,12 +80,12 @@ class CardField(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def boxed(self) -> bool:
-        """Whether a page shows it in a separate box."""
+        """True if a page shows the field in a separate box."""
         return self.agent and (self.name == TEXT or len(self.lines) > 1)
 
     @property
     def coloured(self) -> Iterator[ColouredLine]:
-        """Yield the lines, with the kind of each diff line and with marked parts of a command."""
+        """Yield the lines, with the kinds of diff lines and the marked parts of a command."""
         lines = _pieces_of_lines(marked_parts(self.text, self.marks))
         coloured = self.diff and len(lines) <= MAX_COLOURED
         kinds = (line.kind for line in diff_lines(self.text)) if coloured else [""] * len(lines)
@@ -108,25 +108,25 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     project: str = ""
     state: State = "pending"
-    own: bool = False  # made by safetyd: may the paused agent continue?
+    own: bool = False  # safetyd itself asks whether a paused agent may continue
     urgency: Urgency
     risk: Risk
     reversibility: str
-    asked: datetime  # times are in the recipient's time zone
+    asked: datetime  # like all times here, in the recipient's time zone
     deadline: datetime | None = None
     silence: str = ""  # what happens if nobody answers
     cost: str = ""  # an amount
     digest: str  # short
     count: int = 1  # how often it was proposed
-    others: int = 0  # more requests of this agent that the message does not show
+    others: int = 0  # further requests of this agent that the message does not show
     fields: tuple[CardField, ...]
     left_out: tuple[str, ...] = ()  # names of fields that are omitted or cut
-    whole: bool = True  # shows everything that an approval covers
+    whole: bool = True  # the card shows everything that an approval covers
     approve_by: tuple[str, ...] = ()  # where it can be approved: link, sms, desktop
-    link: str = ""  # to its page
-    code: str = ""  # approves it on its page, and by SMS if that is allowed
-    deny_code: str = ""  # identifies it in an SMS reply that denies it
-    commands: tuple[str, ...] = ()  # that answer it in a terminal
+    link: str = ""  # link to the page of the request
+    code: str = ""  # code that approves it on its page, and by SMS if permitted
+    deny_code: str = ""  # code for an SMS reply that denies it
+    commands: tuple[str, ...] = ()  # commands that answer it in a terminal
     grant: GrantOffer | None = None
 
     @property
@@ -139,11 +139,11 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asks(self) -> bool:
-        """Whether it can still be answered."""
+        """True if the request can still be answered."""
         return self.kind != "expired"
 
     def find(self, name: str) -> str:
-        """Return the text of a field, or an empty string if the card does not have it."""
+        """Return the text of a field, or an empty string if the card has no such field."""
         return next((field.text for field in self.fields if field.name == name), "")
 
     def first(self, count: int) -> Self:
@@ -158,7 +158,7 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
         return self.with_field(0, shown, cut) if cut else self
 
     def with_field(self, at: int, shown: str, cut: int) -> Self:
-        """Return the card with another text in one field; `cut` is how many characters it lost."""
+        """Return the card with a new text in one field. `cut` characters of it were omitted."""
         field = self.fields[at]
         lines = tuple(shown.split("\n")) if field.agent else (shown,)
         short = msgspec.structs.replace(field, lines=lines, cut=field.cut + cut, marks=())
@@ -167,7 +167,7 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
         return self._without([name], bound=field.bound, fields=fields)
 
     def without(self, what: str) -> Self:
-        """Return the card with one more omission that an approval would cover."""
+        """Return the card with one more omitted part, which an approval would cover."""
         return self._without([what], bound=True, fields=self.fields)
 
     def _without(self, names: Sequence[str], *, bound: bool, fields: tuple[CardField, ...]) -> Self:
@@ -179,7 +179,7 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unshown(self) -> str:
-        """What the card omits, and whether to look at it before approving."""
+        """A sentence that lists the omitted parts, or an empty string."""
         if not self.left_out:
             return ""
         where = "" if self.whole else " Review the full request before you approve it."
@@ -187,7 +187,7 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def request_card(details: RequestDetails, zone: tzinfo | None, now: datetime) -> RequestCard:
-    """Return the card of a request, with times in a zone; None is the zone of this machine."""
+    """Return the card of a request. Times are in `zone`; None means this machine's zone."""
     offer = details.grant
     return RequestCard(
         id=details.id,
@@ -257,7 +257,7 @@ def _action(details: RequestDetails) -> Iterator[CardField]:
 
 
 def _terms(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iterator[CardField]:
-    """Yield the risk, the deadline, and why the action needs approval."""
+    """Yield the risk, the deadline and the reasons for requiring approval."""
     danger = danger_by(details.risk, details.reversibility, details.rules)
     yield from _known("risk", "risk", [danger])
     if details.unknown:
@@ -268,7 +268,7 @@ def _terms(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Itera
 
 
 def _attached(proposal: Proposal) -> Iterator[CardField]:
-    """Yield everything else the agent sent; what an approval covers comes first."""
+    """Yield everything else that the agent sent. Fields that an approval covers come first."""
     said, bound = object_of(proposal.context), frozenset(besides(proposal))
     yield from _diffs(said)
     yield from _rest("context", "context", said)
@@ -316,7 +316,7 @@ def _what(details: RequestDetails) -> CardField:
 
 
 def _part_lines(details: RequestDetails) -> Iterator[str]:
-    """Yield a line for each of the first parts of a command, and how many more there are."""
+    """Yield a line for each of the first parts of a command, and the number of further parts."""
     parts = (part for verdict in details.verdicts for part in verdict.parts)
     lines = tuple(dict.fromkeys(f"`{part.shown}`: {part.why}" for part in parts))
     yield from lines[:SHOWN_PARTS]
@@ -332,7 +332,7 @@ def _recipients(proposal: Proposal) -> Iterator[CardField]:
 
 
 def _folder(details: RequestDetails) -> str:
-    """Return the folder of an action: of every command, and of others if the agent gave one."""
+    """Return the folder of an action: always for commands, else only if the agent gave one."""
     cwd, project = details.proposal.cwd, details.proposal.project
     if cwd:
         absolute = cwd.startswith(("/", "~"))
@@ -403,14 +403,14 @@ def _rest(name: str, title: str, said: Mapping[str, object]) -> Iterator[CardFie
 
 
 def _plain_json(said: object) -> object:
-    """Return JSON that an agent sent; it is still encoded until it has been journaled."""
+    """Return an agent's JSON, decoded if it is still raw because it is not yet journalled."""
     return msgspec.json.decode(said) if isinstance(said, msgspec.Raw) else said
 
 
 def _known(
     name: str, title: str, lines: Iterator[str] | Sequence[str], *, bound: bool = False
 ) -> Iterator[CardField]:
-    """Yield a field in safetyd's words, if it has any lines."""
+    """Yield a field with safetyd's words, unless it has no lines."""
     said = tuple(filter(None, lines))
     if said:
         yield CardField(name=name, title=title, lines=said, bound=bound)
@@ -419,7 +419,7 @@ def _known(
 def _said(
     name: str, title: str, value: object, *, bound: bool = False, label: str = ""
 ) -> Iterator[CardField]:
-    """Yield a field in the agent's words, if the agent sent it."""
+    """Yield a field with the agent's words, if the agent sent any."""
     if value is None or value in ("", [], {}):
         return
     lines = tuple(_words(value).split("\n"))
@@ -435,7 +435,7 @@ def _words(said: object) -> str:
 
 
 def _entry(name: str, value: object) -> str:
-    """Return `name: value`; a value of several lines is indented below its name."""
+    """Return `name: value`. Indent a value of several lines below its name."""
     lines = _words(value)
     if "\n" in lines or isinstance(value, Mapping):
         return f"{name}:\n{indent(lines, '  ')}"
@@ -443,9 +443,9 @@ def _entry(name: str, value: object) -> str:
 
 
 def marked_parts(text: str, parts: Sequence[CommandPart]) -> list[Piece]:
-    """Split a text into pieces, each with whether it is one of these parts.
+    """Split a text into pieces. Each piece says whether it is one of `parts`.
 
-    Return the text in one piece if the parts do not fit, as after masking.
+    If the parts do not fit the text (for example because it is masked), return it as one piece.
     """
     encoded = text.encode("utf-8", "replace")
     edges = sorted({0, len(encoded), *(edge for part in parts for edge in (part.start, part.end))})
@@ -460,13 +460,13 @@ def marked_parts(text: str, parts: Sequence[CommandPart]) -> list[Piece]:
             (b"".join(piece for piece, _ in same).decode(), marked)
             for marked, same in groupby(pieces, lambda piece: piece[1])
         ]
-    except UnicodeDecodeError:  # a part begins or ends within a character
+    except UnicodeDecodeError:  # a part begins or ends inside a character
         return [(text, False)]
     return found if "".join(piece for piece, _ in found) == text else [(text, False)]
 
 
 def _pieces_of_lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Return the pieces of each line; one piece may span several lines."""
+    """Return the pieces of each line. Split pieces that span several lines."""
     lines: list[list[Piece]] = [[]]
     for piece, mark in pieces:
         first, *others = piece.split("\n")
@@ -476,9 +476,9 @@ def _pieces_of_lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
 
 
 def cut_middle(text: str, most: int) -> tuple[str, int]:
-    """Return about `most` characters of a text, and how many are cut from its middle.
+    """Cut the middle out of a text. Return about `most` characters, and how many were cut.
 
-    Both ends stay, because the end of a command may matter most.
+    Both ends stay, because the end of a command may be the most important part.
     """
     if len(text) <= most:
         return text, 0

@@ -1,4 +1,4 @@
-"""Requests as JSON: a row of the queue, the details of one request, past answers."""
+"""Requests as JSON: rows of the queue, details of one request, and past answers."""
 
 from datetime import datetime
 from typing import Final
@@ -15,65 +15,65 @@ SHORT_DIGEST: Final = 12
 
 
 class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be granted with an approval, in words. The counts are of the last week."""
+    """A grant that can be given together with an approval. The counts are of the last week."""
 
-    shape: str  # the command, with blanks for what may differ
-    approved: int = 0  # requests that the grant would have covered
-    denied: int = 0
-    program: str = ""  # nobody knows it: it may be granted with its verb, whatever else it is given
+    shape: str  # The command, with blanks for parts that may differ.
+    approved: int = 0  # Approved requests that the grant would have covered.
+    denied: int = 0  # Denied requests that the grant would have covered.
+    program: str = ""  # An unknown program with its subcommand, which can be granted.
 
 
 class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A request in the queue; `text` and `description` are cut short."""
+    """A request in the queue. `text` and `description` are shortened."""
 
     id: str
     agent: str
     type: str
-    unknown: bool  # a type that nobody configured
+    unknown: bool  # True: the action type is unknown.
     text: str
     description: str
-    whole: bool  # its text is here, and is all that would be done
+    whole: bool  # True: the full text is here, and the action does nothing else.
     urgency: Urgency
     risk: Risk
-    path: str | UnsetType = UNSET  # the first that it names
-    paths: int | UnsetType = UNSET  # how many it names
+    path: str | UnsetType = UNSET  # The first path that the request names.
+    paths: int | UnsetType = UNSET  # How many paths the request names.
     rule: str
     reason: str
-    parts: tuple[CommandPart, ...] | UnsetType = UNSET  # of a command, that do not pass
-    grant: GrantOffer | UnsetType = UNSET  # what may be granted with an approval
+    parts: tuple[CommandPart, ...] | UnsetType = UNSET  # Parts of a command that need approval.
+    grant: GrantOffer | UnsetType = UNSET  # A grant that can be given with an approval.
     asked_at: datetime
     deadline: datetime | None
     left_s: float | None
-    until: datetime | None  # put off until then
+    until: datetime | None  # The request is deferred until this time.
     repeats: int
     digest: str
-    permission: bool  # asked beforehand: it is for a proposal that is yet to come
-    undeliverable: bool  # every channel refused to tell of it
+    permission: bool  # True: a permission request; the proposal follows later.
+    undeliverable: bool  # True: no channel could deliver a message about it.
 
     @property
     def words(self) -> str:
-        """What would be done, exactly or as the agent describes it."""
+        """The exact text of the action, or else its description."""
         return self.text or self.description
 
     @property
     def place(self) -> str:
-        """The first path that it names, and how many more there are."""
+        """The first path that the request names, and the number of further paths."""
         return _place(self.path, self.paths)
 
     @property
     def placed_words(self) -> str:
-        """Where something would be done, and then what."""
+        """The place of the action, then its text or description."""
         return ": ".join(filter(None, (self.place, self.words)))
 
 
 class RequestEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request ended; an approval may still be unused."""
+    """How a request ended. An approval may still be unused."""
 
     request_id: str
     agent: str
     action: str
     text: str
-    path: str | UnsetType = UNSET  # the first that it named
+    path: str | UnsetType = UNSET  # The first path that the request named.
     paths: int | UnsetType = UNSET
     decision: State
     decided_at: datetime | None
@@ -81,12 +81,12 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str | None
     words: str
     response_time_seconds: float | None
-    used: str  # the id of the proposal that used an approval, or nothing
-    change: KeptChange | UnsetType = UNSET  # what the action changed, if that was committed
+    used: str  # The id of the proposal that used the approval; empty if unused.
+    change: KeptChange | UnsetType = UNSET  # The commit of the action's changes, if any.
 
     @property
     def place(self) -> str:
-        """The first path that it named, and how many more there are."""
+        """The first path that the request named, and the number of further paths."""
         return _place(self.path, self.paths)
 
 
@@ -101,29 +101,29 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestDetails(RequestRow, frozen=True, kw_only=True):
-    """All that is known of a request; `before` are the last answers to the same kind."""
+    """All details of a request. `before` are the last answers to requests of the same kind."""
 
     state: State
     proposal: Proposal
     verdicts: tuple[Verdict, ...]
     tier: Tier
     reversibility: Reversibility
-    gives: str  # what an approval gives beside the action
-    resolved: tuple[str, ...]  # where its paths lead, if elsewhere than they say
+    gives: str  # What an approval permits besides the action, in words.
+    resolved: tuple[str, ...]  # The resolved paths, if they differ from those proposed.
     answer: Answer | None
     valid_until: datetime | None
-    denied_until: datetime | None  # the same action is denied without asking
+    denied_until: datetime | None  # Until then, the same action is denied automatically.
     used: str
     claimant: str | None
     before: tuple[RequestEnded, ...]
     told: tuple[Telling, ...]
-    not_by_web: str = ""  # why the control room cannot approve it, and what can
-    not_granted: str = ""  # why it cannot be permitted for a while
-    change: KeptChange | UnsetType = UNSET  # what the action changed, if that was committed
+    not_by_web: str = ""  # Why the control room cannot approve it, and what can.
+    not_granted: str = ""  # Why no grant can be made from it.
+    change: KeptChange | UnsetType = UNSET  # The commit of the action's changes, if any.
 
     @property
     def own(self) -> bool:
-        """Whether safetyd itself asks to end a pause; an agent may propose the same type."""
+        """True if safetyd itself asks to end a pause. An agent may propose the same type."""
         return self.type == UNPAUSE and self.proposal.id == self.id
 
     @property

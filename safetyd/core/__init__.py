@@ -1,5 +1,5 @@
-"""The rules: events in, events out. No await, no clock, no log, no I/O.
+"""The core: it takes events and returns events, without await, clock, log or I/O.
 
-Others import messages, events and text, `Engine`, and the structs of configuration and of state to
-show.
+Other packages import messages, events and text, `Engine`, the configuration structs, and the state
+that they show.
 """

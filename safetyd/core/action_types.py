@@ -1,4 +1,4 @@
-"""Action types with their risk and reversibility, which an agent's own words can only raise."""
+"""Action types with their risk and reversibility. An agent's own rating can only raise these."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -11,29 +11,29 @@ from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier
 from safetyd.core.text.folding import fold
 from safetyd.core.type_aliases import ALIASES, written_together
 
-MAX_REMEMBERED: Final = 1024  # spellings of types by agents
+MAX_REMEMBERED: Final = 1024  # spellings of type names that are cached
 
 GUI: Final = frozenset(
     {"click", "type", "key", "scroll", "drag", "wait", "screenshot", "open_app", "navigate"}
 )
-# Their cost is a purchase price, not model spending.
+# The cost of these types is a purchase price, not model spending.
 PURCHASES: Final = frozenset({"purchase", "billing_change"})
 _PROSE: Final = frozenset({"create_pull_request", "draft", "content_update"})
 _IN_TEXT: Final = frozenset({"run_shell", "db_read", "db_write", "type", "key"})
-# Their text is stored, or sent to a model or agent whose own actions are judged.
+# The text of these types is only stored, or sent to a model or agent, whose actions are judged.
 _SAID: Final = frozenset(
     {
         *("memory_write", "memory_consolidation", "memory_prune", "write_state", "write_log"),
         *("create_branch", "create_worktree", "git_commit", "model_call", "dispatch"),
     }
 )
-# Their text is a command, or is typed where a command may be expected.
+# The text of these types is a command, or is typed in a place that may accept commands.
 _COMMANDS: Final = frozenset({"run_shell", "run_tests", "type", "key"})
 
 _HARM: Final[dict[Reversibility, int]] = {
     "read_only": 0,
     "reversible": 1,
-    "unknown": 2,  # it may be as bad
+    "unknown": 2,  # may be irreversible
     "irreversible": 3,
 }
 _DANGER: Final[dict[Risk, int]] = {"low": 0, "medium": 1, "high": 2, "prohibited": 3}
@@ -60,13 +60,12 @@ class TypeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     reversibility: Reversibility | None = None
     risk: Risk | None = None
     human: bool | None = None
-    approve_via: tuple[
-        str, ...
-    ] = ()  # cli, tui, web, link, sms, desktop; empty: all of them can approve it
+    # The ways that can approve it: cli, tui, web, link, sms, desktop. Empty means all of them.
+    approve_via: tuple[str, ...] = ()
 
 
 class Kind(msgspec.Struct, frozen=True, dict=True):
-    """A type with its traits, as guards judge it.
+    """An action type with the traits that guards need.
 
     Derived traits are cached, because guards need them for every proposal.
     """
@@ -77,8 +76,8 @@ class Kind(msgspec.Struct, frozen=True, dict=True):
     risk: Risk
     human: bool = False
     known: bool = True
-    raised: bool = False  # by the agent's words, above the traits of its type
-    approve_via: tuple[str, ...] = ()  # empty: all ways
+    raised: bool = False  # the agent rated the action higher than its type
+    approve_via: tuple[str, ...] = ()  # empty: every way can approve it
 
     @functools.cached_property
     def read_only(self) -> bool:
@@ -86,29 +85,29 @@ class Kind(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def prose(self) -> bool:
-        """True if its text is written for people."""
+        """True if the text is written for people."""
         return self.human or self.type in _PROSE
 
     @functools.cached_property
     def in_text(self) -> bool:
-        """True if its text determines what it does: commands, statements, messages, unknown."""
+        """True if the text determines what the action does, as in commands, SQL and messages."""
         return self.human or not self.known or self.type in _IN_TEXT
 
     @functools.cached_property
     def commands(self) -> bool:
-        """True if its text may be a command."""
+        """True if the text may be a command."""
         return self.type in _COMMANDS or not self.known
 
     @functools.cached_property
     def edits(self) -> bool:
-        """True if its text may be a change of files."""
+        """True if the text may be a patch or new content of files."""
         if self.read_only:
             return False
         return not self.known or self.type == "content_update" or (self.acts and not self.commands)
 
     @functools.cached_property
     def acts(self) -> bool:
-        """True if its text does something, and is not only read, stored or passed on."""
+        """True if the text has an effect and is not only read, stored or sent to a model."""
         return self.commands or not (self.read_only or self.prose or self.type in _SAID)
 
 
@@ -119,7 +118,7 @@ _TYPES: Final = (
         similarity_search analyze_session internal_analysis db_read screenshot scroll wait""",
     ),
     (
-        Kind("", "auto_allowed", "read_only", "medium"),  # a GET is visible to the server
+        Kind("", "auto_allowed", "read_only", "medium"),  # the server sees the request
         "web_search web_fetch",
     ),
     (
@@ -164,8 +163,8 @@ _TOGETHER: Final = written_together(
 class Kinds:
     """The table of types with the operator's changes and aliases.
 
-    An operator's type replaces a shipped alias of the same name. `ValueError` names all mistakes in
-    the operator's tables.
+    An operator's type replaces a shipped alias of the same name. The constructor raises
+    `ValueError` with all mistakes in the operator's tables.
     """
 
     def __init__(self, types: Mapping[str, TypeConfig], profile: str) -> None:
@@ -180,12 +179,12 @@ class Kinds:
         self._remembered: dict[str, Kind] = {}
 
     def of(self, proposal: Proposal) -> Kind:
-        """Return the kind of a proposal; its own risk and reversibility can only raise it."""
+        """Return the kind of a proposal, raised by the agent's own risk and reversibility."""
         kind = self._remembered.get(proposal.type) or self._look_up(proposal.type)
         return raised_by(proposal, kind)
 
     def named(self, spelling: str) -> Kind:
-        """Return the kind of a type, however its name is spelled."""
+        """Return the kind of a type. Case, spaces and hyphens in the name do not matter."""
         name = _resolved(normalised(spelling), self._aliases)
         return self._table.get(name) or _unknown(name)
 
@@ -195,7 +194,7 @@ class Kinds:
         return self._table
 
     def aliases(self) -> dict[str, list[str]]:
-        """Return the aliases of each type, without spellings that only lack `_`."""
+        """Return the aliases of each type, without those that only omit `_`."""
         found: dict[str, list[str]] = {}
         for name, to in sorted(self._aliases.items()):
             if _TOGETHER.get(name) != to:
@@ -210,14 +209,14 @@ class Kinds:
 
 
 def raised_by(proposal: Proposal, kind: Kind) -> Kind:
-    """Return a kind, raised by the proposal's own risk and reversibility."""
+    """Return a kind, raised by the agent's own risk and reversibility."""
     if proposal.risk is None and proposal.reversibility is None:
         return kind
     return _raised(kind, proposal.reversibility, proposal.risk)
 
 
 def normalised(name: str) -> str:
-    """Return `name` folded, in lower case, with `_` for spaces and hyphens."""
+    """Return `name` folded and in lower case, with `_` instead of spaces and hyphens."""
     return fold(name).strip().lower().translate(_UNDERSCORED)
 
 
@@ -226,7 +225,7 @@ def _unknown(name: str) -> Kind:
 
 
 def _changed(kind: Kind, change: TypeConfig) -> Kind:
-    """Apply `change`; if only one of tier and risk is given, the other follows."""
+    """Apply `change`. If only one of tier and risk is given, derive the other from it."""
     tier = change.tier or (_TIER_OF[change.risk] if change.risk else kind.tier)
     risk = change.risk or (kind.risk if _TIER_OF[kind.risk] == tier else _RISK_OF[tier])
     human = kind.human if change.human is None else change.human
@@ -235,7 +234,7 @@ def _changed(kind: Kind, change: TypeConfig) -> Kind:
 
 
 def _raised(kind: Kind, reversibility: Reversibility | None, risk: Risk | None) -> Kind:
-    """Raise the tier with the risk: what needs approval must not be called auto_allowed."""
+    """Raise the tier to match the risk, so that no high-risk action is called auto_allowed."""
     harm = max(kind.reversibility, reversibility or kind.reversibility, key=_HARM.__getitem__)
     floor: Risk = "high" if reversibility == "irreversible" else "low"
     danger = max(kind.risk, risk or floor, floor, key=_DANGER.__getitem__)
@@ -265,12 +264,12 @@ def _aliases(types: Mapping[str, TypeConfig]) -> dict[str, str]:
 
 
 def _resolved(name: str, aliases: Mapping[str, str]) -> str:
-    """Return the target of `name`, or one of the aliases in a circle."""
+    """Return the final target of `name`. If aliases form a circle, return one of them."""
     return _way(name, aliases)[-1]
 
 
 def _way(name: str, aliases: Mapping[str, str]) -> list[str]:
-    """Return `name` and its targets, up to a type or a repeated name."""
+    """Return `name` and the targets that follow from it, up to a type or a repeated name."""
     way = [name]
     while way[-1] in aliases and way[-1] not in way[:-1]:
         way.append(aliases[way[-1]])
@@ -284,7 +283,7 @@ def _problems(types: Mapping[str, TypeConfig]) -> Iterator[str]:
     for name, change in types.items():
         twin = spelt.setdefault(normalised(name), name)
         if twin != name:
-            yield f"types.{name} is the same type as types.{twin}: keep one of them"
+            yield f"types.{name} and types.{twin} are the same type: remove one of them"
         if change.same_as:
             yield from _alias_problems(name, change, aliases, known)
 

@@ -1,4 +1,4 @@
-"""The two interfaces of the core: actors observe events; guards also judge proposals."""
+"""The two interfaces of the core: actors observe events, and guards also judge proposals."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ class Nothing(msgspec.Struct):
 
 
 class Actor:
-    """An object whose state changes only by events.
+    """An object whose state changes only when it observes events.
 
     `hears` maps event types to handlers, which may return further events. `_state` is a struct that
     can be serialised.
@@ -35,12 +35,12 @@ class Actor:
     _state: msgspec.Struct = Nothing()
 
     def observe(self, event: Event) -> Sequence[Event]:
-        """Handle `event` if this actor hears it; return the events that it causes."""
+        """Handle `event` if `hears` has a handler for it. Return the events that it causes."""
         act = self.hears.get(type(event))
         return act(event) or () if act and counts(event) else ()
 
     def save(self) -> Callable[[], bytes]:
-        """Freeze the state; the returned function encodes it, in another thread."""
+        """Freeze the state. The returned function encodes it and may run in another thread."""
         saved = msgspec.msgpack.encode(self._state)
         return lambda: saved
 
@@ -50,7 +50,7 @@ class Actor:
 
 
 class Guard(Actor, ABC):
-    """An actor that also judges proposals. `check` never changes state; events do."""
+    """An actor that also judges proposals. `check` never changes state; only events do."""
 
     @abstractmethod
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
@@ -58,16 +58,16 @@ class Guard(Actor, ABC):
         ...
 
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
-        """Return in a few words how this guard would see such a proposal now, for operators."""
+        """Describe the current state of this guard for such a proposal, in a few words."""
         return ""
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:
-        """Judge a proposal again that an operator has approved."""
+        """Judge a proposal again after an operator has approved it."""
         return self.check(proposed, kind)
 
 
 def hearing(*pairs: tuple[type[Event], Handler]) -> Hears:
-    """Return the handlers of an actor, from pairs that `on` returns."""
+    """Return the handlers of an actor. The arguments are pairs from `on`."""
     return dict(pairs)
 
 
@@ -77,10 +77,10 @@ def on(kind: type[Heard], act: Callable[[Heard], Caused]) -> tuple[type[Event], 
 
 
 def later(act: Callable[[Decided], Caused]) -> tuple[type[Event], Handler]:
-    """Handle a decision that an operator allowed like one that was allowed immediately."""
+    """Handle an action that was approved later like one that was allowed immediately."""
     return on(Allowed, lambda event: act(event.decided))
 
 
 def counts(event: Event) -> bool:
-    """Return True if actors observe the event; dry runs and repeated ids have no effect."""
+    """Return False for decisions on dry runs and repeated ids, which actors ignore."""
     return type(event) is not Decided or event.first

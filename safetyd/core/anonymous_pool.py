@@ -1,6 +1,6 @@
-"""The anonymous pool: all agents without a key share what one agent with a key gets.
+"""The anonymous pool: all agents without a key share the limits of one agent with a key.
 
-Any process on the machine can propose under made-up names, so more names must not mean more.
+Any process on the machine can invent names, so more names must not get more than one.
 """
 
 from typing import Final, Protocol
@@ -9,7 +9,7 @@ ANONYMOUS: Final = "*keyless"  # the name of the pool; no agent can have it
 
 
 class Sender(Protocol):
-    """An agent's message, or an event made from one."""
+    """The sender of a message: an agent, with or without a key."""
 
     @property
     def agent(self) -> str: ...
@@ -18,11 +18,11 @@ class Sender(Protocol):
 
 
 class Others(Protocol):
-    """Returns True if other agents with a key are known, whose part must be left to them."""
+    """Returns True if other agents with keys are known, for whom a part is reserved."""
 
     def __call__(self, *, keyless: bool) -> bool: ...
 
 
 def counted_as(sender: Sender) -> str:
-    """Return whose limits a message counts against: the agent's, or the pool's."""
+    """Return the name that a message is counted under: the agent, or the anonymous pool."""
     return ANONYMOUS if sender.keyless else sender.agent

@@ -18,7 +18,7 @@ from safetyd.core.messages.verdict import ALLOWED, Cause, Severity, Verdict, str
 MAX_ANSWERS: Final = 100_000
 GENERATION: Final = 2_000
 
-# Checkpoints contain these messages: a change would make replay of older journals differ.
+# Do not change these messages: checkpoints contain them, and older journals must replay alike.
 _MESSAGES: Final = {
     Severity.ALLOW: "",
     Severity.ASK: (
@@ -45,7 +45,7 @@ class DecisionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class DecisionCache:
-    """The replies of the last `recall_s` seconds, at most 100,000."""
+    """The replies of the last `recall_s` seconds, at most `MAX_ANSWERS`."""
 
     def __init__(self, config: DecisionsConfig, mode: str, policy: str) -> None:
         self._ttl = timedelta(seconds=config.ttl_s)
@@ -63,7 +63,7 @@ class DecisionCache:
         return decision
 
     def remember(self, decided: Decided) -> Decision:
-        """Build the reply to a decision, and store it if it is the first for its id."""
+        """Build the reply to a decision. Store it if it is the first one for its id."""
         decision = self.answer(decided)
         if decided.first:
             self.keep(decision)
@@ -75,7 +75,7 @@ class DecisionCache:
         self._newest().append(decision)
 
     def last(self, agent: str, id_: str) -> Decision | None:
-        """Return the last stored reply, however old."""
+        """Return the stored reply to an id, even if it has expired."""
         return self._answers.get((agent, id_))
 
     def answer(self, decided: Decided) -> Decision:
@@ -106,7 +106,7 @@ class DecisionCache:
 
     def _forget(self, oldest: list[Decision]) -> None:
         for decision in oldest:
-            # An id that was decided again is in a later generation, too.
+            # An id that was decided again is also in a later generation.
             if self._answers.get((decision.agent, decision.id)) is decision:
                 del self._answers[decision.agent, decision.id]
 

@@ -1,7 +1,8 @@
 """Decides when files are committed: after each action, and before an irreversible one.
 
-An action belongs to the project that it names or, if that has no file history, to the one whose
-folder it works in. After several errors in a row in a project a rollback is offered.
+An action belongs to the project that it names. If that project has no file history, the action
+belongs to the project whose folder contains it. After several errors in a row in a project, safetyd
+offers a rollback.
 """
 
 import posixpath
@@ -38,26 +39,26 @@ from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import ALLOW
 
 ERRORS_IN_A_ROW: Final = 3
-MAX_CHANGES: Final = 1024  # open ones of one agent; the oldest is forgotten
-MAX_FAILED: Final = 64  # failed commits of one project to retry; the oldest is forgotten
-MAX_AGENTS: Final = 64  # remembered for one project
+MAX_CHANGES: Final = 1024  # open changes of one agent; beyond that, the oldest is forgotten
+MAX_FAILED: Final = 64  # commits of one project to retry; beyond that, the oldest is forgotten
+MAX_AGENTS: Final = 64  # agents remembered for one project
 DESCRIPTION_CHARS: Final = 200
-MAX_NAMED: Final = 16  # paths of one action
+MAX_NAMED: Final = 16  # stored paths of one action
 
 Projects = Mapping[str, ProjectConfig]
 Why = Literal["after", "failed", "before"]
 
 
 class CommitFirst(NamedTuple):
-    """What must happen before an action: a commit, or a check for changes by people."""
+    """The step before an action: a pending commit, or a check for changes by people."""
 
     due: CommitDue | None = None
     change: Change | None = None
-    behind: bool = False  # a commit of its project is pending
+    behind: bool = False  # another commit of the project is pending
 
 
 class FileCommits(Actor):
-    """Decides when files are committed. `approver` returns who approved a proposal, if anyone."""
+    """Decides when files are committed. `approver` returns the operator who approved a proposal."""
 
     name = "version_history"
     _state: HistoryState
@@ -97,10 +98,10 @@ class FileCommits(Actor):
         return tuple(self._state.failed.values())
 
     def first(self, agent: str, id_: str) -> CommitFirst | None:
-        """Return what must be committed before an action starts, if anything.
+        """Return the step that must precede an action, if any.
 
-        That is the pending commit before it, or changes by people in the folder of its project.
-        The latter are only known if no other open action there can have made them.
+        That is its pending commit, or a check for changes by people in the folder of its project.
+        If another action is open in the project, it may have made the changes: return None.
         """
         for due in self._state.due.values():
             if due.why == "before" and (due.agent, due.id) == (agent, id_):
@@ -140,7 +141,7 @@ class FileCommits(Actor):
         return (here, *others)
 
     def stopped_rollback(self, project: str) -> UnfinishedRollback | None:
-        """Return the rollback of a project that stopped halfway, unless one has finished since."""
+        """Return the rollback of a project that stopped halfway, unless a later one finished."""
         unfinished = self._state.projects.get(project, ProjectState()).unfinished
         return unfinished if unfinished is not None and unfinished.error else None
 
@@ -215,10 +216,11 @@ class FileCommits(Actor):
         )
 
     def _belongs(self, event: Settled, project: str, known: ProjectState) -> bool:
-        """Return True if errors of an agent may lead to a rollback, which pauses others.
+        """Return True if an agent belongs to a project, so that its errors count there.
 
-        Any agent may name any project. The agents that a project lists belong to it. If it lists
-        none, all do, except anonymous agents once an agent with a key has worked there.
+        Any agent may name any project, and a rollback pauses other agents. If a project lists
+        agents, only those belong to it. Otherwise all do, but anonymous agents only until an agent
+        with a key has worked there.
         """
         listed = self._projects[project].agents
         return event.agent in listed if listed else not (event.keyless and known.keyed)
@@ -246,7 +248,7 @@ class FileCommits(Actor):
         if event.why != "after":
             return
         if known.unfinished is not None and event.decision > known.unfinished.since:
-            known.unfinished = None  # agents work there again
+            known.unfinished = None  # agents work in the project again
         if event.commit:
             known.good = event.commit
 
@@ -291,9 +293,8 @@ class FileCommits(Actor):
             return proposal.project
         named = self._all.get(proposal.project or "")
         places = (*event.resolved, *proposal.paths, proposal.cwd or "")
-        if (
-            proposal.project is not None
-        ):  # it has no file history, but may be inside a project that has
+        # A project without file history may be inside a project that has one.
+        if proposal.project is not None:
             places = (named.root,) if named is not None else ()
         for root, name in self._roots:
             if any(f"{place}/".startswith(root) for place in places):
@@ -308,7 +309,7 @@ def share(root: str, other: str) -> bool:
 
 
 def notice(event: RolledBack) -> Rollback:
-    """Return the notice for agents."""
+    """Return the notice of a rollback for agents."""
     return msgspec.convert(event, Rollback, from_attributes=True)
 
 

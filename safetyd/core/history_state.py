@@ -16,7 +16,7 @@ class Change(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     description: str = ""
     ticket: str = ""
     approver: str = ""
-    paths: tuple[str, ...] = ()  # its first files, absolute
+    paths: tuple[str, ...] = ()  # absolute paths of its first files
 
 
 class UnfinishedRollback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,7 +33,7 @@ class UnfinishedRollback(msgspec.Struct, frozen=True, kw_only=True, omit_default
     error: str = ""
     kept: str = ""
     since: int = 0  # the seq of the event that started it
-    paths: tuple[str, ...] = ()  # the only files and folders that it restores
+    paths: tuple[str, ...] = ()  # the files and folders that it is limited to
 
 
 class HistoryTrouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,15 +47,15 @@ class HistoryTrouble(msgspec.Struct, frozen=True, kw_only=True):
 class ProjectState(msgspec.Struct, omit_defaults=True):
     errors: int = 0  # in a row
     good: str = ""  # the last commit after a successful action
-    agents: list[str] = []  # agents that worked there, latest last
-    keyed: bool = False  # one of them has a key
+    agents: list[str] = []  # agents that worked in the project, the latest last
+    keyed: bool = False  # at least one of these agents has a key
     rollback: Rollback | None = None  # the last one
     failing: str = ""  # why the last commit failed
     unfinished: UnfinishedRollback | None = None
 
 
 class FailedCommit(msgspec.Struct, frozen=True):
-    """A commit to retry, with the files that changed before a file time."""
+    """A commit to retry. It includes only files that changed before a given time."""
 
     due: CommitDue
     until_ns: int

@@ -1,7 +1,8 @@
-"""Open actions: allowed, but without an outcome. The first outcome of each counts.
+"""Open actions: actions that were allowed and have no outcome yet.
 
-An outcome without an id counts, too; one for a proposal that was refused, is unknown or already has
-an outcome does not. An action that its agent reports as unreported is closed immediately.
+Only the first outcome of an action counts. An outcome without an id counts, too. An outcome does
+not count if its proposal was refused, is unknown, or already has an outcome. If an agent says that
+it will report no outcome, the action is closed immediately.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,13 +20,13 @@ from safetyd.core.messages.verdict import ALLOW
 from safetyd.core.sessions import SessionsConfig
 
 MAX_PER_TICK: Final = 64
-# If one agent has more open actions, the oldest become overdue, this many at a time.
+# If one agent has more open actions than this, the oldest `GIVEN_UP` become overdue.
 MAX_UNDER_WAY: Final = 1024
 GIVEN_UP: Final = 64
 
 
 class Action(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What is stored of a proposal until its outcome."""
+    """The data of a proposal that is stored until its outcome."""
 
     t: float
     type: str
@@ -42,9 +43,9 @@ class ActionsState(msgspec.Struct):
 
 
 class Actions(Actor):
-    """The open actions. Other actors hear `Settled` and `Overdue`.
+    """The open actions. This actor emits `Settled` and `Overdue` for other actors.
 
-    `known` removes words from an outcome that must not be stored.
+    `known` removes names from an outcome that must not be stored.
     """
 
     name = "actions"

@@ -1,4 +1,4 @@
-"""The part of the configuration that the rules use. It is journalled, and replay applies it."""
+"""The part of the configuration that guards and actors use. It is journalled for replay."""
 
 import hashlib
 from datetime import UTC, tzinfo
@@ -37,7 +37,7 @@ Profile = Literal["strict", "coding"]
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One `[agents.NAME]` table: limits that differ for this agent."""
+    """One `[agents.NAME]` table: limits for this agent that differ from the common ones."""
 
     iterations: Annotated[int, Meta(ge=1)] | None = None
     dispatch_s: Annotated[float, Meta(ge=0)] | None = None
@@ -72,13 +72,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sessions: SessionsConfig = SessionsConfig()
     telling: TellingConfig = TellingConfig()
     own: OwnConfig = OwnConfig()
-    shell: ShellConfig | msgspec.UnsetType = msgspec.UNSET  # older journals have none
+    shell: ShellConfig | msgspec.UnsetType = msgspec.UNSET  # missing in older journals
 
     def digest(self) -> str:
         return "sha256:" + hashlib.sha256(canonical(self)).hexdigest()
 
     def reader(self, kinds: Kinds) -> CommandReader:
-        """Return a reader for shell commands under these rules."""
+        """Return a parser of shell commands that uses these rules."""
         projects = {
             name: CheckedProject(project.root, project.checks or ())
             for name, project in self.projects.items()
@@ -91,7 +91,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return ZoneInfo(self.timezone) if self.timezone else UTC
 
     def buckets(self) -> dict[str, BucketConfig]:
-        """Return the rate limits of agents with their own; missing values are the common ones."""
+        """Return special rate limits by agent. Missing values are the common ones."""
         usual = self.rate.of(self.mode).agent
         return {
             name: BucketConfig(
@@ -104,7 +104,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Configured(Event, kw_only=True, omit_defaults=True, tag="configured"):
-    """The rules from here on, without secrets. The engine rebuilds its actors."""
+    """A new policy applies from here on. The engine rebuilds its actors. It contains no secrets."""
 
     policy: Policy
     digest: str

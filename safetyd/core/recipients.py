@@ -1,7 +1,7 @@
-"""Recipients and their quiet hours, which follow the wall clock across clock changes.
+"""Recipients and their quiet hours. Quiet hours follow the wall clock, even when it changes.
 
-Quiet hours start when the clock first shows their start or later, and end when it first shows their
-end or later. So a skipped time is reached at the jump, and a repeated time counts once.
+Quiet hours start when the clock first shows their start or a later time, and end in the same way.
+If the clock skips a time, the time counts as reached at the jump. A repeated time counts once.
 """
 
 from datetime import UTC, date, datetime, time, timedelta
@@ -28,7 +28,7 @@ TimeOfDay = Annotated[
         extra_json_schema={"description": 'a time of day such as "23:00"'},
     ),
 ]
-# A year is the longest setting; with eight waking hours a day it takes three years.
+# The longest setting is a year. With eight waking hours a day, that takes three years.
 MAX_DAYS: Final = 3 * 366
 
 _KEPT: Final = 4 * MAX_DAYS
@@ -38,11 +38,11 @@ Window = tuple[datetime, datetime]
 
 
 class QuietHours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """From `start` until `end` by the wall clock of a zone; if equal, there are none."""
+    """Quiet from `start` to `end` by the wall clock of a zone. If both are equal, never quiet."""
 
     start: TimeOfDay = "23:00"
     end: TimeOfDay = "07:00"
-    days: tuple[Day, ...] = ()  # days on which the hours start; empty: every day
+    days: tuple[Day, ...] = ()  # weekdays on which quiet hours start; empty: every day
     timezone: str = "UTC"
 
 
@@ -50,18 +50,18 @@ class Recipient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A person, or everyone on a shared channel."""
 
     name: str
-    channels: tuple[str, ...]  # their channels in order of preference
+    channels: tuple[str, ...]  # channels in order of preference
     quiet: QuietHours = QuietHours()
-    agents: tuple[str, ...] = ("*",)  # whose requests and alerts they get; globs
+    agents: tuple[str, ...] = ("*",)  # globs of agents whose requests and alerts they get
     backup: str = ""  # the recipient to notify if this one does not answer
 
     def hears_of(self, agent: str | None) -> bool:
-        """Return True if they get the requests and alerts of this agent; None means all agents."""
+        """Return True if they get the requests and alerts of this agent (None: of all agents)."""
         return agent is None or any(fnmatchcase(agent, known) for known in self.agents)
 
 
 class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is notified, and how often. Without recipients nobody is."""
+    """Recipients, and how often they are notified. Without recipients, nobody is notified."""
 
     recipients: tuple[Recipient, ...] = ()
     channels: dict[str, ChannelKind] = {}  # all configured channels, in order
@@ -75,11 +75,11 @@ class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def quiet_until(hours: QuietHours, at: datetime) -> datetime | None:
-    """Return the end of the quiet hours around `at`, in UTC; None if it is not quiet."""
+    """Return when the quiet hours that contain `at` end, in UTC. None if `at` is not quiet."""
     if hours.start == hours.end:
         return None
     release = None
-    # If a clock change skips the time between them, two quiet periods join.
+    # If a clock change skips the time between two quiet periods, they join.
     while (ends := _end(hours, release or at)) is not None:
         release = ends
     return release
@@ -88,7 +88,7 @@ def quiet_until(hours: QuietHours, at: datetime) -> datetime | None:
 def awake_until(hours: QuietHours, at: datetime, seconds: float) -> datetime:
     """Return when `seconds` outside quiet hours have passed since `at`.
 
-    After three years all time counts, quiet or not.
+    After three years, quiet hours count as well.
     """
     now, left = at, timedelta(seconds=seconds)
     if hours.start != hours.end:
@@ -104,7 +104,7 @@ def awake_until(hours: QuietHours, at: datetime, seconds: float) -> datetime:
 
 def _end(hours: QuietHours, at: datetime) -> datetime | None:
     today = _wall_date(hours, at)
-    # Tomorrow's may have started if the clock was put back over midnight.
+    # Tomorrow's quiet hours may have started if the clock was put back over midnight.
     for day in (today - 1, today, today + 1):
         window = _window(hours, day)
         if window is not None and window[0] <= at < window[1]:

@@ -1,4 +1,4 @@
-"""Sessions: each starts with its first message and ends when its agent ends it or falls silent.
+"""Sessions. Each starts with its first message, and ends when its agent ends it or falls silent.
 
 An agent that names no session has an implicit one, called "".
 """
@@ -15,7 +15,7 @@ from safetyd.core.events.event import Event, Ticked
 from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.messages.telemetry import Iteration, Outcome, SessionEnded, SessionStarted
 
-MAX_SESSIONS: Final = 64  # named ones of an agent; the implicit one is extra
+MAX_SESSIONS: Final = 64  # named sessions of an agent, in addition to the implicit one
 MAX_PER_TICK: Final = 64
 
 Seconds = Annotated[float, Meta(gt=0)]
@@ -32,7 +32,7 @@ class SessionsState(msgspec.Struct):
 
 
 class Sessions(Actor):
-    """The live sessions. Other actors hear `SessionClosed`."""
+    """The live sessions. This actor emits `SessionClosed` for other actors."""
 
     name = "sessions"
     _state: SessionsState
@@ -55,9 +55,9 @@ class Sessions(Actor):
         return session in self._state.live.get(agent, ())
 
     def admits(self, agent: str, session: str, *, keyless: bool = False) -> bool:
-        """Return True if a session is live or may start. The implicit one always may.
+        """Return True if a session is live or may start. The implicit session may always start.
 
-        An anonymous agent needs a live session.
+        An anonymous agent must already have a live session.
         """
         live = self._state.live.get(agent, ())
         if keyless and not live:

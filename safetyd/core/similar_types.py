@@ -1,4 +1,4 @@
-"""Finds the known type that an unknown one clearly means. In doubt there is none."""
+"""Finds the known type that an unknown type clearly means. In doubt, it finds none."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,9 +6,9 @@ from typing import Final
 
 from safetyd.core.action_types import Kind
 
-ALIKE: Final = 0.85  # similarity of two spellings: file and files, red and read
+ALIKE: Final = 0.85  # minimum similarity of two spellings, as of file and files, or red and read
 
-# A name with one of these words changes something, whatever the other words are.
+# A type name with one of these words is assumed to change something.
 _ACTING: Final = """
     add append apply approve book buy call cancel change chmod chown clone close commit copy
     create curl delete deploy destroy disable drop edit enable erase exec execute format grant http
@@ -21,10 +21,10 @@ _ACTS: Final = frozenset(_ACTING.split())
 
 
 def like(name: str, known: Mapping[str, Kind]) -> str | None:
-    """Return the only known type that a name misspells, or whose words it contains.
+    """Return the known type that a name misspells, or whose words it contains, if there is one.
 
-    A name with an acting word, or with a single word, is never similar to a type that only reads. A
-    single word that does not act is never similar to an allowed type: `keys` is not `key`.
+    A name with an acting word, or with a single word, never matches a type that only reads. A
+    single word that is not an acting word never matches an allowed type: `keys` is not `key`.
     """
     words = name.split("_")
     found = [*_spelt_alike(words, known)] or [*_named(words, known)]
@@ -40,7 +40,7 @@ def like(name: str, known: Mapping[str, Kind]) -> str | None:
 
 
 def _spelt_alike(words: Sequence[str], known: Mapping[str, Kind]) -> Iterator[Kind]:
-    """Yield the types with the same words in any order, each with at most a typo."""
+    """Yield the types with the same words in any order. Each word may have a typo."""
     given = sorted(words)
     for name, kind in known.items():
         own = sorted(name.split("_"))
@@ -49,16 +49,16 @@ def _spelt_alike(words: Sequence[str], known: Mapping[str, Kind]) -> Iterator[Ki
 
 
 def _same_word(given: str, own: str) -> bool:
-    if given == own or given in _ACTS:  # an acting word is no typo of another
+    if given == own or given in _ACTS:  # one acting word is never a typo of another
         return given == own
     ratio = difflib.SequenceMatcher(None, given, own).ratio
     return given[:1] == own[:1] and ratio() >= ALIKE
 
 
 def _named(words: Sequence[str], known: Mapping[str, Kind]) -> Iterator[Kind]:
-    """Yield the types whose verb is the whole name, or all of whose words a longer name has.
+    """Yield the types whose verb is the whole name, or whose words are all in a longer name.
 
-    Further words may make an action worse, so allowed types are left out.
+    More words may mean a more dangerous action, so types that are allowed are left out.
     """
     for name, kind in known.items():
         own = name.split("_")

@@ -1,4 +1,4 @@
-"""A token bucket. The caller takes the tokens."""
+"""A token bucket. It only refills; the caller takes tokens out."""
 
 import math
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class TokenBucket(msgspec.Struct, gc=False):
-    """The tokens that were left at `t`. A new bucket is full."""
+    """The number of tokens at time `t`. A new bucket is full."""
 
     tokens: float = math.inf
     t: float = 0.0
 
 
 class Refill:
-    """The rate and size of a kind of bucket. `wait_s` needs a rate above 0."""
+    """The refill rate and size of a kind of bucket. `wait_s` requires a rate above 0."""
 
     __slots__ = ("burst", "per_s")
 

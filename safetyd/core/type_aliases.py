@@ -1,8 +1,8 @@
 """Common names of agents' tools, and the shipped types that they mean.
 
-A type must never be laxer than a tool of that name. So ambiguous names are not listed and need
-approval: `find` may delete, `patch` and `insert` may change remote data, and `powershell` commands
-cannot be analysed.
+An alias must never permit more than a tool of that name should. Ambiguous names are therefore not
+listed and need approval: `find` may delete, `patch` and `insert` may change remote data, and
+`powershell` commands cannot be analysed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -89,5 +89,5 @@ ALIASES: Final[Mapping[str, str]] = {
 
 
 def written_together(names: Iterable[str]) -> dict[str, str]:
-    """Return names of several words by their spelling without `_`, as in `WebFetch`."""
+    """Map spellings without `_`, such as `webfetch`, to names of several words."""
     return {name.replace("_", ""): name for name in names if "_" in name}

@@ -189,7 +189,7 @@ def test_an_alias_cannot_have_traits() -> None:
 def test_two_spellings_of_one_type_are_refused_and_every_error_is_named() -> None:
     types = {"Bake": TypeConfig(), "bake": TypeConfig(), "x": TypeConfig(same_as="y")}
 
-    with pytest.raises(ValueError, match=r"types.bake is the same type as types.Bake.*types.x"):
+    with pytest.raises(ValueError, match=r"types.bake .*types.Bake.*types.x"):
         Kinds(types, "strict")
 
 

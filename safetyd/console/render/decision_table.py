@@ -52,7 +52,7 @@ def _headline(answer: Decision, kind: str) -> str:
     if answer.decision is Severity.BLOCK:
         return f"BLOCKED: {reason}"
     request = f" ({plain(answer.request_id)})" if answer.request_id else ""
-    return f"WAITING: needs a person{request}: {reason}"
+    return f"WAITING: needs approval{request}: {reason}"
 
 
 def event(view: Mapping[str, Any]) -> str:

@@ -14,19 +14,20 @@ class DiskUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How full the disk with the data directory is, and how much of it safetyd uses."""
 
     level: DiskLevel
-    disk: str  # where it is mounted
+    disk: str  # The mount point of the disk.
     free_bytes: int
     total_bytes: int
-    free_files: int | None = None  # None: no limit
-    parts: dict[str, int] = {}  # bytes of the journal, audit, transcripts, checkpoints and other
-    audit_bytes_per_hour: float | None = None  # None: not known yet
+    free_files: int | None = None  # How many more files fit; null if there is no limit.
+    # Bytes used by the journal, audit files, transcripts, checkpoints and other files.
+    parts: dict[str, int] = {}
+    audit_bytes_per_hour: float | None = None  # How fast audit files grow; null if unknown.
 
 
 class KeysChanged(Event, kw_only=True, tag="keys_changed"):
     """Keys were added or removed. Each entry is a role, a name and a public key."""
 
     added: tuple[str, ...]
-    removed: tuple[str, ...]  # with `old` in front: replaced by a rotation
+    removed: tuple[str, ...]  # An entry that begins with `old` was replaced by a rotation.
     by: str
 
 
@@ -53,7 +54,7 @@ class AuditRecovered(Event, kw_only=True, tag="audit_recovered"):
 
 
 class SafetyEvent(Event, kw_only=True, omit_defaults=False, tag="safety_event"):
-    """An event for operators, logs and dashboards. `seq`, `at` and `t` are the journal's."""
+    """An event for operators, logs and dashboards. `seq`, `at` and `t` are those of the journal."""
 
     id: str
     timestamp: datetime

@@ -21,9 +21,9 @@ class Proposed(Event, kw_only=True, tag="proposed"):
     proposal: Proposal
     digest: str
     keyless: bool = False
-    priced_nano: int | None = None  # what its tokens cost, in nano-dollars
-    resolved: tuple[str, ...] = ()  # its resolved paths, if they differ
-    permission: bool = False  # a permission request, which needs approval in any case
+    priced_nano: int | None = None  # The price of its tokens, in nano-dollars.
+    resolved: tuple[str, ...] = ()  # The resolved paths, if they differ from those proposed.
+    permission: bool = False  # True: a permission request, which always needs approval.
 
     @property
     def id(self) -> str:
@@ -34,11 +34,12 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     """The request that a decision opens or joins."""
 
     request_id: str
-    action: bytes  # its action key, computed before masking
+    action: bytes  # The key of the action, computed before secrets are masked.
     urgency: Urgency = "normal"
     deadline: datetime | None = None
-    joins: bool = False  # it was open before
-    takes_over: bool = False  # this proposal waits for the answer and takes it over
+    joins: bool = False  # True: the request was already open.
+    # True: this proposal waits for the answer, and the request now belongs to it.
+    takes_over: bool = False
 
 
 class Using(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -55,19 +56,21 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
     proposal: Proposal
     digest: str
     decision: Severity
-    type: str  # after aliases
+    type: str  # The action type, with aliases resolved.
     tier: Tier
     reversibility: Reversibility
     risk: Risk
     keyless: bool = False
-    priced_nano: int | None = None  # recorded, because prices change
-    verdicts: tuple[Verdict, ...] = ()  # restricting verdicts, in chain order
-    first: bool = True  # False: a dry run or a repeated id, which consumes nothing
-    permission: bool = False  # a permission request, which needs approval in any case
+    priced_nano: int | None = None  # The price of its tokens at that time, in nano-dollars.
+    # The verdicts that restrict the action, in the order of the guards.
+    verdicts: tuple[Verdict, ...] = ()
+    first: bool = True  # False: a dry run or a repeated id, which uses no limit or budget.
+    permission: bool = False  # True: a permission request, which always needs approval.
     asks: Asking | None = None
     uses: Using | None = None
-    grants: tuple[str, ...] = ()  # that lifted a verdict; an allow uses each once
-    resolved: tuple[str, ...] = ()  # its resolved paths, if they differ
+    # Grants that lifted a verdict. If the action is allowed, each of them is used once.
+    grants: tuple[str, ...] = ()
+    resolved: tuple[str, ...] = ()  # The resolved paths, if they differ from those proposed.
 
     @property
     def id(self) -> str:
@@ -75,7 +78,7 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
 
     @property
     def stranger(self) -> bool:
-        """Whether it exceeded a limit on names. Such names are not remembered."""
+        """True if the proposal exceeded a limit on names. Such names are not remembered."""
         return any(verdict.guard == "keys" for verdict in self.verdicts)
 
 
@@ -89,7 +92,7 @@ class Refused(Event, kw_only=True, omit_defaults=True, tag="refused"):
 
 
 class Withheld(Event, kw_only=True, tag="withheld"):
-    """An allow that was journalled but not sent."""
+    """The decision to allow an action was journalled, but not sent to the agent."""
 
     agent: str
     id: str
@@ -100,11 +103,11 @@ class Reported(Event, kw_only=True, omit_defaults=True, tag="reported"):
     agent: str
     telemetry: AnyTelemetry
     keyless: bool = False
-    priced_nano: int | None = None  # what an outcome's tokens cost, in nano-dollars
+    priced_nano: int | None = None  # The price of an outcome's tokens, in nano-dollars.
 
 
 class SessionClosed(Event, kw_only=True, tag="session_closed"):
-    """A session ended: by its agent, or because it was idle. The implicit one is called ""."""
+    """A session was ended by its agent, or was idle too long. The implicit session is called ""."""
 
     agent: str
     session: str
@@ -120,30 +123,34 @@ class Transcribed(Event, kw_only=True, tag="transcribed"):
 class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
     """An outcome that counts: the first of an allowed proposal, or one without a proposal.
 
-    It repeats fields of the proposal. Without a proposal, `id` is None.
+    Some fields are copied from the proposal. If there was no proposal, `id` is None.
     """
 
     agent: str
     ok: bool
     id: str | None = None
-    type: str = ""  # after aliases
+    type: str = ""  # The action type, with aliases resolved.
     session: str = ""
     chain: str | None = None
     task: str | None = None
     model: str | None = None
-    dependency: str | None = None  # the outcome's own, else the proposal's
-    failed_dependency: bool = False  # not ok, and the outcome names the dependency that failed
+    dependency: str | None = None  # From the outcome, or else from the proposal.
+    # True: the action failed, and the outcome names the dependency that failed.
+    failed_dependency: bool = False
     cost_usd: float | None = None
     tokens: Tokens | None = None
     priced_nano: int | None = None
     latency_ms: float | None = None
     files_changed: int | None = None
-    allowed_t: float | None = None  # when its proposal was allowed
+    allowed_t: float | None = None  # When the proposal was allowed, in steady seconds.
     keyless: bool = False
 
 
 class Overdue(Event, kw_only=True, tag="overdue"):
-    """Allowed actions without an outcome: it was late, will not come, or there are too many."""
+    """safetyd no longer expects outcomes of these allowed actions.
+
+    They are too late, the agent reported that there will be none, or it has too many open actions.
+    """
 
     agent: str
     ids: tuple[str, ...]

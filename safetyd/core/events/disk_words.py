@@ -1,4 +1,4 @@
-"""Sentences about disk usage: how full a disk is, what fills it, what to do."""
+"""Sentences about disk usage: how full a disk is, what uses the space, and what to do."""
 
 from typing import Final
 
@@ -6,8 +6,8 @@ from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.text.time_words import duration
 
 MAKE_ROOM: Final = (
-    "make room on it or make it larger; all but the newest file in audit/, and transcripts/, "
-    "may be moved to another disk"
+    "free space on it or make it larger; you can move transcripts/ and all but the newest file in "
+    "audit/ to another disk"
 )
 SHOWN_PARTS: Final = 3
 FEW_FILES: Final = 10_000
@@ -24,7 +24,7 @@ def size(count: float) -> str:
 
 
 def percent(use: DiskUse) -> int:
-    """Return how full a disk is in percent; 100 only if nothing is free."""
+    """Return how full a disk is in percent, rounded down: 100 only if nothing is free."""
     if not use.total_bytes:
         return 0
     return 100 * (use.total_bytes - use.free_bytes) // use.total_bytes
@@ -34,16 +34,16 @@ def fullness(use: DiskUse) -> str:
     """Return a sentence such as: the disk at / is 91 % full: 4.2 GiB of 50 GiB is free."""
     free = f"{size(use.free_bytes)} of {size(use.total_bytes)} is free"
     files = use.free_files
-    few = "" if files is None or files >= FEW_FILES else f" and room for {files} more files"
+    few = "" if files is None or files >= FEW_FILES else f", with room for only {files} more files"
     return f"the disk at {use.disk} is {percent(use)} % full: {free}{few}"
 
 
 def filling(use: DiskUse) -> str:
-    """Return what safetyd stores on the disk, the largest parts first, and how fast it grows."""
+    """Return how much space safetyd uses, by its largest parts, and how fast that grows."""
     parts = sorted(use.parts.items(), key=lambda part: part[1], reverse=True)[:SHOWN_PARTS]
     shown = ", ".join(f"{name} {size(count)}" for name, count in parts)
     total = size(sum(use.parts.values()))
-    own = f"safetyd has {total} there ({shown})" if use.parts else ""
+    own = f"safetyd uses {total} of it ({shown})" if use.parts else ""
     return "; ".join(filter(None, (own, _growth(use))))
 
 
@@ -52,4 +52,4 @@ def _growth(use: DiskUse) -> str:
     if not hourly:
         return ""
     left = duration(3600 * use.free_bytes / hourly)
-    return f"the audit files grow by {size(hourly)} an hour, enough room for {left}"
+    return f"the audit files grow by {size(hourly)} an hour and will fill it in {left}"

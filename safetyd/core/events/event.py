@@ -1,11 +1,11 @@
-"""The base of all events, with its two times, and conversion between clocks."""
+"""The base class of all events, and conversion between wall time and steady time."""
 
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Literal
 
 import msgspec
 
-Level = Literal["low", "medium", "high", "critical"]  # how severe something is
+Level = Literal["low", "medium", "high", "critical"]  # severities
 LEVELS: Final[tuple[Level, ...]] = ("low", "medium", "high", "critical")
 
 
@@ -15,9 +15,9 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False, tag_field="event"):
-    """Something that happened. The engine sets `seq`; after that it does not change."""
+    """Something that happened. An event never changes after the engine has set `seq`."""
 
-    lasting: ClassVar[bool] = True  # it is journalled
+    lasting: ClassVar[bool] = True  # True: the event is journalled
 
     seq: int = 0
     at: datetime
@@ -25,7 +25,7 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False, tag_fiel
 
 
 class Ticked(Event, kw_only=True, tag="ticked"):
-    """Time passed. Actors return events and change state on those, never on the tick."""
+    """Time has passed. Actors respond with events, and only those change their state."""
 
     lasting = False
 

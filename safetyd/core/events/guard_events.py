@@ -19,14 +19,14 @@ class NameForgotten(Event, kw_only=True, tag="name_forgotten"):
 
 
 class Stopped(Event, kw_only=True, omit_defaults=True, tag="stopped"):
-    """All agents, or one, are stopped until every source is cleared."""
+    """One agent is stopped, or all agents if `agent` is None, until every source is cleared."""
 
-    source: str  # "operator", "anomaly", "environment" or "file:<path>"
+    source: str  # One of operator, anomaly, environment or file:<path>.
     by: str
     reason: str = ""
     agent: str | None = None
     epoch: int
-    via: str = ""  # how the command was given, if not over the bus
+    via: str = ""  # How the command was given, if not over the bus.
 
 
 class Resumed(Event, kw_only=True, omit_defaults=True, tag="resumed"):
@@ -63,14 +63,14 @@ class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
     sources: tuple[str, ...]
     by: str
     reason: str = ""
-    approved: bool = False  # the budget request was approved, so the limit rises
+    approved: bool = False  # True: the budget request was approved, so the limit rises.
     via: str = ""
 
 
 class SafeModeEntered(Event, kw_only=True, omit_defaults=True, tag="safe_mode_entered"):
-    """Safe mode for one agent, all anonymous agents, or everyone if `agent` is None."""
+    """Safe mode began for one agent, all anonymous agents, or all agents (`agent` is None)."""
 
-    by: str  # an operator's name, or "safetyd"
+    by: str  # The name of an operator, or safetyd.
     agent: str | None = None
     reason: str = ""
     errors: int = 0
@@ -86,16 +86,18 @@ class SafeModeExited(Event, kw_only=True, omit_defaults=True, tag="safe_mode_exi
 
 
 class BreakerMoved(Event, kw_only=True, omit_defaults=True, tag="breaker_moved"):
-    breaker: str  # "api.openai.com", "api.openai.com/code" for one agent, "code:t-3" for a task
+    # Such as api.openai.com, api.openai.com/code for one agent, or code:t-3 for a task.
+    breaker: str
     state: Literal["closed", "half_open", "open"]
     reason: str
     agent: str | None = None
-    keyless: bool = False  # it is for anonymous agents; for all of them if `agent` is None
-    failed: str = ""  # the agent whose probe failed or timed out
+    # True: the breaker is for anonymous agents; for all of them if `agent` is null.
+    keyless: bool = False
+    failed: str = ""  # The agent whose probe failed or timed out.
 
 
 class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked"):
-    """A budget is nearly used up, or refused an action. Amounts in US dollars."""
+    """A budget is nearly used up, or an action exceeded it. Amounts are in US dollars."""
 
     mark: Literal["warning", "exceeded"]
     scope: str
@@ -114,7 +116,7 @@ class BudgetRaised(Event, kw_only=True, omit_defaults=True, tag="budget_raised")
     usd: float
     by: str
     reason: str
-    id: str = ""  # the agent or model
+    id: str = ""  # The name of the agent or model.
 
 
 class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found"):

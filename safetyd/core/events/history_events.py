@@ -6,7 +6,7 @@ from typing import Final, Literal
 from safetyd.core.events.event import Event
 from safetyd.core.messages.rollback import RollbackKind
 
-MOST_MISSED: Final = 30  # days in one event
+MOST_MISSED: Final = 30  # days that one event reports at most
 
 
 class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):
@@ -15,8 +15,8 @@ class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):
     project: str
     why: Literal["after", "failed", "before"]
     agent: str
-    id: str  # of the proposal
-    decision: int  # the number of its decision
+    id: str  # The id of the proposal.
+    decision: int  # The number of the decision in the journal.
     session: str = ""
     type: str = ""
     description: str = ""
@@ -32,19 +32,19 @@ class Committed(Event, kw_only=True, omit_defaults=True, tag="committed"):
     """
 
     project: str
-    commit: str  # empty if nothing changed since the last commit
-    due: int = 0  # the number of the `CommitDue` event; 0 if there was none
+    commit: str  # The new commit; empty if nothing changed since the last one.
+    due: int = 0  # The number of the `CommitDue` event; 0 if there was none.
     why: Literal["after", "failed", "before", "rollback"]
     agent: str = ""
     session: str = ""
-    id: str = ""  # of the proposal
-    decision: int = 0  # the number of its decision
+    id: str = ""  # The id of the proposal.
+    decision: int = 0  # The number of the decision in the journal.
     files: int = 0
-    added: int = 0  # lines
-    removed: int = 0
-    left_out: tuple[str, ...] = ()  # the first files that were too large, with the reason
-    left_out_files: int = 0  # how many there are
-    within: str = ""  # the commit that contains it, if several changes share one
+    added: int = 0  # Lines that were added.
+    removed: int = 0  # Lines that were removed.
+    left_out: tuple[str, ...] = ()  # The first files that were too large, with the reason.
+    left_out_files: int = 0  # How many files were too large.
+    within: str = ""  # The commit that contains the changes, if several changes share one.
 
 
 class CommitFailed(Event, kw_only=True, omit_defaults=True, tag="commit_failed"):
@@ -55,7 +55,8 @@ class CommitFailed(Event, kw_only=True, omit_defaults=True, tag="commit_failed")
     due: int = 0
     agent: str | None = None
     id: str = ""
-    until_ns: int = 0  # it is retried, with changes before this time; 0: no retry
+    # The retry commits changes up to this time, in nanoseconds; 0 means no retry.
+    until_ns: int = 0
 
 
 class RollbackOffered(Event, kw_only=True, tag="rollback_offered"):
@@ -64,23 +65,23 @@ class RollbackOffered(Event, kw_only=True, tag="rollback_offered"):
     project: str
     agent: str
     errors: int
-    commit: str  # the last commit after a successful action
+    commit: str  # The last commit after a successful action.
 
 
 class RollbackBegun(Event, kw_only=True, omit_defaults=True, tag="rollback_begun"):
     """A rollback has started. It ends with `RolledBack`, `RollbackCancelled` or `RollbackFailed`.
 
-    It is recorded again, with `kept`, before the first file changes.
+    A second event, with `kept`, is recorded before the first file changes.
     """
 
     project: str
     kind: RollbackKind
     commit: str
     by: str
-    agents: tuple[str, ...] = ()  # paused during the rollback
+    agents: tuple[str, ...] = ()  # The agents that are paused during the rollback.
     reason: str = ""
-    kept: str = ""  # the commit that undoes it
-    paths: tuple[str, ...] = ()  # the files and folders that it is limited to
+    kept: str = ""  # The commit of the files before the rollback, to undo it.
+    paths: tuple[str, ...] = ()  # The files and folders that the rollback is limited to.
 
 
 class RollbackCancelled(Event, kw_only=True, tag="rollback_cancelled"):
@@ -100,9 +101,9 @@ class RolledBack(Event, kw_only=True, omit_defaults=True, tag="rolled_back"):
     commit: str
     kept: str
     by: str
-    made: str = ""  # the commit that the rollback made; empty in old journals
+    made: str = ""  # The commit that the rollback made; empty in old journals.
     files: int = 0
-    agents: tuple[str, ...] = ()  # agents in the project, paused during the rollback
+    agents: tuple[str, ...] = ()  # The agents in the project, paused during the rollback.
     reason: str = ""
     via: str = ""
 
@@ -113,36 +114,36 @@ class RollbackFailed(Event, kw_only=True, omit_defaults=True, tag="rollback_fail
     project: str
     commit: str
     error: str
-    agents: tuple[str, ...] = ()  # that stay paused, because only some files were restored
-    half: bool = False  # only some files were restored
+    agents: tuple[str, ...] = ()  # Agents that stay paused, because not all files were restored.
+    half: bool = False  # True: only some files were restored.
     kind: RollbackKind = "soft"
     by: str = ""
-    kept: str = ""  # the commit of the folder before the first file changed
-    paths: tuple[str, ...] = ()  # the files and folders that it was limited to
+    kept: str = ""  # The commit of the folder before the first file changed.
+    paths: tuple[str, ...] = ()  # The files and folders that the rollback was limited to.
 
 
 class SnapshotTaken(Event, kw_only=True, omit_defaults=True, tag="snapshot_taken"):
-    day: str  # as 2026-03-01, of the configured zone
+    day: str  # The day in the configured time zone, such as 2026-03-01.
     files: int
-    size: int  # bytes
-    late: bool = False  # taken later than scheduled
+    size: int  # The size in bytes.
+    late: bool = False  # True: taken later than scheduled.
 
 
 class BackupMade(Event, kw_only=True, omit_defaults=True, tag="backup_made"):
-    """A backup up to an event was written."""
+    """A backup was written."""
 
     by: str
-    upto: int  # the number of that event
-    size: int  # bytes
-    keys: bool = False  # it contains the keys, encrypted
-    history: bool = False  # it contains the file history
+    upto: int  # The number of the last event in the backup.
+    size: int  # The size in bytes.
+    keys: bool = False  # True: it contains the keys, encrypted.
+    history: bool = False  # True: it contains the file history.
 
 
 class WeekArchived(Event, kw_only=True, tag="week_archived"):
     """The last snapshot of a week was archived."""
 
-    week: str  # as 2026-W07
-    size: int  # bytes
+    week: str  # The week, such as 2026-W07.
+    size: int  # The size in bytes.
 
 
 class ArchiveFailed(Event, kw_only=True, tag="archive_failed"):
@@ -164,7 +165,7 @@ class SnapshotMissed(Event, kw_only=True, omit_defaults=True, tag="snapshot_miss
         return day_words(self.since, self.day)
 
     def each_day(self) -> tuple[str, ...]:
-        """Return the missed days, at most a month."""
+        """Return the missed days, at most the last `MOST_MISSED`."""
         if not self.since:
             return (self.day,)
         last = date.fromisoformat(self.day)

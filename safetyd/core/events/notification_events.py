@@ -1,12 +1,12 @@
-"""Events of notifications: what is due, and the result of each delivery.
+"""Events of notifications: messages that are due, and the result of each delivery.
 
     waiting --Due--> open --Told--> accepted or delivered
                       |
-                      +--NotTold--> dead, cancelled, expired; quiet: it waits again
+                      +--NotTold--> dead, cancelled, expired, or quiet (it waits again)
                       |
                       +--NotTold--> parked --Unparked--> open
 
-The core knows recipients and channels only by name; addresses and secrets stay outside.
+The core knows only the names of recipients and channels, not their addresses and secrets.
 """
 
 from datetime import datetime
@@ -17,7 +17,7 @@ import msgspec
 from safetyd.core.events.event import Event
 from safetyd.core.messages.proposal import Urgency
 
-SHOWN: Final = 20  # items in one message; further ones are only counted
+SHOWN: Final = 20  # items that one message lists; it only counts further ones
 ItemKind = Literal["request", "reminder", "last_call", "expired", "alert", "summary", "test"]
 
 DeliveryState = Literal[
@@ -38,7 +38,7 @@ class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     kind: ItemKind
     ref: str
-    step: int = 0  # of its escalation
+    step: int = 0  # The number of the escalation step.
 
 
 class SheetRule(msgspec.Struct, frozen=True, gc=False):
@@ -51,16 +51,16 @@ class SheetRule(msgspec.Struct, frozen=True, gc=False):
 
 class SheetSection(msgspec.Struct, frozen=True, gc=False):
     title: str
-    lines: tuple[tuple[str, str], ...]  # names and values
+    lines: tuple[tuple[str, str], ...]  # Names and values.
 
 
 class NoteSheet(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A report in parts, for channels that can lay it out. Others use the note's text."""
+    """A report in parts, for channels that can lay it out. Other channels use the note's text."""
 
     colour: str
     rules: tuple[SheetRule, ...] = ()
     sections: tuple[SheetSection, ...] = ()
-    more: str = ""  # how to see all of it
+    more: str = ""  # How to see the full report.
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -73,15 +73,15 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     text: str
     at: datetime
     agent: str | None = None
-    count: int = 1  # how often it occurred
+    count: int = 1  # How often it happened.
     sheet: NoteSheet | None = None
 
 
 class Due(Event, kw_only=True, omit_defaults=True, tag="due"):
     """One message to one recipient on one channel is due.
 
-    It shows `items`, those of agents with keys first; `more` others are only counted. The rest
-    waits for the next message.
+    It lists `items`, those of agents with keys first, and only counts `more` further ones. Other
+    items wait for the next message.
     """
 
     delivery: str
@@ -90,9 +90,10 @@ class Due(Event, kw_only=True, omit_defaults=True, tag="due"):
     urgency: Urgency
     items: tuple[Item, ...]
     more: int = 0
-    left: int = 0  # items that wait for the next message
-    digest: bool = False  # after quiet hours
-    held_back: int = 0  # items below the minimum urgency since the last message
+    left: int = 0  # How many items wait for the next message.
+    digest: bool = False  # True: the message was held until the end of quiet hours.
+    # How many items since the last message were below the minimum urgency.
+    held_back: int = 0
     expires: datetime | None = None
 
 
@@ -108,14 +109,14 @@ class Told(Event, kw_only=True, omit_defaults=True, tag="told"):
 
 
 class NotTold(Event, kw_only=True, omit_defaults=True, tag="not_told"):
-    """A message failed, or waits for an operator (`parked`) or the morning (`quiet`)."""
+    """A message failed, or waits for an operator (`parked`) or the end of quiet hours (`quiet`)."""
 
     delivery: str
     channel: str
     state: Literal["dead", "undelivered", "parked", "cancelled", "expired", "quiet"]
     error: str = ""
     attempts: int = 0
-    by: str = ""  # the operator who dropped it
+    by: str = ""  # The operator who dropped the message.
 
 
 class Unparked(Event, kw_only=True, tag="unparked"):
@@ -126,7 +127,7 @@ class Unparked(Event, kw_only=True, tag="unparked"):
 
 
 class ChannelMoved(Event, kw_only=True, omit_defaults=True, tag="channel_moved"):
-    """A channel is down, or up again."""
+    """A channel went down or is up again."""
 
     channel: str
     up: bool
@@ -134,17 +135,17 @@ class ChannelMoved(Event, kw_only=True, omit_defaults=True, tag="channel_moved")
 
 
 class Climbed(Event, kw_only=True, tag="climbed"):
-    """Escalation steps of requests are due: a reminder, the backup, a last call."""
+    """Escalation steps of requests are due: a reminder, a message to the backup, or a last call."""
 
     steps: tuple[Item, ...]
 
 
 class Announced(Event, kw_only=True, omit_defaults=True, tag="announced"):
-    """A notification without another event, such as a test."""
+    """A notification that no other event causes, such as a test message."""
 
     note: Note
-    recipients: tuple[str, ...] = ()  # empty: all
-    channels: tuple[str, ...] = ()  # empty: all
+    recipients: tuple[str, ...] = ()  # The recipients; empty means all.
+    channels: tuple[str, ...] = ()  # The channels; empty means all.
 
 
 class LinkRevoked(Event, kw_only=True, omit_defaults=True, tag="link_revoked"):

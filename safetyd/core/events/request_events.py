@@ -17,21 +17,21 @@ class Answered(Event, kw_only=True, omit_defaults=True, tag="answered"):
 
     request_id: str
     agent: str
-    id: str  # of the proposal
+    id: str  # The id of the proposal.
     answer: Literal["approved", "denied"]
     by: str
     via: str
     words: str = ""
-    digest: str = ""  # of what the operator saw
-    waits: bool = False  # the agent waits, so the decision is sent to it at once
-    assurance: str = ""  # by link: how the operator was identified: button, code or device
-    delivery: str = ""  # the message that the link or code was in
-    peer: str = ""  # the address and browser that it came from
-    once: bool = False  # denied: the agent may request the same again at once
+    digest: str = ""  # The digest of the proposal that the operator saw.
+    waits: bool = False  # True: the agent waits, so it receives the decision immediately.
+    assurance: str = ""  # How a link identified the operator: button, code or device.
+    delivery: str = ""  # The message that contained the link or code.
+    peer: str = ""  # The address and browser that the answer came from.
+    once: bool = False  # True: after this denial, the agent may request the action again.
 
 
 class Released(Event, kw_only=True, omit_defaults=True, tag="released"):
-    """The guards judged an approved action again. `verdicts` are those that still block it."""
+    """The guards judged an approved action again. `verdicts` still restrict it."""
 
     request_id: str
     agent: str
@@ -51,8 +51,8 @@ class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):
 
     agent: str
     request_id: str
-    source: str  # of the pause that stays
-    why: str  # denied or expired
+    source: str  # The source of the pause, which stays.
+    why: str  # Either denied or expired.
 
 
 class Cancelled(Event, kw_only=True, omit_defaults=True, tag="cancelled"):
@@ -87,7 +87,7 @@ class DenialLifted(Event, kw_only=True, tag="denial_lifted"):
 
 
 class Claimed(Event, kw_only=True, tag="claimed"):
-    """An agent claimed an approved action; no other may execute it."""
+    """An agent claimed an approved action. No other claimant may execute it."""
 
     request_id: str
     agent: str
@@ -96,7 +96,7 @@ class Claimed(Event, kw_only=True, tag="claimed"):
 
 
 class Lapsed(Event, kw_only=True, tag="lapsed"):
-    """Approvals that expired unused."""
+    """Approvals expired unused."""
 
     request_ids: tuple[str, ...]
 
@@ -104,8 +104,8 @@ class Lapsed(Event, kw_only=True, tag="lapsed"):
 class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     """An operator approved a kind of action in advance, for a limited time.
 
-    A grant made from a request lifts the `rules` that were shown. Others lift the rule that they
-    name, or what the type table requires.
+    A grant made from a request lifts the `rules` that the operator saw. Other grants lift the rule
+    that they name, or else the approval that the type table requires.
     """
 
     id: str
@@ -116,20 +116,22 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     uses: int
     until: datetime
     request_id: str = ""
-    type: str | None = None  # after aliases
-    project: str | None = None  # of the request that it was made from
+    type: str | None = None  # The action type, with aliases resolved.
+    project: str | None = None  # The project of the request that the grant was made from.
     rules: tuple[str, ...] = ()
-    text: str | None = None  # RE2
-    paths: tuple[str, ...] = ()  # globs
+    text: str | None = None  # An RE2 pattern that all texts must match.
+    paths: tuple[str, ...] = ()  # Globs that all paths must match.
     max_usd: float | None = None
-    keyed: bool = False  # its agent had a key; an anonymous agent of the same name is another
-    seen: Seen | None = None  # of the request that it was made from: exactly this again
-    program: str = ""  # with its subcommand: commands in which nothing else is unknown
-    session: str | None = None  # only in this session
+    # True: the agent had a key. The grant does not cover an anonymous agent of the same name.
+    keyed: bool = False
+    seen: Seen | None = None  # The exact action of the request that the grant was made from.
+    # A program with its subcommand. The grant covers commands in which only it needs approval.
+    program: str = ""
+    session: str | None = None  # The only session in which the grant applies.
 
     @property
     def wide(self) -> bool:
-        """Whether it accepts any text of an agent."""
+        """True if the grant accepts any text."""
         return self.text is None and self.seen is None and not self.program
 
 
@@ -138,8 +140,8 @@ class GrantUsed(Event, kw_only=True, omit_defaults=True, tag="grant_used"):
 
     grant: str
     agent: str
-    id: str  # of the proposal
-    left: int  # uses
+    id: str  # The id of the proposal.
+    left: int  # How many uses remain.
     cost_nano: int = 0
 
 
@@ -151,7 +153,7 @@ class GrantRevoked(Event, kw_only=True, omit_defaults=True, tag="grant_revoked")
 
 
 class GrantEnded(Event, kw_only=True, tag="grant_ended"):
-    """Grants that expired. A used-up grant ends with its last `GrantUsed`."""
+    """Grants expired. A used-up grant ends with its last `GrantUsed` event instead."""
 
     grants: tuple[str, ...]
 
@@ -170,7 +172,7 @@ class Allowed(Event, kw_only=True, tag="allowed"):
 
     lasting = False
 
-    decided: Decided  # as if it were allowed now
+    decided: Decided  # The decision, as if the action were allowed now.
 
 
 class Dropped(Event, kw_only=True, tag="dropped"):

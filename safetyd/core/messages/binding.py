@@ -1,4 +1,4 @@
-"""What an approval covers: every field that was shown and affects the action.
+"""The fields that a proposal must share with an approved one to be covered by the approval.
 
 An approval is bound to all fields that the digest covers, except those that can differ without
 changing the action: prose, estimates, and the session, episode, chain and task.
@@ -20,11 +20,11 @@ from safetyd.core.messages.proposal import (
     without_nulls,
 )
 
-# Without a text, the description is all that the operator saw, so it is bound too.
+# If there is no text, the operator saw only the description, so the description is bound too.
 PROSE: Final = frozenset({"description", "rationale", "rollback"})
 ESTIMATES: Final = frozenset({"confidence", "scores"})
 BELONGING: Final = frozenset({"session", "episode", "chain", "task"})
-# A larger amount is not covered, a smaller one is.
+# An approval covers smaller amounts, but not larger ones.
 AMOUNTS: Final = frozenset({"cost_usd", "tokens"})
 UNBOUND: Final = UNDIGESTED | PROSE | ESTIMATES | BELONGING | AMOUNTS | {"agent"}
 BOUND: Final = frozenset(Proposal.__struct_fields__) - UNBOUND
@@ -37,15 +37,15 @@ _ACTING: Final = BOUND - {"type", "context", "extra"}
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What an operator saw and grants again: the same action at the same or a lower cost."""
+    """An action that an operator saw. A grant for it covers the same or a lower cost."""
 
-    action: bytes
-    words: str = ""  # its beginning, for display
+    action: bytes  # The key of the action that the operator saw.
+    words: str = ""  # The beginning of the action, for display.
     cost_usd: float | None = None
     tokens: Tokens | None = None
-    shape: bool = False  # the action is a shape; all commands of that shape match
-    shown: Json = None  # by a permission request, which does nothing itself
-    resolved: tuple[str, ...] = ()  # the resolved paths that were shown
+    shape: bool = False  # True: `action` is a shape, and all commands of that shape match.
+    shown: Json = None  # The action that a permission request showed.
+    resolved: tuple[str, ...] = ()  # The resolved paths that the operator saw.
 
     def covers(self, action: bytes, proposal: Proposal) -> bool:
         return action == self.action and no_dearer(self, proposal)
@@ -66,7 +66,10 @@ def binding(agent: str, kind: str, proposal: Proposal, resolved: tuple[str, ...]
 
 
 def no_dearer(seen: Proposal | Seen, proposal: Proposal) -> bool:
-    """Return whether a proposal costs at most what was shown. An unknown cost may be anything."""
+    """Return whether a proposal costs at most the amounts that were shown.
+
+    If only one of the two costs is known, return False.
+    """
     if (seen.cost_usd is None) != (proposal.cost_usd is None):
         return False
     most, wanted = seen.tokens or _NO_TOKENS, proposal.tokens or _NO_TOKENS
@@ -95,7 +98,7 @@ def permits(asked: Proposal, proposal: Proposal) -> bool:
 
 
 def shown_by(asked: Proposal) -> dict[str, object]:
-    """Return what a permission request shows, by proposal field: its text and its context."""
+    """Return the text and the context of a permission request, as fields of a proposal."""
     return {**without_nulls(object_of(asked.context)), "text": asked.text}
 
 
@@ -123,7 +126,7 @@ def shown_paths(asked: Proposal) -> tuple[tuple[str, ...], str | None]:
 def action_key(agent: str, kind: str, proposal: Proposal) -> bytes:
     """Return a hash that identifies repetitions of an action.
 
-    It covers fewer fields than `binding`, so that small variations cannot hide a repetition.
+    The hash has fewer fields than `binding`, so that small variations cannot hide a repetition.
     """
     what = proposal.text, proposal.target, proposal.paths, proposal.remote, proposal.project
     diff = None if proposal.context is None else diff_of(proposal)
@@ -140,7 +143,7 @@ def _bare(proposal: Proposal) -> Proposal:
     """Return a proposal with only the bound fields."""
     bare = msgspec.structs.replace(proposal, **_DEFAULTS)
     seen = proposal.observation
-    if seen is not None and seen.screen_hash:  # no human can read it, and it changes all the time
+    if seen is not None and seen.screen_hash:  # operators cannot read it, and it changes often
         seen = msgspec.structs.replace(seen, screen_hash="")
         bare = msgspec.structs.replace(bare, observation=seen if seen != Observation() else None)
     if proposal.text:
@@ -151,7 +154,7 @@ def _bare(proposal: Proposal) -> Proposal:
 def _showed(shown: Mapping[str, object], proposal: Proposal) -> bool:
     """Return whether everything that a proposal would do was shown.
 
-    Fields of the action must match exactly. Other entries only explained it.
+    Fields of the action must match exactly. Other entries of `shown` only explain the action.
     """
     done = _fields(proposal)
     told = (*done.items(), *without_nulls(object_of(proposal.context)).items())
@@ -183,6 +186,6 @@ def _amounts(shown: Mapping[str, object]) -> Seen:
 
 
 def object_of(said: object) -> Mapping[str, object]:
-    """Return an object that an agent sent. Before it is journalled, it is raw JSON."""
+    """Return an agent's JSON object, decoded if it is still raw. Return {} if it is no object."""
     fields = msgspec.json.decode(said) if isinstance(said, msgspec.Raw) else said
     return fields if isinstance(fields, Mapping) else {}

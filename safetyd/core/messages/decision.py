@@ -14,43 +14,44 @@ Status = Literal["final", "pending"]
 class Opinion(msgspec.Struct, frozen=True, gc=False):
     """A guard's verdict as an agent sees it."""
 
-    guard: str  # The guard.
+    guard: str  # The name of the guard.
     decision: Severity  # Its verdict.
     rule: str  # The rule that matched.
-    reason: str  # Why, in one sentence for a person.
+    reason: str  # The reason, in one sentence.
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The answer to one proposal. Take it only if `agent`, `id` and `digest` are your own."""
+    """The answer to one proposal. Use it only if `agent`, `id` and `digest` are yours."""
 
     id: str  # The id of the proposal.
     agent: str  # The agent that proposed it.
-    decision: Severity  # The verdict; act only on allow.
-    status: Status = "final"  # pending: a person has been asked, and the final decision follows.
-    cause: Cause = "policy"  # The kind of reason, for programs.
-    reason: str = ""  # Why, for a person.
+    decision: Severity  # The verdict. Act only if it is allow.
+    # pending: an operator has been asked for approval, and the final decision follows.
+    status: Status = "final"
+    cause: Cause = "policy"  # The reason as a code, for programs.
+    reason: str = ""  # The reason, as text.
     triggered_rules: tuple[str, ...] = ()  # Every rule that matched.
     confidence: float = 1.0  # How sure safetyd is of the verdict, from 0 to 1.
-    verdicts: tuple[Opinion, ...] = ()  # The guards that restricted the action.
-    tier: Tier | None = None  # How the type of action is classified.
+    verdicts: tuple[Opinion, ...] = ()  # The verdicts that restrict the action.
+    tier: Tier | None = None  # The tier of the action type.
     risk: Risk | None = None  # How risky the action is.
     reversibility: Reversibility | None = None  # Whether the action can be undone.
-    request_id: str | None = None  # The request that a person answers, if one was asked.
-    retry_after_s: float | None = None  # After how many seconds it helps to propose again.
-    limit_id: str | None = None  # The limit that was reached.
-    agent_message: str = ""  # What to tell the model that proposed it.
+    request_id: str | None = None  # The id of the approval request, if there is one.
+    retry_after_s: float | None = None  # Seconds to wait before you propose again.
+    limit_id: str | None = None  # The id of the limit that was reached.
+    agent_message: str = ""  # A message for the model that proposed the action.
     digest: str = ""  # The SHA-256 digest of the content of the proposal.
-    claim_required: bool = False  # True: claim the action before you begin it.
-    expires_at: datetime | None = None  # When an allow or a pending request ends.
+    claim_required: bool = False  # True: claim the action before you start it.
+    expires_at: datetime | None = None  # When the permission or the pending request expires.
     mode: str = ""  # The mode of the daemon, such as production.
     policy: str = ""  # The digest of the rules in force.
-    # The number of its line in the journal; null for refusals that are only counted.
+    # The number of the decision in the journal. Null for refusals that are only counted.
     seq: int | None = None
-    at: datetime | None = None  # When it was decided.
+    at: datetime | None = None  # When safetyd decided.
 
     @property
     def allowed(self) -> bool:
         return self.decision is Severity.ALLOW
 
     def __bool__(self) -> bool:
-        raise TypeError("a decision is neither true nor false: look at its `allowed`")
+        raise TypeError("a Decision has no truth value: use its `allowed` property")

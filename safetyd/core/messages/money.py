@@ -1,4 +1,4 @@
-"""Money: whole nano-dollars inside, US dollars where people and agents see it."""
+"""Money is stored in whole nano-dollars, and shown to operators and agents in US dollars."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _CENT: Final = NANO // 100
 
 
 def nano(usd: float) -> int:
-    """Return nano-dollars, rounded to the nearest."""
+    """Convert dollars to nano-dollars, rounded to the nearest."""
     return round(min(usd, MAX_USD) * NANO)
 
 
@@ -26,7 +26,7 @@ def cents_up(amount: int) -> int:
 
 
 def cents_down(amount: int) -> int:
-    """Return nano-dollars rounded down to a whole cent; less than a cent stays as it is."""
+    """Return nano-dollars rounded down to a whole cent. Do not round amounts below one cent."""
     return amount // _CENT * _CENT or amount
 
 

@@ -1,6 +1,7 @@
-"""The header of messages that the daemon publishes by itself.
+"""The header of messages that the daemon publishes without a request.
 
-Clients choose the reply subject, and could choose one of events. Replies never have this header.
+A client could choose the subject of an event as its reply subject. Replies never have this header,
+so they cannot be mistaken for events.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""A proposal, and its digest."""
+"""Proposals and their digests."""
 
 import hashlib
 import re
@@ -16,13 +16,13 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024
 MAX_TEXT_BYTES: Final = 8 * 1024
 MAX_DEPTH: Final = 32
 
-# Not `$`, which also matches before a last newline: an id becomes part of a subject.
+# An id becomes part of a subject. `$` would also match before a final newline.
 Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?![\s\S])")]
 Word = Annotated[str, Meta(max_length=128)]
 Line = Annotated[str, Meta(max_length=1024)]
 Prose = Annotated[str, Meta(max_length=8192)]
 Amount = Annotated[float, Meta(ge=0)]
-# The maximum is checked when a message is parsed: old journals may have larger values.
+# The maximum is checked only when a message is parsed, because old journals may have larger values.
 Cost = Annotated[float, Meta(ge=0, extra_json_schema={"maximum": MAX_USD})]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Score = Annotated[float, Meta(ge=1, le=5)]
@@ -36,7 +36,7 @@ Urgency = Literal["low", "normal", "high"]
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A message of the protocol. Unknown fields are ignored, defaults are not written.
+    """A message of the protocol. Unknown fields are ignored, and defaults are not written.
 
     Messages have no cycles, so the garbage collector skips them.
     """
@@ -45,25 +45,26 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 class Target(Wire, frozen=True, kw_only=True, omit_defaults=True):
     label: Line = ""  # The text on the element.
     name: Line = ""  # The element's name.
-    role: Line = ""  # What kind of element it is, such as button.
-    app: Line = ""  # The application it is in.
-    window: Line = ""  # The title of the window it is in.
-    url: Prose = ""  # The address it leads to or is on.
+    role: Line = ""  # The kind of element, such as button.
+    app: Line = ""  # The application that contains the element.
+    window: Line = ""  # The title of the window that contains the element.
+    url: Prose = ""  # The URL that the element links to, or of its page.
 
 
 class Observation(Wire, frozen=True, kw_only=True, omit_defaults=True):
     window_title: Line = ""  # The title of the active window.
     app_name: Line = ""  # The active application.
-    url: Prose = ""  # The address that is open.
-    screen_hash: Line = ""  # A hash of the screen, to recognise it.
+    url: Prose = ""  # The URL of the open page.
+    screen_hash: Line = ""  # A hash of the screen, to recognise the same screen again.
 
 
 class Scores(Wire, frozen=True, kw_only=True):
-    strategic_alignment: Score  # From 1 to 5: how well it serves the goal.
-    autonomy_appropriateness: Score  # From 1 to 5: how suitable it is without a person.
-    output_quality: Score  # From 1 to 5: how good the result will be.
-    resource_efficiency: Score  # From 1 to 5: how well it uses time and money.
-    learning_application: Score  # From 1 to 5: how well it uses what was learned.
+    strategic_alignment: Score  # How well the action serves the goal, from 1 to 5.
+    # How appropriate it is to act without approval, from 1 to 5.
+    autonomy_appropriateness: Score
+    output_quality: Score  # How good the result will be, from 1 to 5.
+    resource_efficiency: Score  # How well the action uses time and money, from 1 to 5.
+    learning_application: Score  # How well the action applies earlier lessons, from 1 to 5.
 
 
 class Tokens(Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,48 +77,52 @@ class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
     # The type of action, such as read_file, edit_file, run_shell, push or click.
     type: Annotated[str, Meta(min_length=1, max_length=128)]
-    # Your id for this proposal. The same id and content get the same answer. Made if missing.
+    # Your id for this proposal. If you send none, safetyd creates one. If you repeat an id with the
+    # same content, you get the same answer.
     id: Token | None = None
-    # Your name, if you repeat it; it must be the one in the subject or address.
+    # Your agent name. You may leave it out; it must equal the name in the subject or URL.
     agent: Token | None = None
-    text: str = ""  # Exactly what will be executed, typed or sent.
-    description: Prose = ""  # What the action does, for an operator to read.
-    rationale: Prose = ""  # Why the action is needed, for an operator to read.
+    text: str = ""  # The exact text that will be executed, typed or sent.
+    description: Prose = ""  # A description of the action, for the operator.
+    rationale: Prose = ""  # The reason for the action, for the operator.
     session: Word | None = None  # The session that the action belongs to.
     episode: Word | None = None  # The part of a session in which loops are detected.
-    project: Word | None = None  # The configured project in which you work.
-    chain: Word | None = None  # The chain of delegated work whose budget pays for the action.
+    project: Word | None = None  # The name of the configured project that you work in.
+    # The chain of delegated work that the action belongs to. The chain may have a budget.
+    chain: Word | None = None
     task: Word | None = None  # The task that the action belongs to.
-    urgency: Urgency = "normal"  # How urgently an operator must answer, if approval is needed.
-    wait: bool = False  # True: if approval is needed, the reply comes when the request has ended.
-    timeout_s: Amount | None = None  # For how many seconds a request stays open.
-    # Whether it can be undone; this can only make the verdict stricter.
+    urgency: Urgency = "normal"  # How urgently you need an answer, if the action needs approval.
+    # True: if the action needs approval, safetyd replies only when the request has ended.
+    wait: bool = False
+    timeout_s: Amount | None = None  # How many seconds an approval request stays open.
+    # Whether the action can be undone. Your value can only make the verdict stricter.
     reversibility: Reversibility | None = None
-    risk: Risk | None = None  # How risky it is; this can only make the verdict stricter.
+    # How risky the action is. Your value can only make the verdict stricter.
+    risk: Risk | None = None
     # How confident you are that the action is right, from 0 to 1.
     confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
-    scores: Scores | None = None  # A judge's scores of the action.
-    target: Target | None = None  # The element that is clicked or typed into.
-    observation: Observation | None = None  # What is on the screen now, for loop detection.
+    scores: Scores | None = None  # Scores that a judge of yours gave the action.
+    target: Target | None = None  # The element that the action clicks or types into.
+    observation: Observation | None = None  # The current screen, for loop detection.
     model: Word | None = None  # The model that is called.
     provider: Word | None = None  # The provider of the model.
     cloud: bool | None = None  # True: the model runs in the cloud.
     # The service that the action depends on, for its circuit breaker.
     dependency: Word | None = None
-    cost_usd: Cost | None = None  # What the action costs, in US dollars.
+    cost_usd: Cost | None = None  # The expected cost of the action, in US dollars.
     tokens: Tokens | None = None  # The tokens that a model call will use.
     # The files and folders that the action touches.
     paths: Annotated[tuple[Annotated[str, Meta(max_length=4096)], ...], Meta(max_length=1000)] = ()
     remote: Line | None = None  # The remote or server that data is sent to.
-    cwd: Line | None = None  # The folder in which the command runs; relative paths start there.
-    context: Json = None  # Anything else that an operator should see, such as diff.
-    rollback: Prose = ""  # How the action can be undone, for an operator to read.
+    cwd: Line | None = None  # The folder in which the command runs. Relative paths start there.
+    context: Json = None  # Other data for the operator, such as `diff`.
+    rollback: Prose = ""  # How the action can be undone, for the operator.
     request_id: Word | None = None  # The approved request that this proposal uses.
     at: datetime | None = None  # When the proposal was made.
-    # True: only return the verdict; nothing is consumed, and nobody is notified.
+    # True: safetyd only returns the verdict. It uses no limit or budget and notifies nobody.
     dry_run: bool = False
     supersedes: Token | None = None  # The id of an earlier proposal that this one replaces.
-    extra: Json = None  # Fields that safetyd does not know; operators see them.
+    extra: Json = None  # Fields that safetyd does not know. Operators see them.
 
 
 # Fields about delivery and time, which do not change the action.
@@ -151,7 +156,7 @@ def canonical(fields: object) -> bytes:
 
 
 def without_nulls(fields: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields without nulls, also in fields that contain fields.
+    """Return the fields without nulls. Also remove nulls from fields that contain fields.
 
     `context`, `details` and unknown fields stay unchanged.
     """

@@ -13,17 +13,17 @@ RollbackKind = Literal["soft", "revert", "hard"]  # hard: only in journals of ea
 class Rollback(msgspec.Struct, frozen=True, kw_only=True):
     """Files of a project were restored. Agents that work there must read them again."""
 
-    project: str  # The project.
-    kind: RollbackKind  # soft goes to the state after a commit, revert undoes one commit.
+    project: str  # The name of the project.
+    kind: RollbackKind  # soft restores the state after a commit; revert undoes a commit.
     commit: str  # The commit that was restored or undone.
     files: int  # How many files changed.
     agents: tuple[str, ...]  # The agents that work in the project.
     reason: str  # The operator's reason.
-    at: datetime  # When it was done.
+    at: datetime  # When the files were restored.
 
 
 def current_kind(kind: RollbackKind) -> Literal["soft", "revert"]:
-    """Return the kind that finishes a rollback: soft restores the same files as hard did."""
+    """Return soft instead of hard, because soft restores the same files as hard did."""
     return "soft" if kind == "hard" else kind
 
 

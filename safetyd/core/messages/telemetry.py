@@ -1,4 +1,4 @@
-"""Telemetry: what an agent reports about itself, tagged by `type`."""
+"""Telemetry: messages in which agents report outcomes, sessions and metrics, tagged by `type`."""
 
 from datetime import datetime
 
@@ -24,22 +24,22 @@ class Telemetry(
 
 
 class Outcome(Telemetry, frozen=True, kw_only=True, omit_defaults=True, tag="outcome"):
-    """How an allowed action went. `ok` is false when it could not be carried out."""
+    """The outcome of an action. `ok` is false if the action could not be carried out."""
 
     ok: bool  # False: the action could not be carried out.
-    id: Token | None = None  # The id of the proposal; missing if there was none.
+    id: Token | None = None  # The id of the proposal, if there was one.
     error: Prose = ""  # What went wrong.
     latency_ms: Amount | None = None  # How long the action took, in milliseconds.
-    cost_usd: Cost | None = None  # What it cost, in US dollars.
+    cost_usd: Cost | None = None  # The cost of the action, in US dollars.
     tokens: Tokens | None = None  # The tokens that a model call used.
     model: Word | None = None  # The model that was called.
     dependency: Word | None = None  # The service that failed, for its circuit breaker.
     task: Word | None = None  # The task that the action belongs to.
-    session: Word | None = None  # The session that it belongs to, if it has no proposal.
-    files_changed: Count | None = None  # How many files it changed.
-    action_type: Word | None = None  # The type of action, if it has no proposal.
-    description: Prose = ""  # What was done, for an operator to read.
-    details: Json = None  # Anything else, such as exit_code.
+    session: Word | None = None  # The session of the action, if there was no proposal.
+    files_changed: Count | None = None  # How many files the action changed.
+    action_type: Word | None = None  # The type of action, if there was no proposal.
+    description: Prose = ""  # A description of the action, for the operator.
+    details: Json = None  # Other data, such as `exit_code`.
     at: datetime | None = None  # When the action ended.
 
 
@@ -51,7 +51,7 @@ class SessionStarted(Telemetry, frozen=True, kw_only=True, tag="session_started"
 
 class SessionEnded(Telemetry, frozen=True, kw_only=True, tag="session_ended"):
     session: Word  # The name of the session.
-    scheduled_next: Line | None = None  # When the next session is planned, in words.
+    scheduled_next: Line | None = None  # When the next session is planned, as text.
 
 
 class EpisodeEnded(Telemetry, frozen=True, kw_only=True, tag="episode_ended"):
@@ -59,26 +59,27 @@ class EpisodeEnded(Telemetry, frozen=True, kw_only=True, tag="episode_ended"):
 
 
 class Iteration(Telemetry, frozen=True, kw_only=True, tag="iteration"):
-    session: Word | None = None  # The session that starts another round.
+    session: Word | None = None  # The session in which a new round starts.
 
 
 class Metrics(Telemetry, frozen=True, kw_only=True, omit_defaults=True, tag="metrics"):
-    iterations_per_hour: Amount | None = None  # Rounds in the last hour.
-    # Spent on model calls in the last hour, in US dollars.
+    iterations_per_hour: Amount | None = None  # The number of rounds in the last hour.
+    # The cost of model calls in the last hour, in US dollars.
     api_cost_last_hour: Amount | None = None
-    files_changed_per_commit: Amount | None = None  # Files changed in the last commit.
-    error_rate: Amount | None = None  # Share of actions that failed.
+    # The number of files that the last commit changed.
+    files_changed_per_commit: Amount | None = None
+    error_rate: Amount | None = None  # The share of actions that failed, from 0 to 1.
 
 
 class Heartbeat(Telemetry, frozen=True, kw_only=True, tag="heartbeat"):
-    """The agent is alive; with `stop_epoch`, it also acknowledges that stop."""
+    """The agent is alive. With `stop_epoch`, it also acknowledges a stop."""
 
     stop_epoch: Count | None = None  # The epoch of the stop that the agent obeys.
 
 
 class Commit(Telemetry, frozen=True, kw_only=True, tag="commit"):
     ref: Line  # The commit.
-    files_changed: Count | None = None  # How many files it changed.
+    files_changed: Count | None = None  # How many files the commit changed.
 
 
 class Rollback(Telemetry, frozen=True, kw_only=True, tag="rollback"):
@@ -87,7 +88,7 @@ class Rollback(Telemetry, frozen=True, kw_only=True, tag="rollback"):
 
 
 class Unreported(Telemetry, frozen=True, kw_only=True, tag="unreported"):
-    """No outcome of this action will follow: the agent cannot know it, or abandons the action."""
+    """The agent will report no outcome: it cannot know it, or abandons the action."""
 
     id: Token  # The id of the proposal.
 
@@ -107,8 +108,8 @@ AnyTelemetry = (
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to telemetry: `ok` means that it is in the journal."""
+    """The answer to telemetry. `ok` means that the message is in the journal."""
 
     ok: bool  # True: the message is in the journal.
-    error: str = ""  # Why it was refused.
-    code: Cause | None = None  # The kind of reason; after malformed, do not send it again.
+    error: str = ""  # The reason for a refusal, as text.
+    code: Cause | None = None  # The reason as a code. After malformed, do not retry.

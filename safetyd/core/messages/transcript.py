@@ -25,15 +25,15 @@ Status = Literal[
 
 
 class Entry(msgspec.Struct, omit_defaults=True, gc=False):
-    """One action of a session. Without a proposal it has no tier."""
+    """One action of a session. It has no tier if there was no proposal."""
 
     type: str
     description: str = ""
     tier: Tier | None = None
     status: Status = "allowed"
-    action: str = ""  # of a permission request: what it is for
+    action: str = ""  # The action that a permission request is for.
     request_id: str = ""
-    reason: str = ""  # why it was blocked or failed
+    reason: str = ""  # Why the action was blocked or failed.
     details: Json = None
 
 
@@ -48,13 +48,14 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     session_id: str
     agent: str
     started_at: datetime
-    ended_at: datetime  # of an idle session: its last message
+    ended_at: datetime  # If the session was idle: the time of its last message.
     why: Literal["ended", "idle"]
     provider: str | None
     model: str | None
     token_usage: Usage
     actions: tuple[Entry, ...]
-    left_out: int  # actions omitted for lack of space
+    left_out: int  # How many actions are omitted for lack of space.
     pending_permissions: int
     scheduled_next: str | None
-    budget_remaining_percent: int | None  # of the daily budget, when the transcript was made
+    # How much of the daily budget was left when the transcript was made.
+    budget_remaining_percent: int | None

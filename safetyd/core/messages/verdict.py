@@ -1,4 +1,4 @@
-"""Verdicts of guards, and which of several wins."""
+"""Verdicts of guards, and functions that combine them."""
 
 import enum
 import math
@@ -42,7 +42,7 @@ Cause = Literal[
 
 
 class Severity(enum.StrEnum):
-    """How much a verdict restricts, from least to most."""
+    """The decisions of a verdict, from the least to the most restrictive."""
 
     ALLOW = "allow"
     ASK = "require_confirmation"
@@ -75,12 +75,12 @@ class CommandPart(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A part of a command that is not allowed, and its position in the text."""
 
     effect: str
-    program: str  # with its subcommand
+    program: str  # The program with its subcommand.
     why: str
     shown: str
-    start: int  # in bytes
-    end: int
-    way: tuple[str, ...] = ()  # the enclosing constructs, outermost first
+    start: int  # Where the part begins, in bytes.
+    end: int  # Where the part ends, in bytes.
+    way: tuple[str, ...] = ()  # The enclosing constructs, outermost first.
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -88,27 +88,27 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     guard: str
     decision: Severity
-    rule: str  # stable, dotted, for machines: "gate.blocklist:rm_rf"
-    reason: str  # one sentence, for people
+    rule: str  # A stable id, such as "gate.blocklist:rm_rf".
+    reason: str  # The reason, in one sentence.
     cause: Cause = "policy"
-    also: tuple[str, ...] = ()  # further rules of the same guard that matched
+    also: tuple[str, ...] = ()  # Other rules of this guard that matched.
     retry_after_s: float | None = None
     limit_id: str | None = None
-    masks_text: bool = False  # the text is a secret and must not be stored
-    remedy: str = ""  # what would allow it: completes the sentence "allowed ..."
-    parts: tuple[CommandPart, ...] = ()  # of a command, the strictest first
+    masks_text: bool = False  # True: the text is a secret and must not be stored.
+    remedy: str = ""  # Completes the sentence "The action is allowed ...".
+    parts: tuple[CommandPart, ...] = ()  # Parts of a command, the strictest first.
 
 
 ALLOWED = Verdict("", Severity.ALLOW, "", "All safety checks passed")
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the strictest verdict; of equals, the first."""
+    """Return the strictest verdict. If several are equally strict, return the first."""
     return max(verdicts, key=lambda verdict: verdict.decision.rank, default=ALLOWED)
 
 
 def after(wait_s: float) -> str:
-    """Return the remedy of a wait, rounded up so that it is never too early."""
+    """Return a remedy such as "after 12 s", rounded up so that a retry is never too early."""
     return f"after {seconds(wait_s)}"
 
 
@@ -120,7 +120,7 @@ def seconds(wait_s: float) -> str:
 
 
 def all_of(remedies: Iterable[str]) -> str:
-    """Join remedies that are all needed; empty if one is unknown."""
+    """Join remedies that are all needed. Return an empty string if one of them is unknown."""
     each = tuple(dict.fromkeys(remedies))
     waits = {remedy: float(wait[1]) for remedy in each if (wait := _is_wait(remedy))}
     # The longest wait includes the others.
@@ -130,7 +130,7 @@ def all_of(remedies: Iterable[str]) -> str:
 
 
 def together(found: Sequence[Verdict], *, masks_text: bool) -> Verdict:
-    """Combine verdicts: the strictest, with the rules of the others."""
+    """Return the strictest verdict, with the rules, remedies and parts of all verdicts."""
     first = strictest(found)
     also = tuple(dict.fromkeys(v.rule for v in found if v.rule != first.rule))
     if len(found) == 1 and not masks_text:

@@ -59,7 +59,7 @@ def test_check_says_waiting_when_a_person_is_needed(daemon):
     said = told(daemon, "check", "clicker", "click", "--text", "pay now")
 
     assert said.returncode == 3
-    assert re.match(r"WAITING: needs a person \(req_[0-9a-f]{12}\): ", said.stdout)
+    assert re.match(r"WAITING: needs approval \(req_[0-9a-f]{12}\): ", said.stdout)
     assert re.search(r"`safetyd show req_[0-9a-f]{12}`$", said.stdout.splitlines()[1])
 
 

@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from safetyd.core.events.daemon_events import DiskLevel, DiskMoved
+from safetyd.core.events.disk_words import MAKE_ROOM
 from safetyd.core.events.event import Event, Moment
 from safetyd.daemon.disk_space import (
     GIB,
@@ -224,4 +225,4 @@ async def test_want_of_room_is_a_problem_and_names_the_disk(
 
         assert space.problem.startswith("the disk at / is ")
         assert "safetyd has " in space.problem
-        assert "make room on it" in space.problem
+        assert MAKE_ROOM in space.problem

@@ -1,7 +1,7 @@
-"""Which answers count. All answers are judged and recorded here, whichever way they arrive.
+"""Checks every answer to a request, whichever way it arrives, and makes the event to record.
 
-A request can be denied in every way. Some ways are not secure enough to approve, and none can
-approve what it does not show in full.
+A request can be denied in every way. Some ways are not secure enough to approve a request. No way
+can approve a request that it does not show in full.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -14,15 +14,15 @@ from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.binding import is_all
 from safetyd.core.messages.proposal import Proposal, Risk
 
-# At a terminal, with an operator's key.
+# Ways that use a terminal and an operator's key.
 AT_A_TERMINAL: Final = frozenset({"cli", "tui"})
-# Money and permissions: too sensitive to approve from a message.
+# Types about money and permissions, which are too sensitive to approve from a message.
 TERMINAL_ONLY: Final = frozenset(
     {"purchase", "billing_change", "revoke_token", "modify_permissions"}
 )
-SMS_CHARS: Final = 60  # of text that fits into an SMS
+SMS_CHARS: Final = 60  # characters of text that fit into an SMS
 DESKTOP_CHARS: Final = 240
-SHORTEST_DIGEST: Final = 8  # characters of a digest that identify it
+SHORTEST_DIGEST: Final = 8  # minimum length of a digest prefix
 _RISKS: Final[tuple[Risk, ...]] = ("low", "medium", "high", "prohibited")
 
 
@@ -31,17 +31,17 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
     answer: Literal["approved", "denied"]
     by: str
-    via: str  # cli, tui, desktop, link:email, sms and so on
+    via: str  # such as cli, tui, desktop, link:email or sms
     words: str = ""
-    digest: str = ""  # of what the operator saw, or a prefix; empty: not checked
+    digest: str = ""  # digest of the request that the operator saw, or a prefix; empty: not checked
     assurance: str = ""
     delivery: str = ""
     peer: str = ""
-    once: bool = False  # a denial that does not apply to later requests
+    once: bool = False  # this denial does not apply to later requests
 
 
 class NotTaken(NamedTuple):
-    """Why an answer does not count, and what to do."""
+    """The reason why an answer does not count, and what to do."""
 
     code: Literal["already_decided", "expired", "digest_mismatch", "elsewhere"]
     error: str
@@ -50,9 +50,9 @@ class NotTaken(NamedTuple):
 def taken(
     request: Request, given: Given, moment: Moment, approve_via: tuple[str, ...], *, waits: bool
 ) -> Answered | NotTaken:
-    """Return the event to record for an answer, or why it does not count.
+    """Return the event to record for an answer, or the reason why it does not count.
 
-    `approve_via` are the ways that the type permits; empty means all. `waits` says whether the
+    `approve_via` lists the ways that can approve this type; empty means all. `waits` is True if the
     agent waits for the answer.
     """
     if over := ended(request, moment):
@@ -83,22 +83,22 @@ def taken(
 
 
 def ended(request: Request, moment: Moment) -> NotTaken | None:
-    """Return why a request can no longer be answered, if so."""
+    """Return the reason why a request can no longer be answered, or None."""
     if not request.pending:
         code: Literal["expired", "already_decided"]
         code = "expired" if request.state == "expired" else "already_decided"
         return NotTaken(code, f"The request is already {request.state}")
-    # The tick that expires it may come a little after the deadline.
+    # The request expires at the first tick after the deadline, which may be a little later.
     if request.over(moment.at, moment.t):
         return NotTaken("expired", "The request has expired")
     return None
 
 
 def approvable(request: Request, via: str, approve_via: tuple[str, ...]) -> bool:
-    """Return whether a request can be approved via `cli`, `tui`, `link:email`, `sms` and so on.
+    """Return whether a request can be approved in this way, such as `cli`, `link:email` or `sms`.
 
-    `approve_via` only restricts. Prohibited actions and `TERMINAL_ONLY` types can be approved only
-    at a terminal, and a way with little room only if it shows everything.
+    `approve_via` can only restrict the ways further. Prohibited actions and `TERMINAL_ONLY` types
+    can be approved only at a terminal. A way with little room must show the whole request.
     """
     way = _way(via)
     if approve_via and way not in approve_via:
@@ -109,7 +109,7 @@ def approvable(request: Request, via: str, approve_via: tuple[str, ...]) -> bool
 
 
 def refusal(request: Request, via: str, approve_via: tuple[str, ...]) -> str:
-    """Return why a request cannot be approved this way, and how it can; empty if it can."""
+    """Return why this way cannot approve a request, and which can. Empty if it can."""
     return "" if approvable(request, via, approve_via) else _where(request, via, approve_via)
 
 
@@ -129,7 +129,7 @@ def fits_sms(proposal: Proposal) -> bool:
     """Return whether an SMS can show everything that would be done."""
     text = proposal.text
     short = len(text) <= SMS_CHARS and text.isascii() and text.isprintable()
-    # The SMS alphabet has all of ASCII except this one.
+    # The SMS alphabet has all ASCII characters except this one.
     return short and "`" not in text and says_all(proposal)
 
 
@@ -149,7 +149,7 @@ def _needs_terminal(request: Request) -> bool:
 
 
 def _where(request: Request, via: str, approve_via: tuple[str, ...]) -> str:
-    """Return why a way cannot approve a request, and which can."""
+    """Return a sentence that says which way can approve a request instead."""
     kind, way = request.asked.type, _way(via)
     if approve_via and way not in approve_via:
         return f"{kind} can be approved only by {' or '.join(approve_via)}, not by {way}"
@@ -163,7 +163,7 @@ def _way(via: str) -> str:
 
 
 def _names(digest: str, request: Request) -> bool:
-    """Return whether a digest, or its prefix, is the request's. An empty one matches."""
+    """Return whether a digest or prefix matches the request. An empty one matches."""
     if not digest:
         return True
     wanted = digest.removeprefix("sha256:")

@@ -1,4 +1,4 @@
-"""The final decisions that a closed request gives to its proposals."""
+"""The final decisions on the proposals of a closed request."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -19,6 +19,7 @@ CAUSES: Final[dict[State, Cause]] = {
     "superseded": "superseded",
 }
 HELD: Final = "Approved, but blocked now: "
+# Do not change these messages: checkpoints contain them, and older journals must replay alike.
 _MESSAGES: Final[dict[State, str]] = {
     "approved": "A person approved this, once.",
     "denied": DENIED,
@@ -38,10 +39,10 @@ class Conclusion(NamedTuple):
 
 
 def conclusions(request: Request, pending: Decision, event: Event) -> Iterator[Decision]:
-    """Yield the final decisions that `event` causes, that of the first proposal first.
+    """Yield the final decisions that `event` causes, starting with the first proposal.
 
-    `pending` is the decision that the first proposal received so far. An approval supersedes the
-    proposals that joined; otherwise they end like the request.
+    `pending` is the earlier, pending decision on the first proposal. If the request is approved,
+    the proposals that joined it are superseded. Otherwise they get the same result as the request.
     """
     yield _first(request, pending, event)
     state = "superseded" if request.state == "approved" else request.state
@@ -83,7 +84,7 @@ def _ended(request: Request, decision: Decision, state: State) -> Decision:
 
 
 def _held(decision: Decision, event: Released) -> Decision:
-    """Return the block of the guards. The approval stays valid."""
+    """Return the decision if guards still restrict an approved action. The approval stays valid."""
     headline = strictest(event.verdicts)
     return msgspec.structs.replace(
         decision,

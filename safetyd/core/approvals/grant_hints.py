@@ -1,7 +1,7 @@
 """The `safetyd grant add` command that would allow a blocked action.
 
-It is part of the remedy, which operators see, and not of the reason, which goes to the agent: the
-agent must not receive the command that allows it.
+The command is part of the remedy, which only operators see. It is not part of the reason, because
+the agent receives that, and must not see the command that would allow its action.
 """
 
 import re
@@ -19,16 +19,16 @@ from safetyd.core.text.patterns import literally
 
 BLOCKLIST: Final = "gate.blocklist:"
 DESTROYS: Final = "gate.shell:irreversible"
-MAX_CHARS: Final = 200  # of a pattern; a longer one is unreadable
+MAX_CHARS: Final = 200  # of a pattern; longer ones are unreadable
 
-# A failed guard, and contacting people.
+# No grant lifts these rules: about a failed guard, and about contacting people.
 _NEVER: Final = frozenset({"classify.failed", "classify.human", "rules.known_contacts"})
 _LITERAL: Final = r"(?:[A-Za-z0-9 _\-/=:,@%]|\\[^\w\s]|\\x\{[0-9a-f]+\})+"
 _is_exact = re.compile(rf"\^(?:{_LITERAL}|\({_LITERAL}(?:\|{_LITERAL})*\))\$\Z").match
 
 
 def may_be_named(rule: str) -> bool:
-    """Return whether a grant may name a rule: of classify, the blocklist or gate.own."""
+    """Return whether a grant may name a rule: one of classify or the blocklist, or gate.own."""
     named = rule.startswith((BLOCKLIST, "classify.", "rules.")) and rule not in _NEVER
     return named or rule == OWN
 
@@ -55,7 +55,7 @@ def worded(verdict: Verdict, decided: Decided, kind: Kind) -> Verdict:
 
 
 def command(rule: str, decided: Decided) -> str:
-    """Return the command that grants this exact action once. The reason is a placeholder."""
+    """Return the command that grants this exact action once, with a placeholder for the reason."""
     given = ["safetyd", "grant", "add", "--agent", decided.agent, "--type", decided.type]
     given += ["--rule", rule, "--text", _pattern(decided), "--uses", "1", "--for", "1h"]
     return f"{shlex.join(given)} --reason '...'"

@@ -1,8 +1,8 @@
 """Grants: actions that an operator approves in advance, for a limited time.
 
-Agents choose their words, so grants are strict: all texts and paths of a proposal must match, and
-an action that the agent itself rated higher is not covered. A grant that names a rule lifts only
-that rule, even if it blocks. Other grants never lift a block.
+Agents choose their words, so grants are strict. All texts and paths of a proposal must match. An
+action that the agent itself rated higher than its type is not covered. A grant that names a rule
+lifts only that rule, even if the rule blocks. Other grants never lift a block.
 """
 
 import heapq
@@ -41,7 +41,7 @@ PLACED: Final = frozenset(
     }
 )
 
-Look = Callable[[str, frozenset[str]], Verdict]  # returns the verdict of a guard without some rules
+Look = Callable[[str, frozenset[str]], Verdict]  # returns a guard's verdict without some rules
 MAX_GRANTS: Final = 1_000
 MAX_PER_TICK: Final = 64
 
@@ -50,10 +50,10 @@ class Grant(msgspec.Struct):
     made: Granted
     used: int = 0
     spent_nano: int = 0
-    ends_t: float | None = None  # when it ends, by the steady clock
+    ends_t: float | None = None  # when it ends, in steady seconds
 
     def over(self, at: datetime, t: float) -> bool:
-        """Return whether it has ended by either clock: the wall clock can be set back."""
+        """Return whether it has ended by either clock, because the wall clock can be set back."""
         return at >= self.made.until or (self.ends_t is not None and t >= self.ends_t)
 
     @property
@@ -62,12 +62,12 @@ class Grant(msgspec.Struct):
 
     @property
     def named(self) -> bool:
-        """Whether it names a rule, which it lifts even if that blocks."""
+        """True if the grant names a rule, which it lifts even if the rule blocks."""
         return bool(self.made.rules) and not self.made.request_id
 
 
 def words(proposal: Proposal) -> tuple[str, ...]:
-    """Return the texts that a pattern must match; one empty text if there are none."""
+    """Return the texts that a pattern must match, or one empty text if there are none."""
     target = proposal.target
     named = () if target is None else (target.label, target.name)
     return tuple(filter(None, (proposal.text, *named))) or ("",)
@@ -76,7 +76,7 @@ def words(proposal: Proposal) -> tuple[str, ...]:
 def lifted(
     verdict: Verdict, kind: Kind, grants: Sequence[Grant], look: Look
 ) -> tuple[Verdict, list[str]]:
-    """Return what remains of a verdict, and the grants that lifted the rest."""
+    """Return the rest of a verdict that no grant lifts, and the grants that lifted parts of it."""
     if verdict.guard not in LIFTABLE:
         return verdict, []
     used, gone, rest = list[str](), frozenset[str](), verdict
@@ -94,7 +94,7 @@ def lifted(
 
 
 def _answers(verdict: Verdict, kind: Kind, grants: Sequence[Grant]) -> Iterator[str]:
-    """Yield the grant that covers each rule, or an empty string."""
+    """Yield, for each rule of a verdict, the id of a grant that lifts it, or an empty string."""
     for rule in (verdict.rule, *verdict.also):
         found = (g.made.id for g in grants if _lifts(g, verdict.guard, rule, kind))
         yield next(found, "")
@@ -121,7 +121,7 @@ def all_match(globs: Globs, proposed: Proposed, kind: Kind) -> bool:
 
 
 def affords(grant: Grant, max_usd: float, cost_nano: int | None) -> bool:
-    """Return whether the cost fits into a grant. An unknown cost never does."""
+    """Return whether a grant has enough money left for a cost. An unknown cost is never covered."""
     return cost_nano is not None and grant.spent_nano + cost_nano <= nano(max_usd)
 
 
@@ -133,7 +133,7 @@ def cost(event: Proposed | Decided) -> int | None:
 
 
 def unknown_program(asked: Decided) -> str:
-    """Return the only unknown program of a command, with its subcommand; else an empty string."""
+    """Return the unknown program of a command, with its subcommand, if there is exactly one."""
     parts = [part for verdict in asked.verdicts for part in verdict.parts]
     programs = {part.program for part in parts}
     if len(programs) != 1 or any(part.effect != Effect.UNKNOWN for part in parts):
@@ -160,7 +160,7 @@ class GrantsState(msgspec.Struct):
 
 
 class Lifted(NamedTuple):
-    """The remaining verdicts, and the grants that lifted others."""
+    """The remaining verdicts, and the grants that lifted the others."""
 
     verdicts: tuple[Verdict, ...]
     grants: tuple[str, ...] = ()
@@ -201,7 +201,7 @@ class Grants(Actor):
 
     @property
     def wide(self) -> list[str]:
-        """The grants that accept any text of an agent, oldest first."""
+        """The ids of grants that accept any text, oldest first."""
         return [id_ for id_, grant in self._state.grants.items() if grant.made.wide]
 
     def find(self, id_: str) -> Grant | None:
@@ -215,7 +215,7 @@ class Grants(Actor):
         look: Look,
         only: Container[str] | None = None,
     ) -> Lifted:
-        """Remove the verdicts that grants cover, all grants or `only` some.
+        """Remove the verdicts that grants cover. Use all grants, or `only` some.
 
         A block may hide other verdicts of the same guard, so `look` asks the guard again.
         """
@@ -233,7 +233,7 @@ class Grants(Actor):
         return Lifted(tuple(left), tuple(used))
 
     def uses(self, event: Decided) -> Sequence[Event]:
-        """Return the grant uses of an allowed action."""
+        """Return an event for each grant that an allowed action uses."""
         if event.decision is not ALLOW:
             return ()
         known = (self._state.grants.get(id_) for id_ in event.grants)
@@ -285,7 +285,7 @@ class Grants(Actor):
         return seen.covers(action, proposal)
 
     def _runs_only(self, made: Granted, proposal: Proposal, kind: Kind) -> bool:
-        """Return whether the granted program is all in a command that needs approval."""
+        """Return whether the granted program is the only part of a command that needs approval."""
         if not _is_command_alone(proposal) or not self._reader.reads(kind, proposal):
             return False
         found = self._reader.reading(proposal).findings
@@ -317,7 +317,7 @@ class Grants(Actor):
             self._close(id_)
 
     def _stepped(self, event: ClockStepped) -> None:
-        """Prevent that a grant lasts longer because the wall clock was set back."""
+        """Keep grants from lasting longer after the wall clock was set back."""
         for id_, grant in self._state.grants.items():
             if grant.ends_t is None or wall(grant.ends_t, event) >= grant.made.until:
                 continue
@@ -325,7 +325,7 @@ class Grants(Actor):
             heapq.heappush(self._ends, (grant.made.until, id_))
 
     def _due(self, tick: Ticked) -> Sequence[Event]:
-        """Return the grants that expired, the earliest first. The heap may have closed ones."""
+        """Return an event for the grants that expired. The heap may also contain closed grants."""
         over: list[str] = []
         while self._ends and self._ends[0][0] <= tick.at and len(over) < MAX_PER_TICK:
             _, id_ = heapq.heappop(self._ends)

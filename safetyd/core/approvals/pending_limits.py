@@ -10,18 +10,18 @@ from safetyd.core.messages.verdict import BLOCK, Verdict
 
 
 class Bound(NamedTuple):
-    """The pending requests of an agent or pool, and their limits."""
+    """The pending requests of an agent or of the anonymous pool, and their limits."""
 
     whose: str
     waiting: Waiting
     most: int
     most_bytes: int
     rule: str
-    settings: tuple[str, str]  # for the number, and for the bytes
+    settings: tuple[str, str]  # names of the settings for the number and for the bytes
 
 
 def passed(proposed: Proposed, index: RequestIndex, config: ApprovalsConfig) -> Verdict | None:
-    """Return the verdict if one more request would exceed a limit."""
+    """Return a block if one more request would exceed a limit."""
     size = size_of(proposed.proposal)
     for bound in _bounds(proposed, index, config):
         if bound.waiting.count >= bound.most:

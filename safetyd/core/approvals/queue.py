@@ -48,7 +48,7 @@ MAX_PER_TICK: Final = 64
 
 
 class Approvals(RequestIndex, Actor):
-    """All requests. A repeat of a pending action joins the existing request."""
+    """All requests. If a pending action is proposed again, the proposal joins its request."""
 
     name = "approvals"
 
@@ -75,11 +75,11 @@ class Approvals(RequestIndex, Actor):
         )
 
     def full(self, proposed: Proposed) -> Verdict | None:
-        """Return the verdict if a limit on pending requests is reached."""
+        """Return a block if a limit on pending requests is reached."""
         return passed(proposed, self, self._config)
 
     def usable(self, proposed: Proposed, kind: Kind, action: bytes) -> Request | None:
-        """Return an approval that a proposal can use: the one it names, or one of its action."""
+        """Return an approval that a proposal can use: the one it names, or one for its action."""
         named = proposed.proposal.request_id
         if named is None:
             found = self.same_action(proposed.agent, action)
@@ -170,7 +170,7 @@ class Approvals(RequestIndex, Actor):
         return caused
 
     def _paused(self, event: Paused) -> None:
-        """Request approval to end the pause that an anomaly caused."""
+        """If an anomaly caused the pause, request approval to end it."""
         if event.source != "anomaly":
             return
         request = unpause(event)
@@ -181,7 +181,7 @@ class Approvals(RequestIndex, Actor):
         self.put(request)
 
     def _unpaused(self, event: Unpaused) -> Sequence[Event]:
-        """Cancel that request when the pause ends."""
+        """Cancel the request to end a pause when the pause has ended."""
         request = next(self.same_action(event.agent, UNPAUSE.encode()), None)
         if request is None or "anomaly" not in event.sources:
             return ()
@@ -197,7 +197,7 @@ class Approvals(RequestIndex, Actor):
         )
 
     def _released(self, event: Released) -> Sequence[Event]:
-        """Give the approval to the waiting agent, or keep it for the next proposal."""
+        """Use the approval for the waiting agent, or leave it for the next proposal."""
         request = self.find(event.request_id)
         if request is None or not request.unused:
             return ()
@@ -262,7 +262,7 @@ class Approvals(RequestIndex, Actor):
             self._change(request, change=KeptChange(event.project, event.commit))
 
     def _stepped(self, event: ClockStepped) -> None:
-        """Prevent that a deadline moves because the wall clock was set back."""
+        """Keep deadlines from moving later after the wall clock was set back."""
         for request in self.ending():
             before, ends_t = request.ends, request.ends_t
             if before is not None and ends_t is not None and wall(ends_t, event) < before:
@@ -277,7 +277,7 @@ class Approvals(RequestIndex, Actor):
         return (_dropped(cause, request), *_stays(cause, request))
 
     def _due(self, tick: Ticked) -> Sequence[Event]:
-        """Return the requests and approvals that expired, the earliest first."""
+        """Return events for the requests and approvals that expired."""
         expired, lapsed = self.due(tick.at, MAX_PER_TICK)
         events: list[Event] = []
         if expired:
@@ -306,7 +306,7 @@ def _may_use(proposed: Proposed, action: bytes, request: Request) -> bool:
 
 
 def _denies(request: Request, proposed: Proposed) -> bool:
-    """Return whether a denial covers a proposal. One that costs less is not covered."""
+    """Return whether a denial covers a proposal. It does not cover one that costs less."""
     until, asked = request.denied_until, request.asked
     if until is None or not until - 2 * DENIED_FOR < proposed.at < until:
         return False

@@ -1,10 +1,10 @@
-"""One approval request: its content, its answer, and what the answer still permits.
+"""One approval request: its content, its answer, and whether an approval can still be used.
 
     pending --> approved --> used, or lapsed after its validity
        |
        +------> denied, expired, cancelled, superseded
 
-A pending request may be deferred: it stays pending and its deadline moves along.
+A pending request can be deferred. It then stays pending, and its deadline is later.
 """
 
 import hashlib
@@ -27,9 +27,8 @@ from safetyd.core.messages.verdict import ASK, Verdict
 from safetyd.core.recipients import QuietHours, awake_until
 
 UNPAUSE: Final = "unpause"  # the type of a request to end a pause that an anomaly caused
-MAX_JOINED: Final = (
-    64  # ids of repeats that receive the final decision; further ones are only counted
-)
+# Repeated proposals that receive the final decision; further ones are only counted.
+MAX_JOINED: Final = 64
 URGENT_WAIT_S: Final = 900.0
 MAX_ASKED_S: Final = 30 * 86_400.0
 DENIED_FOR: Final = timedelta(days=1)  # how long a denial covers the same action
@@ -63,7 +62,7 @@ class ApprovalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Who answered a request, when and how. `words` are a message or a reason."""
+    """An answer to a request. `words` are a message to the agent or a reason."""
 
     by: str
     via: str
@@ -72,7 +71,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 class KeptChange(msgspec.Struct, frozen=True, gc=False):
-    """The commit of what an action changed."""
+    """The commit that contains an action's changes."""
 
     project: str
     commit: str
@@ -85,20 +84,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     urgency: Urgency
     deadline: datetime | None
     state: State = "pending"
-    until: datetime | None = None  # deferred: no reminder before this
+    until: datetime | None = None  # if deferred: no reminder before this time
     answer: Answer | None = None
     repeats: int = 0
-    joined: tuple[str, ...] = ()  # ids of proposals of the same action
-    valid_until: datetime | None = None  # approved: valid until
+    joined: tuple[str, ...] = ()  # ids of repeated proposals
+    valid_until: datetime | None = None  # if approved: when the approval expires
     used: str = ""  # the id of the proposal that used the approval
     used_digest: str = ""
     claimant: str | None = None
     lapsed: bool = False
     lost: tuple[str, ...] = ()  # ids that now belong to another request
-    ends_t: float | None = None  # when it ends, by the steady clock
-    opened: str = ""  # the first proposal, if another one has taken over
+    ends_t: float | None = None  # when it expires, in steady seconds
+    opened: str = ""  # id of the first proposal, if another one has taken the request over
     change: KeptChange | None = None  # the commit of the action, if any
-    once: bool = False  # denied: the agent may request the same again
+    once: bool = False  # if denied: the agent may request the action again
 
     @property
     def agent(self) -> str:
@@ -121,20 +120,21 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def unused(self) -> bool:
-        """Whether it is an approval that can still be used."""
+        """True if it was approved and the approval can still be used."""
         return self.state == "approved" and not self.used and not self.lapsed
 
     @property
     def ends(self) -> datetime | None:
-        """When it expires, if it has not ended yet."""
+        """When the request or its unused approval expires."""
         if self.pending:
             return self.deadline
         return self.valid_until if self.unused else None
 
     def over(self, at: datetime, t: float) -> bool:
-        """Return whether it has expired: the time to answer it, or to use the approval.
+        """Return whether the time to answer the request, or to use its approval, is over.
 
-        Either clock counts: the steady clock stops with the daemon, the wall clock can be set back.
+        It is over if either clock says so: the steady clock stops while the daemon does not run,
+        and the wall clock can be set back.
         """
         wall = self.deadline if self.pending else self.valid_until
         steady = self.ends_t
@@ -149,19 +149,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def gives(self) -> str:
-        """What an approval permits besides the action, as a sentence for the card."""
+        """A sentence that says what an approval permits besides the action, or an empty string."""
         if self.pauses != "budget":
             return ""
         return "Approval also ends the pause and grants the session the same budget again"
 
     @property
     def own(self) -> bool:
-        """Whether safetyd itself requests to end a pause. Agents can propose the same type."""
+        """True if safetyd itself asks to end a pause. Agents can propose the same type."""
         return self.asked.type == UNPAUSE and self.asked.id == self.id
 
     @property
     def shown(self) -> Proposal:
-        """The proposal. A permission request has the project that its context names."""
+        """The proposal. For a permission request, with the project and folder from its context."""
         proposal = self.asked.proposal
         return as_shown(proposal) if self.asked.permission else proposal
 
@@ -179,14 +179,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     def denied_until(self) -> datetime | None:
         """Return the time until which the same action is denied automatically, or None.
 
-        Denying to raise a budget or to end a pause does not deny the action itself.
+        If an operator denies a budget or the end of a pause, the action itself is not denied.
         """
         if self.state != "denied" or self.answer is None or self.once or self.pauses:
             return None
         return self.answer.at + DENIED_FOR
 
     def covers(self, action: bytes, proposed: Proposed) -> bool:
-        """Return whether a proposal is what the operator saw, or permitted in advance."""
+        """Return whether a proposal is the action that the operator saw.
+
+        A permission request covers later proposals of the action that it showed.
+        """
         seen, proposal = self.asked.proposal, proposed.proposal
         if self.asked.permission and action != self.action:
             return self.asked.resolved == proposed.resolved and permits(seen, proposal)
@@ -194,7 +197,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def rules(self) -> frozenset[str]:
-        """The rules that the operator was shown. An approval lifts exactly these."""
+        """The rules that the operator saw. An approval lifts exactly these."""
         return frozenset(r for v in self.asked.verdicts for r in (v.rule, *v.also))
 
 
@@ -231,8 +234,8 @@ def deadline_of(
 ) -> datetime:
     """Return the deadline of a request: the agent's own timeout, else the configured one.
 
-    The configured timeout for agents that do not wait excludes the recipient's `quiet` hours. 0
-    means the maximum.
+    For agents that do not wait, `quiet` hours do not count towards the configured timeout. A
+    timeout of 0 means the maximum.
     """
     if proposal.timeout_s is not None:
         asked_s = min(proposal.timeout_s or MAX_ASKED_S, MAX_ASKED_S)
@@ -246,7 +249,10 @@ def deadline_of(
 def urgency_of(
     proposal: Proposal, kind: Kind, deadline: datetime | None, at: datetime, urgent_cost_usd: float
 ) -> Urgency:
-    """Return the agent's urgency, raised by at most one step if it is expensive or cannot wait."""
+    """Return the urgency that the agent stated, raised by at most one step.
+
+    It is raised for risky, expensive and live actions, and if the agent waits for a short time.
+    """
     if proposal.urgency == "low":
         return "normal" if kind.risk in {"high", "prohibited"} else "low"
     if proposal.urgency == "high":

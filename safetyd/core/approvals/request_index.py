@@ -11,20 +11,20 @@ import msgspec
 
 from safetyd.core.approvals.request import Request, size_of
 
-MAX_CLOSED: Final = 1_000  # remembered for display; the audit files have all of them
-SHORTEST: Final = 8  # characters of an id that identify a request
+MAX_CLOSED: Final = 1_000  # closed requests that are remembered; the audit files contain all
+SHORTEST: Final = 8  # minimum length of the prefix of a request id
 WHOLE: Final = len("req_") + 12
-PART: Final = 500  # requests encoded at once
+PART: Final = 500  # requests in one compressed part
 
 
 class SavedRequest(msgspec.Struct, frozen=True):
-    """Requests in compressed parts, so that encoding and copying hardly delay decisions."""
+    """Saved requests, in compressed parts. Small parts hardly delay decisions."""
 
     parts: list[bytes] = []
     closed: list[str] = []
 
 
-# JSON, because the context of a proposal is stored as the received JSON.
+# The format is JSON, because the context of a proposal is stored as received.
 _decode = msgspec.json.Decoder(list[Request]).decode
 
 
@@ -48,18 +48,19 @@ class Waiting:
 
 
 class RequestIndex:
-    """Requests are immutable and only replaced, so `save` can encode them in another thread."""
+    """All requests. They are immutable, so `save` can encode them in another thread."""
 
     def __init__(self) -> None:
         self._requests: dict[str, Request] = {}  # oldest first
         self._closed: dict[str, None] = {}  # ids of closed requests, oldest first
         self._pending = Waiting()
         self._pending_of: dict[str, Waiting] = {}
-        self.keyless = Waiting()  # of all anonymous agents, whose names can be invented
+        self.keyless = Waiting()  # pending requests of all anonymous agents together
         self._unused_of: dict[str, dict[str, None]] = {}
         self._of_action: dict[tuple[str, bytes], tuple[str, ...]] = {}
         self._of_proposal: dict[tuple[str, str], str] = {}
-        self.last_answers: dict[tuple[str, bytes], Request] = {}  # approved or denied, by action
+        # The last approved or denied request, by action.
+        self.last_answers: dict[tuple[str, bytes], Request] = {}
         self._ends: list[tuple[datetime, str]] = []
 
     def find(self, request_id: str) -> Request | None:
@@ -107,7 +108,7 @@ class RequestIndex:
         return sorted(found, key=lambda request: request.asked.seq)
 
     def of_proposal(self, agent: str, id_: str) -> Request | None:
-        """Return the request of a proposal, if it is known."""
+        """Return the request that a proposal belongs to, if any."""
         request_id = self._of_proposal.get((agent, id_))
         return None if request_id is None else self._requests[request_id]
 
@@ -147,7 +148,7 @@ class RequestIndex:
             ends, id_ = heapq.heappop(self._ends)
             request = self._requests.get(id_)
             if request is None or request.ends != ends:
-                continue  # it has ended, or its deadline has moved
+                continue  # it has ended, or its deadline has changed
             (pending if request.pending else unused).append(id_)
         return pending, unused
 

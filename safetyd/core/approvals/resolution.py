@@ -24,9 +24,9 @@ from safetyd.core.messages.verdict import ASK, BLOCK, Verdict, strictest
 from safetyd.core.recipients import QuietHours, TellingConfig
 
 NOBODY: Final = TellingConfig()  # no recipients
-# For an agent that asks for approval: it always gets a request.
+# The verdict on a permission request, which always needs approval.
 ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "The agent asks for approval")
-# An operator must see what would be done.
+# The operator must see the exact text.
 UNTOLD: Final = Verdict(
     "approvals",
     BLOCK,
@@ -37,7 +37,7 @@ UNTOLD: Final = Verdict(
 
 
 class Involved(NamedTuple):
-    """The remaining verdicts, and the request or approval that they lead to."""
+    """The remaining verdicts, and the request that they open or the approval that lifts them."""
 
     verdicts: tuple[Verdict, ...]
     asks: Asking | None = None
@@ -46,7 +46,7 @@ class Involved(NamedTuple):
 
 
 class RequestResolution:
-    """Turn verdicts into approval requests, as far as operators can lift them."""
+    """Turns verdicts that operators can lift into approval requests."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class RequestResolution:
     ) -> Involved:
         """Remove verdicts that a grant or an approval covers. Request approval for the rest.
 
-        `seq` is the number of the decision, from which the id of a new request is made.
+        `seq` is the number of the decision. The id of a new request is derived from it.
         """
         look = looking(self._guards, proposed, kind, again=False)
         left, grants = self._grants.lift(proposed, kind, verdicts, look)
@@ -83,7 +83,7 @@ class RequestResolution:
         verdicts: tuple[Verdict, ...],
         grants: tuple[str, ...],
     ) -> tuple[Verdict, ...]:
-        """Return the verdicts on an approved action that its grants do not lift now."""
+        """Return the verdicts on an approved action that its grants no longer lift."""
         look = looking(self._guards, proposed, kind, again=True)
         return self._grants.lift(proposed, kind, verdicts, look, only=grants).verdicts
 
@@ -130,14 +130,14 @@ class RequestResolution:
         return deadline_of(proposed.proposal, proposed.at, self._config, quiet)
 
     def _quiet(self, agent: str) -> QuietHours | None:
-        """Return the quiet hours of the first recipient of an agent's requests."""
+        """Return the quiet hours of the first recipient who gets an agent's requests."""
         told = (one for one in self._recipients if one.channels and one.hears_of(agent))
         first = next(told, None)
         return None if first is None else first.quiet
 
 
 def looking(guards: Chain, proposed: Proposed, kind: Kind, *, again: bool) -> Look:
-    """Return a function that asks a guard without some of its rules."""
+    """Return a function that returns a guard's verdict without some rules."""
     classify, gate = guards.classify, guards.gate
 
     def look(guard: str, lifted: frozenset[str]) -> Verdict:
@@ -154,17 +154,17 @@ def asked_for(proposal: Proposal, kind: Kind) -> Verdict:
 
 
 def _action(proposed: Proposed, kind: Kind, verdicts: Sequence[Verdict]) -> bytes:
-    """Return the key of an action; for permission requests, that of their content."""
+    """Return the key of an action. For a permission request, that is its digest."""
     if ASKED in verdicts:
         return proposed.digest.encode()
     return binding(proposed.agent, kind.type, proposed.proposal, proposed.resolved)
 
 
 def _joining(known: Request, proposed: Proposed, wished: datetime) -> Asking:
-    """Join a pending request and extend its deadline to the latest one requested.
+    """Join a pending request. If the new proposal asks for a later deadline, extend it.
 
-    A proposal that waits takes the request over, because the latest agent is most likely still
-    connected.
+    If the new proposal waits for the answer, it takes the request over, because its sender is most
+    likely still connected.
     """
     asked = known.asked
     same = (asked.digest, asked.keyless) == (proposed.digest, proposed.keyless)
@@ -181,7 +181,8 @@ def _joining(known: Request, proposed: Proposed, wished: datetime) -> Asking:
 def unlifted(verdicts: Sequence[Verdict], approval: Request) -> tuple[Verdict, ...]:
     """Return the verdicts that an approval does not lift: blocks, and rules that were not shown.
 
-    The price of a purchase is always shown, and a higher one is not covered.
+    A rule about the price of a purchase counts as shown: operators always see the price, and an
+    approval covers no higher one.
     """
     shown = approval.rules | {PURCHASE_RULE}
     return tuple(
@@ -207,5 +208,5 @@ def _denial(request_id: str, answer: Answer) -> Verdict:
 def _using(approval: Request) -> Using:
     answer, until = approval.answer, approval.valid_until
     if answer is None or until is None:
-        raise AssertionError("only what was answered can be used")
+        raise AssertionError("an approval that is used must have an answer")
     return Using(request_id=approval.id, by=answer.by, until=until, words=answer.words)

@@ -1,7 +1,8 @@
 """Suggestions: rules that match past answers. They are shown, never applied automatically.
 
-A suggestion can block a kind of action. It can allow one exact text, or commands of one shape,
-since nothing else was reviewed. Or it adds an unknown program to the table of programs.
+A suggested rule can block a kind of action. It can also allow one exact text, or commands of one
+shape, because operators have reviewed nothing else. Or it adds an unknown program to the table of
+programs.
 """
 
 import hashlib
@@ -23,25 +24,25 @@ from safetyd.core.events.request_events import Answered
 from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.shape import pattern
 
-MAX_KINDS: Final = 1_000  # that are counted; then the least recently answered one is dropped
-ENOUGH: Final = 5  # equal answers, and none of the other kind
+MAX_KINDS: Final = 1_000  # beyond that, the least recently answered kind is dropped
+ENOUGH: Final = 5  # equal answers required, with no other answer
 NAME_CHARS: Final = 64
-TEXT_CHARS: Final = 200  # of a text; a longer one is unreadable
+TEXT_CHARS: Final = 200  # of a text; longer ones are unreadable
 
-# Rules of the type table; a rule that allows lifts only these.
+# Rules of the type table. A custom rule that allows lifts only these.
 TABLE: Final = frozenset({"classify.high", "classify.unknown_type"})
 _not_in_names = re.compile(r"[^A-Za-z0-9_.-]+").sub
 
 
 class Count(msgspec.Struct):
-    """Answers to requests with the same agent, type and project, and perhaps text."""
+    """The number of answers to requests with the same agent, type and project, and maybe text."""
 
     agent: str
     type: str
     project: str | None
-    text: str | None = None  # the shape of a command; None: any text
+    text: str | None = None  # exact text or shape of a command; None: any text
     approved: int = 0
-    by_table: int = 0  # of these, required only by the type table
+    by_table: int = 0  # approved requests that only the type table required
     denied: int = 0
     first_at: datetime | None = None
     last_at: datetime | None = None
@@ -64,7 +65,7 @@ class Suggestion(NamedTuple):
 
 
 class PastAnswers(Actor):
-    """Past answers by kind of request. It must observe each answer after the queue has."""
+    """Counts past answers by kind of request. It must observe each answer after the queue does."""
 
     name = "history"
     _state: PastAnswersState
@@ -77,7 +78,7 @@ class PastAnswers(Actor):
         self.hears = hearing(on(Answered, self._answered))
 
     def suggestions(self, taken: Sequence[str] = ()) -> list[Suggestion]:
-        """Return suggested rules, except those with a `taken` name."""
+        """Return suggested rules, except those whose name is in `taken`."""
         counts = self._state.kinds.values()
         found = (suggestion_of(count, self._kinds.named(count.type)) for count in counts)
         return [each for each in found if each is not None and each.name not in taken]

@@ -1,5 +1,5 @@
-"""The catalogue of events: severity, sentence, notice and alert of each, in one place.
+"""The catalogue of events: the severity, sentence, notice and alert of each event.
 
-An entry also says whether the engine derives the event from others. Entries are grouped by subject,
-as the events are; `catalogue.py` joins them.
+An entry also says whether the engine derives the event from other events. Entries are grouped by
+subject, like the events, and `catalogue.py` joins them.
 """

@@ -1,6 +1,6 @@
-"""All entries, and functions that answer questions about events.
+"""All entries, and functions that look up the severity, sentence and alert of an event.
 
-Sentences are made only when they are read.
+Sentences are formatted only when they are needed.
 """
 
 from collections.abc import Mapping
@@ -45,11 +45,11 @@ ROUTINE: Final = frozenset(
 )
 
 _INTAKE: Final = "intake."  # prefix of rules that refuse a message before it is decided
-_UNKNOWN: Final = Notice("", "low")  # of a type from another version
+_UNKNOWN: Final = Notice("", "low")  # the notice of an event type from another version
 
 
 class _Metadata(dict[str, object]):
-    """The fields of a template; a field that an older version did not write is shown as `?`."""
+    """The fields of a template. A field that an older version did not write is shown as `?`."""
 
     def __missing__(self, name: str) -> object:
         return _Open()
@@ -67,7 +67,7 @@ def alert_of(event: Event) -> Alert | None:
 
 
 def severity(event_type: str, metadata: Mapping[str, object]) -> Level:
-    """Return the severity of a SafetyEvent; an anomaly states its own."""
+    """Return the severity of a SafetyEvent. For an anomaly, it is in the metadata."""
     match metadata.get("severity"):
         case "low" | "medium" | "high" | "critical" as level:
             return level

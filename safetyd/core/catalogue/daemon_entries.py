@@ -19,7 +19,7 @@ def disk_key(level: events.DiskLevel) -> str:
 
 
 def _disk(event: events.DiskMoved) -> Alert:
-    """Return the alert of a filling disk, urgent if it is nearly full, or its all-clear."""
+    """Return the alert about a filling disk, or its all-clear. It is urgent if nearly full."""
     use = event.use
     if use.level == "good":
         return Alert(
@@ -71,7 +71,9 @@ ENTRIES: Final = (
         reason="the wall clock stepped by {seconds:+.1f} s",
         facts="seconds",
     ),
-    Entry(events.AuditRecovered, says="cut {torn_bytes} bytes of an incomplete line from {file}"),
+    Entry(
+        events.AuditRecovered, says="removed an incomplete line of {torn_bytes} bytes from {file}"
+    ),
     Entry(
         events.DiskMoved,
         notice=Choice(lambda event: event.use.level, _DISK),

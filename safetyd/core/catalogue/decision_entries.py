@@ -45,8 +45,8 @@ def _facts(event: events.Decided) -> Facts:
 
 
 def _prohibited(event: events.Decided) -> Alert | None:
-    """Return the alert of a prohibited proposal, even if something else blocked it too."""
-    # Anyone can make up any number of names beyond the limit.
+    """Return the alert about a prohibited proposal, even if another guard also blocked it."""
+    # Names beyond the limit cause no alert, because anyone can invent them.
     if event.decision is not BLOCK or event.stranger:
         return None
     for verdict in event.verdicts:
@@ -56,7 +56,7 @@ def _prohibited(event: events.Decided) -> Alert | None:
                 urgency="normal",
                 kinds=MAIL_AND_CHAT,
                 title=f"PROHIBITED: {event.agent} proposed {event.type}",
-                # Not the reason: it has a command that permits it, with the agent's words.
+                # The reason is omitted: it has the agent's words and a command that permits it.
                 text=f"{verdict.rule} blocked it. Details: safetyd explain {event.id}",
                 agent=event.agent,
             )
@@ -68,7 +68,7 @@ def _report(event: events.Reported) -> str:
     if not isinstance(said, Outcome):
         return f"{event.agent} {said.__struct_config__.tag}"
     went = "ok" if said.ok else f"failed: {said.error}"
-    return f"{event.agent} outcome of {said.id or 'an unproposed action'}: {went}"
+    return f"{event.agent} outcome of {said.id or 'an action without a proposal'}: {went}"
 
 
 def _unreported(event: events.Overdue) -> str:

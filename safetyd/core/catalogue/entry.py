@@ -22,19 +22,19 @@ _SMS_FIRST: Final[tuple[ChannelKind, ...]] = ("sms", "desktop", "email", *CHAT)
 class Notice(NamedTuple):
     """A type of SafetyEvent.
 
-    `says` is a template with `agent`, `breaker` and the metadata; the reason is appended.
+    `says` is a template that may contain `agent`, `breaker` and metadata. The reason is appended.
     """
 
     type: str
     severity: Level
     says: str = ""
-    repeats: bool = False  # about a decision, which is listed and logged separately
+    repeats: bool = False  # it repeats a decision, which is listed and logged separately
 
 
 class Choice(NamedTuple, Generic[E]):
-    """Several notices of one event, chosen by a field or a function of it.
+    """Several notices of one event. `by` is the field or function that chooses one.
 
-    A value without a notice makes no SafetyEvent.
+    If there is no notice for a value, the event becomes no SafetyEvent.
     """
 
     by: str | Callable[[E], str]
@@ -42,9 +42,9 @@ class Choice(NamedTuple, Generic[E]):
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A notification about an event. `title` says it in one line, `text` adds details.
+    """A notification about an event. `title` is one line, `text` adds details.
 
-    Alerts with the same `key` within ten minutes are the same alert.
+    Within ten minutes, alerts with the same `key` count as one alert.
     """
 
     key: str
@@ -52,17 +52,17 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     title: str
     text: str
     agent: str | None = None
-    kinds: tuple[ChannelKind, ...] = ()  # in the order of preference; empty: all
-    later: tuple[ChannelKind, ...] = ()  # also sent on these
-    after_s: float = 0.0  # this much later
-    batched: bool = False  # waits `alert_batch_s` for other alerts
+    kinds: tuple[ChannelKind, ...] = ()  # kinds of channels, the preferred first; empty: all
+    later: tuple[ChannelKind, ...] = ()  # kinds of channels that get it later
+    after_s: float = 0.0  # how much later
+    batched: bool = False  # it waits `alert_batch_s` for other alerts
     not_on: tuple[str, ...] = ()  # names of channels that cannot deliver it
-    always: bool = False  # sent at once in its own message, without limits on urgent ones
+    always: bool = False  # sent immediately in a separate message, without limits
     clears: tuple[str, ...] = ()  # sent only if an alert with one of these keys was sent
 
 
 def everywhere(alert: Alert) -> Alert:
-    """Return an alert for every channel, SMS first."""
+    """Return the alert for channels of every kind, SMS first."""
     return replace(alert, kinds=_SMS_FIRST)
 
 
@@ -77,9 +77,10 @@ def because(said: str, reason: str) -> str:
 class Entry(NamedTuple, Generic[E]):
     """The words and properties of one kind of event.
 
-    `says` is its sentence; if empty, the notice has it. An event with a `notice` becomes a
-    SafetyEvent with this `reason`, and with `facts` as its metadata. `says` and `reason` are
-    templates with the event's fields, `facts` are names of fields; each can also be a function.
+    `says` is the sentence of the event; if it is empty, the sentence of the notice is used. An
+    event with a `notice` becomes a SafetyEvent with this `reason`, and with `facts` as its
+    metadata. `says` and `reason` are templates with the fields of the event. `facts` are names of
+    fields. Each of these can also be a function.
     """
 
     kind: type[E]
@@ -88,10 +89,10 @@ class Entry(NamedTuple, Generic[E]):
     reason: str | Callable[[E], str] = "{reason}"
     facts: str | Callable[[E], Facts] = ""
     alert: Callable[[E], Alert | None] | None = None
-    ends: Callable[[E], tuple[str, ...]] | None = None  # keys of alerts that it ends
+    ends: Callable[[E], tuple[str, ...]] | None = None  # keys of the alerts that this event ends
     follows: bool | Callable[[E], bool] = False  # the engine derives it from other events
-    compared: bool = False  # by a simulation; of other derived events it reads only the time
-    by_time: bool = False  # derived when time has passed
+    compared: bool = False  # a simulation compares it with the record
+    by_time: bool = False  # a tick causes it
     routine: bool = False  # `safetyd audit` omits it unless --all is given
 
     @property

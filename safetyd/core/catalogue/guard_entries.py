@@ -1,4 +1,7 @@
-"""Stops, pauses, safe mode, circuit breakers, budgets and anomalies."""
+"""Stops, pauses, safe mode, circuit breakers, budgets and anomalies.
+
+Do not change the words of alerts: checkpoints contain them, and older journals must replay alike.
+"""
 
 from typing import Final
 
@@ -20,7 +23,7 @@ from safetyd.core.events import guard_events as events
 from safetyd.core.messages.money import dollars, nano
 
 SMS_AFTER_S: Final = 900.0
-OWN: Final = "safetyd"  # in `by`, if no person did it
+OWN: Final = "safetyd"  # the value of `by` if safetyd itself acted
 
 _NO_HUMAN: Final = "anomaly.no_human"
 _DAILY: Final = frozenset({"day", "agent", "model", "keyless", "share"})  # reset at 00:00 UTC
@@ -31,7 +34,7 @@ _KEY_CHARS: Final = 200  # of a reason
 
 
 def stop_key(event: events.Stopped) -> str:
-    """Return the key of a stop; a command and the stop file that it writes have the same key."""
+    """Return the alert key of a stop. A stop command and its stop file have the same key."""
     reason = " ".join(event.reason.split()) if _says_why(event) else ""
     return f"stop {event.agent or '*'} {reason[:_KEY_CHARS]}".rstrip()
 
@@ -41,8 +44,8 @@ def budget_key(event: events.BudgetMarked, mark: str) -> str:
 
 
 def _stopped(event: events.Stopped) -> Alert | None:
-    """Return the alert of a stop, also if agents are already stopped for another reason."""
-    # The anomaly behind it has its own alert.
+    """Return the alert about a stop, even if agents are already stopped for another reason."""
+    # The anomaly that caused the stop has its own alert.
     if event.source == "anomaly":
         return None
     may = f"{event.agent} may do nothing" if event.agent else "No agent may do anything"
@@ -67,13 +70,13 @@ def _stop_ends(event: events.Stopped) -> str:
 
 
 def _says_why(event: events.Stopped) -> bool:
-    # The reason in a stop file that names nobody's reason is only that the file exists.
+    # If a stop file contains no reason, the reason only says that the file exists.
     there = f"{event.source.removeprefix('file:')} is there"
     return bool(event.reason) and not (_signed(event) and event.reason == there)
 
 
 def _signed(event: events.Stopped) -> bool:
-    """Return whether the operator is known, as in a file that `safetyd stop` wrote."""
+    """Return whether the operator is known. A file that `safetyd stop` wrote names the operator."""
     return event.by != "file"
 
 
@@ -110,7 +113,7 @@ def _usd(amount: float) -> str:
 def _budget(event: events.BudgetMarked) -> Alert | None:
     exceeded = event.mark == "exceeded"
     if exceeded and event.scope == "session":
-        return None  # the agent is paused, and its request is the notification
+        return None  # the agent is paused, and operators are notified by its request
     whole_day = exceeded and event.scope == "day"
     return Alert(
         key=budget_key(event, event.mark),
@@ -133,11 +136,11 @@ def _consequence(event: events.BudgetMarked) -> str:
 
 
 def _anomaly(event: events.AnomalyFound) -> Alert | None:
-    """Return an alert as urgent as the anomaly is severe; a low one has none."""
+    """Return an alert that is as urgent as the anomaly is severe. Low severity has no alert."""
     finding = _finding(event)
     match event.severity:
         case "critical":
-            # All agents are stopped, so it is not only for the recipients of this agent.
+            # All agents are stopped, so not only the recipients of this agent get the alert.
             stopped = f"{finding.text} All agents are stopped until you run `safetyd resume`."
             return at_once(replace(finding, agent=None, text=stopped))
         case "high":
@@ -152,7 +155,7 @@ def _anomaly(event: events.AnomalyFound) -> Alert | None:
 
 
 def _finding(event: events.AnomalyFound) -> Alert:
-    # An anomaly that becomes more severe within ten minutes is another alert.
+    # An anomaly that becomes more severe within ten minutes causes another alert.
     key = f"{event.rule} {event.severity} {event.agent or '*'} {event.breaker or ''}".rstrip()
     agent = f" in what {event.agent} does" if event.agent else ""
     breaker = f", at {event.breaker}" if event.breaker else ""
@@ -191,7 +194,7 @@ ENTRIES: Final = (
         facts="sources by epoch",
     ),
     Entry(
-        events.Paused,  # no alert: its request is the notification
+        events.Paused,  # no alert: operators are notified by the request to end the pause
         notice=Notice("AGENT_PAUSED", "high", "{by} paused {agent}"),
         facts="source by",
         follows=lambda event: event.source != "operator",

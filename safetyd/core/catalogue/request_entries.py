@@ -22,7 +22,8 @@ def _unanswered(event: events.Expired) -> str:
 
 def _released(event: events.Released) -> str:
     held = ", ".join(verdict.rule for verdict in event.verdicts)
-    return f"request {event.request_id} {f'approved, but held by {held}' if held else 'may run'}"
+    result = f"was approved, but is blocked by {held}" if held else "can start"
+    return f"request {event.request_id} {result}"
 
 
 def _grant(event: events.Granted) -> Facts:
@@ -55,7 +56,7 @@ ENTRIES: Final = (
     Entry(
         events.Claimed,
         notice=Notice("ACTION_CLAIMED", "low"),
-        reason="{id} is about to run",
+        reason="{id} is about to start",
         facts="request_id id",
     ),
     Entry(events.Deferred, says="{by} deferred request {request_id} until {until}"),

@@ -1,4 +1,4 @@
-"""Count requests, answers, the time to answer, and repeated questions."""
+"""Counts requests, answers, answer times and repeated questions."""
 
 import json
 from datetime import datetime, timedelta
@@ -43,7 +43,7 @@ class AskedPeople:
         self._policy = Policy()
 
     def configured(self, policy: Policy) -> None:
-        """Parse commands by a new policy from now on."""
+        """Use a new policy to parse commands from now on."""
         if policy != self._policy:
             self._policy, self._kinds, self._reader = policy, None, None
 
@@ -141,7 +141,7 @@ def span_of(seconds: float) -> int:
 
 
 def _counted(asked: AskedRequest, day: DayNumbers) -> Question:
-    """Return the day's entry for a question, and create it if needed."""
+    """Return the day's entry for a question. Create it if needed."""
     known = asked.question
     key = json.dumps((known.agent, known.type, known.project, known.text, known.rules))
     return entry(day.questions, key, lambda: msgspec.structs.replace(known))

@@ -17,17 +17,17 @@ from safetyd.core.text.time_words import duration
 Colour = Literal["GREEN", "YELLOW", "RED", "UNKNOWN"]
 
 MAX_ERRORS: Final = 0.05
-ENOUGH_OUTCOMES: Final = 20  # with fewer, a single error would be a high rate
+ENOUGH_OUTCOMES: Final = 20  # with fewer outcomes, a single error would be a high rate
 NEARLY_GONE: Final = 0.8
 SHOWN_NAMES: Final = 5
 HOUR_S: Final = 3600
 ALONE_S: Final = 24 * HOUR_S
 OLD_S: Final = 24 * HOUR_S  # the age from which a pending request is old
-_DAY: Final = "day"  # the budget that all agents share
+_DAY: Final = "day"  # the scope of the budget that all agents share
 
 
 class DayFacts(NamedTuple):
-    """The input of the rules: the numbers, and the error in the audit files, if any."""
+    """The input of the rules: the numbers of the day, and an error in the audit files, if any."""
 
     numbers: DayNumbers
     broken: str = ""
@@ -45,7 +45,8 @@ class RuleFound(msgspec.Struct, frozen=True, kw_only=True):
 class ColourRule(NamedTuple):
     """A rule for the status of a day.
 
-    `says` returns why the rule applies, or an empty string. `then` returns an addition to `todo`.
+    `says` returns the reason why the rule applies, or an empty string. `then` returns an addition
+    to `todo`.
     """
 
     name: str
@@ -71,7 +72,7 @@ def colour_of(found: tuple[RuleFound, ...]) -> Colour:
 
 
 def first_of(names: Sequence[str]) -> str:
-    """Return the first names and the number of the others."""
+    """Return the first names, and how many more there are."""
     more = len(names) - SHOWN_NAMES
     return f"{', '.join(names[:SHOWN_NAMES])}{f' and {more} more' if more > 0 else ''}"
 
@@ -184,7 +185,7 @@ def _still_stopped(facts: DayFacts) -> str:
 
 
 def _last(last: LastHolds, number: int) -> str:
-    """Return the time, author and reason of the last of these."""
+    """Return the time, author and reason of the last entry."""
     if not last.holds:
         return ""
     said = "; ".join(map(_hold, last.holds))

@@ -1,7 +1,7 @@
-"""The numbers of a day. Numbers of several days can be added, in any grouping.
+"""The numbers of a day. Numbers of several days can be added.
 
 Amounts are integers (nano-dollars, milliseconds, millionths), so that sums do not depend on the
-grouping.
+order of additions.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Shown = TypeVar("Shown", bound=msgspec.Struct)
 
 
 class Addable(msgspec.Struct, kw_only=True):
-    """A struct that is added field by field; dictionaries are added by key."""
+    """A struct that is added field by field. Dictionaries are added by key."""
 
     def __add__(self, other: Self) -> Self:
         fields = self.__struct_fields__
@@ -29,7 +29,7 @@ class Addable(msgspec.Struct, kw_only=True):
 
 
 class Most(msgspec.Struct, frozen=True):
-    """A number whose sum is the maximum."""
+    """A number for which adding means taking the maximum."""
 
     value: int = 0
 
@@ -38,7 +38,7 @@ class Most(msgspec.Struct, frozen=True):
 
 
 class Latest(msgspec.Struct, frozen=True):
-    """A number whose sum is the last known value; None if unknown."""
+    """A number for which adding means taking the last known value. None means unknown."""
 
     value: int | None = None
 
@@ -52,11 +52,11 @@ class Hold(msgspec.Struct, frozen=True):
     at: datetime
     by: str
     reason: str = ""
-    agent: str = ""  # or project, or dependency; empty: all agents
+    agent: str = ""  # the agent, project or dependency; empty: all agents
 
 
 class LastHolds(msgspec.Struct, frozen=True):
-    """The last `LAST_HOLDS` of several, sorted by time."""
+    """The last `LAST_HOLDS` holds, sorted by time."""
 
     holds: tuple[Hold, ...] = ()
 
@@ -88,7 +88,7 @@ class HourNumbers(Addable, kw_only=True):
 
 
 class Rounds(Addable, kw_only=True):
-    """Iterations of one agent. It may dispatch and report the same one, so the larger counts."""
+    """Rounds of one agent. It may dispatch and report the same round, so the larger counts."""
 
     dispatched: int = 0
     reported: int = 0
@@ -104,7 +104,7 @@ class Pattern(Addable, kw_only=True):
 class Stated(Addable, kw_only=True):
     """The outcomes and answers for actions with a stated confidence in one bin."""
 
-    sum_millionths: int = 0  # of the confidences, one for each outcome or answer
+    sum_millionths: int = 0  # sum of the confidences of all outcomes and answers
     succeeded: int = 0
     failed: int = 0
     approved: int = 0
@@ -147,7 +147,7 @@ class Question(msgspec.Struct, kw_only=True):
 
 
 class DayNumbers(Addable, kw_only=True):
-    """The numbers of a day, by layer of the safety net; then people and confidence."""
+    """The numbers of a day, by layer of the safety net, then about people and confidence."""
 
     events: int = 0
     hours: dict[int, HourNumbers] = {}  # by local hour
@@ -155,23 +155,23 @@ class DayNumbers(Addable, kw_only=True):
     rounds: dict[str, Rounds] = {}  # by agent
     cost_nano: int = 0
     bought_nano: int = 0
-    budgets: dict[str, BudgetUse] = {}  # by UTC day; a local day can overlap two
+    budgets: dict[str, BudgetUse] = {}  # by UTC day; a local day can overlap two UTC days
     budgets_near: dict[str, int] = {}  # by scope
     budgets_gone: dict[str, int] = {}
     # Layer 2
-    executed: int = 0  # without a request for approval
-    by_grant: int = 0  # of these, by a grant
+    executed: int = 0  # allowed without an approval request
+    by_grant: int = 0  # how many of these a grant allowed
     approved: int = 0  # executed after an operator's approval
     escalated: int = 0
     blocked: int = 0
     refused: int = 0  # before a decision
-    restricting: dict[str, int] = {}  # by the rule that restricted most
+    restricting: dict[str, int] = {}  # by the strictest rule
     held_by: dict[str, int] = {}  # by the guard of that rule
     stated: int = 0  # proposals with a confidence
     stated_millionths: int = 0
     succeeded: int = 0
     failed: int = 0
-    overdue: int = 0  # actions whose outcome nobody reported
+    overdue: int = 0  # actions without a reported outcome
     # Layer 3
     commits: int = 0
     commits_reported: int = 0  # by agents
@@ -185,7 +185,7 @@ class DayNumbers(Addable, kw_only=True):
     # Layer 4
     stops: int = 0
     last_stops: LastHolds = LastHolds()
-    stopped: dict[str, int] = {}  # by agent, "" for all agents: stops minus resumes
+    stopped: dict[str, int] = {}  # stops minus resumes by agent; "" means all agents
     interventions: dict[str, int] = {}  # by kind of intervention
     opened: int = 0  # requests
     joined: int = 0  # proposals that joined a pending request
@@ -206,7 +206,7 @@ class DayNumbers(Addable, kw_only=True):
     timed: int = 0  # answers with a known request time
     took_ms: int = 0
     longest_ms: Most = Most()
-    within: dict[int, int] = {}  # answers by number of the time span
+    within: dict[int, int] = {}  # answers by the number of their time span
     told: int = 0  # messages
     lost: dict[str, int] = {}  # undelivered requests and notes, by id
     told_after_all: dict[str, int] = {}
@@ -219,7 +219,7 @@ class DayNumbers(Addable, kw_only=True):
 
     @property
     def budget(self) -> BudgetUse:
-        """The use of the budget; of several UTC days, the fullest."""
+        """The use of the budget. If there are several UTC days, that of the fullest."""
         uses = self.budgets.values()
         return max(uses, key=lambda use: (use.ratio, use.spent, use.limit), default=BudgetUse())
 
@@ -258,7 +258,7 @@ def bin_of(confidence: float) -> int:
 
 
 def entry(table: dict[K, V], key: K, make: Callable[[], V]) -> V:
-    """Return the value of a key; create it with `make` if it is missing."""
+    """Return the value of a key. Create it with `make` if it is missing."""
     found = table.get(key)
     if found is None:
         found = table[key] = make()
@@ -270,7 +270,7 @@ def count(table: dict[K, int], key: K, more: int = 1) -> None:
 
 
 def shown(kind: type[Shown], numbers: msgspec.Struct, **others: object) -> Shown:
-    """Return a part of the report; its fields are numbers of the same name, or `others`."""
+    """Return a part of the report. Its fields are numbers of the same name, or in `others`."""
     names = (name for name in kind.__struct_fields__ if name not in others)
     return kind(**{name: getattr(numbers, name) for name in names}, **others)
 
@@ -280,7 +280,7 @@ def times(number: int) -> str:
 
 
 def added(one: object, other: object) -> object:
-    """Return the sum of two values; add dictionaries by key."""
+    """Return the sum of two values. Dictionaries are added by key."""
     if isinstance(one, dict) and isinstance(other, dict):
         both = {key: added(one[key], other[key]) for key in one if key in other}
         return {**one, **other, **both}

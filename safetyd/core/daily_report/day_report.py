@@ -43,7 +43,7 @@ SHOWN_AGENTS: Final = 10
 SHOWN_PATTERNS: Final = 10
 HOURS: Final = 24
 HOUR_S: Final = 3600
-# Rules that name agents or projects; for several days they name those of all days.
+# Rules whose reason names agents or projects. A report of several days names those of all days.
 NAMED: Final = frozenset({"emergency_stop", "critical_anomaly", "high_anomaly", "rollback"})
 OTHERS: Final = "all others"
 ALL: Final = "all agents"
@@ -57,7 +57,7 @@ Today = Callable[[str], str]  # adds "today" to the name of a number if the day 
 
 
 class LimitsPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Layer 1. The budget is that of the UTC day; of two in one day, the fuller one."""
+    """Layer 1. The budget is that of the UTC day. If the day overlaps two, it is the fuller one."""
 
     iterations: int
     cost_usd: float
@@ -246,7 +246,7 @@ class AnomaliesPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """How many answers took less than `below_s`; the last span has no limit."""
+    """The number of answers that took less than `below_s`. The last span has no limit."""
 
     below_s: int | None
     answers: int
@@ -328,7 +328,7 @@ class CalibrationBin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentCalibration(msgspec.Struct, frozen=True, kw_only=True):
-    """`gap_percent` is stated confidence minus success rate; below 0 the agent is too cautious."""
+    """`gap_percent` is stated confidence minus success rate. Below 0, the agent is too cautious."""
 
     agent: str
     count: int
@@ -397,12 +397,12 @@ class Section(NamedTuple):
 
 
 class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`since` and `until` are the first and last day; for one day they are the same."""
+    """`since` and `until` are the first and last day. For one day, they are the same."""
 
     since: str
     until: str
     zone: str
-    so_far: bool  # the last day is not over
+    so_far: bool  # True: the last day is not over.
     events: int
     colour: Colour
     found: tuple[RuleFound, ...]
@@ -413,9 +413,9 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: AnomaliesPart
     people: PeoplePart
     questions: tuple[RepeatedQuestion, ...]
-    calibration: tuple[AgentCalibration, ...]  # all agents together first
+    calibration: tuple[AgentCalibration, ...]  # All agents together first, then single agents.
     hours: tuple[HourRow, ...]
-    days: tuple[DayRow, ...] = ()  # empty for one day
+    days: tuple[DayRow, ...] = ()  # One row for each day; empty if the report is about one day.
 
     @property
     def name(self) -> str:
@@ -450,7 +450,7 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tables(self) -> tuple[tuple[str, list[tuple[str, ...]]], ...]:
-        """Tables with their titles; the first row of each is its heading."""
+        """Tables with their titles. The first row of each table is its heading."""
         tables = []
         if self.calibration:
             tenths = (f"{each.from_percent}+" for each in self.calibration[0].bins)
@@ -467,13 +467,13 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportScope(NamedTuple):
-    """The days of a report, and its input other than the numbers."""
+    """The days of a report, and its other input except the numbers."""
 
     since: date
     until: date
     policy: Policy
     so_far: bool = False
-    broken: str = ""  # the first broken place of the audit chain
+    broken: str = ""  # where the audit chain is first broken
 
 
 def report_of_numbers(days: Mapping[date, DayNumbers], scope: ReportScope) -> DailyReport:
@@ -518,7 +518,7 @@ def in_percent(value: float | None) -> str:
 def _wanted(
     days: Mapping[date, DayNumbers], scope: ReportScope
 ) -> Iterator[tuple[date, DayNumbers]]:
-    """Yield every day from the first recorded one on, also days without a record."""
+    """Yield every day since the first recorded one, including days without a record."""
     day = min((day for day in days if scope.since <= day <= scope.until), default=scope.since)
     while day <= scope.until:
         yield day, days.get(day) or DayNumbers()
@@ -528,7 +528,7 @@ def _wanted(
 def _of_days(
     judged: Mapping[date, tuple[RuleFound, ...]], together: tuple[RuleFound, ...]
 ) -> tuple[RuleFound, ...]:
-    """Return the rules that applied on any day, with these days; a broken audit chain once."""
+    """Return the rules that applied on any day, with their days. A broken audit chain is once."""
     found: list[RuleFound] = []
     for rule in RULES:
         on = [day.isoformat() for day, held in judged.items() if rule.name in _names(held)]
@@ -559,7 +559,7 @@ def _day_row(day: date, numbers: DayNumbers, found: tuple[RuleFound, ...]) -> Da
 
 
 def _calibration(numbers: DayNumbers) -> Iterable[AgentCalibration]:
-    """Yield all agents together, those with the most outcomes, and the rest as one."""
+    """Yield all agents together, then those with the most outcomes, then all others as one."""
     by_agent = numbers.calibration
     counts = {agent: sum(b.count for b in bins.values()) for agent, bins in by_agent.items()}
     ranked = [agent for agent, _ in _most(counts, len(counts))]

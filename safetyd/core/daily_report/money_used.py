@@ -1,9 +1,9 @@
-"""Count spending, and the use of the UTC day's budget.
+"""Counts spending, and the use of the UTC day's budget.
 
-This uses the same ledger as the budget guard. Money is reserved when an action is allowed. An
-outcome costs its reported cost, or the cost of its tokens, or else the estimate. An action without
-an outcome costs the estimate. An action is forgotten after a day, so that the numbers of a day do
-not depend on the first event that was read.
+This uses the same ledger as the budget guard. Money is reserved when an action is allowed. The
+cost of an outcome is the reported cost, the price of its tokens, or else the estimate. The cost of
+an action without an outcome is the estimate. An action is forgotten after a day, so that the
+numbers of a day do not depend on the first event that was read.
 """
 
 from datetime import date, datetime, timedelta
@@ -20,18 +20,18 @@ from safetyd.core.guards.budget.ledger import Ledger
 from safetyd.core.guards.budget.purchases import costs, estimates
 from safetyd.core.messages.money import nano
 
-KEPT_FOR: Final = timedelta(days=1)  # a later outcome counts as one of an unknown action
+KEPT_FOR: Final = timedelta(days=1)  # an outcome after this time counts as one of an unknown action
 
 
 class ExpectedAction(NamedTuple):
     """The data of an allowed action that is needed for its outcome."""
 
     confidence: float | None
-    price: int = 0  # of a purchase, which is not model spending
+    price: int = 0  # price of a purchase, which is not model spending
 
 
 class MoneyUsed:
-    """Follows actions from their decision to their outcome, and the day's budget."""
+    """Follows actions from their decision to their outcome, and counts the day's budget."""
 
     def __init__(self) -> None:
         self._actions: RecentEntries[tuple[str, str], ExpectedAction] = RecentEntries(KEPT_FOR)
@@ -44,7 +44,7 @@ class MoneyUsed:
         self._note(at, day)
 
     def allowed(self, event: Decided, at: datetime, day: DayNumbers) -> int:
-        """Reserve money for an action. Return the cost of an earlier action with the same id."""
+        """Reserve money for an action. Return the cost of an earlier action with its id."""
         self._hear(event, at)
         before = self._used_up(event.agent, event.id, at, day)
         expected, price = self._expected(event)
@@ -57,7 +57,7 @@ class MoneyUsed:
         return before
 
     def asked(self, event: Decided, day: DayNumbers) -> int:
-        """Return the cost of an allowed action whose id is used again in a new request."""
+        """Return the cost of an allowed action if a new request uses its id again."""
         self._hear(event, event.at)
         asks = event.asks
         if asks is None or asks.joins or not any(self._expected(event)):
@@ -119,7 +119,7 @@ class MoneyUsed:
             self._with_key.put(event.agent, None, at)
 
     def _shares(self, at: datetime, *, keyless: bool) -> Shares:
-        """Return the limit for one party; there is none unless other agents with keys are known."""
+        """Return the limit for one party. There is none unless other agents with keys are known."""
         if self._with_key.count(at) <= (not keyless):
             return NO_SHARES
         return nano(self._config.day_usd * self._config.party_share), 0

@@ -1,6 +1,6 @@
 """A dictionary whose entries expire after a fixed time.
 
-So the report of a day does not depend on how many earlier days were read.
+With it, the report of a day does not depend on how many earlier days were read.
 """
 
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class RecentEntries(Generic[K, V]):
-    """Values by key, oldest first. Each expires `kept_for` after it was put."""
+    """Values by key, oldest first. Each expires `kept_for` after it was added."""
 
     def __init__(self, kept_for: timedelta) -> None:
         self._kept_for = kept_for
@@ -40,7 +40,7 @@ class RecentEntries(Generic[K, V]):
         return next((value for _, value in self._entries.values()), None)
 
     def _forget(self, at: datetime) -> None:
-        """Remove expired entries; remove none while the clock is set back."""
+        """Remove expired entries. Remove none while the clock is set back."""
         entries = self._entries
         while entries:
             key = next(iter(entries))

@@ -1,8 +1,8 @@
-"""Count events, in order, in the numbers of each day.
+"""Counts events, in order, in the numbers of each day.
 
 The day of an event depends on the time zone configured at that time. Data about earlier events is
-stored for a fixed time. So the numbers of a day depend only on its events and those of the week
-before.
+stored for a fixed time. The numbers of a day therefore depend only on its events and those of the
+week before.
 """
 
 from collections.abc import Callable, Mapping
@@ -89,7 +89,7 @@ def local_day(shown: datetime) -> date:
 
 
 class ReportFold:
-    """Counts events by day; `days` has the numbers so far.
+    """Counts events by day. `days` contains the numbers so far.
 
     `seen` is the last time an operator was active before the first event. `day_of` returns the day
     of a local time.
@@ -100,8 +100,8 @@ class ReportFold:
     ) -> None:
         self._day_of = day_of
         self.days: dict[date, DayNumbers] = {}
-        self.policies: dict[date, Policy] = {}  # at the end of each day
-        self.today = date.min  # of the last event
+        self.policies: dict[date, Policy] = {}  # the policy at the end of each day
+        self.today = date.min  # the day of the last event
         self._policy = Policy()
         self._zone: tzinfo = UTC
         self._seen = seen
@@ -109,7 +109,7 @@ class ReportFold:
         self._money = MoneyUsed()
         self._stops: RecentEntries[str | None, Stopped] = RecentEntries(ONE_STOP)  # by agent
         self._holding: RecentEntries[tuple[str | None, str], Stopped] = RecentEntries(WEEK)
-        # An item may be sent on several channels; one delivery is enough.
+        # An item may be sent on several channels. One delivery is enough.
         self._messages: RecentEntries[str, Due] = RecentEntries(DAY)
         self._told: RecentEntries[str, Told] = RecentEntries(DAY)
         self._lost: RecentEntries[str, NotTold] = RecentEntries(DAY)
@@ -155,7 +155,7 @@ class ReportFold:
     def fold(self, event: Event) -> None:
         """Count an event. Events must come in the order of the journal.
 
-        Skip events that only describe other events for operators.
+        Events that only describe other events are skipped.
         """
         if isinstance(event, UNCOUNTED):
             return
@@ -242,7 +242,7 @@ class ReportFold:
 
     def _withdrawn(self, event: Cancelled | Superseded, day: DayNumbers) -> None:
         self._asked.withdrawn(event, day)
-        # Ending a pause also cancels its request; that is one intervention.
+        # Ending a pause also cancels its request. Both are one intervention.
         if isinstance(event, Cancelled) and event.via != "unpause":
             _intervened(event, day)
 
@@ -295,7 +295,7 @@ class ReportFold:
         day.last_safe_modes += self._hold(event, event.by, event.reason, event.agent)
 
     def _hold(self, event: Event, by: str, reason: str, whom: str | None) -> LastHolds:
-        """Return an event as a hold, with a shortened reason."""
+        """Return a `Hold` for an event, with a shortened reason."""
         reason = " ".join(reason.split())
         if len(reason) > REASON_CHARS:
             reason = f"{reason[:REASON_CHARS]}…"

@@ -1,6 +1,6 @@
 """Repeated requests, and the grant or rule that would have avoided them.
 
-The report only suggests them; nothing is applied.
+The report only suggests them. Nothing is applied automatically.
 """
 
 import shlex
@@ -16,7 +16,7 @@ from safetyd.core.shell.shape import in_words, pattern
 
 REPEATED: Final = 2
 SHOWN: Final = 10
-MAX_USES: Final = 20  # of a suggested grant
+MAX_USES: Final = 20  # uses of a suggested grant
 
 SparedBy = Literal["grant", "rule", "remedy", ""]
 _SPARED: Final = {
@@ -27,9 +27,9 @@ _SPARED: Final = {
 
 
 class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A repeated request. `spared` is a command or configuration that would have avoided it.
+    """A repeated request. `spared` is a command or setting that would have avoided it.
 
-    If there is neither, it is the guard's remedy, or empty.
+    If there is none, `spared` is the guard's remedy, or empty.
     """
 
     agent: str
@@ -95,7 +95,7 @@ def _spared(question: Question, kinds: Kinds) -> tuple[SparedBy, str]:
 def _suggested(question: Question, kinds: Kinds) -> str | None:
     """Return the rule that the answers suggest, if all of them agree.
 
-    A rule that blocks covers a kind of action; one that allows covers a text or a program.
+    A rule that blocks covers a kind of action. A rule that allows covers a text or a program.
     """
     denied = bool(question.denied)
     counted = Count(

@@ -1,4 +1,5 @@
-"""The one object that joins the core, and the lines of the journal.
+"""The engine, which connects all parts of the core, and the format of the journal.
 
-The commit loop and recovery import `Engine`; others its state, `Checkpoint` and `journal_lines`.
+The commit loop and recovery import `Engine`. Other packages import its state, `Checkpoint` and
+`journal_lines`.
 """

@@ -1,6 +1,6 @@
-"""The engine: takes an event, and returns it with everything it caused.
+"""The engine: it handles an event, and returns it with all events that it caused.
 
-Only here do guards judge and does state change.
+All verdicts and all changes of state are made here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -68,7 +68,7 @@ class Engine(EngineState):
         lasting: list[Event] = []
         for current in todo:
             if len(todo) > MAX_CASCADE:
-                raise EngineError(f"{type(event).__name__} set off more than {MAX_CASCADE} events")
+                raise EngineError(f"{type(event).__name__} caused more than {MAX_CASCADE} events")
             kind = type(current)
             if current.lasting:
                 current.seq = self.seq = self.seq + 1
@@ -89,7 +89,7 @@ class Engine(EngineState):
         return taken
 
     def replay(self, journal: Iterable[Event]) -> None:
-        """Rebuild the state. Consequences are read from the journal, not computed again."""
+        """Rebuild the state. Journalled consequences are read, not computed again."""
         for event in journal:
             if event.seq != self.seq + 1:
                 raise EngineError(f"event {event.seq} follows {self.seq}: the journal has a gap")
@@ -104,7 +104,7 @@ class Engine(EngineState):
                 self._conclude(event)
 
     def _replay(self, event: Event) -> None:
-        """Send an event to all actors, with the events it causes that are not journalled."""
+        """Send an event to all actors, with the unjournalled events that it causes."""
         todo = [event]
         for current in todo:
             for observe in self._listeners.get(type(current), ()):
@@ -112,7 +112,7 @@ class Engine(EngineState):
                     todo.extend(found for found in caused if not found.lasting)
 
     def save(self) -> Callable[[], Checkpoint]:
-        """Freeze the state. The returned function encodes it, in another thread."""
+        """Freeze the state. The returned function encodes it and may run in another thread."""
         saved = {actor.name: actor.save() for actor in self._actors}
         saved["recall"] = self.recall.save()
         seq, policy = self.seq, self.policy
@@ -147,7 +147,7 @@ class Engine(EngineState):
 
     def _load(self, saved: dict[str, bytes]) -> None:
         for actor in self._actors:
-            # An actor that the checkpoint does not have starts empty.
+            # An actor that is not in the checkpoint starts empty.
             if actor.name in saved:
                 actor.load(saved[actor.name])
         self.recall.load(saved["recall"])
@@ -183,8 +183,8 @@ class Engine(EngineState):
     def _replaced(self, proposed: Proposed, own: Request | None) -> Request | None:
         """Return the pending request that a proposal replaces, if any.
 
-        That is the one it names or, for a permission request, the one with the same id and other
-        content.
+        That is the request of the proposal that it names in `supersedes`. For a permission request,
+        it can also be the one with the same id and other content.
         """
         named = proposed.proposal.supersedes or (proposed.id if proposed.permission else None)
         if not named:
@@ -211,9 +211,9 @@ class Engine(EngineState):
     def _known(
         self, proposed: Proposed, request: Request | None, replaced: Request | None
     ) -> Decision | None:
-        """Return the earlier decision on this id, unless it is to be replaced.
+        """Return the earlier decision on this id, unless its request is to be replaced.
 
-        A pending one is remembered until it ends.
+        A pending decision is remembered until its request ends.
         """
         if request is None or not request.pending:
             return self.recall.find(proposed)
@@ -222,7 +222,7 @@ class Engine(EngineState):
     def _stands(self, known: Decision, proposed: Proposed, request: Request | None) -> bool:
         """Return whether an earlier decision can be repeated.
 
-        If the id has an unused approval, the proposal is decided again and uses it.
+        If the id has an unused approval, the proposal is decided again to use the approval.
         """
         if request is not None and request.pending:
             return True
@@ -233,7 +233,7 @@ class Engine(EngineState):
         return request.state != "approved" or request.used == proposed.id
 
     def _pending(self, request: Request, id_: str) -> Decision:
-        """Return the decision on a repeated pending proposal, with `undeliverable` if so."""
+        """Return the decision on a repeated pending proposal, or say that it is undeliverable."""
         answer = msgspec.structs.replace(self.recall.answer(request.asked), id=id_)
         answer = self._in_own_words(answer, request)
         if not self.outbox.undeliverable(request.id):
@@ -246,7 +246,7 @@ class Engine(EngineState):
         return known.status == "pending" and (request is None or not request.pending)
 
     def _look_again(self, event: Event) -> Sequence[Event]:
-        """Ask the guards again after an approval. Blocks, and rules not shown, still restrict."""
+        """Ask the guards again after an approval. Blocks and rules not shown still apply."""
         request = self.approvals.find(event.request_id) if isinstance(event, Approved) else None
         if request is None or not isinstance(event, Approved):
             return ()
@@ -279,7 +279,7 @@ class Engine(EngineState):
         return given
 
     def _in_own_words(self, answer: Decision, request: Request) -> Decision:
-        """Return a decision with the digest of the proposal that joined a request."""
+        """Return a decision with the digest of the proposal that it is about."""
         joined = (
             None if answer.id == request.asked.id else self.recall.last(answer.agent, answer.id)
         )
@@ -296,12 +296,12 @@ class Engine(EngineState):
                 return
         for id_ in ids:
             request = self.approvals.find(id_)
-            # A second answer finds a closed request and changes nothing.
+            # A second answer to a closed request changes nothing.
             if request and request.answered_by(event):
                 yield request
 
     def _held(self, proposed: Proposed) -> Verdict:
-        """Return the verdict that now blocks an earlier allow, or `ALLOWED`."""
+        """Return the verdict that now blocks an action that was allowed before, or `ALLOWED`."""
         guards = self.guards.stop, self.guards.pause, self.guards.safe_mode
         return self._first_of(guards, proposed)
 

@@ -1,4 +1,4 @@
-"""The state of the engine, for reading by questions and commands."""
+"""The state of the engine, which queries and commands of operators read."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -42,7 +42,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 class EngineState:
     """All actors after event `seq`. Only the engine changes them.
 
-    Use it only during a call: a new configuration replaces every actor.
+    Do not store references to actors: a new configuration replaces all of them.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -62,16 +62,16 @@ class EngineState:
         return tuple(guard.name for guard in self._guards)
 
     def kind(self, proposal: Proposal) -> Kind:
-        """Return the kind of a proposal. Commands are analysed for that."""
+        """Return the kind of a proposal. The kind of a shell command depends on its analysis."""
         kind = self._kinds.of(proposal)
         return self.reader.kind(proposal, kind) if kind.type == "run_shell" else kind
 
     def approve_via(self, request: Request) -> tuple[str, ...]:
-        """Return the ways in which this type can be approved; empty means all."""
+        """Return the ways that can approve this type. Empty means all."""
         return self._kinds.of(request.asked.proposal).approve_via
 
     def holds_back(self, asked: Decided, moment: Moment) -> Verdict:
-        """Return the verdict that prevents starting an approved action, or `ALLOWED`."""
+        """Return the verdict that keeps an approved action from starting, or `ALLOWED`."""
         chain = self.guards
         guards = chain.stop, chain.pause, chain.mode, chain.safe_mode
         proposed = proposed_again(asked, moment.at, moment.t)

@@ -16,7 +16,7 @@ from safetyd.core.text.folding import masked
 def restricting(
     guards: Iterable[Guard], proposed: Proposed, kind: Kind, *, again: bool = False
 ) -> list[Verdict]:
-    """Return the restricting verdicts of all guards, in order. A guard that fails blocks."""
+    """Return the restricting verdicts of all guards, in order. A guard that raises blocks."""
     if not again:
         try:
             return [v for guard in guards if (v := guard.check(proposed, kind)) is not ALLOWED]
@@ -41,7 +41,7 @@ def _asked(guard: Guard, proposed: Proposed, kind: Kind, *, again: bool) -> Verd
 
 
 def conflict(known: Decision) -> Verdict:
-    """Return the block of an id that was used for other content."""
+    """Return the block of a proposal whose id was already used for other content."""
     reason = f"Id {known.id} was used for another proposal at {known.at:%H:%M:%S}Z. Use a new id"
     return Verdict(
         "recall",
@@ -56,7 +56,7 @@ def conflict(known: Decision) -> Verdict:
 def decided(
     proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], *, first: bool
 ) -> Decided:
-    """Return the decision of the strictest verdict, with secrets masked."""
+    """Return the `Decided` event with the strictest decision. Secrets are masked."""
     proposal = proposed.proposal
     if verdicts and any(verdict.masks_text for verdict in verdicts):
         proposal = msgspec.structs.replace(proposal, text=masked(proposal.text))

@@ -1,4 +1,7 @@
-"""Sentences about disk usage: how full a disk is, what uses the space, and what to do."""
+"""Sentences about disk usage: how full a disk is, what uses the space, and what to do.
+
+Do not change the words: they are in alerts, which checkpoints contain.
+"""
 
 from typing import Final
 
@@ -6,8 +9,8 @@ from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.text.time_words import duration
 
 MAKE_ROOM: Final = (
-    "free space on it or make it larger; you can move transcripts/ and all but the newest file in "
-    "audit/ to another disk"
+    "make room on it or make it larger; all but the newest file in audit/, and transcripts/, "
+    "may be moved to another disk"
 )
 SHOWN_PARTS: Final = 3
 FEW_FILES: Final = 10_000
@@ -34,7 +37,7 @@ def fullness(use: DiskUse) -> str:
     """Return a sentence such as: the disk at / is 91 % full: 4.2 GiB of 50 GiB is free."""
     free = f"{size(use.free_bytes)} of {size(use.total_bytes)} is free"
     files = use.free_files
-    few = "" if files is None or files >= FEW_FILES else f", with room for only {files} more files"
+    few = "" if files is None or files >= FEW_FILES else f" and room for {files} more files"
     return f"the disk at {use.disk} is {percent(use)} % full: {free}{few}"
 
 
@@ -43,7 +46,7 @@ def filling(use: DiskUse) -> str:
     parts = sorted(use.parts.items(), key=lambda part: part[1], reverse=True)[:SHOWN_PARTS]
     shown = ", ".join(f"{name} {size(count)}" for name, count in parts)
     total = size(sum(use.parts.values()))
-    own = f"safetyd uses {total} of it ({shown})" if use.parts else ""
+    own = f"safetyd has {total} there ({shown})" if use.parts else ""
     return "; ".join(filter(None, (own, _growth(use))))
 
 
@@ -52,4 +55,4 @@ def _growth(use: DiskUse) -> str:
     if not hourly:
         return ""
     left = duration(3600 * use.free_bytes / hourly)
-    return f"the audit files grow by {size(hourly)} an hour and will fill it in {left}"
+    return f"the audit files grow by {size(hourly)} an hour, enough room for {left}"

@@ -1,8 +1,8 @@
 """The chain of guards. Every guard judges a proposal; the strictest verdict wins.
 
-If verdicts are equally strict, the first gives the reason. Each guard has a file or folder named
-like the first word of its rules. Other packages import the configuration structs, what a guard
-shows, and this chain.
+If verdicts are equally strict, the first gives the reason. The name of a guard's file or folder is
+the first word of its rules. Other packages import the configuration structs, the state that guards
+show, and this chain.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -50,7 +50,7 @@ class Chain(NamedTuple):
 
 
 def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Ties) -> Chain:
-    """Build every guard from its part of the policy. `ties` say what a name is needed for."""
+    """Build every guard from its part of the policy. `ties` says which names are still needed."""
     agents = policy.agents.items()
     setting = Setting(
         kinds=reader.kinds,

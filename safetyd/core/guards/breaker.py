@@ -1,9 +1,9 @@
-"""Circuit breakers: one per dependency or model, and if needed per agent or task.
+"""Circuit breakers: one per dependency or model and, if needed, one per agent or task.
 
     closed --calls failed--> open --open_s--> half_open --probes succeeded--> closed
                               ^                   |
                               +---a probe failed--+
-                                  or was too late
+                                  or timed out
 
 A call is the first outcome of an allowed proposal. A breaker changes state, and forgets its calls,
 when it observes `BreakerMoved`. While it is not closed, only the outcomes of its probes count.
@@ -31,7 +31,7 @@ from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all
 MAX_BREAKERS: Final = 2 * MAX_COMMON  # one per dependency and model
 MAX_PER_TICK: Final = 64
 
-Name = tuple[str, str | None]  # of a breaker, and its agent if it is for one agent only
+Name = tuple[str, str | None]  # the name of a breaker, and its agent if it is for one agent only
 
 
 class BreakerState(msgspec.Struct):
@@ -62,10 +62,10 @@ class BreakerStatus(msgspec.Struct, frozen=True):
 
 
 class BreakerGuard(Guard):
-    """Keep at most 2,000 breakers. For one more, forget the least recently used closed one.
+    """Block calls to failing dependencies and models. Store at most `MAX_BREAKERS` breakers.
 
-    If none is closed, forget one of a single agent before one that is shared. Breakers of anonymous
-    agents go first in any case.
+    Beyond that, forget breakers of anonymous agents first. Then forget the least recently used
+    closed breaker, then breakers of single agents, then shared ones.
     """
 
     name = "breaker"
@@ -84,7 +84,7 @@ class BreakerGuard(Guard):
 
     @property
     def breakers(self) -> tuple[BreakerStatus, ...]:
-        """Return all breakers, the ones that are not closed first."""
+        """Return all breakers. Those that are not closed come first."""
         closed = tuple(_closed_status(*known) for known in self._state.closed.items())
         return self.tripped + closed
 
@@ -106,7 +106,7 @@ class BreakerGuard(Guard):
                 yield key, calls
 
     def states(self) -> Iterator[tuple[str, State]]:
-        """Yield name and state of every breaker, in the same order. Names may repeat."""
+        """Yield name and state of every breaker. Names may repeat."""
         for tripped in self._state.tripped.values():
             yield tripped.breaker, "half_open" if tripped.half_open else "open"
         for key in self._state.closed:
@@ -164,7 +164,7 @@ class BreakerGuard(Guard):
             yield f"{agent}:{task}", agent
 
     def _allowed(self, event: Decided) -> Sequence[Event]:
-        """Count an allowed call as a probe. The first one after `open_s` half-opens the breaker."""
+        """Count an allowed call as a probe. The first after `open_s` half-opens the breaker."""
         if not self._state.tripped or event.decision is not ALLOW:
             return ()
         moves: list[Event] = []
@@ -176,7 +176,7 @@ class BreakerGuard(Guard):
         return moves
 
     def _settled(self, event: Settled) -> Sequence[Event]:
-        # An outcome without a proposal is no call: reports alone cannot open a breaker.
+        # An outcome without a proposal does not count, so that reports alone cannot open a breaker.
         if event.id is None:
             return ()
         return self._probed(event, event.id) + self._called(event)

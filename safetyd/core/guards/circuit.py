@@ -1,4 +1,4 @@
-"""When a breaker opens, for whom, and the probes that test whether it can close."""
+"""Decides when a breaker opens and for which agent, and counts the probes that close it."""
 
 from collections import Counter
 from typing import Annotated, Final, Literal, NamedTuple
@@ -64,9 +64,9 @@ class Calls(msgspec.Struct):
         return f"{failures} of {len(recent)} calls failed in {config.window_s:g} s"
 
     def lone_failer(self, config: BreakerConfig, t: float) -> str | None:
-        """Return the agent that failed most, unless the calls of others fail as well.
+        """Return the agent that failed most, or None if calls of other agents fail as well.
 
-        If nobody else called, it counts as alone, unless it is anonymous.
+        If no other agent made calls, return the agent only if it has a key.
         """
         recent = self._since(t - config.window_s)
         failures = Counter(call.agent for call in recent if not call.ok)
@@ -100,12 +100,12 @@ class Tripped(msgspec.Struct):
     started: int = 0  # probes since then
     succeeded: int = 0
     probe_t: float = 0.0  # when the last probe began
-    out: dict[str, float] = {}  # when each probe began that has no outcome, by agent and id
+    out: dict[str, float] = {}  # start of each probe that has no outcome yet, by agent and id
     keyless: bool = False
     failed: str = ""  # the agent whose probe opened it again
 
     def wait_s(self, config: BreakerConfig, t: float, agent: str = "") -> float:
-        """Return the seconds until a proposal may be a probe; 0 if it may be one now.
+        """Return the seconds until a proposal may be a probe. 0 if it may be one now.
 
         After `open_s` the breaker counts as half open even if the tick is late. The agent whose
         probe failed last waits longer, so that it cannot keep the breaker open for the others.
@@ -116,11 +116,11 @@ class Tripped(msgspec.Struct):
         if not self.half_open:
             return max(self.open_t + config.open_s - t, 0.0)
         if self.started >= config.probe_count:
-            return config.probe_interval_s or 1.0  # it is unknown when outcomes arrive
+            return config.probe_interval_s or 1.0  # nobody knows when the outcomes will arrive
         return max(self.probe_t + config.probe_interval_s - t, 0.0) if self.started else 0.0
 
     def remedy(self, config: BreakerConfig, t: float, agent: str) -> str:
-        """Return what would allow a proposal that cannot be a probe now."""
+        """Return the remedy for a proposal that cannot be a probe now."""
         if self.half_open and self.started >= config.probe_count:
             return f"after {config.probe_count} probes of {self.breaker} succeed"
         return after(self.wait_s(config, t, agent))
@@ -143,7 +143,7 @@ class Tripped(msgspec.Struct):
         return Move("closed", f"{self.succeeded} probes succeeded")
 
     def due(self, config: BreakerConfig, t: float) -> Move | None:
-        """Return the state change that is due by time alone, if any."""
+        """Return the state change that is due because of the time, if any."""
         if self.half_open:
             return self._overdue(config) if self._late(config, t) else None
         if self.wait_s(config, t):

@@ -32,8 +32,8 @@ class Cooldown(Guard):
     """Block dispatches to a target that was dispatched to too recently.
 
     `overrides` are cooldowns in seconds by exact agent name. A stamp is the time of the last
-    allowed dispatch. Active stamps are never dropped: with 64 targets cooling down, a dispatch to
-    another target waits for the oldest.
+    allowed dispatch. Active stamps are never dropped: if 64 targets are cooling down, a dispatch to
+    another target must wait for the oldest.
     """
 
     name = "cooldown"
@@ -107,7 +107,7 @@ class Cooldown(Guard):
 
 
 def _target(agent: str, proposal: Proposal) -> str:
-    """Return the dispatch target: its name, or the agent itself if it has none."""
+    """Return the name of the dispatch target. If there is none, it is the agent itself."""
     name = proposal.target.name if proposal.target else ""
     if len(name) > MAX_NAME:
         return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()

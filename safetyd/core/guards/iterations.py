@@ -1,4 +1,4 @@
-"""Iterations: how many rounds an agent may begin in one session.
+"""Iterations: limits how many rounds an agent may begin in one session.
 
 Rounds are counted from allowed dispatches and from the agent's `iteration` messages. An agent may
 send both for one round, so the larger number counts.

@@ -82,13 +82,13 @@ class Kernel(msgspec.Struct, gc=False):
         return next(filter(self.holds, _SHOWN))
 
     def holds(self, state: State) -> bool:
-        """Return whether a step can begin in `state`. In ready, one always can."""
+        """Return whether a step can begin in `state`. In `ready`, a step can always begin."""
         if state is _SAFE_MODE:
             return self.safe
         return state is _READY or getattr(self, state) > 0
 
     def move(self, *steps: KernelStep) -> None:
-        """Move one action along the diagram. Raise `ValueError` if none is where a step begins."""
+        """Move one action along the diagram. Raise `ValueError` if no action can take this step."""
         for step in steps:
             if not self.holds(step.begin):
                 raise ValueError(f"no action is {step.begin}, so none can be {step.name.lower()}")
@@ -141,11 +141,11 @@ class AgentKernel(msgspec.Struct, gc=False):
     """The kernel of one agent and its history. Its size is constant."""
 
     kernel: Kernel = msgspec.field(default_factory=Kernel)
-    keyless: bool | None = None  # None: unknown, because it has not proposed yet
+    keyless: bool | None = None  # None until its first proposal
     unproposed: bool = False  # it has sent outcomes but no proposal
     heard_t: float = -math.inf
-    busy_until_t: float = -math.inf  # until when an action without an outcome counts as executing
-    entry: SafeModeEntry | None = None  # the last entry, which may have ended
+    busy_until_t: float = -math.inf  # when an action without an outcome stops counting as executing
+    entry: SafeModeEntry | None = None  # the last time it entered safe mode, which may be over
 
     def state(self, t: float) -> State:
         idle = t >= self.busy_until_t and not self.kernel.safe
@@ -169,7 +169,7 @@ class AgentKernel(msgspec.Struct, gc=False):
         self.kernel.give_up(1)
 
     def enter(self, entry: SafeModeEntry, *, by_error: bool) -> None:
-        """Enter safe mode. An active entry is kept."""
+        """Enter safe mode. If it is already active, its entry stays."""
         if not self.kernel.safe:
             self.entry = entry
         if by_error and self.kernel.holds(State.EXECUTING):
@@ -194,7 +194,7 @@ class Kernels(msgspec.Struct):
         return agent
 
     def reporting(self, name: str, *, keyless: bool) -> AgentKernel | None:
-        """Return the kernel of an agent that reports; None if there are too many names."""
+        """Return the kernel of an agent that reports, or None if there are too many names."""
         if keyless and name not in self.agents and self.unproposed >= MAX_UNPROPOSED:
             return None
         agent = self.named(name)

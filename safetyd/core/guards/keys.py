@@ -3,7 +3,8 @@
 An agent with a key is never forgotten, because that would reset its limits. The number of anonymous
 names is limited: a new name replaces one that was never allowed anything, or else the one that has
 been silent longest, but never one that is restricted. Other names that agents choose (sessions,
-chains, models and so on) are limited too; one too many is blocked and not remembered.
+chains, models and so on) are limited, too. A proposal with one name too many is blocked, and the
+name is not remembered.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,7 @@ _COMMON: Final = frozenset({"model", "dependency"})
 
 
 class Ties(NamedTuple):
-    """Reasons to keep a name."""
+    """Functions that tell whether a name is still needed."""
 
     held: Callable[[str], bool]  # it is restricted, or has a pending request
     busy: Callable[[str], bool]  # it has actions in progress
@@ -54,14 +55,15 @@ class KnownAgent(msgspec.Struct, gc=False):
 
 
 class KeysState(msgspec.Struct):
-    agents: dict[str, KnownAgent] = {}  # anonymous agents: the one silent longest first
+    # Among anonymous agents, the one that has been silent longest is first.
+    agents: dict[str, KnownAgent] = {}
     keyless: int = 0
     stop_epoch: int = 0  # the newest one
     words: Vocabulary = msgspec.field(default_factory=Vocabulary)
 
 
 class KeysGuard(Guard):
-    """Block names beyond the limits. `ties` say what a name is needed for."""
+    """Block names beyond the limits. `ties` says which names are still needed."""
 
     name = "keys"
     _state: KeysState
@@ -137,7 +139,7 @@ class KeysGuard(Guard):
                 yield name
 
     def _expendable(self) -> str | None:
-        """Return the name to forget for a new one, if there is any."""
+        """Return the name to forget to make room for a new one, if any."""
         agents, busy = self._state.agents, self._ties.busy
         unallowed = self._loose(lambda name: not agents[name].allowed and not busy(name))
         idle = self._loose(lambda name: not busy(name))

@@ -16,11 +16,11 @@ from safetyd.core.events.decision_events import Settled
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.telemetry import Outcome
 
-MAX_WORDS: Final = 64  # of each: chains, episodes and tasks of one agent
-MAX_COMMON: Final = 1000  # of each: models and dependencies of all agents
-MAX_KEYLESS: Final = MAX_COMMON // 2  # of these, names that only anonymous agents use
+MAX_WORDS: Final = 64  # chains of one agent, and as many episodes and tasks
+MAX_COMMON: Final = 1000  # models of all agents, and as many dependencies
+MAX_KEYLESS: Final = MAX_COMMON // 2  # how many of these only anonymous agents use
 REFRESH_S: Final = 60.0
-# A name used just before a refresh was due is still known for a whole day.
+# A name that was used just before a refresh is still known for a whole day.
 FORGET_S: Final = 86_400.0 + REFRESH_S
 
 Heard = dict[str, float]  # last use of each name, oldest first
@@ -43,7 +43,7 @@ class Words(msgspec.Struct, gc=False, omit_defaults=True):
             self.within = {one: self.within[one] for one in self.within if one in self.episodes}
 
     def end_episodes(self, session: str | None, episode: str | None) -> None:
-        """Forget all episodes, those of one session, or one."""
+        """Forget all episodes, those of one session, or one episode."""
         for one in tuple(self.episodes):
             if session in {None, self.within.get(one)} and episode in {None, one}:
                 del self.episodes[one]
@@ -154,7 +154,7 @@ class Vocabulary(msgspec.Struct):
     def take_outcome(
         self, agent: str, said: Proposal | Outcome, t: float, *, keyless: bool
     ) -> None:
-        """Remember the names that an outcome can have too, up to the limits."""
+        """Remember the names that proposals and outcomes have in common, up to the limits."""
         if said.model is not None:
             self._models.hear(said.model, t, keyless=keyless)
         if said.dependency is not None:

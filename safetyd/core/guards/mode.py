@@ -90,7 +90,7 @@ class ModeGuard(Guard):
         return self._mode
 
     def _why_cloud(self, proposal: Proposal) -> str:
-        """Return why it is a cloud call; empty if it is none."""
+        """Return why a proposal is a cloud call, or an empty string if it is not."""
         # `cloud: false` is ignored: an agent cannot loosen a rule.
         if proposal.cloud:
             return "the proposal says cloud: true"

@@ -43,7 +43,7 @@ class PauseGuard(Guard):
         return tuple(self._state.pauses)
 
     def pauses(self, agent: str) -> tuple[Pause, ...]:
-        """Return what pauses an agent, oldest first."""
+        """Return the active pauses of an agent, oldest first."""
         return tuple(self._state.pauses.get(agent, ()))
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
@@ -83,6 +83,6 @@ def _verdict(agent: str, pauses: Sequence[Pause]) -> Verdict:
 
 
 def describe(agent: str, pause: Pause) -> str:
-    """Return who caused it, when, and the reason if one was given."""
+    """Describe who caused the pause, when, and the reason if there is one."""
     said = f"{agent} was paused at {pause.since:%H:%M}Z by {pause.by}"
     return f"{said}: {pause.reason}" if pause.reason else said

@@ -25,12 +25,12 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 Patterns = tuple[AnyPattern, ...]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Usd = Annotated[float, Meta(ge=0, le=MAX_USD)]
-# No agent waits longer for the answer to a proposal.
+# Agents do not wait longer than this for the answer to a proposal.
 CommitDeadline = Annotated[float, Meta(gt=0, le=300)]
 
 
 class ProjectGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Overrides of `[gate]`; None keeps a setting. `loop_counts` cannot be overridden."""
+    """Overrides of `[gate]`. None means no override. `loop_counts` cannot be overridden."""
 
     blocklist_patterns: Patterns | None = None
     irreversible_patterns: Patterns | None = None
@@ -44,7 +44,7 @@ class ProjectGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ProjectConfidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Overrides of `[confidence]`; None keeps a setting."""
+    """Overrides of `[confidence]`. None means no override."""
 
     required_for: tuple[Risk, ...] | None = None
     low: Share | None = None
@@ -54,7 +54,7 @@ class ProjectConfidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class ProjectBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Overrides of budget limits. 0 means no limit, None keeps a limit.
+    """Overrides of budget limits. 0 means no limit, and None means no override.
 
     The daily and model budgets are shared by all, so a project cannot change them.
     """
@@ -76,26 +76,26 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class ProjectFields(ProjectSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The fields of a project, both as configured and as applied.
 
-    Another field would change the bytes of rewritten older checkpoints.
+    Do not add fields: that would change the bytes of older checkpoints when they are rewritten.
     """
 
     root: str = ""
-    agents: tuple[str, ...] = ()  # it can loosen rules for these agents only
-    file: str = ""  # a .safetyd.toml that agents may write; it can only tighten
+    agents: tuple[str, ...] = ()  # the project can loosen rules for these agents only
+    file: str = ""  # a .safetyd.toml that agents may write, so it can only tighten rules
     # Commands that are allowed as written, such as `make test`. Older journals have none.
     checks: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     # Whether changes of agents are committed, and what happens after errors; see history.md.
     # Journals of earlier versions also have "branch".
     history: Literal["off", "shadow", "branch"] | msgspec.UnsetType = msgspec.UNSET
     state_paths: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    # A number is the deadline in seconds of the commit that an action waits for.
+    # A number is how many seconds an action waits for the commit before it.
     before_irreversible: bool | CommitDeadline | msgspec.UnsetType = msgspec.UNSET
     on_error: Literal["offer", "rollback"] | msgspec.UnsetType = msgspec.UNSET
     errors_in_a_row: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def committed(self) -> bool:
-        """Whether changes of agents in its folder are committed."""
+        """True if the project has a file history."""
         return self.history in {"shadow", "branch"}
 
 
@@ -109,8 +109,8 @@ class ProjectTable(ProjectFields, frozen=True, kw_only=True, forbid_unknown_fiel
 class ProjectConfig(ProjectFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A project as applied."""
 
-    from_file: ProjectSettings | None = None  # what was read from `file`
-    file_broken: str = ""  # why that cannot be used
+    from_file: ProjectSettings | None = None  # the settings in `file`
+    file_broken: str = ""  # why `file` cannot be used
 
     @property
     def commit_deadline_s(self) -> float:
@@ -147,7 +147,7 @@ def sides(
 ) -> Sides[U]:
     """Combine the settings that apply to an agent in a project.
 
-    `base` applies everywhere. `within` returns it as a project, or its file, overrides it.
+    `base` applies everywhere. `within` returns it with the overrides of a project or its file.
     """
     own = within(base, project)
     bound = (own,) if project.from_file is None else (own, within(own, project.from_file))
@@ -156,7 +156,7 @@ def sides(
 
 
 def over(base: Config, own: msgspec.Struct) -> Config:
-    """Return `base` with the overrides that are given; `base` itself if there are none."""
+    """Return `base` with the given overrides. Return `base` itself if there are none."""
     given = {name: getattr(own, name) for name in own.__struct_fields__}
     changes = {name: value for name, value in given.items() if value is not None}
     return msgspec.structs.replace(base, **changes) if changes else base

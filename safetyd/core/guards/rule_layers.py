@@ -1,4 +1,4 @@
-"""The lists of `[rules]` tables: a project's before the global ones."""
+"""The lists of a `[rules]` table. A project's lists come before the global ones."""
 
 from datetime import tzinfo
 
@@ -34,7 +34,7 @@ class Layer:
         self._push_to = frozenset(lists.allow_push_to)
 
     def ruling(self, case: RuleCase) -> Verdict | None:
-        """Return the verdict that replaces that of the type table, if any."""
+        """Return the verdict that replaces the verdict of the type table, if any."""
         kind = case.kind
         if kind.type in self._required:
             return _required(kind)

@@ -168,7 +168,7 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     modes: Modes = ()
     remotes: Names = ()
     text: str | None = None  # RE2
-    only_text: bool = False  # nothing but text: no target, path, diff or cost
+    only_text: bool = False  # the proposal has only text: no target, path, diff or cost
     paths: Names = ()  # globs
     cost_over_usd: Amount | None = None
     files_over: Count | None = None
@@ -202,7 +202,7 @@ class RulesConfig(RuleLists, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ProjectRules(RuleLists, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A project's rules, which come before the global ones. None keeps a setting."""
+    """A project's rules, which come before the global ones. None means no override."""
 
     allow_human_communication: bool | None = None
     known_contacts: Names | None = None

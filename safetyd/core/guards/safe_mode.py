@@ -36,14 +36,14 @@ from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all
 class SafeModeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_consecutive_errors: Annotated[int, Meta(ge=1, le=1_000_000)] = 3
     cooldown_ms: Annotated[int, Meta(ge=0, le=604_800_000)] = 60_000
-    count_dependency_errors: bool = False  # the breaker handles those
+    count_dependency_errors: bool = False  # the breaker handles failed dependencies
     global_after_agents: Annotated[int, Meta(ge=0, le=1_000_000)] = 3  # 0: only an operator
     global_window_s: Annotated[float, Meta(gt=0, le=604_800)] = 600.0
     global_share: Annotated[float, Meta(ge=0, le=1)] = 0.25
 
 
 class SafeModeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of one agent or all. `agents` are those in safe mode; "*" is global."""
+    """The status of one agent or of all. `agents` are those in safe mode; "*" is the global one."""
 
     active: bool
     state: State
@@ -136,9 +136,9 @@ class SafeMode(Guard):
         return known is not None and known.kernel.safe
 
     def plan_exit(self, agent: str | None, t: float, *, all_: bool, force: bool) -> Exit:
-        """Return the kernels that an exit would release; none if the named one is not in safe mode.
+        """Return the kernels that an exit would release. None if the named one is not in safe mode.
 
-        Without an agent, it means the only kernel in safe mode, or `all_` of them. "*" is the
+        If no agent is named, release the only kernel in safe mode, or `all_` of them. "*" is the
         global kernel. `force` ignores the cooldown.
         """
         held = {n: e for n, e in self._state.entries() if agent is None or n == agent}
@@ -191,7 +191,7 @@ class SafeMode(Guard):
         if event.id is None:
             agent.begin(
                 event.t, self._outcome_timeout_s
-            )  # it was done without a proposal, and has ended
+            )  # the action had no proposal, and has ended
         if self._counts(agent, event):
             agent.kernel.errors = 0 if event.ok else agent.kernel.errors + 1
             if agent.kernel.errors >= self._config.max_consecutive_errors:
@@ -246,7 +246,7 @@ class SafeMode(Guard):
         self._state.forget(event.agent)
 
     def _cooldown_ms(self, entries: Iterable[SafeModeEntry], t: float) -> int:
-        """Return the milliseconds until all of them can be left."""
+        """Return the milliseconds until safe mode can be left for all entries."""
         since_t = max((entry.t for entry in entries), default=-math.inf)
         left_ms = (since_t - t) * 1000 + self._config.cooldown_ms
         return math.ceil(round(max(left_ms, 0.0), 3))

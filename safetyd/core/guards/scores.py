@@ -27,9 +27,9 @@ class Mark(NamedTuple):
 
 
 class ScoresConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Scores that need approval: an average below a limit, or a single score at or below one."""
+    """Limits for scores. A lower average, or a single score at its limit, needs approval."""
 
-    required_for: tuple[Risk, ...] = ()  # risks that must come with scores
+    required_for: tuple[Risk, ...] = ()  # risks for which scores are required
     average: Score = 4.0
     critical: Score = 1.0
     autonomy: Score = 2.0

@@ -1,4 +1,4 @@
-"""The emergency stop: while a source is active, all actions are blocked, or those of one agent.
+"""The emergency stop: while a source is active, it blocks all actions, or those of one agent.
 
 Sources (an operator, a file, an anomaly, the environment) are cleared separately. Every stop and
 resume has an epoch, which agents acknowledge.
@@ -86,7 +86,7 @@ class StopGuard(Guard):
 
 
 def as_stop(event: Stopped) -> Stop:
-    """Return the active stop that an event starts."""
+    """Return the stop that an event starts."""
     return Stop(
         source=event.source,
         by=event.by,
@@ -124,6 +124,6 @@ def _ending(stop: Stop) -> str:
 
 
 def describe(stop: Stop) -> str:
-    """Return who caused it, when, and the reason if one was given."""
+    """Describe who caused the stop, when, and the reason if there is one."""
     said = f"emergency stop is active since {stop.since:%H:%M}Z by {stop.by}"
     return f"{said}: {stop.reason}" if stop.reason else said

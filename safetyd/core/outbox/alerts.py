@@ -1,4 +1,4 @@
-"""Queue alerts, session summaries and test messages."""
+"""Queues alerts, session summaries and test messages."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,11 +22,11 @@ SILENCE: Final = timedelta(minutes=10)  # the same alert is not sent twice withi
 MAX_ALERTS: Final = 1_000  # alert keys whose last note is remembered
 MAX_WORDS: Final = 200  # characters of an agent's text in a summary
 
-Placed = dict[str, tuple[DeliveryQueue, Slot]]  # by the key of the queue
+Placed = dict[str, tuple[DeliveryQueue, Slot]]  # a queue and a slot in it, by the key of the queue
 
 
 class Alerts:
-    """Queues notes and returns the queues. `last` has the id of each alert key's last note."""
+    """Queues notes. Methods return the changed queues. `last` maps alert keys to note ids."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Alerts:
         self._slots = slots
 
     def over(self, event: Event) -> frozenset[str]:
-        """Withdraw the alerts that an event ends; return the keys of those that were sent."""
+        """Withdraw the alerts that an event ends. Return the keys of those that were sent."""
         ends = CATALOGUE[type(event)].ends
         return frozenset(key for key in (ends(event) if ends else ()) if self.withdraw(key))
 
@@ -80,13 +80,13 @@ class Alerts:
         return alert_key in self._last
 
     def withdraw(self, alert_key: str) -> bool:
-        """Withdraw an alert, so that it counts as new if it happens again.
+        """Withdraw an alert, so that the next one with its key counts as new.
 
-        Return True if it was delivered to anyone, or may be right now.
+        Return True if it was delivered to anyone, or is being sent now.
         """
         ref = self._last.pop(alert_key, "")
         if self._notes.find(ref) is None:
-            return bool(ref)  # it was sent so long ago that its note is forgotten
+            return bool(ref)  # it was sent so long ago that its note is no longer stored
         told = any(self._reaches(delivery) for delivery in self._deliveries.about(ref))
         self._notes.end(ref)
         return told
@@ -126,7 +126,7 @@ class Alerts:
         return placed
 
     def _put(self, note: Note, placed: Placed) -> list[DeliveryQueue]:
-        """Queue a note and return the queues. Hold it back if it is not urgent enough."""
+        """Queue a note and return the queues. If it is not urgent enough, only count it."""
         queues = [queue for queue, _ in placed.values()]
         if note.kind != "test" and self._slots.too_calm(note.urgency):
             hold_back(queues)
@@ -138,9 +138,9 @@ class Alerts:
         return queues
 
     def _needless(self, event: Event) -> bool:
-        """Return True if an alert for this event would add nothing.
+        """Return True if an alert about this event would say nothing new.
 
-        That is so if a worse alert was just sent, if the undelivered message was itself about
+        That is the case if a worse alert was just sent, if the undelivered message was itself about
         channels, or if operators were already notified that the channel is down.
         """
         match event:
@@ -158,7 +158,7 @@ class Alerts:
         return delivery.arrived or trying
 
     def _repeats(self, alert: Alert, at: datetime) -> bool:
-        """Return True if an alert repeats a recent one. Count it if that one is still queued."""
+        """Return True if an alert repeats a recent one. If that is still queued, count it there."""
         note = self._notes.find(self._last.get(alert.key, ""))
         if note is None:
             return False

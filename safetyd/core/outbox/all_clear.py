@@ -33,8 +33,8 @@ class Standstill(msgspec.Struct):
     """All active stops of one agent, or of all agents. They share one all-clear."""
 
     causes: dict[str, Cause] = {}  # by source
-    told: bool = False  # an alert about a cause that is over was sent
-    ended: str = ""  # the operator who ended it, and the reason
+    told: bool = False  # an alert about a cause that has ended was sent
+    ended: str = ""  # the operator who ended the last cause, and the reason
 
 
 class AllClears:
@@ -57,7 +57,7 @@ class AllClears:
             self._stand_still(None, _ANOMALY, Cause(0, alert.key))
 
     def resumed(self, event: Resumed) -> list[DeliveryQueue]:
-        """Queue the all-clear if no cause is left and an alert was sent. Return the queues."""
+        """Queue the all-clear if no cause is left and an alert was sent."""
         standstill = self._stops.get(event.agent or _ALL)
         if standstill is None:
             return []
@@ -80,7 +80,7 @@ class AllClears:
 
     def _end_cause(self, standstill: Standstill, source: str, event: Resumed) -> None:
         cause = standstill.causes.get(source)
-        # A stop with a newer epoch came after this resume was requested, and stays active.
+        # A stop with a newer epoch is newer than this resume, so it stays active.
         if cause is None or cause.epoch > event.epoch:
             return
         del standstill.causes[source]

@@ -7,8 +7,8 @@ import msgspec
 
 MAX_ASKS: Final = 10  # requests of one agent within STORM_S that are sent one by one
 STORM_S: Final = 300.0
-MAX_WOKEN: Final = 3  # requests of one agent that a recipient gets in one night
-MAX_WOKEN_IN_ALL: Final = 10  # of all agents together
+MAX_WOKEN: Final = 3  # requests of one agent that a recipient gets during one quiet period
+MAX_WOKEN_IN_ALL: Final = 10  # requests of all agents together
 
 
 class Night(msgspec.Struct):
@@ -21,7 +21,8 @@ class Night(msgspec.Struct):
 class AskLimits(msgspec.Struct):
     """The recent requests of each agent, and the requests sent in current quiet hours."""
 
-    asks: dict[str, list[float]] = {}  # times of last requests by agent, least recent agent first
+    # Times of the last requests of each agent; the least recent agent is first.
+    asks: dict[str, list[float]] = {}
     nights: dict[str, Night] = {}  # by recipient, and by recipient and agent
 
     def asked(self, agent: str, t: float) -> None:
@@ -40,7 +41,7 @@ class AskLimits(msgspec.Struct):
     ) -> bool:
         """Return True if a request may be sent during quiet hours, and count it.
 
-        A request that was counted before may be sent again.
+        A request that is already counted may be sent again.
         """
         # A request over the agent's own limit must not count against other agents.
         few = self._among_first(f"{recipient}/{party}", request_id, at, until, MAX_WOKEN)

@@ -1,6 +1,6 @@
-"""Bundling: turn waiting items into messages.
+"""Turns waiting items into messages.
 
-A message is a `Due` event; its items leave their queue when the event is observed.
+A message is a `Due` event. When the event is observed, its items are removed from their queue.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from safetyd.core.outbox.item_facts import ItemFact, ItemFacts, end, first, rank
 from safetyd.core.outbox.slots import Slots
 
 MAX_PER_TICK: Final = 64
-MAX_LOOKED: Final = 2_000  # items of anonymous agents that are considered for one message
+MAX_LOOKED: Final = 2_000  # items of anonymous agents that one message considers
 
 _IN_PASSING: Final[frozenset[ItemKind]] = frozenset({"expired", "summary"})
 _REMINDERS: Final[frozenset[ItemKind]] = frozenset({"reminder", "last_call"})
@@ -43,8 +43,8 @@ class MessageCount(Protocol):
 class Bundling:
     """Turns queued items into `Due` events.
 
-    `known` returns True if a message about the request was delivered. A reminder of such a request
-    may be counted instead of listed.
+    `known` returns True if a message about a request was delivered. A message may then count a
+    reminder of the request instead of listing it.
     """
 
     def __init__(
@@ -60,10 +60,11 @@ class Bundling:
         self._slots = slots
         self._approvals = approvals
         self._known = known
-        self._promised: set[tuple[str, str]] = set()  # returned but not yet observed
+        # Messages that `due` returned but that are not yet observed.
+        self._promised: set[tuple[str, str]] = set()
 
     def due(self, cause: Event, queues: Iterable[DeliveryQueue]) -> list[Event]:
-        """Return the messages of these queues that may be sent now."""
+        """Return `Due` events for the messages of these queues that may be sent now."""
         dues, interval = list[Event](), self._slots.interval
         for queue in queues:
             for message in messages(queue, cause.at, self._quiet(queue), interval):
@@ -92,7 +93,7 @@ class Bundling:
         return items
 
     def forget_promises(self) -> None:
-        """Let `due` return messages again that were returned and never observed."""
+        """Forget messages that were never observed, so that `due` returns them again."""
         self._promised.clear()
 
     def _message(
@@ -101,7 +102,7 @@ class Bundling:
         shown = first(facts, SHOWN)
         counted = self._counted(queue, message, facts, shown)
         urgency = max((fact.urgency for fact in shown), key=rank)
-        # Urgent items that had to wait for the morning do not make the whole digest urgent.
+        # Urgent items that waited for the end of quiet hours do not make the digest urgent.
         calm = message.sort == "batch" and urgency == "high"
         return Due(
             at=cause.at,
@@ -125,7 +126,7 @@ class Bundling:
         facts: list[ItemFact],
         shown: Sequence[ItemFact],
     ) -> list[ItemFact]:
-        """Return the items that a message counts without listing; the rest stays queued."""
+        """Return the items that a message counts instead of listing. Other items stay queued."""
         if len(facts) == len(shown):
             return []
         found = {fact.item.ref: fact for fact in facts if self._by_number(fact.item)}
@@ -159,7 +160,7 @@ class Bundling:
         return ripe(queue, sort, event.at, self._quiet(queue), self._slots.interval)
 
     def _rest(self, queue: DeliveryQueue, message: QueuedMessage, event: Due) -> list[Item]:
-        """Return the items that a message counts without listing."""
+        """Return the items that a message counts instead of listing."""
         if not event.more:
             return []
         found = self._useful(queue, message, event.at)

@@ -1,4 +1,4 @@
-"""Deliveries, open and past, and the notes (alerts, summaries, tests) that they contain."""
+"""Open and past deliveries, and the notes (alerts, summaries, tests) that they contain."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -21,7 +21,7 @@ from safetyd.core.outbox.delivery_queue import DeliveryQueues, key
 
 MAX_CLOSED: Final = 10_000
 MAX_PAST: Final = 1_000  # notes that are neither queued nor in a delivery under way
-MAX_NOTES: Final = 5_000  # queued or past; the oldest are dropped first
+MAX_NOTES: Final = 5_000  # notes in total; the oldest are dropped first
 MAX_ITEMS: Final = 1_000  # stored items of a closed delivery
 LOST: Final = frozenset({"dead", "undelivered"})  # states of lost messages
 
@@ -58,7 +58,7 @@ class Delivery(msgspec.Struct, kw_only=True):
 
     @property
     def arrived(self) -> bool:
-        """Whether the channel accepted or delivered the message."""
+        """True if the channel accepted or delivered the message."""
         return self.state in {"accepted", "delivered"}
 
 
@@ -67,7 +67,8 @@ class Kept(msgspec.Struct):
 
     deliveries: dict[str, Delivery] = {}  # oldest first
     notes: dict[str, Note] = {}
-    past: dict[str, None] = {}  # notes neither queued nor under way; oldest first
+    # Notes that are neither queued nor in a delivery under way, oldest first.
+    past: dict[str, None] = {}
     over: dict[str, None] = {}  # notes that are no longer relevant
     of_channels: dict[str, None] = {}  # notes about channels that fail or work again
 

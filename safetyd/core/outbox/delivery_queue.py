@@ -2,15 +2,15 @@
 
 Items that become due together form a batch. Each batch has a sort:
 
-    high    urgent items; all due batches of this sort become one message
-    batch   other items; all due batches of this sort become one message
-    alone   one item, sent in a separate message without limits
+    high    urgent items; one message contains all due batches of this sort
+    batch   other items; one message contains all due batches of this sort
+    alone   one item, which is sent in a separate message without limits
 
 A party is an agent with a key, or the anonymous pool. Each party has its own batch of urgent items,
 so that too many urgent messages of one party do not delay those of others.
 
-If a past event has a time in the future, the wall clock was set back without a `ClockStepped`
-event. Such times delay nothing.
+If a stored time is in the future, the wall clock was set back without a `ClockStepped` event. Such
+times do not delay messages.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ import msgspec
 
 from safetyd.core.events.notification_events import Item
 
-MAX_HIGH: Final = 5  # open urgent messages of a party, or urgent messages within HIGH_WINDOW
+MAX_HIGH: Final = 5  # urgent messages of a party that are open, or were sent within HIGH_WINDOW
 HIGH_WINDOW: Final = timedelta(minutes=5)
-HIGH_GAP: Final = timedelta(minutes=1)  # between urgent messages above MAX_HIGH
+HIGH_GAP: Final = timedelta(minutes=1)  # between urgent messages beyond MAX_HIGH
 STORM_GAP: Final = timedelta(minutes=5)  # between messages about an agent with too many requests
-MAX_SUMMARIES: Final = 6  # sent without batching within SUMMARY_WINDOW
+MAX_SUMMARIES: Final = 6  # summaries within SUMMARY_WINDOW that are sent without batching
 SUMMARY_WINDOW: Final = timedelta(hours=1)
-JITTER_S: Final = 30  # spread of the digests after quiet hours
+JITTER_S: Final = 30  # digests after quiet hours are spread over this time
 Sort = Literal["alone", "batch", "high"]
 Quiet = Callable[[datetime], datetime | None]
 
@@ -49,9 +49,9 @@ class Batch(msgspec.Struct):
     sort: Sort
     flush_at: datetime
     items: dict[str, Item] = {}
-    agent: str = ""  # an agent with too many requests: STORM_GAP applies
+    agent: str = ""  # set if the agent makes too many requests, so that STORM_GAP applies
     since: datetime | None = None
-    party: str = ""  # the party whose limit applies; empty: not about an agent
+    party: str = ""  # the party whose limit applies; empty if not about an agent
 
     def ahead(self, at: datetime) -> bool:
         """Return True if the clock was set back after the batch was created."""
@@ -62,7 +62,7 @@ class Urgent(msgspec.Struct):
     """The urgent messages of one party."""
 
     open: list[str] = []
-    sent_at: list[datetime] = []  # of the last messages
+    sent_at: list[datetime] = []  # times of the last messages
 
     def calm_at(self, at: datetime) -> datetime | None:
         """Return when the next urgent message may be sent, or None if no limit applies."""
@@ -90,10 +90,10 @@ class DeliveryQueue(msgspec.Struct):
     newest: datetime | None = None  # when the last item was queued
     open: str = ""  # the message of sort `batch` that is under way or parked
     urgent: dict[str, Urgent] = {}  # by party
-    last_at: datetime | None = None  # of the last message of sort `batch`
-    summed_at: list[datetime] = []  # of the last summaries
-    about_at: dict[str, datetime] = {}  # of the last message about an agent, for STORM_GAP
-    held_back: int = 0  # items below the minimum urgency since the last message
+    last_at: datetime | None = None  # time of the last message of sort `batch`
+    summed_at: list[datetime] = []  # times of the last summaries
+    about_at: dict[str, datetime] = {}  # time of the last message about an agent, for STORM_GAP
+    held_back: int = 0  # items since the last message that were below the minimum urgency
 
     @property
     def key(self) -> str:
@@ -103,7 +103,7 @@ class DeliveryQueue(msgspec.Struct):
         return ref in self.where
 
     def put(self, item: Item, slot: Slot, at: datetime) -> None:
-        """Queue an item in a batch. A batch is due as soon as one of its items is."""
+        """Queue an item in a batch. A batch is due when the first of its items is due."""
         name, sort, flush_at, agent, party = slot
         self.drop(item.ref)
         batch = self.rows.setdefault(name, Batch(sort, flush_at, {}, agent, at, party))
@@ -140,7 +140,7 @@ class DeliveryQueue(msgspec.Struct):
         return None if name is None else (name, self.rows[name].items[ref])
 
     def count(self, batches: Iterable[str] | None = None) -> int:
-        """Return the number of queued items, in all batches or in these."""
+        """Return the number of queued items in these batches, or in all."""
         if batches is None:
             return len(self.where)
         return sum(len(self.rows[name].items) for name in batches)
@@ -154,7 +154,7 @@ class DeliveryQueue(msgspec.Struct):
                 urgent.open.remove(delivery)
 
     def sent(self, delivery: str, sort: Sort, at: datetime, items: Iterable[Item]) -> None:
-        """Record a message that is sent; if it is urgent, count it for its parties."""
+        """Record a sent message. If it is urgent, count it for its parties."""
         if sort == "batch":
             self.open, self.last_at = delivery, at
         elif sort == "high":
@@ -173,7 +173,7 @@ class DeliveryQueue(msgspec.Struct):
         return told_at is not None and told_at <= at < told_at + STORM_GAP
 
     def told_about(self, agent: str, at: datetime) -> None:
-        # A batch that waits for the gap to end would wait forever if other messages extended it.
+        # If other messages extended the gap, a batch that waits for its end could wait forever.
         if storm_batch("batch", agent) in self.rows or storm_batch("high", agent) in self.rows:
             return
         self.about_at.pop(agent, None)
@@ -182,7 +182,7 @@ class DeliveryQueue(msgspec.Struct):
             del self.about_at[first]
 
     def sums_up(self, at: datetime) -> bool:
-        """Record a summary. Return True if there were too many to send it without batching."""
+        """Record a summary. Return True if it must be batched because there are too many."""
         lately = [summed for summed in self.summed_at if summed <= at < summed + SUMMARY_WINDOW]
         self.summed_at = [*lately, at][-MAX_SUMMARIES:]
         return len(lately) == MAX_SUMMARIES
@@ -238,7 +238,7 @@ class DeliveryQueues:
 
 
 class QueuedMessage(NamedTuple):
-    """A message that may be sent now: all due batches of a sort, or one batch of sort `alone`."""
+    """A message that may be sent now, with all due batches of a sort or one `alone` batch."""
 
     sort: Sort
     batches: tuple[str, ...]
@@ -250,7 +250,7 @@ class QueuedMessage(NamedTuple):
 
 
 def hold_back(queues: Iterable[DeliveryQueue]) -> None:
-    """Count an item that is below the minimum urgency."""
+    """Count an item that is not queued because it is below the minimum urgency."""
     for queue in queues:
         queue.held_back += 1
 
@@ -300,10 +300,10 @@ def messages(
 def ripe(
     queue: DeliveryQueue, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta
 ) -> QueuedMessage:
-    """Return the due batches of a sort, except of parties with `MAX_HIGH` open urgent messages."""
+    """Return the due batches of a sort. Skip parties with `MAX_HIGH` open urgent messages."""
     names, digest = list[str](), False
     for name, batch in queue.rows.items():
-        # Check the batch's own time first: it is cheap, and limits only add to it.
+        # Check the time of the batch first: that is cheap, and limits can only delay it.
         if batch.sort == sort and (batch.flush_at <= at or batch.ahead(at)):
             due, deferred = _due(queue, batch, at, quiet, interval)
             crowded = sort == "high" and len(queue.urgent_of(batch.party).open) >= MAX_HIGH
@@ -316,7 +316,7 @@ def ripe(
 def due_at(
     queue: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta
 ) -> datetime | None:
-    """Return when the next batch is due, or None. Ignore messages under way."""
+    """Return when the next batch is due, or None if there is none. Ignore messages under way."""
     dues = (_due(queue, batch, at, quiet, interval)[0] for batch in queue.rows.values())
     return min(dues, default=None)
 

@@ -3,8 +3,8 @@
     low      a reminder after half the time to the deadline
     normal   reminders after 15 minutes, 1 hour, 4 hours, then every morning at 08:00Z; a last call
              before the deadline
-    high     reminders after 5 and 15 minutes, then every half hour up to an hour and a half;
-             from the second on, the backup is notified as well
+    high     reminders after 5, 15, 30, 60 and 90 minutes; the backup is notified as well, starting
+             with the second reminder
 
 A step within two minutes of the deadline, or of the step before it, is skipped.
 """
@@ -25,7 +25,9 @@ _MORNING_HOUR: Final = 8  # UTC
 _REMINDERS: Final = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=4))
 _URGENT: Final = tuple(timedelta(minutes=minutes) for minutes in (5, 15, 30, 60, 90))
 _LAST_CALL: Final = timedelta(minutes=10)
-_EARLY_LAST_CALL: Final = timedelta(hours=1)  # if the deadline is more than a day after the request
+_EARLY_LAST_CALL: Final = timedelta(
+    hours=1
+)  # used if the deadline is more than a day after the request
 
 
 class EscalationStep(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -37,7 +39,7 @@ class EscalationStep(msgspec.Struct, frozen=True, gc=False, array_like=True):
 def next_step(
     urgency: Urgency, asked: datetime, deadline: datetime | None, after: datetime
 ) -> EscalationStep | None:
-    """Return the next step after `after`, the time of the request or of the last step."""
+    """Return the next step. `after` is the time of the last step or, if none, of the request."""
     earliest = after + APART
     match urgency:
         case "low":
@@ -86,7 +88,7 @@ def _reminder(asked: datetime, earliest: datetime) -> datetime:
 
 
 def _next_morning(earliest: datetime) -> datetime:
-    """Return the next morning; all requests share this time, so their reminders share a message."""
+    """Return the next morning. All requests use the same time, so reminders share a message."""
     morning = earliest.replace(hour=_MORNING_HOUR, minute=0, second=0, microsecond=0)
     return morning if morning >= earliest else morning + _DAY
 

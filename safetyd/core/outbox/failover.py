@@ -1,4 +1,4 @@
-"""Failover: move requests from a failed channel to the next one."""
+"""Failover: moves requests from a failed channel to the next channel."""
 
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Item
@@ -10,7 +10,7 @@ from safetyd.core.outbox.slots import Slots
 
 
 class Failover:
-    """Moves requests to the next queue of their recipient and returns the changed queues."""
+    """Moves requests to the next queue of their recipient. Methods return the changed queues."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Failover:
         return touched
 
     def _move(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
-        """Queue a request on the next channel, unless that channel already has it."""
+        """Queue a request on the recipient's next channel, unless it is already there."""
         found = self._reminders.find(item.ref)
         if found is None:
             return []
@@ -74,7 +74,7 @@ class Failover:
         return [queue]
 
     def _has(self, queue: DeliveryQueue, ref: str) -> bool:
-        """Return True if a request is queued, under way or delivered in a queue."""
+        """Return True if a request is in this queue, or in a message from it that was not lost."""
         if queue.holds(ref):
             return True
         known = (each for each in self._deliveries.about(ref) if each.queue == queue.key)

@@ -11,7 +11,7 @@ from safetyd.core.messages.proposal import Urgency
 
 NOTED: Final = frozenset({"alert", "summary", "test"})  # kinds of items that refer to a note
 NOTE_LIFE: Final = timedelta(days=7)
-TEST_LIFE: Final = timedelta(minutes=2)  # a test is only useful immediately
+TEST_LIFE: Final = timedelta(minutes=2)  # an older test message is useless
 _URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
 _RANKS: Final = {urgency: number for number, urgency in enumerate(_URGENCIES)}
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
@@ -33,7 +33,7 @@ _NOBODY: Final = AgentFacts(keyless=True, name="")
 
 
 class ItemFact(NamedTuple):
-    """An item with its request or note; `about` is None if that is no longer stored."""
+    """An item with its request or note. `about` is None if that is no longer stored."""
 
     item: Item
     about: Request | Note | None
@@ -41,7 +41,7 @@ class ItemFact(NamedTuple):
 
     @property
     def of_use(self) -> bool:
-        """Whether the item is a note, a pending request, or about an expired request."""
+        """True if the item is relevant: a note, a pending request, or news of an expired one."""
         about = self.about
         return about is not None and (
             isinstance(about, Note) or about.pending or self.item.kind == "expired"
@@ -107,7 +107,7 @@ class ItemFacts:
 def first(facts: Iterable[ItemFact], most: int) -> list[ItemFact]:
     """Return the items that a message lists, at most `most`.
 
-    Agents take turns: none gets a second item before every other has one. Anyone can invent
+    Agents take turns: each gets one item before any agent gets a second one. Anyone can invent
     anonymous agents, so their items come after those of agents with keys.
     """
     of_agent: dict[AgentFacts, list[ItemFact]] = {}
@@ -122,7 +122,7 @@ def first(facts: Iterable[ItemFact], most: int) -> list[ItemFact]:
 
 
 def end(facts: Iterable[ItemFact], at: datetime) -> datetime | None:
-    """Return when the last of these stops being relevant, or None if one never does."""
+    """Return when the last of these items stops being relevant, or None if one never does."""
     ends = [fact.end(at) for fact in facts]
     known = [one for one in ends if one is not None]
     return max(known) if len(known) == len(ends) else None

@@ -1,7 +1,7 @@
-"""The outbox: choose recipients and times for notifications and reminders.
+"""The outbox: chooses recipients and times for notifications and reminders.
 
-It must observe each event after the approval queue. Its parts put items into delivery queues, and
-the outbox bundles these into messages.
+It must observe each event after the approval queue does. Its parts put items into delivery queues,
+and the outbox bundles the items into messages.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,9 +69,9 @@ class OutboxState(msgspec.Struct):
 class Outbox(Actor):
     """Passes events on to its parts.
 
-    Queues hold waiting items, deliveries are sent messages. Reminders and failover queue requests;
-    alerts and all-clears queue notes. Routing chooses the queues, slots the time, and bundling
-    turns waiting items into messages.
+    Queues contain waiting items, and deliveries are messages that were sent. Reminders and failover
+    queue requests. Alerts and all-clears queue notes. Routing chooses the queues, slots choose the
+    time, and bundling turns waiting items into messages.
     """
 
     name = "outbox"
@@ -115,7 +115,7 @@ class Outbox(Actor):
 
     @property
     def idle(self) -> bool:
-        """Whether there are no recipients."""
+        """True if there are no recipients."""
         return self._routing.idle
 
     @property
@@ -149,7 +149,7 @@ class Outbox(Actor):
         return tuple(item for item in items if self._facts.find(item).of_use)
 
     def waiting(self, at: datetime) -> Iterator[tuple[str, str, int, datetime]]:
-        """Yield each recipient and channel with waiting items, how many, and until when."""
+        """Yield recipient, channel, number of waiting items, and when they are due."""
         for queue in self._queues:
             if (due := self._bundling.next_at(queue, at)) is not None:
                 yield queue.recipient, queue.channel, queue.count(), due
@@ -172,7 +172,7 @@ class Outbox(Actor):
         return self._failover.undeliverable(request_id)
 
     def unnotified(self, at: datetime) -> int:
-        """Return how many requests nobody was notified about in time."""
+        """Return the number of requests that reached nobody in time."""
         return self._reminders.unnotified(at)
 
     def load(self, saved: bytes) -> None:
@@ -180,14 +180,14 @@ class Outbox(Actor):
         self._take_on(self._state)
 
     def _take_on(self, state: OutboxState) -> None:
-        """Continue from a state, without queues of removed recipients and channels."""
+        """Continue from a saved state. Drop the queues of removed recipients and channels."""
         before = state.lanes
         known = {key(*route): route for route in routes(self._config)}
         state.lanes = {name: before.get(name) or DeliveryQueue(*known[name]) for name in known}
         self._state = state
         self._build(state)
         self._let_go(queue for name, queue in before.items() if name not in known)
-        # Only if routes changed: loading a state must not change it otherwise.
+        # If the routes are the same, loading a state must not change it.
         if before.keys() != known.keys():
             self._reminders.adopt()
 
@@ -293,14 +293,14 @@ class Outbox(Actor):
         return [*freed, *self._bundling.due(event, touched)]
 
     def _put_back(self, event: NotTold, delivery: Delivery) -> None:
-        """Queue the items of a message until the morning, except tests."""
+        """Queue the items of a message again until quiet hours end, except tests."""
         (queue,) = self._queues.of((delivery.queue,))
         for item in (item for item in self.pending(delivery) if item.kind != "test"):
             queue.put(item, Slot("batch", "batch", event.at), event.at)
         self._reminders.wait(event, delivery)
 
     def _closed(self, event: Event, delivery: Delivery) -> Sequence[Event]:
-        """Release the queue of a closed message."""
+        """Record that a message is closed, so that its queue can send the next one."""
         refs = [item.ref for item in delivery.items]
         self._deliveries.shorten(delivery)
         queue = self._queues.find(delivery.queue)

@@ -1,4 +1,4 @@
-"""Reminders: notify about pending requests, and remind until they are answered."""
+"""Queues notifications about pending requests, and reminders until they are answered."""
 
 import heapq
 from collections.abc import Iterator
@@ -26,18 +26,18 @@ from safetyd.core.outbox.escalation import APART, EscalationStep, next_step
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
 
-MAX_LATE: Final = 1_000  # queued items above which expired requests are not reported
+MAX_LATE: Final = 1_000  # if a queue has more items, expired requests are not reported
 MAX_STEPS: Final = 64  # per tick
-UNNOTIFIED: Final = timedelta(minutes=1)  # the least delay that counts as a failure to notify
+UNNOTIFIED: Final = timedelta(minutes=1)  # a longer delay counts as a failure to notify
 
 
 class ReminderState(msgspec.Struct, array_like=True):
     """The state of the notifications about a pending request."""
 
-    tell_by: datetime | None  # someone should be notified by then; None: an operator deferred it
+    tell_by: datetime | None  # when someone should have been notified; None: deferred
     next: EscalationStep | None = None
     step: int = 0
-    last_at: datetime | None = None  # of the last message about it
+    last_at: datetime | None = None  # time of the last message about it
     told: bool = False
     refused: list[str] = []  # queues whose channel failed to deliver it
     stepped_s: float = 0.0  # seconds by which the wall clock was stepped since the request
@@ -51,7 +51,7 @@ class Reminded(NamedTuple):
 
 
 class Reminders:
-    """Queues requests and returns the queues. `states` are by request, oldest first."""
+    """Queues requests. Methods return the changed queues. `states` are by request, oldest first."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Reminders:
         self._order_steps()
 
     def find(self, id_: str) -> Reminded | None:
-        """Return a request with its state, or None if it is not pending or nobody is notified."""
+        """Return a pending request with its state, or None if there is no such request."""
         state, request = self._states.get(id_), self._approvals.find(id_)
         if state is None or request is None or not request.pending:
             return None
@@ -83,7 +83,7 @@ class Reminders:
         return state is not None and state.told
 
     def unnotified(self, at: datetime) -> int:
-        """Return how many requests nobody was notified about in time."""
+        """Return the number of requests that reached nobody in time."""
         states = self._states.values()
         return sum(not s.told and s.tell_by is not None and s.tell_by < at for s in states)
 
@@ -102,7 +102,7 @@ class Reminders:
         return queues
 
     def adopt(self) -> None:
-        """Queue the pending requests that nobody received, after recipients or channels changed."""
+        """Queue pending requests that nobody received. Call it after routes have changed."""
         for request in self._approvals.pending():
             state = self._states.get(request.id)
             calm = self._slots.too_calm(request.urgency)
@@ -123,7 +123,7 @@ class Reminders:
 
     def end(self, id_: str) -> None:
         """Remove a request that is no longer pending."""
-        # An answer may leave the request pending, so check that it is closed.
+        # The event may not have closed the request, so check whether it is still pending.
         if id_ in self._states and self.find(id_) is None:
             del self._states[id_]
             self._queues.drop(id_)
@@ -160,7 +160,7 @@ class Reminders:
             state.tell_by = self._tell_by(request, event.at, event.t)
 
     def due(self, at: datetime) -> tuple[Item, ...]:
-        """Return the steps that are due, the earliest first."""
+        """Return the escalation steps that are due, the earliest first."""
         due = dict[str, EscalationStep]()
         while self._steps and self._steps[0][0] <= at and len(due) < MAX_STEPS:
             planned, id_ = heapq.heappop(self._steps)
@@ -204,7 +204,7 @@ class Reminders:
         return not self._deliveries.telling(id_)
 
     def _tell_by(self, request: Request, at: datetime, t: float) -> datetime | None:
-        """Return when someone should be notified at the latest; quiet hours do not count."""
+        """Return the time by which someone should be notified. Quiet hours do not count."""
         interval = self._slots.interval
         patience = max(3 * interval, UNNOTIFIED)
         if self._slots.storms(request, t):
@@ -218,7 +218,7 @@ class Reminders:
     def _slept_over(self, id_: str, at: datetime) -> list[DeliveryQueue]:
         """Return the queues in which an expired request waited for the end of quiet hours.
 
-        Include only requests that were never sent and whose agent waited for the answer.
+        Return none if the request was sent before, or if its agent did not wait for the answer.
         """
         state, request = self._states.get(id_), self._approvals.find(id_)
         if state is None or state.last_at is not None or request is None:
@@ -240,7 +240,7 @@ class Reminders:
         heapq.heapify(self._steps)
 
     def _planned(self, id_: str, planned: datetime, at: datetime) -> EscalationStep | None:
-        """Return the planned step, or None if the request is over or was rescheduled."""
+        """Return the planned step, or None if the request has ended or the step was rescheduled."""
         found = self.find(id_)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""Routing: which recipients are notified on which channels."""
+"""Routing: chooses the recipients and channels of a notification."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -28,7 +28,7 @@ class Routing:
 
     @property
     def idle(self) -> bool:
-        """Whether there are no recipients."""
+        """True if there are no recipients."""
         return not self._queues
 
     def moved(self, event: ChannelMoved) -> None:
@@ -51,8 +51,8 @@ class Routing:
     ) -> list[DeliveryQueue]:
         """Return the queues for a request.
 
-        With the sequential strategy each recipient has one queue, unless `everywhere` is set. It is
-        the first that neither refused the request nor is down, or else the first.
+        With the sequential strategy, that is one queue per recipient, unless `everywhere` is set:
+        the first one that did not refuse the request and is not down, or else the first of all.
         """
         people, shut = list(self._hearing(agent)), self._shut(refused)
         keys = [each for who in people for each in self._of(who, shut, everywhere=everywhere)]
@@ -61,7 +61,7 @@ class Routing:
         return self._queues.of(keys)
 
     def next(self, recipient: str, refused: Collection[str]) -> DeliveryQueue | None:
-        """Return the recipient's first usable queue; None unless the strategy is sequential."""
+        """Return the recipient's first usable queue. None if the strategy is not sequential."""
         if not self._sequential or recipient not in self._people:
             return None
         shut = self._shut(refused)
@@ -73,7 +73,7 @@ class Routing:
         return self._queues.of(each for who in self._hearing(agent) for each in self._keys(who))
 
     def unreachable(self, agent: str, refused: Collection[str]) -> bool:
-        """Return True if every queue for an agent's requests refused this one or is down."""
+        """Return True if every queue for an agent's requests refused this request or is down."""
         queues, shut = self.concerned(agent), self._shut(refused)
         return bool(queues) and all(queue.key in shut for queue in queues)
 

@@ -1,4 +1,4 @@
-"""Slots: choose the batch for an item, and when the batch is due."""
+"""Slots: the batch for an item, and the time at which the batch is due."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,7 +22,7 @@ from safetyd.core.outbox.delivery_queue import (
 from safetyd.core.outbox.item_facts import Keyless, rank
 from safetyd.core.recipients import QuietHours, TellingConfig
 
-SOONEST: Final = timedelta(minutes=2)  # the least time between a message and the deadline
+SOONEST: Final = timedelta(minutes=2)  # minimum time between a message and the deadline
 _NEVER: Final = QuietHours(start="00:00", end="00:00")
 
 
@@ -50,13 +50,13 @@ class Slots:
 
     def storms(self, request: Request, t: float) -> bool:
         """Return True if the agent of a request made too many requests recently."""
-        # safetyd itself makes the request to unpause an agent, so it is not limited.
+        # Requests of safetyd itself to end a pause are not limited.
         return not request.own and self._limits.storms(request.agent, t)
 
     def request(
         self, queue: DeliveryQueue, request: Request, event: Event, *, soon: bool = False
     ) -> Slot:
-        """Return the slot of an item about a request. With `soon`, it is due at once."""
+        """Return the slot of an item about a request. With `soon`, it is due immediately."""
         urgent = request.urgency == "high" and self._wakes(queue.recipient, request, event.at)
         slot = self._usual("high" if urgent else "normal", event.at, counted_as(request.asked))
         flush_at = event.at if soon else _flush_at(slot, request, event.at)
@@ -66,7 +66,7 @@ class Slots:
         return slot._replace(batch=name, flush_at=flush_at, agent=request.agent)
 
     def alert(self, queue: DeliveryQueue, alert: Alert, note: Note) -> Slot:
-        """Return the slot of an alert that is sent at once or with the next batch."""
+        """Return the slot of an alert that is sent immediately or with the next batch."""
         return self._alert(queue, alert, note, note.at)
 
     def later(self, queue: DeliveryQueue, alert: Alert, note: Note) -> Slot:
@@ -109,7 +109,7 @@ class Slots:
     def _wakes(self, recipient: str, request: Request, at: datetime) -> bool:
         """Return True if a request may be sent now.
 
-        During quiet hours the agent itself must have marked it as urgent, and limits apply.
+        During quiet hours, the agent itself must have marked it as urgent, and limits apply.
         """
         until = self.quiet_until(recipient, at)
         if until is None:
@@ -120,7 +120,7 @@ class Slots:
 
 
 def _flush_at(slot: Slot, request: Request, at: datetime) -> datetime:
-    """Return when an item is due: early enough to answer before the deadline."""
+    """Return when an item is due. It must be early enough to answer before the deadline."""
     if request.deadline is None:
         return slot.flush_at
     needed = max(SOONEST, (request.deadline - request.asked.at) / 4)

@@ -22,7 +22,7 @@ class DaySpendingState(msgspec.Struct):
 
 
 class DaySpending(Actor):
-    """Stores at most 96 numbers and resets them at midnight UTC, with the budget's day."""
+    """Stores at most 96 numbers, and resets them when the budget's day ends at midnight UTC."""
 
     name = "spending"
     _state: DaySpendingState

@@ -1,4 +1,4 @@
-"""The calls that opened each breaker, for operators. A breaker forgets them when it opens."""
+"""The calls that opened each breaker, for operators. Breakers themselves forget them."""
 
 from typing import Final
 
@@ -17,8 +17,8 @@ MAX_OPENED: Final = 100  # breakers with stored calls; the oldest is dropped fir
 class FailureWindowsState(msgspec.Struct):
     """Calls by breaker, oldest first."""
 
-    failing: dict[str, list[Call]] = {}  # of breakers that counted the last failure
-    opened: dict[str, list[Call]] = {}  # of breakers that are not closed
+    failing: dict[str, list[Call]] = {}  # calls of the breakers that counted the last failure
+    opened: dict[str, list[Call]] = {}  # calls that opened the breakers that are not closed
 
 
 class FailureWindows(Actor):
@@ -33,7 +33,7 @@ class FailureWindows(Actor):
         self.hears = hearing(on(Settled, self._settled), on(BreakerMoved, self._moved))
 
     def calls(self, key: str) -> list[Call]:
-        """Return the calls that opened a breaker; empty if unknown."""
+        """Return the calls that opened a breaker, or nothing if they are unknown."""
         return self._state.opened.get(key, [])
 
     def _settled(self, event: Settled) -> None:
@@ -45,7 +45,7 @@ class FailureWindows(Actor):
         key = breaker_key(event.agent, event.breaker, keyless=event.keyless)
         if event.state == "closed":
             self._state.opened.pop(key, None)
-        # If a failed probe opens a breaker again, the calls that first opened it stay.
+        # If a failed probe opens a breaker again, keep the calls that first opened it.
         elif event.state == "open" and (calls := self._failing(event, key)):
             self._state.opened.pop(key, None)
             self._state.opened[key] = calls

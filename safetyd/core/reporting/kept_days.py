@@ -1,4 +1,4 @@
-"""Missing snapshots of days and missing archives of weeks."""
+"""Missing daily snapshots and missing weekly archives."""
 
 import msgspec
 
@@ -28,7 +28,7 @@ class KeptDaysState(msgspec.Struct):
 class KeptDays(Actor):
     """Tracks missing snapshots and archives.
 
-    Only the last missing day can still get a snapshot. After that, no day counts as missing.
+    Only the last missing day can still get a snapshot. When it has one, no day counts as missing.
     """
 
     name = "kept_days"

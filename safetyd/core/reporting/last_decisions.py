@@ -12,7 +12,7 @@ from safetyd.core.messages.verdict import Severity, strictest
 
 
 class LastDecision(msgspec.Struct, frozen=True, gc=False):
-    """A decision, with the rule that restricted it most; `rule` is empty if none did."""
+    """A decision with its strictest rule. `rule` is empty if no rule restricted the action."""
 
     id: str
     type: str
@@ -26,7 +26,7 @@ class LastDecisionsState(msgspec.Struct):
 
 
 class LastDecisions(Actor):
-    """Stores one decision for each agent in `keys`, which limits their number."""
+    """Stores one decision for each agent that `keys` knows. That limits their number."""
 
     name = "last_decisions"
     _state: LastDecisionsState

@@ -1,4 +1,4 @@
-"""The actors that record events for operators; no guard reads them."""
+"""The actors that record events for operators. No guard uses their state."""
 
 from functools import partial
 from typing import NamedTuple

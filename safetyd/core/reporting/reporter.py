@@ -1,7 +1,7 @@
-"""Make SafetyEvents from the decisions of guards and the actions of operators.
+"""Makes SafetyEvents from decisions of guards and actions of operators.
 
-Refusals of one agent by one rule share one event with a count every ten seconds. So an agent in a
-loop cannot hide other events.
+Refusals of one agent by one rule within ten seconds share one event with a count. An agent in a
+loop can therefore not hide other events.
 """
 
 import uuid

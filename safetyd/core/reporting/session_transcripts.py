@@ -1,7 +1,7 @@
-"""Record the actions of each live session, and publish a transcript when it ends.
+"""Records the actions of each live session, and publishes a transcript when the session ends.
 
-Many sessions can end at once, and a journal batch is small. So ended sessions are queued, and each
-tick publishes as many as fit, the oldest first.
+Many sessions can end at the same time, and a journal batch is small. Ended sessions are therefore
+queued. Each tick publishes as many as fit into a batch, the oldest first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,19 +25,19 @@ from safetyd.core.sessions import Sessions
 
 # Limits on stored actions; further actions are only counted.
 MAX_OF_SESSION: Final = 200
-MAX_OF_SESSIONS: Final = 1_000  # of one agent, divided among its live sessions
+MAX_OF_SESSIONS: Final = 1_000  # actions of one agent, divided among its live sessions
 MAX_KEPT: Final = 20_000  # of all sessions
-MAX_ENDED: Final = 1_024  # sessions that wait for a tick; others get no transcript
-MAX_ANNOUNCED: Final = 64  # announced sessions of anonymous agents
+MAX_ENDED: Final = 1_024  # sessions that wait for a tick; further ones get no transcript
+MAX_ANNOUNCED: Final = 64  # stored announcements of anonymous agents
 MAX_CHARS: Final = 300
 MAX_DETAILS_BYTES: Final = 500
-MAX_BYTES: Final = 40 * 1024  # of the transcripts in one tick
+MAX_BYTES: Final = 40 * 1024  # size of the transcripts of one tick
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A session so far. `actions` are by proposal id, or by number if there was no proposal."""
+    """The record of a session. `actions` are by proposal id, or by number if not proposed."""
 
     started_at: datetime
     heard_at: datetime
@@ -60,7 +60,7 @@ class Ended(msgspec.Struct):
 
 
 class AnnouncedSession(msgspec.Struct, frozen=True, gc=False):
-    """An announcement of a session that begins with its first proposal."""
+    """The announcement of a session that has no proposal yet."""
 
     at: datetime
     provider: str | None
@@ -176,7 +176,7 @@ class Transcripts(Actor):
             _went(entry, outcome)
 
     def _heard(self, event: Reported, session: str) -> Record | None:
-        """Return the record of a live session, or None; start a record if there is none."""
+        """Return the record of a live session, and create it if needed. None if it is not live."""
         if not self._sessions.is_live(event.agent, session):
             return None
         record = self._state.live.get(event.agent, {}).get(session)
@@ -253,7 +253,7 @@ class Transcripts(Actor):
         return msgspec.structs.replace(entry, status=request.state if request else "closed")
 
     def _pending(self, ended: Ended, entries: Iterable[Entry]) -> int:
-        """Return the number of pending requests that the session made or repeated."""
+        """Return the number of pending requests that a session made or repeated."""
         again = {entry.request_id for entry in entries if entry.status == "pending"}
         requests = self._approvals.pending(ended.agent)
         mine = {r.id for r in requests if (r.asked.proposal.session or "") == ended.session}
@@ -275,7 +275,7 @@ def _about(proposal: Proposal) -> str:
 
 
 def _involve_people(entry: Entry, event: Decided) -> None:
-    """Record in an entry that an action was blocked, or its request."""
+    """Record in an entry that its action was blocked, or that it needs approval."""
     if event.permission:
         entry.type, entry.action = ASKED_FOR, event.type
     if event.asks is not None:
@@ -291,7 +291,7 @@ def _went(entry: Entry, outcome: Outcome) -> None:
     entry.description = outcome.description[:MAX_CHARS] or entry.description
     entry.reason = outcome.error[:MAX_CHARS]
     if outcome.details is not None:
-        # Decode it: raw JSON in a checkpoint would be taken for MessagePack.
+        # Decode it, because a checkpoint would treat raw JSON as MessagePack.
         said = _encode(outcome.details)
         fits = len(said) <= MAX_DETAILS_BYTES
         entry.details = msgspec.json.decode(said) if fits else {"left_out_bytes": len(said)}

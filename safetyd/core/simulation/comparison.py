@@ -1,4 +1,4 @@
-"""Count the differences between the record and a simulation."""
+"""Counts the differences between the record and a simulation."""
 
 from datetime import datetime, tzinfo
 from typing import Literal
@@ -31,14 +31,15 @@ class Comparison:
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
         self._found: dict[tuple[Severity, Severity, str], Difference] = {}
-        self._allowed: dict[str, Difference] = {}  # by the id of a request that is no longer made
+        # By the recorded id of a request that the simulation does not make.
+        self._allowed: dict[str, Difference] = {}
         self._spent: dict[Side, int] = {"was": 0, "would": 0}
         self._estimates: dict[tuple[str, str], int] = {}
         self._messages: dict[str, HourlyChange] = {}
         self.report = SimulationReport()
 
     def decided(self, was: Decided, would: Decision, made: Decided | None) -> bool:
-        """Compare a decision; return True if it would have been stricter."""
+        """Compare a decision. Return True if the simulated decision is stricter."""
         report = self.report
         report.decisions += 1
         self._asked("was", was)
@@ -57,7 +58,7 @@ class Comparison:
         return after.rank > before.rank
 
     def denied(self, request_id: str) -> None:
-        """Count a denied request that would be allowed without approval."""
+        """Count a denied request that the simulation would allow without approval."""
         if (difference := self._allowed.pop(request_id, None)) is not None:
             difference.denied += 1
             self.report.loosened += 1
@@ -148,13 +149,13 @@ def _same_rules(one: Decided, other: Decided) -> bool:
 
 
 def _headline(decision: Decision) -> str:
-    """Return the rule of the strictest verdict, or an empty string without verdicts."""
+    """Return the rule of the strictest verdict, or an empty string if there are no verdicts."""
     opinions = sorted(decision.verdicts, key=lambda opinion: -opinion.decision.rank)
     return opinions[0].rule if opinions else ""
 
 
 def _weight(difference: Difference) -> int:
-    """Return how much a difference matters; blocked actions that would be allowed matter most."""
+    """Return the importance of a difference. Blocked actions that would be allowed are first."""
     if difference.would is ALLOW and difference.was is BLOCK:
         return 3
     return (

@@ -1,9 +1,9 @@
-"""Insert ticks between the events of a record, because ticks are not recorded.
+"""Inserts ticks between the events of a record, because ticks are not recorded.
 
-A daemon ticks every second. An event that only a tick can cause shows when a tick happened, and
-`Simulation` inserts a tick exactly there. More ticks are inserted in between, but none shortly
-before a known tick: everything due by then happened at the known tick. Under the rules of the
-record, the ticks in between therefore change nothing.
+A daemon ticks every second. If a tick caused a recorded event, the time of that event is the time
+of the tick, and `Simulation` inserts a tick exactly there. It inserts more ticks in between, but
+none shortly before a known tick, because everything due until then happened at the known tick.
+Under the rules of the record, the ticks in between therefore change nothing.
 """
 
 import heapq
@@ -16,10 +16,10 @@ from typing import Final
 from safetyd.core.events.event import Event, Moment, Ticked
 from safetyd.core.simulation.recorded_lines import Recorded
 
-AHEAD_S: Final = 5.0  # look-ahead; longer than a daemon goes without a tick
+AHEAD_S: Final = 5.0  # look-ahead, longer than the longest time between ticks of a daemon
 LONGEST_S: Final = 60.0  # longest time between two ticks while nothing happens
 _DRIFT: Final = timedelta(seconds=5)  # a larger difference means that the wall clock was set
-_SHARE: Final = 60.0  # the interval between ticks is the quiet time divided by this
+_SHARE: Final = 60.0  # the time between ticks is the time without events, divided by this
 
 Make = Callable[[Moment], Event | None]
 
@@ -32,7 +32,7 @@ class PassingTime:
         self.last: Recorded | None = None
         self.events = 0
         self.coming_t = 0.0  # the time up to which the record is known
-        self._known: deque[float] = deque()  # future ticks that the record shows
+        self._known: deque[float] = deque()  # times of future ticks, known from the record
         self._acted_t = 0.0
         self._tick_t = 0.0
         self._agenda: list[tuple[float, int, Make]] = []
@@ -40,20 +40,20 @@ class PassingTime:
         self.next_t = 0.0  # nothing is due before this time
 
     def followed(self, t: float, *, by_time: bool) -> None:
-        """Record a later event that is a consequence.
+        """Record that a later event of the record is a consequence of another event.
 
-        If the event before it has another time, a tick caused it. With `by_time`, a tick caused it
-        in any case.
+        If it does not have the same time as the event before it, a tick caused it. With `by_time`,
+        a tick always caused it.
         """
         if by_time or t != self.coming_t:
             self._known.append(t)
 
     def acted(self, t: float) -> None:
-        """Record activity at second `t`; ticks are closer together after it."""
+        """Record activity at second `t`. After activity, ticks are closer together."""
         self._acted_t = t
 
     def later(self, t: float, make: Make) -> None:
-        """Schedule the event that `make` returns at second `t`; None: no event."""
+        """Call `make` at second `t`. The event that it returns, if any, happens then."""
         heapq.heappush(self._agenda, (t, next(self._numbers), make))
         self.next_t = min(self.next_t, t)
 
@@ -81,7 +81,7 @@ class PassingTime:
         self._acted_t = event.t
 
     def _next_tick(self, last_t: float) -> float:
-        """Return when the next tick is due, at the earliest at the last event."""
+        """Return the time of the next tick. It is never before the last event."""
         quiet_s = self._tick_t - self._acted_t
         tick_t = max(last_t, self._tick_t + min(LONGEST_S, max(1.0, quiet_s / _SHARE)))
         while self._known and self._known[0] <= tick_t + AHEAD_S:
@@ -91,7 +91,7 @@ class PassingTime:
 
 
 def _between(before: Recorded, after: Recorded, t: float) -> Moment:
-    """Return the moment at second `t`; earlier if the clocks drifted, unless a clock was set."""
+    """Return the moment at second `t`. Correct the wall time if the clocks drifted slightly."""
     forth = before.at + timedelta(seconds=t - before.t)
     back = after.at - timedelta(seconds=after.t - t)
     return Moment(max(before.at, back) if timedelta() < forth - back <= _DRIFT else forth, t)

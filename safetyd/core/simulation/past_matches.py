@@ -1,8 +1,8 @@
-"""Match requests and messages of the record with those of a simulation.
+"""Matches requests and messages of the record with those of a simulation.
 
-Two requests match if the same proposal opened or joined them. A request without a match gets the
-answer to another request for the same action, or for one of the same shape, after the same delay.
-If there is no such answer, nobody answers the request.
+Two requests match if the same proposal opened or joined them. A simulated request without a match
+gets the answer to another recorded request for the same action, or for an action of the same shape.
+The answer comes after the same delay. If there is no such answer, nobody answers the request.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class PastAnswer(NamedTuple):
 
 
 class PastQuestion(NamedTuple):
-    actions: tuple[ActionKey, ...]  # the exact one first, then its shape
+    actions: tuple[ActionKey, ...]  # the exact action first, then its shape
     asked_t: float
 
 
@@ -54,7 +54,7 @@ class PastAnswers:
         self._pauses[request_id(event.agent, UNPAUSE, event.seq)] = event.agent
 
     def is_asked(self, made: Decided, id_: str) -> PastAnswer | None:
-        """Add a request that is not in the record; return a past answer to a similar one."""
+        """Add a request that is not in the record. Return a past answer to a similar request."""
         actions = self._actions(made)
         found = next((self._answers[key] for key in actions if key in self._answers), None)
         if found is None:
@@ -62,7 +62,7 @@ class PastAnswers:
         return found
 
     def was_answered(self, event: Answered) -> list[tuple[str, PastAnswer]]:
-        """Store an answer for similar requests; return those that already need it."""
+        """Store an answer for similar requests. Return the requests that already wait for it."""
         asked = self._asked.get(event.request_id)
         if asked is None:
             return []
@@ -77,7 +77,7 @@ class PastAnswers:
             return approvals.find(standing)
         if (agent := self._pauses.get(recorded)) is not None:
             return next((one for one in approvals.pending(agent) if one.own), None)
-        # A request from before the simulation has the same id in it.
+        # A request that is older than the simulation has the same id in both.
         return None if recorded in self._asked else approvals.find(recorded)
 
     def _actions(self, asked: Decided) -> tuple[ActionKey, ...]:
@@ -95,7 +95,7 @@ class PastDeliveries:
 
     def __init__(self) -> None:
         self._unmatched: list[Due] = []
-        self._standing: dict[str, str] = {}  # recorded id -> simulated id; empty: none
+        self._standing: dict[str, str] = {}  # recorded id -> simulated id, or empty if none matches
 
     def made(self, event: Due) -> None:
         """Add a message of the simulation."""
@@ -111,7 +111,7 @@ class PastDeliveries:
 
     @property
     def pending(self) -> bool:
-        """Whether a simulated message has no match in the record yet."""
+        """True if a simulated message has no match in the record yet."""
         return bool(self._unmatched)
 
     def unmatched(self) -> list[Due]:
@@ -120,5 +120,5 @@ class PastDeliveries:
         return found
 
     def find(self, recorded: str) -> str:
-        """Return the id of the simulated message that matches a recorded one, or empty."""
-        return self._standing.get(recorded, recorded)  # older ones keep their id
+        """Return the id of the simulated message that matches a recorded one. Empty if none."""
+        return self._standing.get(recorded, recorded)  # older messages have the same id in both

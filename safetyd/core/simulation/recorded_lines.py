@@ -1,7 +1,7 @@
-"""Decode the lines of a record for a simulation.
+"""Decodes the lines of a record for a simulation.
 
-Causes are decoded completely. The engine makes consequences again, so only their time is decoded,
-except for those that a simulation compares.
+Causes are decoded completely. The engine computes consequences again, so only their time is
+decoded, except for those that a simulation compares.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ COMPARED: Final[frozenset[type[Event]]] = frozenset(
 
 
 class Consequence(msgspec.Struct, kw_only=True, gc=False, tag_field="event"):
-    """An event that the engine made from another one; only its time was decoded."""
+    """An event that the engine derived from another one. Only its time is decoded."""
 
     at: datetime
     t: float
@@ -34,7 +34,7 @@ Recorded = Event | Consequence
 
 
 def follows(event: Recorded) -> bool:
-    """Return True if an event is a consequence, which the engine makes again."""
+    """Return True if an event is a consequence, which the engine computes again."""
     return isinstance(event, Consequence) or catalogue.follows(event)
 
 

@@ -20,14 +20,14 @@ class Change(msgspec.Struct, kw_only=True):
 
 
 class HourlyChange(Change, kw_only=True):
-    """The same counts also by hour of the day, in the policy's time zone."""
+    """Counts in total and by hour of the day, in the policy's time zone."""
 
     was_by_hour: list[int] = msgspec.field(default_factory=lambda: [0] * HOURS)
     would_by_hour: list[int] = msgspec.field(default_factory=lambda: [0] * HOURS)
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded decision; `reason` is the reason of the simulated decision."""
+    """A recorded decision, with the reason of the simulated decision."""
 
     seq: int
     at: datetime
@@ -39,14 +39,15 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, kw_only=True):
-    """Decisions that one rule changes: a rule that now applies, or one that no longer does."""
+    """Decisions that differ because of one rule, which now applies or no longer applies."""
 
     was: Severity
     would: Severity
     rule: str
     count: int = 0
-    denied: int = 0  # of these, an operator had denied
-    by_approval: int = 0  # of these, allowed by an earlier approval that the record used elsewhere
+    denied: int = 0  # How many of these an operator denied in the record.
+    # How many of these are allowed by an approval that the record used for another proposal.
+    by_approval: int = 0
     agents: dict[str, int] = msgspec.field(default_factory=dict)
     examples: list[Example] = msgspec.field(default_factory=list)
 
@@ -54,18 +55,18 @@ class Difference(msgspec.Struct, kw_only=True):
 class AnswersUsed(msgspec.Struct, kw_only=True):
     """The sources of the answers to requests of a simulation."""
 
-    recorded: int = 0  # to the same request
-    alike: int = 0  # to another request for the same action, or for one of the same shape
-    missing: int = 0  # unanswered: the record has no answer to a similar request
-    not_taken: int = 0  # too late, or in a way that the rules do not accept
+    recorded: int = 0  # Answers to the same request.
+    alike: int = 0  # Answers to another request for the same action, or one of the same shape.
+    missing: int = 0  # Requests for which the record has no answer.
+    not_taken: int = 0  # Answers that came too late, or in a way that the rules do not accept.
 
 
 class SpendingChange(msgspec.Struct, kw_only=True):
-    """The cost of actions in US dollars; estimated for actions without a reported outcome."""
+    """The cost of actions in US dollars. It is estimated for actions without an outcome."""
 
     was_usd: float = 0.0
     would_usd: float = 0.0
-    estimated_usd: float = 0.0  # not allowed in the record, so their real cost is unknown
+    estimated_usd: float = 0.0  # The cost of actions that were not allowed in the record.
 
 
 class AnomalyChange(Change, kw_only=True):
@@ -79,9 +80,9 @@ class SimulationReport(msgspec.Struct, kw_only=True):
     first_at: datetime | None = None
     last_at: datetime | None = None
     events: int = 0
-    decisions: int = 0  # decided again
+    decisions: int = 0  # Decisions that were made again.
     same: int = 0
-    unread: int = 0  # not decided again because their texts are masked
+    unread: int = 0  # Decisions that were not made again, because their text is masked.
     loosened: int = 0
     differences: list[Difference] = msgspec.field(default_factory=list)
     questions: HourlyChange = msgspec.field(default_factory=HourlyChange)
@@ -93,7 +94,7 @@ class SimulationReport(msgspec.Struct, kw_only=True):
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the simulation has the same results as the record."""
+        """True if the simulation has the same results as the record."""
         counted: list[Change] = [self.questions, *self.messages.values(), *self.anomalies.values()]
         spent = self.spending
         return (

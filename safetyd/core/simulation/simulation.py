@@ -1,7 +1,8 @@
-"""Replay recorded events through the engine under other rules.
+"""Replays recorded events through the engine under other rules.
 
 The engine handles causes again: proposals, telemetry, and actions of operators and the daemon. It
-makes consequences itself. Recorded consequences are only compared, and show when ticks happened.
+computes the consequences itself. Recorded consequences are only compared. They also show when ticks
+happened.
 """
 
 from collections import deque
@@ -40,7 +41,7 @@ from safetyd.core.text.folding import is_masked
 
 Instead = Callable[[Event], Event | None]
 Coming = tuple[float, Recorded, bool]  # its time, the event, and whether it is a consequence
-TOLD_AFTER_S: Final = 1.0  # for messages that are not in the record
+TOLD_AFTER_S: Final = 1.0  # when a channel accepts a message that is not in the record
 
 
 def under(policy: Policy, engine: Engine) -> Engine:
@@ -49,7 +50,7 @@ def under(policy: Policy, engine: Engine) -> Engine:
 
 
 class Simulation:
-    """Replays a record event by event, and changes the engine that it is given."""
+    """Replays a record event by event. It changes the given engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -58,11 +59,11 @@ class Simulation:
         self._answers = PastAnswers(engine)
         self._deliveries = PastDeliveries()
         self._comparison = Comparison(engine.policy.zone)
-        self._undone: set[tuple[str, str]] = set()  # allowed only in the record
+        self._undone: set[tuple[str, str]] = set()  # actions that only the record allowed
         self._put_t = -1.0  # the time of the last replayed event or recorded tick
-        self._owed = 0  # how many of its consequences the record may still show
-        self._ahead = False  # a superseded request was recorded; the new decision follows
-        self._epoch = engine.stop.epoch  # the last one in the record
+        self._owed = 0  # how many more consequences of it the record may contain
+        self._ahead = False  # a superseded request was recorded, and its new decision follows
+        self._epoch = engine.stop.epoch  # the last epoch in the record
         self._happens: Mapping[type[Event], Instead] = dict(
             (
                 _of(Configured, self._configured),
@@ -86,15 +87,15 @@ class Simulation:
 
     @classmethod
     def after(cls, policy: Policy, past: Iterable[Event]) -> "Simulation":
-        """Return a simulation that starts after `past`, whose decisions are not made again."""
+        """Return a simulation that starts after `past`. Decisions in `past` are not made again."""
         engine = Engine(policy)
         for event in past:
-            engine.seq = event.seq - 1  # some may be missing
+            engine.seq = event.seq - 1  # some events may be missing
             engine.replay((event,))
         return cls(under(policy, engine))
 
     def put(self, event: Recorded) -> None:
-        """Queue the next event of the record; it is replayed once later events are known."""
+        """Queue the next event of the record. It is replayed when later events are known."""
         coming, time, kind, t = self._coming, self._time, type(event), event.t
         followed = follows(event)
         coming.append((t, event, followed))
@@ -206,7 +207,7 @@ class Simulation:
         return answer
 
     def _followed(self, event: Recorded) -> None:
-        """Compare a recorded consequence; insert a tick if no replayed event can have caused it."""
+        """Compare a recorded consequence. Insert a tick if no replayed event caused it."""
         if type(event) is Superseded:
             self._begin(event.t)
             self._ahead = True
@@ -250,7 +251,7 @@ class Simulation:
         if self._deliveries.pending:
             self._send()
         self._put_t, self._ahead, self._owed = t, False, 0
-        self._engine.take_conclusions()  # in a simulation, no agent waits for them
+        self._engine.take_conclusions()  # in a simulation, no agent waits for decisions
 
     def _made(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -261,7 +262,7 @@ class Simulation:
                     self._deliveries.made(cast("Due", event))
 
     def _send(self) -> None:
-        """Schedule the acceptance of messages that are not in the record."""
+        """Schedule that channels accept messages that are not in the record."""
         for due in self._deliveries.unmatched():
             self._time.later(due.t + TOLD_AFTER_S, partial(_accepted, due))
 
@@ -270,7 +271,7 @@ class Simulation:
         return msgspec.structs.replace(event, policy=policy, digest=self._engine.policy_digest)
 
     def _stopped(self, event: Stopped | Resumed) -> Event:
-        """Return a stop or its end with a later epoch if the simulation had more stops."""
+        """Return a stop or resume, with a later epoch if the simulation had more stops."""
         ahead = max(0, self._engine.stop.epoch - self._epoch)
         self._epoch = max(self._epoch, event.epoch)
         return msgspec.structs.replace(event, epoch=event.epoch + ahead) if ahead else event
@@ -349,7 +350,7 @@ class Simulation:
 
 
 def _of(kind: type[Heard], act: Callable[[Heard], Event | None]) -> tuple[type[Event], Instead]:
-    """Pair a kind of event with the function that replaces it; the function may return None."""
+    """Pair a kind of event with the function that replaces the event or returns None."""
     return kind, cast("Instead", act)
 
 

@@ -46,7 +46,7 @@ class GrantCoverage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class GrantTrial:
-    """A grant that is tried as if it had always been in force, without limits on time or uses."""
+    """Tries a grant as if it had always been active, without limits on time or uses."""
 
     def __init__(self, state: EngineState, granted: Granted) -> None:
         self._kind = state.kind
@@ -75,7 +75,7 @@ def counted(covered: Iterable[PastRequest]) -> GrantCoverage:
 
 
 class TrialStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposal and its outcome if it is allowed (`ok`); None: no outcome is reported."""
+    """A proposal. If it is allowed, its outcome is `ok`, or not reported if `ok` is None."""
 
     agent: str
     proposal: Proposal
@@ -85,7 +85,7 @@ class TrialStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decided(policy: Policy, steps: Sequence[TrialStep], begin: datetime) -> Decision:
-    """Return the decision on the last proposal; the first is made at `begin`.
+    """Return the decision on the last proposal. The first proposal is made at `begin`.
 
     The engine starts empty, and nobody is notified.
     """

@@ -1,4 +1,4 @@
-"""Text: folding and matching of agents' words; safe display of words and times for people.
+"""Text: folding and matching agents' words, and showing words and times safely.
 
-Guards import it, and every module that shows words of an agent or a time.
+Guards import it, and so does every module that shows an agent's words or a time.
 """

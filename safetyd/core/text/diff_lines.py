@@ -19,7 +19,7 @@ _BEGINS: Final = tuple(_KINDS)
 
 
 class DiffLine(NamedTuple):
-    """One line, without its end."""
+    """One line, without its line break."""
 
     kind: DiffKind
     text: str
@@ -37,7 +37,7 @@ def diff_lines(text: str) -> tuple[DiffLine, ...]:
 
 
 def _kinds(lines: list[str]) -> Iterator[DiffKind]:
-    """Yield the kind of each line; inside a hunk its first character decides."""
+    """Yield the kind of each line. Inside a hunk, the first character determines it."""
     old = new = 0  # remaining lines of the hunk
     for at, line in enumerate(lines):
         sign = line[:1]
@@ -70,6 +70,6 @@ def _kind(lines: list[str], at: int) -> DiffKind:
 
 
 def _names_file(lines: list[str]) -> bool:
-    """Return True if a hunk follows two names; a removed line may look like a name."""
+    """Return True if two file names are followed by a hunk. A removed line may look like a name."""
     begins = ("--- ", "+++ ", "@@")
     return len(lines) == len(begins) and all(map(str.startswith, lines, begins))

@@ -25,25 +25,27 @@ _FOLDING: Final = (
     range(0x2F800, 0x2FA20),
     range(0xE0000, 0xE1000),
 )
-_FREQUENT: Final = range(0x80, 0x800)  # listed, because a failed look-up is slower
+_FREQUENT: Final = range(0x80, 0x800)  # all in the table, because a failed look-up is slower
 _BLANK: Final = frozenset("\u0085\u2800")
 _UNSEEN: Final = frozenset(
     "\u034f\u115f\u1160\u2065\u3164\uffa0"  # joiners and fillers
     + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10))))  # variation selectors
     + "".join(map(chr, range(0xE0000, 0xE1000)))  # tags and more selectors
 )
-_MANY_MARKS: Final = 9  # in a row on one letter
-_LONGEST_EXPANSION: Final = 4  # longer ones are units and greetings, up to 18 characters
+_MANY_MARKS: Final = 9  # combining marks in a row on one letter
+_LONGEST_EXPANSION: Final = 4  # longer expansions are units and greetings, up to 18 characters
 
 _BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
-# An emoji flag contains three to six hidden letters or digits; others are no flags.
+# An emoji flag contains three to six hidden letters or digits. Other tags hide text.
 _TAG: Final = re.compile(
     "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"
     "|([\U000e0000-\U000e007f])"
 )
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 _CLUTTER: Final = re.compile(rf"[^\w\s]{{{_MANY_MARKS}}}")  # possibly marks
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # but not tab, newline and the like
+_UNPRINTABLE: Final = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f]"
+)  # without tab, newline and other white space
 _MASKED: Final = re.compile(r"\[masked, \d+ characters\]")
 
 # Letters that UTS 39 lists as confusable with A-Z and a-z.
@@ -76,7 +78,7 @@ def fold(text: str) -> str:
 
 
 def forms(fields: Iterable[str]) -> tuple[str, ...]:
-    """Return each non-empty field, and its folded form if different."""
+    """Return each non-empty field, and its folded form if that differs."""
     said = tuple(field for field in fields if field)
     joined = "".join(said)
     if joined.isascii() and joined.isprintable():
@@ -85,7 +87,7 @@ def forms(fields: Iterable[str]) -> tuple[str, ...]:
 
 
 def deception(text: str) -> str:
-    """Return how `text` may deceive a reader, or an empty string."""
+    """Return a phrase that says how `text` may deceive a reader, or an empty string."""
     if text.isascii():
         return ""
     if control := _BIDI.search(text):
@@ -98,7 +100,7 @@ def deception(text: str) -> str:
 
 
 def masked(text: str) -> str:
-    """Return a placeholder for a secret; masking it again changes nothing."""
+    """Return a placeholder for a secret. A placeholder itself is returned unchanged."""
     return text if is_masked(text) else f"[masked, {len(text)} characters]"
 
 
@@ -159,7 +161,7 @@ def _tables() -> _Tables:
 def _each(
     form: Literal["NFKC", "NFKD"], chars: Sequence[str], then: Callable[[str], str] = str
 ) -> list[str]:
-    """Return the characters in a normal form; one call for all is faster."""
+    """Return each character in a normal form. One call for all characters is faster."""
     return then(unicodedata.normalize(form, "\n".join(chars))).split("\n")
 
 

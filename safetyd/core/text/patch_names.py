@@ -1,12 +1,12 @@
 """File names in the headers of a patch: quotes, prefixes and time stamps.
 
-Programs that apply patches strip different prefixes, so a name has more than one reading.
+Programs that apply patches strip different prefixes, so a name may mean more than one path.
 """
 
 import re
 from typing import Final
 
-NOWHERE: Final = "/dev/null"  # means that the file does not exist
+NOWHERE: Final = "/dev/null"  # in place of a name: the file does not exist
 
 _END: Final = "\0"  # most programs end a name here
 # Prefixes that git adds to names, and usual names of two compared folders.
@@ -19,7 +19,7 @@ _quoted = re.compile(r'"((?:[^"\\]|\\.)*)"').match
 
 
 def exact_name(written: str) -> str | None:
-    """Return the name on a line; None if a quote is not closed."""
+    """Return the name on a line, or None if a quote is not closed."""
     written = written.strip()
     if not written.startswith('"'):
         return written.partition(_END)[0]
@@ -28,7 +28,7 @@ def exact_name(written: str) -> str | None:
 
 
 def header_name(written: str) -> str | None:
-    """Return a name before an optional tab and time stamp; None if a quote is not closed."""
+    """Return the name before an optional tab and time stamp, or None if a quote is not closed."""
     if written.lstrip().startswith('"'):
         return exact_name(written)
     name = written.lstrip(" ").partition("\t")[0].partition(_END)[0].rstrip()
@@ -36,7 +36,7 @@ def header_name(written: str) -> str | None:
 
 
 def both_names(written: str) -> tuple[str, str] | None:
-    """Return the old and the new name in the first line of git; None if ambiguous."""
+    """Return the old and new name in the first line of a git patch, or None if ambiguous."""
     quoted = _quoted(written)
     if quoted:
         first, rest = _unescaped(quoted[1]), written[quoted.end() :]
@@ -70,7 +70,7 @@ def _with_and_without(name: str, other: str | None) -> tuple[str, ...]:
 
 
 def _halves(written: str) -> tuple[str, str] | None:
-    """Split two unquoted names: at the only blank, or in the middle if they are equal."""
+    """Split two unquoted names at the only space, or in the middle if they are equal."""
     first, blank, second = written.rstrip().partition(" ")
     if blank and " " not in second:
         return first, second

@@ -1,6 +1,6 @@
-"""Parses patches: which files they touch, and what happens to each.
+"""Parses patches: finds the files that they touch, and what happens to each file.
 
-Supported are unified and context diffs, git headers, and `*** Begin Patch`. Programs that apply
+It supports unified and context diffs, git headers, and `*** Begin Patch`. Programs that apply
 patches differ, so a file counts if any of them would touch it. Everything takes linear time.
 """
 
@@ -16,7 +16,7 @@ from safetyd.core.text.patch_names import NOWHERE, both_names, exact_name, heade
 
 Deed = Literal["changes", "creates", "deletes", "moves", "copies"]
 
-MAX_FILES: Final = 1000  # the limit for paths of a proposal
+MAX_FILES: Final = 1000  # the same limit as for paths of a proposal
 
 _LOST: Final = 3  # blank context lines that are lost when a text is stripped
 _SHOWN_CHARS: Final = 40
@@ -26,7 +26,7 @@ _LINK: Final = 0o120000
 _TAKES: Final = {" ": (1, 1), "\t": (1, 1), "-": (1, 0), "+": (0, 1), "\\": (0, 0)}
 _DEEDS: Final[Mapping[str, Deed]] = {"add": "creates", "update": "changes", "delete": "deletes"}
 
-# The last matching group tells the kind of header.
+# The last matching group is the kind of header.
 _header = re.compile(
     r"""[\s\ufeff]*(?:
       diff\ --git\ (?P<git>.+)
@@ -83,14 +83,14 @@ class PatchedFile(Traits, frozen=True, kw_only=True, gc=False):
 
 class Patch(msgspec.Struct, frozen=True, gc=False):
     files: tuple[PatchedFile, ...] = ()
-    problem: str = ""  # why it cannot be parsed completely
+    problem: str = ""  # why the patch cannot be parsed completely
 
 
 NO_PATCH: Final = Patch()
 
 
 def read_patch(text: str) -> Patch:
-    """Return what the patches in a text do to files."""
+    """Return the files that the patches in a text touch, and what happens to them."""
     # Every patch contains one of these.
     if "+++ " in text or "@@ -" in text or "***" in text or "diff --" in text or "Index:" in text:
         return _read(text)
@@ -115,18 +115,18 @@ class _Section(msgspec.Struct):
 
     line: int = 0
     git: bool = False
-    first: tuple[str, str] | None = None  # the names in the first line of git
+    first: tuple[str, str] | None = None  # the names in the first line of a git patch
     names: list[tuple[str, str]] = []  # names in other headers, as written
     kinds: set[str] = set()  # the kinds of these headers
     moved: list[tuple[str, Deed]] = []
     hunks: bool = False
-    paired: bool = False  # a new name directly follows an old one
+    paired: bool = False  # the new name directly follows the old one
     modes: list[tuple[str, int]] = []
-    said: bool = False  # another header followed the first line
+    said: bool = False  # another header follows the first line
 
 
 class _Reader:
-    """Parses lines once. It records errors and continues."""
+    """Parses the lines in one pass. It records errors and continues."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -151,7 +151,7 @@ class _Reader:
             "kept": lambda found: self._section.modes.append(("kept", int(found["kept"], 8))),
             "moved": self._moved,
         }
-        self._spare: list[tuple[str, str]] = []  # names that some programs use for the next hunk
+        self._spare: list[tuple[str, str]] = []  # names that some programs apply to the next hunk
         self.files: dict[str, PatchedFile] = {}
         self.unknown = ""
         self.wrong = ""
@@ -216,7 +216,7 @@ class _Reader:
         self._section.paired |= before.startswith("--- ")
 
     def _confirm(self, kinds: AbstractSet[str]) -> None:
-        """Accept names as those of a patch, because a line follows that only patches have."""
+        """Accept names as those of a patch, because the next line can only be in a patch."""
         self._section.hunks |= not kinds.isdisjoint(self._section.kinds)
 
     def _binary(self, _: re.Match[str]) -> None:
@@ -245,7 +245,7 @@ class _Reader:
     def _hunk(self, found: re.Match[str]) -> None:
         section, head = self._section, found["hunk"]
         if not (section.git or section.names or self._spare):
-            return  # its file is named elsewhere
+            return  # the file name is in another line
         section.hunks = True
         self._take_spare()
         indent, counts = found.start("hunk"), hunk_counts(head)
@@ -280,7 +280,8 @@ class _Reader:
         if self._next == len(self._lines):
             return False
         line = self._lines[self._next][indent:]
-        ends = line.startswith(("--- ", "+++ ")) or line.rstrip() == "--"  # the signature of a mail
+        # A line "--" begins the signature of a mail.
+        ends = line.startswith(("--- ", "+++ ")) or line.rstrip() == "--"
         return line[:1] in {"+", "-"} and not ends
 
     def _uncounted(self, indent: int) -> None:
@@ -319,7 +320,7 @@ class _Reader:
         self._directive(found, "")
 
     def _directive(self, found: re.Match[str], last: str) -> str:
-        """Accept a file of `*** Begin Patch`; return its name, because it may be moved."""
+        """Accept a file of `*** Begin Patch`. Return its name, because the file may be moved."""
         if found.lastgroup == "move":
             self._add((found["move"].strip(),), Traits("creates"))
             if last:
@@ -379,7 +380,7 @@ class _Reader:
         traits: Traits,
         first: tuple[str | None, str | None] = (None, None),
     ) -> None:
-        """Accept the old and new name of a file; `first` are those in the first line of git."""
+        """Accept the old and new name of a file. `first` are the names in a git header."""
         if new and old == NOWHERE:
             old, traits = None, msgspec.structs.replace(traits, deed="creates")
         elif old and new == NOWHERE:

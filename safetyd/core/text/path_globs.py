@@ -1,8 +1,8 @@
 """Resolves paths of agents without opening files, and matches them with globs.
 
-Symbolic links are not followed here. In a glob `*` and `?` match within one name, `**` matches any
-number of directories, and everything else is literal; one that starts with `!` excludes what the
-others match.
+Symbolic links are not followed here. In a glob, `*` and `?` match within one name, `**` matches any
+number of directories, and everything else is literal. A glob that starts with `!` excludes paths
+that other globs match.
 """
 
 import functools
@@ -18,13 +18,13 @@ EXCEPT: Final = "!"
 
 _WILDCARD: Final = re.compile(r"(/\*\*\Z|\*\*/|\*\*|\*|\?)")
 _MEANING: Final = {
-    "/**": "(?:/.*)?",  # also the directory itself
+    "/**": "(?:/.*)?",  # the directory itself matches, too
     "**/": "(?:.*/)?",
     "**": ".*",
     "*": "[^/]*",
     "?": "[^/]",
 }
-# The same for many paths, separated by NUL, which no path contains.
+# The same patterns for many paths in one text. The separator is NUL, which no path contains.
 _MEANING_AMONG: Final = {
     "/**": "(?:/[^\\x00]*)?",
     "**/": "(?:[^\\x00]*/)?",
@@ -41,7 +41,7 @@ _WORDS: Final = str.maketrans(dict.fromkeys("\v\f;|&<>()=:,@`{}", " ") | dict.fr
 Matcher = Callable[[bytes], list[int] | None]  # returns the numbers of the matching patterns
 
 
-# Among resolved paths: there were too many to resolve.
+# In a list of resolved paths, this means that there were too many to resolve.
 UNFOLLOWED: Final = ""
 
 
@@ -52,11 +52,11 @@ class PathTarget(msgspec.Struct, frozen=True, gc=False):
     path: str  # without `.` and `..`; absolute if possible
     local: str | None = None  # relative to the project's root, if it is inside
     opaque: bool = False  # only a shell could resolve it
-    reached: bool = False  # the target of a link, not what the agent wrote
+    reached: bool = False  # it is the target of a link, not the path that the agent wrote
 
 
 def place(given: str, root: str) -> PathTarget:
-    """Resolve a path; a relative one starts at `root`, which is absolute or empty."""
+    """Resolve a path. Relative paths start at `root`, which is absolute or empty."""
     if given.startswith("~") or "$" in given:
         return PathTarget(given, _plain(given), opaque=True)
     if not root and _is_plain(given):
@@ -71,7 +71,7 @@ def reached(path: str, root: str) -> PathTarget:
 
 
 def likely(word: str, root: str) -> tuple[PathTarget, ...]:
-    """Return where a word of a command may lead; `..` may go up to the root."""
+    """Return the paths that a word of a command may mean. `..` may lead up to the root."""
     where = place(word, root)
     up = _UPWARDS.match(where.path)
     return (where, PathTarget(word, f"/{where.path[up.end() :]}")) if up else (where,)
@@ -101,7 +101,7 @@ def _local(path: str, root: str) -> str | None:
 
 
 class Globs:
-    """A list of globs. One that is too long to compile raises `ValueError`."""
+    """A list of globs. A list that is too long to compile raises `ValueError`."""
 
     def __init__(self, globs: Sequence[str], *, ignore_case: bool = False) -> None:
         self._globs = tuple(glob for glob in globs if not glob.startswith(EXCEPT))
@@ -114,9 +114,9 @@ class Globs:
         self._spares = bool(spared)
 
     def miss(self, paths: Iterable[str], *, resolved: bool = False) -> bool:
-        """Return True if no glob matches any path (cheap check); False means that one may.
+        """Return True if no glob matches any path. False means that one may match (cheap check).
 
-        Paths that are not `resolved` may need that before they can match.
+        Unless `resolved` is set, also return False if a path must be resolved first.
         """
         hits = self._screen("\0".join(("", *paths, "")).encode("utf-8", "replace"))
         return not hits or (resolved and hits == [len(self._globs)])

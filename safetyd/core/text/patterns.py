@@ -1,4 +1,4 @@
-"""Lists of patterns, each compiled into one set that searches for all at once.
+"""Lists of patterns. Each list is compiled into one set that searches for all patterns at once.
 
 Patterns are RE2: linear time, without look-around and back-references. Case is ignored and `.`
 matches a newline.
@@ -38,8 +38,8 @@ AnyPattern = str | PatternConfig
 class PatternSet:
     """A compiled list of patterns.
 
-    A pattern whose `then` is allow stays in the list, but never matches. `ValueError` names every
-    pattern that RE2 refuses, and why.
+    A pattern whose `then` is allow stays in the list, but never matches. The constructor raises
+    `ValueError` with every pattern that RE2 refuses, and the reasons.
     """
 
     def __init__(self, patterns: Sequence[AnyPattern]) -> None:
@@ -67,14 +67,14 @@ class PatternSet:
         return sorted({self._numbers[hit] for hit in hits}) if hits else []
 
     def matched(self, number: int, forms: Sequence[str]) -> str:
-        """Return the words that a pattern matches in the first of `forms` where it does."""
+        """Return the words that a pattern matches in the first form that it matches."""
         search = _search(self.patterns[number].pattern)
         found = (search(form.encode("utf-8", "replace")) for form in forms)
         return next((match[0].decode("utf-8", "replace") for match in found if match), "")
 
 
 class Sieve:
-    """Several lists combined, to check quickly that none matches."""
+    """Several lists combined, for a quick check that none of them matches."""
 
     def __init__(self, lists: Sequence[PatternSet]) -> None:
         self._lists = lists
@@ -84,7 +84,7 @@ class Sieve:
             self._match = _compiled(sought).Match
 
     def passes(self, forms: Sequence[str]) -> bool:
-        """Return True if no list matches any of `forms`; False means that one may."""
+        """Return True if no list matches any of `forms`. False means that one may match."""
         if self._match is None:
             return not any(known.find(forms) for known in self._lists)
         return not self._match("\n".join(forms).encode("utf-8", "replace"))
@@ -112,7 +112,7 @@ def named(patterns: Sequence[AnyPattern]) -> tuple[PatternConfig, ...]:
 
 
 def problems(patterns: Sequence[AnyPattern]) -> list[tuple[str, str]]:
-    """Return all mistakes with their position such as `[3]`; empty for the whole list."""
+    """Return all mistakes with their position, such as `[3]`. It is empty for the whole list."""
     wrong = list(_single_problems(named(patterns)))
     if wrong:
         return wrong

@@ -58,7 +58,7 @@ def _texts(proposal: Proposal, *, edits: bool) -> Iterator[str]:
 
 
 def _strings(said: object) -> Iterator[str]:
-    """Yield every string in an object; a list of strings may be lines of one text."""
+    """Yield every string in an object. A list of strings may also be the lines of one text."""
     if isinstance(said, str):
         yield said
     elif isinstance(said, Mapping):
@@ -73,5 +73,5 @@ def _strings(said: object) -> Iterator[str]:
 
 
 def _decoded(said: object) -> object:
-    """Return an agent's object decoded; it is raw JSON until it has been journalled."""
+    """Return an agent's object, decoded if it is still raw because it is not yet journalled."""
     return msgspec.json.decode(said) if isinstance(said, msgspec.Raw) else said

@@ -12,7 +12,7 @@ _FAR_MINUTES: Final = 48 * 60
 
 
 def duration(seconds: float) -> str:
-    """Return a duration rounded to its largest unit: 3 min."""
+    """Return a duration rounded to its largest unit, such as 3 min."""
     for unit, size in _UNITS:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
@@ -20,7 +20,7 @@ def duration(seconds: float) -> str:
 
 
 def complete(seconds: float) -> str:
-    """Return a duration rounded down to its largest unit: 2 h."""
+    """Return a duration rounded down to its largest unit, such as 2 h."""
     for unit, size in _UNITS:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
@@ -28,7 +28,7 @@ def complete(seconds: float) -> str:
 
 
 def exact(seconds: float) -> str:
-    """Return a duration to the second: 4m 56s."""
+    """Return a duration to the second, such as 4m 56s."""
     minutes, left = divmod(max(0, int(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (left, "s"))
@@ -36,7 +36,7 @@ def exact(seconds: float) -> str:
 
 
 def countdown(seconds: float) -> str:
-    """Return the remaining time, to the second in the last hour: 12:05."""
+    """Return the remaining time. In the last hour it is to the second, such as 12:05."""
     if seconds >= dict(_UNITS)["h"]:
         return duration(seconds)
     minutes, left = divmod(max(0, int(seconds)), 60)
@@ -44,7 +44,7 @@ def countdown(seconds: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return an approximate duration; empty if it is past or more than two days away."""
+    """Return an approximate duration. Empty if it is negative or longer than two days."""
     minutes = round(seconds / 60)
     if minutes <= 0 or minutes >= _FAR_MINUTES:
         return ""

@@ -1,7 +1,7 @@
-"""Makes hidden characters visible: escapes or replaces what a screen would not show.
+"""Makes hidden characters visible: escapes or replaces characters that a screen does not show.
 
-Hidden are control and direction characters, unusual spaces, unassigned code points, and invisible
-letters and marks. Escapes are those of Python.
+Hidden characters are control and direction characters, unusual spaces, unassigned code points, and
+invisible letters and marks. Escapes have the syntax of Python.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def visible(text: str) -> str:
 
 
 def quoted(text: str, most: int = 200) -> str:
-    """Return the beginning of an agent's words in quotes, so that they cannot pass for ours."""
+    """Return the beginning of an agent's words in quotes, to tell them from safetyd's words."""
     shown = visible(text[:most]).replace('"', "'")
     return f'"{shown}..."' if len(text) > most else f'"{shown}"'
 
@@ -48,7 +48,7 @@ def printable_line(text: str) -> str:
 
 
 def pieces(text: str, kept: str = "\n\t") -> Iterator[tuple[str, bool]]:
-    """Yield a text in parts, each with whether it is an escape for hidden characters.
+    """Yield a text in parts. Each part says whether it is an escape for hidden characters.
 
     Characters in `kept` are not escaped.
     """

@@ -103,7 +103,7 @@ def test_silence_is_no_answer(wait: bool, minutes: int) -> None:  # noqa: FBT001
 
     final = queue.final("p1")
     assert (final.decision, final.cause) == (Severity.BLOCK, "expired_no_response")
-    assert "neither a yes nor a no" in final.agent_message
+    assert "Do not act" in final.agent_message
 
 
 def test_the_asker_may_name_another_time_up_to_thirty_days() -> None:

@@ -41,7 +41,7 @@ from safetyd.core.messages.binding import action_key
 from safetyd.core.messages.money import NANO
 from safetyd.core.messages.telemetry import Metrics
 
-MAX_MODELS: Final = 8  # per agent; then the least recently used one is forgotten
+MAX_MODELS: Final = 8  # per agent; beyond that, the least recently used model is forgotten
 
 AnyDetector = TypeVar("AnyDetector", bound=Detector)
 OfProposals = RapidIdentical | RepeatedAction | LoopActionType | RapidActions
@@ -52,11 +52,11 @@ Seen = TypeVar("Seen")
 class Asked(NamedTuple, Generic[Seen]):
     """A detector on the fast path, with its methods looked up once.
 
-    `until_t` is a cheap check of the condition; `found` is called only to report it.
+    `until_t` is a cheap check of the condition. `found` is called only to report it.
     """
 
     id: str
-    rank: int  # how severe it can be
+    rank: int  # the highest severity of its findings
     until_t: Callable[[Seen, float], float]
     found: Callable[[Seen, float], FoundCondition]
 
@@ -79,12 +79,12 @@ class AnomalyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ProfileGauges(msgspec.Struct, frozen=True):
-    """The current numbers of an agent. Its own reports count if they are larger."""
+    """The current numbers of an agent. If the agent reported a larger number, that counts."""
 
     iterations_per_hour: float
     cost_per_hour_usd: float
-    error_ratio: float  # of the last outcomes, once there are enough
-    files_per_commit: float  # of the last one
+    error_ratio: float  # share of failures among the last outcomes, if there are enough
+    files_per_commit: float  # by the last commit
     repeated_action: int  # how often the last action was proposed in a row
 
 
@@ -92,7 +92,7 @@ class AgentProfile(msgspec.Struct):
     """The state of all detectors for one agent."""
 
     history: ProposalHistory = msgspec.field(default_factory=ProposalHistory)
-    numbers: Numbers | None = None  # None: nothing counted yet
+    numbers: Numbers | None = None  # None until something is counted
     models: dict[str, Baseline] = {}  # longest unused first
     conditions: dict[str, Condition] = {}
 
@@ -120,7 +120,7 @@ class AgentProfile(msgspec.Struct):
         }
 
     def gauges(self, t: float, at_least: int) -> ProfileGauges:
-        """Return the numbers at `t`. The error ratio needs `at_least` outcomes."""
+        """Return the numbers at `t`. The error ratio requires `at_least` outcomes."""
         numbers = self.numbers or Numbers()
         return ProfileGauges(
             numbers.iterations(t),
@@ -141,7 +141,7 @@ class Detectors:
         of_acts: Sequence[OfProposals] = _enabled(config.loop_action_type, config.rapid_actions)
         self._of_proposals = (*of_same, *of_acts)
         same, acts = tuple(map(_of_proposals, of_same)), tuple(map(_of_proposals, of_acts))
-        # By whether the type of a proposal is patient, and whether it is read-only.
+        # Keys: whether the type of a proposal is patient, and whether it is read-only.
         self._asked = {
             (False, False): same + acts,
             (False, True): same,
@@ -167,7 +167,7 @@ class Detectors:
     def measures(
         self, agent: AgentProfile, t: float, only: Collection[str] | None = None
     ) -> Iterator[Measure]:
-        """Yield the numbers that detectors compare, of all detectors or `only` some."""
+        """Yield the numbers that detectors compare. Use all detectors, or `only` some."""
         history, numbers = agent.history, agent.numbers or Numbers()
         for one in self._of_proposals:
             if only is None or one.id in only:
@@ -275,7 +275,7 @@ def _of_outcomes(one: OfOutcomes) -> Asked[Numbers]:
 def _looked(
     asked: Sequence[Asked[Seen]], seen: Seen, t: float, conditions: dict[str, Condition]
 ) -> list[Looked]:
-    """Return conditions that begin or may end. Count those that still hold."""
+    """Return the conditions that begin or may end. Count the conditions that still hold."""
     looked: list[Looked] = []
     for id_, rank, until, found in asked:
         until_t, condition = until(seen, t), conditions.get(id_)

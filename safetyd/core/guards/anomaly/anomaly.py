@@ -1,4 +1,4 @@
-"""Anomalies: unusual behaviour is reported; severe cases pause the agent or stop all agents.
+"""Anomalies: reports unusual behaviour. Severe cases pause the agent or stop all agents.
 
 Detectors check first decisions, outcomes, reported metrics and breakers. A proposal that raises a
 severe finding is blocked. Later proposals are blocked by the pause or the stop.
@@ -57,7 +57,7 @@ class AnomalyState(msgspec.Struct):
     trips: dict[str, Trips] = {}  # by breaker, least recently tripped first
     people: Presence = msgspec.field(default_factory=Presence)
     findings: list[AnomalyFound] = []
-    epoch: int = 0  # of stops and resumes
+    epoch: int = 0  # the last epoch of stops and resumes
 
 
 class AnomalyGuard(Guard):
@@ -109,7 +109,7 @@ class AnomalyGuard(Guard):
     def measures(
         self, agent: str, t: float, only: Collection[str] | None = None
     ) -> Iterator[Measure]:
-        """Yield the numbers that detectors, or `only` some, compare for an agent."""
+        """Yield the numbers that all detectors, or `only` some, compare for an agent."""
         known = self._state.agents.get(agent)
         if known is not None:
             for measure in self._detectors.measures(known, t, only):
@@ -139,7 +139,7 @@ class AnomalyGuard(Guard):
         return ALLOWED
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
-        return ALLOWED  # it was checked when it was proposed
+        return ALLOWED  # the proposal was checked when it was made
 
     def now(self, decided: Decided, moment: Moment) -> str:
         holding = self.holding(decided.agent, moment.t).items()
@@ -210,7 +210,7 @@ class AnomalyGuard(Guard):
         return self._raised(event, event.agent, found)
 
     def _reported(self, event: Reported) -> Sequence[Event]:
-        # Anonymous names are limited: only a proposal makes one known.
+        # Anonymous names are limited, so only a proposal makes a name known.
         if event.keyless and event.agent not in self._state.agents:
             return ()
         agent = self._agent(event.agent)

@@ -13,7 +13,7 @@ from safetyd.core.guards.anomaly.measures import Measure, Unit, values
 from safetyd.core.messages.money import dollars, nano
 
 MAX_SAMPLES: Final = 100
-_MOST: Final = 1e15  # larger numbers are capped, so that no sum overflows
+_MOST: Final = 1e15  # larger numbers are reduced to this, so that no sum overflows
 
 Weight = Annotated[float, Meta(gt=0, le=1)]
 
@@ -32,7 +32,7 @@ class Baseline(msgspec.Struct):
     latency: list[float] = []
     cost: list[float] = []
     tokens: list[float] = []
-    latencies: int = 0  # how many there were in total
+    latencies: int = 0  # how many samples there were in total
     fast_s: float = 0.0
     slow_s: float = 0.0
     conditions: dict[str, Condition] = {}

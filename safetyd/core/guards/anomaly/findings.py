@@ -1,4 +1,4 @@
-"""Findings: raised when a condition begins to hold, and then not again for a while.
+"""Findings. A finding is raised when a condition begins to hold, and then not again for a while.
 
 A finding may also cause a pause or a stop.
 """
@@ -13,7 +13,7 @@ from safetyd.core.events.event import LEVELS, Event, Level
 from safetyd.core.events.guard_events import AnomalyFound, Paused, Stopped
 
 QUIET_S: Final = 600.0
-NEVER: Final = -math.inf  # the end of a condition that does not hold
+NEVER: Final = -math.inf  # `until_t` of a condition that does not hold
 SEVERE: Final[tuple[Level, ...]] = ("high", "critical")
 RANK: Final[dict[Level, int]] = {level: rank for rank, level in enumerate(LEVELS, 1)}
 
@@ -37,13 +37,13 @@ class FoundCondition(msgspec.Struct, frozen=True, gc=False):
 
     severity: Level
     message: str
-    # When it ends by itself. Infinity: when a check no longer finds it.
+    # When the condition ends by itself. Infinity: it ends when a check no longer finds it.
     until_t: float = math.inf
-    remedy: str = ""  # what would allow a proposal that it blocks
+    remedy: str = ""  # the remedy for a proposal that it blocks
 
 
 class Condition(msgspec.Struct):
-    """Whether one detector's condition holds, and what was reported."""
+    """The state of one detector's condition: whether it holds, and what was reported."""
 
     holds: bool = False
     until_t: float = math.inf
@@ -54,7 +54,8 @@ class Condition(msgspec.Struct):
     def update(self, t: float, found: FoundCondition | None) -> bool:
         """Record the result of a check at `t`. Return whether to raise a finding.
 
-        A condition that returns too soon is raised after the quiet time, if it still holds.
+        If a condition begins again too soon, its finding is raised after the quiet time, if it
+        still holds then.
         """
         if self.holds and t >= self.until_t:
             self._end(self.until_t)
@@ -93,7 +94,7 @@ class Concern(NamedTuple):
 def begun(
     t: float, conditions: dict[str, Condition], looked: Sequence[Looked]
 ) -> list[tuple[str, FoundCondition]]:
-    """Update the conditions. Return those to raise a finding for."""
+    """Update the conditions. Return the conditions for which to raise a finding."""
     raised: list[tuple[str, FoundCondition]] = []
     for id_, found in looked:
         if id_ not in conditions:

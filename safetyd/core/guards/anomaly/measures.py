@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 MAX_VALUES: Final = 100  # of one series
-_DIGITS: Final = 9  # decimals: whole nano-dollars
+_DIGITS: Final = 9  # decimals, so that amounts are whole nano-dollars
 
 Unit = Literal[
     "times", "actions", "outcomes", "rounds", "usd", "files", "ratio", "s", "tokens", "h"
@@ -22,12 +22,13 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     detector: str
     unit: Unit
     now: float
-    most: float | None = None  # above this is unusual; null: not enough samples
-    least: float | None = None  # below this is unusual
+    # Values above this are unusual; null if there are not enough samples.
+    most: float | None = None
+    least: float | None = None  # Values below this are unusual.
     usual: float | None = None  # the mean
     deviation: float | None = None  # standard deviation
     agent: str | None = None
-    model: str | None = None  # "": calls without a model
+    model: str | None = None  # The model; empty for calls without a model.
     breaker: str | None = None
     values: tuple[float, ...] = ()
     ages_s: tuple[float, ...] = ()

@@ -1,4 +1,4 @@
-"""When an operator was last active, and what happens if nobody is."""
+"""Tracks when an operator was last active, and what happens if nobody is."""
 
 from typing import Annotated, ClassVar, Final
 
@@ -31,7 +31,7 @@ Hours = Annotated[float, Meta(ge=0)]
 class HumanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens after some hours without an operator; 0 means never."""
 
-    confirm_after_h: Hours = 0.0  # irreversible proposals then need approval
+    confirm_after_h: Hours = 0.0  # after this many hours, irreversible proposals need approval
     safe_mode_after_h: Hours = 0.0
 
 
@@ -41,7 +41,7 @@ class Presence(msgspec.Struct):
     safe_mode: bool = False  # global safe mode is active
 
     def away_s(self, t: float) -> float:
-        """Return the seconds since an operator was active. The first start counts."""
+        """Return the seconds since an operator was active, or else since the first start."""
         return 0.0 if self.seen_t is None else t - self.seen_t
 
     def away(self, hours: float, t: float) -> bool:

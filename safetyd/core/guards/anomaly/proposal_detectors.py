@@ -1,7 +1,7 @@
-"""Detectors for proposals: repeated actions, one type only, too fast, or a wrong clock.
+"""Detectors for proposals: repeated actions, only one type, too fast, or a wrong clock.
 
-Detectors check a history that ends with the current proposal. They run for every proposal, so
-`until_t` is a cheap check of the condition, and `found` is called only to report it.
+They check a history that ends with the current proposal. They run for every proposal, so `until_t`
+is a cheap check of the condition, and `found` is called only to report it.
 """
 
 import math
@@ -27,7 +27,7 @@ Seconds = Annotated[float, Meta(gt=0)]
 class ProposalHistory(msgspec.Struct):
     """The recent proposals of one agent. Patient types and reads are counted separately."""
 
-    t: float = 0.0  # of the last proposal; so is the type
+    t: float = 0.0  # time of the last proposal; `type` is its type
     type: str = ""
     # Proposals of types that are not patient.
     last: bytes = b""  # the last action's key
@@ -35,7 +35,7 @@ class ProposalHistory(msgspec.Struct):
     times: dict[bytes, list[float]] = {}  # when actions were last proposed, oldest first
     # Acts: proposals that are not read-only.
     acts: int = 0
-    act_t: float = 0.0  # of the last act; so are type and key
+    act_t: float = 0.0  # time of the last act; its type and key follow
     act_type: str = ""
     act: bytes = b""
     one_type: int = 0  # how many of the last acts in a row had one type
@@ -43,7 +43,7 @@ class ProposalHistory(msgspec.Struct):
     rapid: int = 0  # how many of the last acts in a row were rapid
 
     def add(self, key: bytes, times: int) -> None:
-        """Record an action at `t` of a type that is not patient. Keep `times` of each."""
+        """Record an action at `t` of a type that is not patient. Store the last `times` of each."""
         if key == self.last:
             self.in_a_row += 1
         else:
@@ -127,7 +127,7 @@ class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
     id: ClassVar[str] = "loop_action_type"
 
     severity: Level = "low"
-    same_action_severity: Level = "medium"  # at least this if they are also the same action
+    same_action_severity: Level = "medium"  # minimum severity if they are also the same action
     last: Count = 10
     at_least: Count = 5
 
@@ -189,7 +189,7 @@ class TimeSkew(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def skew_s(theirs: datetime, ours: datetime) -> float:
-    """Return the difference between a proposal's time and ours, in seconds."""
+    """Return the difference between the proposal's clock and the daemon's, in seconds."""
     if theirs.tzinfo is None:
         theirs = theirs.replace(tzinfo=UTC)
     return (theirs - ours).total_seconds()

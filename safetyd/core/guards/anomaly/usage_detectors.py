@@ -1,7 +1,7 @@
 """Detectors for usage and failures: rounds, money, files, errors, and breakers that keep tripping.
 
-Numbers that an agent reports count for an hour, if they are larger than ours. Detectors that run
-for every outcome have `until_t`, like those for proposals.
+If an agent reports a larger number than safetyd counted, the reported one counts for an hour.
+Detectors that run for every outcome have `until_t`, like those for proposals.
 """
 
 import math
@@ -23,7 +23,7 @@ MAX_BREAKERS: Final = 1_000
 
 
 class Hour(msgspec.Struct):
-    """A sum over the last hour, stored by the minute. An amount may count a minute too long."""
+    """A sum over the last hour, stored by the minute. An amount may count up to a minute longer."""
 
     first_t: list[float] = []
     last_t: list[float] = []
@@ -45,7 +45,7 @@ class Hour(msgspec.Struct):
         return round(sum(self.amounts[self._expired(t) :]), 9)
 
     def above_until_t(self, most: float) -> float:
-        """Return when the sum will have fallen to `most`; `NEVER` if it is not above it now."""
+        """Return when the sum will have fallen to `most`. `NEVER` if it is not above that now."""
         newest = 0.0
         for last_t, amount in zip(reversed(self.last_t), reversed(self.amounts), strict=True):
             newest += amount
@@ -75,13 +75,13 @@ class Numbers(msgspec.Struct):
     failed: list[bool] = []  # the last outcomes
     outcomes: int = 0
     last_cost: float = 0.0
-    rising: int = 0  # how many of the last in a row cost more than the one before
-    files: int = 0  # of the last commit
+    rising: int = 0  # how many of the last outcomes in a row cost more than the one before
+    files: int = 0  # files that the last commit changed
     told: dict[str, float] = {}
     told_t: dict[str, float] = {}
 
     def settle(self, t: float, cost: float, *, failed: bool, last: int) -> None:
-        """Record an outcome. Keep the `last` results for the error rate."""
+        """Record an outcome. Store the `last` results for the error rate."""
         self.cost.add(t, cost)
         self.failed.append(failed)
         if len(self.failed) > last:
@@ -96,7 +96,7 @@ class Numbers(msgspec.Struct):
             self.told_t[what] = t
 
     def told_of(self, what: Told, t: float) -> float:
-        """Return what the agent reported in the last hour, or 0."""
+        """Return the number that the agent reported in the last hour, or 0."""
         return self.told[what] if what in self.told and t - self.told_t[what] < HOUR_S else 0.0
 
     def iterations(self, t: float) -> float:
@@ -178,7 +178,7 @@ class CostPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return FoundCondition(self.severity, message, self.until_t(numbers, t))
 
     def measure(self, numbers: Numbers, t: float) -> Measure:
-        """Return what was spent in the last hour."""
+        """Return the money spent in the last hour."""
         spent, ages_s = numbers.cost.series(t)
         return Measure(
             detector=self.id,
@@ -273,7 +273,7 @@ class BreakerOscillation(Detector, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def trips_of(breakers: dict[str, Trips], key: str) -> Trips:
-    """Return the trips of a breaker. Forget the least recently used one beyond the limit."""
+    """Return the trips of a breaker. Beyond the limit, forget the least recently used breaker."""
     trips = breakers.pop(key, None) or Trips()
     breakers[key] = trips
     if len(breakers) > MAX_BREAKERS:

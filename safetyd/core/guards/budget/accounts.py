@@ -1,7 +1,7 @@
 """The accounts in the ledger, and limits on their number.
 
-Agents choose the names of chains, sessions and models. Up to a limit each has its own account;
-further ones share one, so no spending is ever dropped to make room.
+Agents choose the names of chains, sessions and models. Up to a limit, each name has its own
+account. Further names share one account, so no spending is ever dropped to make room.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,9 +12,9 @@ import msgspec
 from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.messages.money import MAX_SUM
 
-MAX_NAMES: Final = 65  # of each: chains and sessions of one agent, with the implicit one
+MAX_NAMES: Final = 65  # chains of one agent, and as many sessions, including the implicit one
 MAX_MODELS: Final = 1000
-MAX_LINES: Final = 256  # of one agent, by session and model, for display
+MAX_LINES: Final = 256  # stored spending of one agent by session and model, for display
 FORGET_CHAIN_S: Final = 86_400.0
 
 _SHARED: Final = ""
@@ -27,20 +27,20 @@ class Account(msgspec.Struct, gc=False, omit_defaults=True):
     reserved: int = 0
     raised: int = 0  # how much operators have raised the limit
     heard_t: float = 0.0
-    warned_nano: int = 0  # the highest limit with a warning
-    exceeded_nano: int = 0  # the highest limit reported as used up
+    warned_nano: int = 0  # the highest limit that a warning was sent for
+    exceeded_nano: int = 0  # the highest limit that was reported as used up
 
     @property
     def used(self) -> int:
         return self.spent + self.reserved
 
     def lacks(self, limit: int, need: int) -> bool:
-        """Return whether a limit is reached, or would be exceeded by `need`."""
+        """Return whether a limit is reached, or whether `need` would exceed it."""
         room = limit + self.raised - self.spent - self.reserved
         return room <= 0 or room < need
 
     def fits(self, limit: int, nano: int) -> int:
-        """Return how much of an amount fits within a limit; 0 means no limit."""
+        """Return how much of an amount fits within a limit. A limit of 0 means no limit."""
         return min(nano, max(limit + self.raised - self.used, 0)) if limit else nano
 
     def lift(self, nano: int) -> None:
@@ -83,7 +83,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def pending(self) -> bool:
-        """Whether it waits for approval. Then it counts in no account."""
+        """True if the action is pending. Its cost then counts in no account."""
         return self.day == NO_DAY.number
 
 
@@ -104,7 +104,7 @@ class AccountBooks(msgspec.Struct):
             del self.lines[next(iter(self.lines))]
 
     def pause(self, session: str, limit: int) -> bool:
-        """Record that a session needs approval. Return False if a request is pending already."""
+        """Record that a session needs approval. Return False if a request is already pending."""
         if self.paused:
             return False
         self.paused, self.asked, self.asked_nano = True, session, limit
@@ -118,10 +118,10 @@ class AccountBooks(msgspec.Struct):
 
 
 class Part(msgspec.Struct):
-    """The spending that counts against a share of the day, and of each model's day.
+    """The spending that counts against a share of the daily budget, and of each model's.
 
-    For an agent with a key that is spending beyond its reservations. For anonymous agents, which
-    share one part, it is everything.
+    For an agent with a key, that is spending beyond its reservations. Anonymous agents share one
+    part, in which all their spending counts.
     """
 
     total: Account = msgspec.field(default_factory=Account)
@@ -176,7 +176,7 @@ def opened(accounts: dict[str, Account], name: str, most: int) -> str:
 
 
 def opened_chain(chains: dict[str, Account], name: str, t: float) -> str:
-    """Do the same for a chain used now, and forget chains unused for a day."""
+    """Create the account of a chain if needed, and forget chains unused for a day."""
     if chains and next(iter(chains.values())).heard_t + FORGET_CHAIN_S <= t:
         for old in [known for known, account in chains.items() if _forgotten(account, t)]:
             del chains[old]

@@ -28,8 +28,8 @@ from safetyd.core.guards.budget.accounts import (
 )
 
 Accounts = tuple[Account | None, Account, Account, Account, Account | None]
-Limits = tuple[int, int, int, int, int]  # of the same accounts; 0 means none
-Shares = tuple[int, int]  # of the day and of a model's day; 0 means none
+Limits = tuple[int, int, int, int, int]  # limits of the same accounts; 0 means none
+Shares = tuple[int, int]  # shares of the day and of a model's day; 0 means none
 
 NO_SHARES: Final[Shares] = (0, 0)
 
@@ -59,7 +59,7 @@ class Balances:
         return date.fromordinal(max(number, self._state.day.number))
 
     def find(self, payer: Payer, number: int, t: float) -> Accounts:
-        """Return the accounts of chain, session, day, agent and model; None if not named."""
+        """Return the accounts of chain, session, day, agent and model. None for names not given."""
         books = self._state.agents.get(payer.agent, NO_BOOKS)
         day = self._state.day
         if number > day.number:
@@ -74,18 +74,18 @@ class Balances:
         )
 
     def fullest(self, agent: str, t: float) -> Iterator[tuple[str, Account] | None]:
-        """Yield the fullest chain and the fullest session of an agent; None if it has none."""
+        """Yield the fullest chain and the fullest session of an agent, or None if it has none."""
         books = self._state.agents.get(agent, NO_BOOKS)
         yield fullest(live_chains(books.chains, t))
         yield fullest(books.sessions.items())
 
     def part(self, payer: Payer, number: int) -> tuple[Account, Account]:
-        """Return what counts against the shares of the day and of a model."""
+        """Return the accounts that count against the shares of the day and of a model."""
         part = self.day(number).parts.get(payer.counted_as, NO_PART)
         return part.total, found(part.models, payer.model or "", MAX_MODELS)
 
     def over_share(self, proposed: Proposed, shares: Shares, need: int) -> bool:
-        """Return whether a share is or would be used up. With a key, only reported costs count."""
+        """Return whether a share is used up. For anonymous agents, `need` counts as well."""
         part = self.day(proposed.at.toordinal()).parts.get(counted_as(proposed), NO_PART)
         of_day, of_model = shares
         model, need = proposed.proposal.model, need if proposed.keyless else 0
@@ -119,14 +119,14 @@ class Balances:
         )
 
     def is_free(self, event: Decided) -> bool:
-        """Return whether a free action changes no account."""
+        """Return whether an action without cost changes no account."""
         if event.proposal.chain is not None:
-            return False  # the chain was used now
+            return False  # the chain is marked as used now
         books = self._state.agents.get(event.agent)
         return books is None or event.id not in books.reservations
 
     def pending(self, agent: str | None = None) -> Iterator[Reservation]:
-        """Yield the reservations that wait for approval, of all agents or one."""
+        """Yield the reservations that wait for approval, of one agent or of all."""
         agents = self._state.agents
         for books in agents.values() if agent is None else (agents.get(agent, NO_BOOKS),):
             yield from (held for held in books.reservations.values() if held.pending)

@@ -1,15 +1,15 @@
 """Budgets: the estimated cost is reserved when an action is allowed, and settled by its outcome.
 
-Each scope (chain, session, day, and agent and model per day) refuses an action that does not fit
-next to what is spent and reserved. Estimates of allowed actions therefore never exceed a limit,
-however many run at once, and spending never decreases.
+Each scope (chain, session, day, and agent and model per day) blocks an action if its estimate does
+not fit into the limit together with the money spent and reserved. Estimates of allowed actions
+therefore never exceed a limit, even if many run at the same time. Spending never decreases.
 
 Costs that an agent reports beyond its reservations count in the common budget only up to its share.
 Anonymous names can be invented, so as soon as any agent has a key, all costs of anonymous agents
 count against one share.
 
-Pending actions reserve nothing. Purchases have separate accounts with the same limits; beyond them
-a purchase needs approval and is never blocked.
+Pending actions reserve nothing. Purchases have separate accounts with the same limits. A purchase
+beyond a limit needs approval, and is never blocked.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,8 +61,9 @@ class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     agent_usd: Usd = 0.0  # per UTC day, like model_usd
     model_usd: Usd = 0.0
     warn_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
-    default_cost_usd: Usd = 0.0  # of a proposal that states neither cost nor tokens
-    party_share: Annotated[float, Meta(gt=0, le=1)] = 0.5  # of the day, if other agents have keys
+    default_cost_usd: Usd = 0.0  # cost of a proposal that states neither cost nor tokens
+    # The share of the day for one agent, if other agents have keys.
+    party_share: Annotated[float, Meta(gt=0, le=1)] = 0.5
 
 
 class Budget(Guard):
@@ -151,7 +152,7 @@ class Budget(Guard):
         return tuple(self._ledger.balances.agents)
 
     def of_agent(self, agent: str, at: datetime) -> Iterator[Standing]:
-        """Yield the budgets of one agent: of the day, its chains and its sessions."""
+        """Yield the budgets of one agent: its day, its chains and its sessions."""
         yield self.day_of(agent, at)
         if agent in self._ledger.balances.agents:
             yield from self._standings_of(agent)
@@ -162,7 +163,7 @@ class Budget(Guard):
             yield Standing("model", model, None, account, self._limits[4])
 
     def spent_today(self, at: datetime) -> tuple[int, int]:
-        """Return the number of the current day, and what was spent in it."""
+        """Return the number of the current day, and the money spent on it."""
         number = at.toordinal()
         day = self._ledger.balances.day(number)
         return max(number, day.number), day.total.spent
@@ -195,7 +196,7 @@ class Budget(Guard):
                 yield Spend(agent, session, model, spent)
 
     def bought_today(self, at: datetime) -> Standing:
-        """Return what all agents bought today, with the daily limit."""
+        """Return the purchases of all agents today, with the daily limit."""
         return self._purchases.today(at, self._limits[2])
 
     def pending(self, agent: str | None = None) -> PendingSums:
@@ -224,7 +225,7 @@ class Budget(Guard):
 
     def _decided(self, event: Decided) -> Sequence[Event]:
         if event.verdicts and event.stranger:
-            return ()  # a name beyond the limits gets no accounts
+            return ()  # a name beyond the limit on names gets no accounts
         need, price = estimates(event, event.type, self._default)
         allowed = event.decision is ALLOW
         if allowed and not need and not price and self._ledger.balances.is_free(event):
@@ -273,7 +274,7 @@ class Budget(Guard):
         cost, price = costs(event, held.nano if held else 0, bought.nano if bought else 0)
         if price or bought:
             self._purchases.spend(event, payer, bought, price)
-        if held is None or not held.nano:  # without a reservation it counts today
+        if held is None or not held.nano:  # without a reservation, the cost counts today
             ledger.spend_unreserved(payer, cost, event.t, shares)
         else:
             ledger.spend(ledger.named(held, event.model), cost, shares)
@@ -347,7 +348,7 @@ class Budget(Guard):
         return self._shares if self._others(keyless=keyless) else NO_SHARES
 
     def _limits_of(self, event: Counted) -> Limits:
-        # An outcome names no project. Its proposal was already held to the project's limits.
+        # An outcome names no project. The limits of the project were checked for its proposal.
         project = None if isinstance(event, Settled) else event.proposal.project
         own = None if project is None else self._projects.get(project)
         return self._own.get(event.agent, self._limits) if own is None else own.of(event.agent)

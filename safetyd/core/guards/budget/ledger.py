@@ -75,13 +75,13 @@ class Ledger:
     def reserve(
         self, payer: Payer, id_: str, nano: int, t: float, *, pending: bool = False
     ) -> None:
-        """Reserve money. An earlier reservation of the same id may have been used, so it is spent.
+        """Reserve money. Count an earlier reservation of the same id as spent.
 
         A pending reservation counts in no account until it is approved.
         """
         heard = self.open(
             payer, t
-        )  # first, so that a chain is not forgotten with its last reservation
+        )  # done first, so that a chain is not forgotten with its last reservation
         self.spend_reserved(payer.agent, id_)
         day = NO_DAY.number if pending else self.state.day.number
         held = Reservation(nano, day, heard)
@@ -124,7 +124,7 @@ class Ledger:
         self.spend(Reservation(0, self.state.day.number, self.open(payer, t)), nano, shares)
 
     def lift(self, scope: str, name: str, nano: int) -> None:
-        """Raise a limit until the end of the day, without reducing any other."""
+        """Raise a limit until the end of the day. No other limit changes."""
         day = self.state.day
         if scope == "model":
             day.models[opened(day.models, name, MAX_MODELS)].permit(nano)

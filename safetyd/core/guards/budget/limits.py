@@ -30,8 +30,8 @@ class Standing(NamedTuple):
     """Money spent and reserved in one scope, and its limit, in nano-dollars."""
 
     scope: Scope
-    id: str  # the date of a day, "" for the implicit session
-    agent: str | None  # None: all agents share it
+    id: str  # a name, or the date of a day; "" for the implicit session
+    agent: str | None  # None if all agents share it
     account: Account
     base: int  # the configured limit; 0 means none
 
@@ -49,7 +49,7 @@ class Standing(NamedTuple):
 
     @property
     def limit(self) -> int:
-        """The limit including what operators added; 0 means none."""
+        """The limit, with the amounts that operators added. 0 means none."""
         return self.base + self.account.raised if self.base else 0
 
     def refuses(self, need: int) -> bool:
@@ -87,7 +87,7 @@ class Standing(NamedTuple):
         return f"{said} would be exceeded: {needs}"
 
     def remedy(self, need: int) -> str:
-        """Return what would make it fit: a larger limit, a smaller estimate, or a new account."""
+        """Return the remedy: a larger limit, a smaller estimate, or a new account."""
         room = self.limit - self.account.used
         needed = self.account.used - self.account.raised + max(need, 1)
         if self.scope == "share":

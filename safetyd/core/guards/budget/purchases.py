@@ -1,7 +1,7 @@
-"""What an action costs: its model and tokens, or the price of what it buys.
+"""The cost of an action: for its model and tokens, or the price of a purchase.
 
-Purchases count in separate accounts, so they never use up the budget for models. Their limits are
-those of the budget; beyond them a purchase needs approval.
+Purchases count in separate accounts, so they never use up the budget for models. The limits are
+the same. A purchase beyond a limit needs approval.
 """
 
 from datetime import datetime
@@ -40,7 +40,7 @@ def estimates(event: Proposed | Decided, type_: str, default: int) -> tuple[int,
 
 
 def costs(event: Settled, reserved: int, price: int) -> tuple[int, int]:
-    """Return the same for an outcome. Missing amounts default to the reservation."""
+    """Return the model cost and the price of an outcome, by default those reserved."""
     if event.type in PURCHASES:
         tokens = reserved if event.priced_nano is None else event.priced_nano
         return tokens, larger_cost(event.cost_usd, None, price)
@@ -66,7 +66,7 @@ class Purchases:
         self.ledger.reserve(_buyer(payer), event.id, price, event.t)
 
     def spend(self, event: Settled, payer: Payer, reserved: Reservation | None, price: int) -> None:
-        """Record what was paid, on the day of the reservation."""
+        """Record the price paid, on the day of the reservation."""
         self.ledger.begin(event.at.toordinal())
         if reserved is None:
             self.ledger.spend_unreserved(_buyer(payer), price, event.t, NO_SHARES)
@@ -82,7 +82,7 @@ class Purchases:
 
 
 def _buyer(payer: Payer) -> Payer:
-    """Return the payer without a model, which a purchase does not pay for."""
+    """Return the payer without a model, because a purchase uses none."""
     return payer if payer.model is None else msgspec.structs.replace(payer, model=None)
 
 

@@ -1,6 +1,6 @@
-"""Which action types are allowed, need approval or are prohibited, by the type table and the rules.
+"""Judges action types by the type table and the operator's rules.
 
-It remembers memory operations per session, and unknown types.
+It counts memory operations per session, and unknown types.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,8 @@ def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]
 
 
 class ClassifyState(msgspec.Struct):
-    memory: dict[str, dict[str, int]] = {}  # allowed in live sessions, by agent and session
+    # Allowed memory operations in live sessions, by agent and session.
+    memory: dict[str, dict[str, int]] = {}
     unknown: dict[str, int] = {}  # unknown types, and how often each was proposed
 
 

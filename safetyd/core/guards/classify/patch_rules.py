@@ -44,7 +44,7 @@ class PatchRules:
             yield rule_verdicts.said_executable(proposal.paths[0])
 
     def _placed(self, files: tuple[PatchedFile, ...]) -> list[tuple[PatchedFile, list[PathTarget]]]:
-        """Return the possible locations of each file; empty if none of them can need approval."""
+        """Return the possible locations of each file, or nothing if none can need approval."""
         placed = [
             (file, [where for way in file.readings for where in likely(way, self._root)])
             for file in files

@@ -1,4 +1,4 @@
-"""Checks of `[rules]` and `[projects]`: each problem has its full key and how to fix it."""
+"""Checks `[rules]` and `[projects]`. Each problem has its full key and says how to fix it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ def problems(
 
 
 def file_problems(rules: ProjectRules) -> list[Problem]:
-    """Return why the rules in a project's `file` cannot be used."""
+    """Return the problems of the rules in a project's `file`."""
     return list(_table_problems("rules", rules))
 
 
@@ -137,6 +137,6 @@ def _glob_problems(globs: Sequence[str]) -> Iterator[str]:
         if glob.removeprefix(EXCEPT).startswith("~") or "$" in glob:
             yield f"{glob!r} depends on who runs the agent. Write a full path, or begin with **/"
     try:
-        Globs(globs, ignore_case=True)  # needs more memory than case-sensitive globs
+        Globs(globs, ignore_case=True)  # ignoring case needs more memory than case-sensitive globs
     except ValueError as exc:
         yield str(exc)

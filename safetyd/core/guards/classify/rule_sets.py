@@ -2,9 +2,9 @@
 
 The first rule that applies replaces the verdict of the table, in this order: a custom rule that
 blocks, `require_permission`, a custom rule that asks or allows, `allow_push_to`,
-`allow_without_permission`. No rule loosens what the agent itself rated higher. A project's rules
-come before the global ones, but global rules that block always apply. Paths and the limit on memory
-operations can then require approval.
+`allow_without_permission`. If the agent rated an action higher than its type, no rule loosens that.
+A project's rules come before the global ones, but global rules that block always apply. Paths and
+the limit on memory operations can then require approval.
 """
 
 import functools
@@ -66,7 +66,7 @@ class RuleSet:
         return RuleSet(_over(self._config, rules), layers, self._setting, root)
 
     def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
-        """Return whether no path, also in the text of a command, needs approval."""
+        """Return whether no path needs approval. Paths in the text of a command are included."""
         proposal = proposed.proposal
         if any(self._patches.judge(proposal, kind)):
             return False
@@ -108,7 +108,7 @@ class RuleSet:
         return verdict
 
     def _with_remedy(self, verdict: Verdict, case: RuleCase) -> Verdict:
-        """Add to a verdict what would allow the action."""
+        """Add the remedy to a verdict."""
         own = self._setting.kinds.named(case.kind.type)
         ways = (
             verdict.remedy,
@@ -184,7 +184,7 @@ class RuleSet:
         ):
             return
         for where, changes in said:
-            # What is typed may be a secret itself.
+            # Typed text may itself be a secret.
             named = rule_verdicts.in_text("" if kind.type == "type" else where.given)
             if glob := self._sensitive.find(where):
                 yield rule_verdicts.sensitive(named, glob)
@@ -211,9 +211,8 @@ def _seen(word: str) -> str:
     return word.replace(HOLE, "...")
 
 
-@functools.lru_cache(
-    maxsize=64
-)  # most projects use the same globs, and compiling takes milliseconds
+# Most projects use the same globs, and compiling takes milliseconds.
+@functools.lru_cache(maxsize=64)
 def _globs(globs: tuple[str, ...]) -> Globs:
     return Globs(globs, ignore_case=True)
 
@@ -236,7 +235,7 @@ def _plain(known: Mapping[str, Kind], layers: Sequence[Layer]) -> Iterator[str]:
 
 
 def _permitted(kind: Kind) -> str:
-    """Return the setting that would allow a type; empty if it is allowed."""
+    """Return the setting that would allow a type. Empty if the type is allowed."""
     if _passes(kind):
         return ""
     return (
@@ -247,5 +246,5 @@ def _permitted(kind: Kind) -> str:
 
 
 def _passes(kind: Kind) -> bool:
-    """Return whether risk and tier both allow it. An operator can set them separately."""
+    """Return whether risk and tier both allow a type. An operator can set them separately."""
     return kind.tier == "auto_allowed" and kind.risk in {"low", "medium"}

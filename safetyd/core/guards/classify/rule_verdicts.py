@@ -1,4 +1,4 @@
-"""Every verdict of `classify`, and the sentence that people read."""
+"""All verdicts of `classify`, with their sentences."""
 
 import json
 import re
@@ -18,7 +18,7 @@ _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 
 
 class NamedPath(NamedTuple):
-    """A path as people read it, how to leave it out, and what a patch does to it, if one does."""
+    """A path in words: how it is shown, the remedy, and what a patch does to it."""
 
     shown: str
     remedy: str
@@ -33,7 +33,7 @@ def in_paths(place: PathTarget) -> NamedPath:
 
 
 def in_text(word: str) -> NamedPath:
-    """Name a path in the text of a command; an empty word is not repeated to anybody."""
+    """Name a path in the text of a command. If `word` is empty, the path is not shown."""
     if not word:
         return NamedPath("A path in the text", "without that path in the text")
     shown = f"{quoted(word)} in the text"
@@ -162,7 +162,7 @@ def listed(kind: Kind) -> str:
 
 
 def speaking(case: RuleCase, config: RulesConfig) -> str:
-    """Return what lets an action contact its person; empty if nothing prevents it."""
+    """Return the settings that would let an action contact a person. Empty if none is missing."""
     if not case.kind.human:
         return ""
     name = case.proposal.target.name if case.proposal.target else ""

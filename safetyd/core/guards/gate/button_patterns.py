@@ -1,4 +1,4 @@
-"""Labels of buttons that commit: buy, subscribe, cancel, publish, transfer, sign or erase.
+"""Labels of buttons with lasting effects: buy, subscribe, cancel, publish, transfer, sign, erase.
 
 The verb is at the start of a label or after another verb ("Review and place order", "Tap to buy").
 Elsewhere the same words only name things: "Show order", "Where to buy", "Manage subscription".

@@ -18,7 +18,7 @@ from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Finding
 from safetyd.core.text.path_globs import place
 
-MAX_PARTS: Final = 20  # of a command, listed in a verdict
+MAX_PARTS: Final = 20  # parts of a command that a verdict lists
 MAX_PROGRAMS: Final = 8
 NONE: Final[AbstractSet[str]] = frozenset()
 EFFECT: Final = "gate.shell:"
@@ -52,7 +52,8 @@ class CommandRules:
                     continue
                 if not finding.blocks:
                     continue
-            own = finding.program.partition(" ")[0] == OWN_PROGRAM  # gate.own judges that
+            # gate.own judges safetyd itself.
+            own = finding.program.partition(" ")[0] == OWN_PROGRAM
             if not finding.passes and not own and lifted.isdisjoint(rules_of(finding)):
                 left.append(finding)
         return [*ruled, *([_verdict(left)] if left else [])]

@@ -9,7 +9,7 @@ def _named(**patterns: str) -> tuple[PatternConfig, ...]:
     return tuple(PatternConfig(name=name, pattern=pattern) for name, pattern in patterns.items())
 
 
-# Destructive in a command, harmless in the name of a file that is read.
+# These words are destructive in a command, but harmless in the name of a file that is read.
 BARE_WORDS: Final = _named(
     delete=r"\bdelete\b",
     remove=r"\bremove\b",
@@ -47,7 +47,7 @@ CREDENTIALS: Final = (
     PatternConfig(name="credential", pattern="credential"),
 )
 
-# They can be evaded. They catch mistakes of honest agents.
+# These patterns can be evaded. They catch mistakes of honest agents.
 SHELL: Final = _named(
     git_push=r"\bgit\s+(push|clean|filter-branch)\b",
     git_remote=r"\bgit\s+remote\s+(add|set-url)\b",

@@ -1,8 +1,9 @@
-"""The gate: checks what a proposal says, where it acts, and whether it makes progress.
+"""The gate: checks the text of a proposal, where it acts, and whether it makes progress.
 
 The steps, in order: safetyd's own resources, blocklist, loop, credential, irreversible, window,
-confidence, suspicious Unicode. The strictest match decides; of equals, the first. All matches are
-listed, but a block by one of the first two steps skips the rest. Text rules can be evaded.
+confidence, suspicious Unicode. The strictest match decides. If several are equally strict, the
+first one does. All matches are listed, but a block by one of the first two steps skips the rest.
+Text rules can be evaded.
 """
 
 from collections.abc import Callable, Mapping
@@ -61,7 +62,7 @@ class Gate(Guard):
         return self._judge(proposed, kind, self._visits(proposed, kind.type))
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:
-        # Its visit was counted when it was proposed.
+        # The visit was counted when the action was proposed.
         return self._judge(proposed, kind, 0)
 
     def check_without(
@@ -113,7 +114,7 @@ class Gate(Guard):
         return merged((own, verdict))
 
     def _visits(self, event: Proposed | Decided, kind: str) -> int:
-        """Return the number of visits to its state including this one; 0 if it does not count."""
+        """Return the number of visits to the state, including this one. 0 if it does not count."""
         visit = self._visit(event, kind)
         return self._loops.visits_with(visit) if visit else 0
 

@@ -36,7 +36,7 @@ class GateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     expected_app: str | None = None
     expected_window_pattern: str | None = None
     shell_patterns: tuple[AnyPattern, ...] = default_patterns.SHELL
-    # judge: analyse commands; patterns: search them for patterns. Unset in older journals.
+    # `judge` analyses commands, `patterns` searches them for patterns. Unset in older journals.
     shell: ShellReading | msgspec.UnsetType = msgspec.UNSET
 
 

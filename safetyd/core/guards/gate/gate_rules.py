@@ -91,7 +91,7 @@ class Rules:
         prepare()
 
     def within(self, own: ProjectSettings) -> "Rules":
-        """Return these rules with a project's settings; `self` if it has none."""
+        """Return these rules with a project's settings. Return `self` if it has none."""
         config, confidence = over(self._config, own.gate), over(self._confidence, own.confidence)
         commands = None if self._commands is None else self._commands.within(own.rules)
         same = config is self._config and confidence is self._confidence
@@ -102,7 +102,7 @@ class Rules:
     def judge(
         self, proposed: Proposed, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
     ) -> Verdict:
-        """Judge a proposal. `visits` is the number of visits to its state, 0 if it does not count.
+        """Judge a proposal. `visits` is the number of visits to its state, or 0 if not counted.
 
         `lifted` rules of the blocklist and of commands are skipped.
         """
@@ -168,7 +168,7 @@ class Rules:
     ) -> list[Verdict]:
         if read:
             return self._blocklisted_in_command(proposal)
-        # What is typed may be a secret.
+        # Typed text may be a secret.
         found = self._blocklist.found(said, secret=kind.type == "type")
         if not found:
             return found
@@ -227,11 +227,11 @@ class Rules:
             return command + self._irreversible.found(target_words(proposal))
         if kind.type == "run_tests":  # tests may run anything
             return self._shell.found(text_words(proposal))
-        # Typing commits nothing; the click that follows does.
+        # Typing has no lasting effect. The click that follows has.
         if kind.read_only or kind.type == "type":
             return []
         if not self._is_command(kind):
-            # Text that is only stored, or sent to a model, commits nothing.
+            # Text that is only stored, or sent to a model, has no lasting effect.
             stored = not kind.acts and not kind.prose
             found = self._irreversible.found(target_words(proposal) if stored else said)
             return found + _BUTTONS.found(said) if kind.type in CLICKS else found
@@ -281,7 +281,7 @@ class Joint:
 
 
 def _kind(decided: Decided) -> Kind:
-    """Return the kind that was judged. The matched rules show whether the type was known."""
+    """Return the kind that was judged. The matched rules say whether the type was known."""
     rules = {rule for verdict in decided.verdicts for rule in (verdict.rule, *verdict.also)}
     return Kind(
         decided.type,

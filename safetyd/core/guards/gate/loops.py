@@ -1,4 +1,4 @@
-"""Loop detection: screen states that an agent visited, and whether it tried something new."""
+"""Loop detection: counts the screen states that an agent visited, and new actions there."""
 
 import hashlib
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class Visit(msgspec.Struct, frozen=True):
     session: str | None
     state: str
     signature: str
-    patient: bool  # of a type that is often repeated, so only every tenth counts
+    patient: bool  # its type is often repeated, so only every tenth visit counts
 
 
 class Episode(msgspec.Struct):
@@ -44,7 +44,8 @@ class Episode(msgspec.Struct):
 class Loops:
     """Visits per agent and episode.
 
-    Up to 129 episodes per agent are remembered; then the least recently used one is forgotten.
+    Up to 129 episodes per agent are remembered. Beyond that, the least recently used one is
+    forgotten.
     """
 
     def __init__(self, counts: LoopCounts) -> None:
@@ -52,7 +53,7 @@ class Loops:
         self._agents: dict[str, dict[str, Episode]] = {}
 
     def visits_with(self, visit: Visit) -> int:
-        """Return the number of visits to its state including this one; 0 if it does not count."""
+        """Return the number of visits to the state, including this one. 0 if it does not count."""
         episode = self._agents.get(visit.agent, {}).get(visit.episode) or Episode(visit.session)
         if not self._counts(visit, episode):
             return 0
@@ -69,7 +70,7 @@ class Loops:
         episode.patient_in_a_row = episode.patient_in_a_row + 1 if visit.patient else 0
 
     def forget(self, agent: str, *, session: str | None = None, episode: str | None = None) -> None:
-        """Drop an agent's episodes: all, those of one session, or one."""
+        """Drop an agent's episodes: all of them, those of one session, or one episode."""
         kept = {
             name: known
             for name, known in self._agents.pop(agent, {}).items()
@@ -109,7 +110,7 @@ class Loops:
 
 
 def visit_of(agent: str, kind: str, proposal: Proposal, text: str) -> Visit | None:
-    """Return the visit that a proposal makes; None without an observation.
+    """Return the visit that a proposal makes, or None if it has no observation.
 
     `kind` is the resolved type, and `text` the text with secrets masked.
     """
@@ -125,7 +126,7 @@ def visit_of(agent: str, kind: str, proposal: Proposal, text: str) -> Visit | No
 
 
 def state_hash(observation: Observation) -> str:
-    """Return the hash of the observed state; empty if nothing was observed."""
+    """Return the hash of the observed state, or an empty string if nothing was observed."""
     parts = [observation.window_title, observation.app_name, observation.url]
     if observation.screen_hash:
         parts.append(observation.screen_hash)
@@ -133,7 +134,7 @@ def state_hash(observation: Observation) -> str:
 
 
 def _signature(state: str, kind: str, text: str, proposal: Proposal) -> str:
-    """Return the hash of an action in a state. Other paths or another diff make it a new one."""
+    """Return the hash of an action in a state. Other paths or another diff make a new action."""
     done = (state, kind, proposal.target, text)
     diff = None if proposal.context is None else diff_of(proposal)
     if diff is None and not proposal.paths:

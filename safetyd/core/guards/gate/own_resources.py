@@ -35,10 +35,10 @@ _SEED: Final = ".nk"
 _STOP_FILE: Final = "EMERGENCY_STOP"
 _SWITCH: Final = "AI_COMPANY_ENABLED"  # its other name contains "safetyd"
 
-# What a shell removes from a word: quotes and empty variables.
+# Parts that a shell removes from a word: quotes and empty variables.
 _UNSEEN: Final = r"(?:\\\n?|\$?['\"]|`|\$[@*]|\$\{\w*\}|\$\(\))*"
 _SLASH: Final = r"/(?:\.?/)*"
-# The start of a path, also below /proc/*/root, and the end of a file name.
+# The start of a path (also below /proc/*/root), and the end of a file name.
 _BEGIN: Final = r"(?:\A|[^\w.\-/~}]|\s-\w)(?:/proc/[\w/-]+/root)?"
 _END: Final = r"(?:[^\w.\-]|\z)"
 _MANY: Final = r"(?:\*|\{[^{}\s]*\})"
@@ -65,9 +65,9 @@ _below_home = re.compile(r"/(?:root|(?:home|Users)/[^/]+)/(.+)\Z").match
 
 
 class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a daemon stores its resources. The daemon fills this in; it is no setting."""
+    """Where a daemon stores its resources. The daemon sets this; operators cannot."""
 
-    directories: tuple[str, ...] = ()  # absolute paths, with all their names
+    directories: tuple[str, ...] = ()  # absolute paths, including other names of the same directory
     files: tuple[str, ...] = ()  # stop files and keys outside these directories
     settings: tuple[str, ...] = ()  # files that agents may read but not change
     addresses: tuple[str, ...] = ()  # as host:port
@@ -138,7 +138,7 @@ class OwnResources:
         return any(map(owned.find, likely(touch.path.replace(HOLE, "$"), "")))
 
     def _winds_to(self, text: str, root: str) -> bool:
-        """Return whether a path in a text leads to a resource from a root, or through `..`."""
+        """Return whether a path in a text leads to a resource, below a root or through `..`."""
         words = dict.fromkeys(path_words(text))
         winding = (word for word in words if root or (".." in word and word[0] in "/~$"))
         places = [place(word, root) for word in winding]
@@ -181,7 +181,7 @@ class OwnResources:
 
 
 def _written(extra: object) -> str:
-    """Return unknown fields as text: each may name a file."""
+    """Return unknown fields as text, because each may name a file."""
     if extra is None:
         return ""
     return bytes(extra if isinstance(extra, msgspec.Raw) else canonical(extra)).decode()

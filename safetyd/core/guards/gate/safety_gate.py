@@ -38,7 +38,7 @@ class SafetyAssessment:
 
 @dataclass
 class SafetyConfig:
-    """What the gate looks for. Patterns are RE2 and ignore case."""
+    """The settings of the gate. Patterns are RE2 and ignore case."""
 
     blocklist_patterns: list[str] = field(
         default_factory=lambda: _texts(default_patterns.BLOCKLIST)
@@ -64,11 +64,11 @@ class GateStep(Protocol):
 
 
 class SafetyGate:
-    """Assess actions one by one. Subclass it to add rules of your own.
+    """Assess actions one by one. Subclass it to add your own rules.
 
     An action has `type`, and may have `text`, `confidence` and `target` with `label`, `name`,
     `app` and `window`; an observation may have `window_title`, `app_name`, `url`, `screen_hash`.
-    `ValueError` names a pattern that cannot be used.
+    The constructor raises `ValueError` if a pattern is invalid.
     """
 
     def __init__(self, config: SafetyConfig | None = None) -> None:
@@ -80,7 +80,7 @@ class SafetyGate:
     def assess(
         self, action: object, observation: object, trace: Sequence[GateStep] | None = None
     ) -> SafetyAssessment:
-        """Judge `action`. Without a `trace` this counts as a visit of the observed state."""
+        """Judge `action`. Without a `trace`, the call counts as a visit to the observed state."""
         proposal = _proposal(action, observation)
         visits = self._visit(_state(observation)) if trace is None else _visits(observation, trace)
         proposed = Proposed(at=_NEVER, t=0.0, agent="", proposal=proposal, digest="")

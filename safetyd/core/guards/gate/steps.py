@@ -15,11 +15,11 @@ from safetyd.core.text.visible_text import quoted
 _NO_TARGET: Final = Target()
 _NO_OBSERVATION: Final = Observation()
 _MOST_DECIMALS: Final = 15
-MAX_QUOTED: Final = 60  # characters of what matched
+MAX_QUOTED: Final = 60  # characters of the matched text that are quoted
 
 
 class Watch:
-    """A list of patterns with the verdict for a match of each."""
+    """A list of patterns, each with the verdict for a match."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ def unsure(reason: str, threshold: float) -> Verdict:
 
 
 def compared(confidence: float, threshold: float) -> str:
-    """Return whether a confidence is enough, as `explain` prints it."""
+    """Compare a confidence with the required one, in the words that `explain` prints."""
     given, needed = percentages(confidence, threshold)
     if confidence >= threshold:
         return f"Passed: {given}% >= {needed}%"
@@ -150,7 +150,7 @@ def compared(confidence: float, threshold: float) -> str:
 
 
 def percentages(confidence: float, threshold: float) -> tuple[str, str]:
-    """Write both numbers with as many decimals as it takes to see which is larger."""
+    """Format both numbers with enough decimals to show which is larger."""
     for decimals in range(_MOST_DECIMALS):
         given, needed = f"{confidence * 100:.{decimals}f}", f"{threshold * 100:.{decimals}f}"
         if given != needed or confidence == threshold:
@@ -159,7 +159,7 @@ def percentages(confidence: float, threshold: float) -> tuple[str, str]:
 
 
 def merged(found: Sequence[Verdict]) -> Verdict:
-    """Combine verdicts: the strictest, with all rules that matched."""
+    """Return the strictest verdict, with all rules that matched."""
     one = together(found, masks_text=any(verdict.masks_text for verdict in found))
     matched = dict.fromkeys(rule for verdict in found for rule in (verdict.rule, *verdict.also))
     return msgspec.structs.replace(one, also=tuple(r for r in matched if r != one.rule))

@@ -28,9 +28,9 @@ from safetyd.core.guards.rate.rate_limits import (
 from safetyd.core.messages.verdict import ALLOWED, BLOCK, Severity, Verdict, after
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-LOW: Final = 5  # at or below this fraction (a fifth) of the common burst, each agent has a share
+LOW: Final = 5  # if a fifth of the common burst is left, each agent is limited to a share
 UNFAIR_WAIT_S: Final = 1.0
-MORE_S: Final = 0.05  # added to a wait, so that the level is above the limit
+MORE_S: Final = 0.05  # added to a wait, so that the level is surely above the limit
 
 Missing = tuple[float, Verdict]  # seconds to wait if nobody takes a token, and the verdict
 
@@ -82,7 +82,7 @@ class BucketLevel(NamedTuple):
 
 
 class RateReserve(NamedTuple):
-    """Tokens of the common bucket and of a model's that are reserved for agents with keys."""
+    """Tokens in the common and in a model's bucket that are reserved for agents with keys."""
 
     common: float
     model: float
@@ -104,7 +104,7 @@ class Limit(Refill):
         return BucketLevel(self.level(bucket, t), self.burst, self.per_s)
 
     def take(self, bucket: TokenBucket, t: float) -> None:
-        """Take a token at `t`, or what is left of one."""
+        """Take a token at `t`, or the rest if less than one is left."""
         level = self.fill(bucket, t)
         bucket.tokens = level - 1.0 if level > 1.0 else 0.0
 
@@ -184,7 +184,7 @@ class RateLimiter(Guard):
         return _longest(missing) if missing else ALLOWED
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
-        return ALLOWED  # its tokens were taken when it was proposed
+        return ALLOWED  # the tokens were taken when the action was proposed
 
     def now(self, decided: Decided, moment: Moment) -> str:
         agent, model, t = decided.agent, decided.proposal.model, moment.t
@@ -222,7 +222,7 @@ class RateLimiter(Guard):
         return bucket
 
     def _drop_full(self, t: float) -> None:
-        """Drop full buckets of models to make room; they limit nobody."""
+        """Drop full buckets of models to make room, because they limit nobody."""
         models, limit = self._state.models, self._model
         if len(models) >= MAX_COMMON:
             kept = {name: one for name, one in models.items() if limit.level(one, t) < limit.burst}
@@ -307,7 +307,7 @@ def _verdict(rule: str, limit_id: str, why: str, wait_s: float) -> Verdict:
 
 
 def _longest(missing: Sequence[Missing]) -> Verdict:
-    """Combine verdicts into the one with the longest wait."""
+    """Return the verdict with the longest wait, with the rules of the others."""
     first = max((verdict for _, verdict in missing), key=lambda v: v.retry_after_s or 0.0)
     also = tuple(verdict.rule for _, verdict in missing if verdict is not first)
     wait_s = max(enough_s for enough_s, _ in missing)

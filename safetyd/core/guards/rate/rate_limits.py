@@ -1,4 +1,4 @@
-"""The default rates of each mode. A table that sets one number keeps the other defaults."""
+"""The default rates of each mode. If a table sets one number, the other defaults stay."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ Tokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 class BucketConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A token bucket. It starts full."""
 
-    tokens_per_minute: Tokens  # proposals, not a model's tokens
+    tokens_per_minute: Tokens  # one token is one proposal, not a token of a model
     burst: Tokens
 
 

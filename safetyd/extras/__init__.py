@@ -1,4 +1,4 @@
-"""What safetyd does besides deciding: file history, backups, export to PostgreSQL, daily reports.
+"""Optional features: file history, backups, export to PostgreSQL, daily reports.
 
-No extra imports another. `daemon/extras/` connects each of them to a running daemon.
+No feature imports another. `daemon/extras/` connects each of them to a running daemon.
 """

@@ -1,9 +1,9 @@
 """Recipients and their channels, made from the configuration for the outbox and the channels.
 
-Without `[[recipients]]` there is one called `operator`, and more for further addresses in `to`. A
-single recipient has every channel. If there are several, each has the channels with an address of
-that recipient; shared channels (desktop, webhook, chat) belong to `everyone`. The tables are also
-checked here for mistakes that their types do not show.
+Without `[[recipients]]` there is one recipient called `operator`, and one more for each further
+address in `to`. A single recipient uses every channel. If there are several, each uses the channels
+on which they have an address; shared channels (desktop, webhook, chat) belong to `everyone`. This
+module also checks the tables for mistakes that their types do not exclude.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ class Tables(NamedTuple):
 
 
 def persons(tables: Tables) -> tuple[RecipientConfig, ...]:
-    """Return the recipients, as configured or made from the channels' `to`."""
+    """Return the configured recipients, or recipients made from the channels' `to`."""
     if tables.recipients:
         return tables.recipients
     own = dict(_personal(tables.notifications))
@@ -85,7 +85,7 @@ def channels(settings: NotificationsConfig) -> dict[str, ChannelKind]:
 
 
 def telling(tables: Tables, *, zone: str) -> TellingConfig:
-    """Return the notification settings; `zone` is for recipients without a time zone."""
+    """Return the notification settings. Recipients without a time zone use `zone`."""
     settings = tables.notifications
     known = channels(settings)
     return TellingConfig(

@@ -39,7 +39,7 @@ def answer(
 
 
 def ended(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
-    """Yield each request that ended, and where it was answered (`cli`, `sms`, …), if it was."""
+    """Yield each request that ended, and the channel of its answer (`cli`, `sms`, …), if any."""
     for event in events:
         match event:
             case Answered():

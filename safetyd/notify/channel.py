@@ -1,4 +1,4 @@
-"""A channel: its table in the configuration, how it is opened, and how it sends.
+"""The interface of channels: their table in the configuration, opening and sending.
 
 Each folder of `notify` with a `channel.py` is a channel. Its `CHANNEL` is a `ChannelTable`: the
 operator's settings, and the interface to the rest of safetyd. The folder's name is the name of the
@@ -104,7 +104,7 @@ class Channel(ABC):
     async def send(self, notice: Notice) -> Receipt:
         """Send a message; raise one of the three errors above if that fails.
 
-        A try may be cancelled at any time; the channel must remain usable.
+        The attempt may be cancelled at any time; the channel must remain usable.
         """
 
     async def run(self) -> None:  # noqa: B027 - optional
@@ -114,7 +114,7 @@ class Channel(ABC):
         """Process durable events; must not block."""
 
     def shown(self, delivery: str) -> None:  # noqa: B027 - optional
-        """Record that a helper shows a message."""
+        """Record that a desktop helper shows a message."""
 
     async def close(self) -> None:  # noqa: B027 - optional
         """Release connections."""
@@ -192,17 +192,17 @@ class ChannelTable(
 
     @property
     def usable(self) -> bool:
-        """Whether messages can be sent with it on this machine."""
+        """True if this channel can send messages from this machine."""
         return self.enabled
 
     @property
     def codes(self) -> bool:
-        """Whether its readers may see the code that approves."""
+        """True if its readers may see the approval code."""
         return True
 
     @property
     def reply_risk(self) -> Risk | None:
-        """The highest risk that a reply may approve; None: replies approve nothing."""
+        """The highest risk that a reply may approve. None: replies cannot approve."""
         return None
 
     def problems(self) -> Problems:

@@ -74,7 +74,7 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     timezone: str = ""  # an IANA name; empty: the system's
 
     def tables(self) -> Iterator[tuple[str, ChannelTable]]:
-        """Yield each channel's table, used or not, with its key; in the order of rank."""
+        """Yield each channel's table with its key, even if it is unused, in the order of rank."""
         for key, table in CHANNELS.items():
             if table.repeated:
                 yield from ((f"{key}.{each.name}", each) for each in getattr(self, key))

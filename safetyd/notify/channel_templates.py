@@ -1,8 +1,8 @@
-"""The texts of channels as templates. An operator can replace one in the data directory.
+"""Templates for the texts of channels. Operators can replace a template in the data directory.
 
-A replaced template runs in jinja's sandbox. The shipped template is used instead if it fails, is
-too slow, makes too much text, or shows an approval code without the whole action. `broken` is then
-called, once for each version of the file.
+A replacement runs in jinja's sandbox. If it fails, is too slow, makes too much text, or shows an
+approval code without the whole action, the shipped template is used and `broken` is called, once
+for each version of the file.
 """
 
 from collections.abc import Callable

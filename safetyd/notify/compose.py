@@ -69,7 +69,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Composer:
-    """Composes a message for each try, from the current state of the engine.
+    """Composes the message for each attempt, from the current state of the engine.
 
     `machine` is the displayed name of the machine; the default is its host name.
     """
@@ -89,7 +89,7 @@ class Composer:
     def compose(
         self, state: EngineState, delivery: str, at: datetime, *, again: bool
     ) -> Notice | NotNow | None:
-        """Return the current message, or why not to send it; None: the delivery is not open."""
+        """Return the current message, or why it must not be sent. None: the delivery has ended."""
         outbox = state.outbox
         found = outbox.find(delivery)
         if found is None or found.state != "open":
@@ -170,7 +170,7 @@ class Composer:
         now: datetime,
         destination: Destination,
     ) -> RequestCard:
-        """Return the sanitized card of a request, with the ways to answer it."""
+        """Return the sanitized card of a request, with links and commands to answer it."""
         known = details(state, Moment(now, 0.0), request, grants=False)
         card = request_card(known, now.tzinfo, now)
         kind = item.kind if item.kind in _ASKED else "request"
@@ -194,7 +194,7 @@ class Composer:
 
 
 def _quiet(state: EngineState, delivery: Delivery, items: tuple[Item, ...], at: datetime) -> bool:
-    """Return True if quiet hours have begun and the message is not exempt."""
+    """Return True if quiet hours have begun and the message has to wait for their end."""
     if delivery.urgency == "high" or any(item.kind == "test" for item in items):
         return False
     return state.outbox.quiet_until(delivery.recipient, at) is not None
@@ -213,7 +213,7 @@ def _agent(state: EngineState, item: Item) -> str:
 def _ways(
     state: EngineState, delivery: Delivery, request: Request, destination: Destination
 ) -> Iterator[str]:
-    """Yield the ways in which an operator may approve a request from this message."""
+    """Yield the channels through which an operator may approve a request from this message."""
     ways, risk = state.approve_via(request), request.asked.risk
     if destination.codes and approvable(request, "link", ways):
         yield "link"

@@ -1,4 +1,4 @@
-"""HTTP requests of channels, and how their results map to the three errors.
+"""HTTP requests of channels. Failures raise one of a channel's three errors.
 
 Redirects are not followed, connections are not reused, and only the beginning of a response is
 read.
@@ -119,7 +119,7 @@ def _trouble(host: str, exc: Exception, timeout_s: float) -> Exception:
         case aiohttp.ConnectionTimeoutError():
             return Unavailable(f"{host} cannot be reached in time")
         case TimeoutError():
-            return Unavailable(f"{host} gave no answer within {timeout_s:g} s", ambiguous=True)
+            return Unavailable(f"{host} did not answer within {timeout_s:g} s", ambiguous=True)
         case aiohttp.NonHttpUrlClientError() | ValueError():
             return Misconfigured(f"{host}: the URL or a header is not valid")
     return Unavailable(f"{host} closed the connection: {type(exc).__name__}", ambiguous=True)

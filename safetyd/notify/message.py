@@ -91,7 +91,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def high(self) -> bool:
-        """Whether it has an urgent request; alerts state their urgency in the title."""
+        """True if it has an urgent request; alerts state their urgency in the title."""
         return any(asks(card) and card.urgency == "high" for card in self.cards)
 
     @property
@@ -132,12 +132,12 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def linked(self) -> bool:
-        """Whether it has links."""
+        """True if it has links."""
         return bool(self.list_link) or any(card.link for card in self.cards)
 
     @property
     def reach(self) -> str:
-        """Where links work, if the message has any and they do not work everywhere."""
+        """A sentence about where links work, or an empty text if they work everywhere."""
         if not self.here_only or not self.linked:
             return ""
         where = f"{self.machine}, where" if self.machine else "the machine where"

@@ -55,7 +55,7 @@ class NotifierSettings(Protocol):
 
 
 class Notifier:
-    """Runs notifications, observes durable events, and answers operators' commands about them."""
+    """Sends notifications for durable events, and handles operators' commands about them."""
 
     def __init__(  # noqa: PLR0913 - parts of the daemon
         self,

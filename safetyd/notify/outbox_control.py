@@ -1,6 +1,6 @@
 """Operators' commands and queries about notifications: test, retry, drop, list.
 
-Like all commands, they are checked when read, and planned when the engine handles them.
+Like all commands, they are checked when they arrive and carried out in the commit loop.
 """
 
 import secrets
@@ -83,7 +83,7 @@ class OutboxControl:
 
     def retry(self, by: str, command: RetryCommand) -> Plan[Retried | Refusal]:
         if bool(command.id) == bool(command.channel):
-            raise CommandRefused("invalid", "name one message or one channel")
+            raise CommandRefused("invalid", "give either a message or a channel")
 
         def plan(state: EngineState, moment: Moment) -> Carried[Retried | Refusal]:
             found = [
@@ -136,7 +136,7 @@ class OutboxControl:
         def plan(state: EngineState, _moment: Moment) -> Carried[Linked | Refusal]:
             found = state.outbox.find(command.delivery)
             if found is None:
-                return Carried((), refused("not_found", f"{command.delivery}: no such message"))
+                return Carried((), refused("not_found", f"there is no message {command.delivery}"))
             ref = found.items[0].ref if len(found.items) == 1 else ""
             link = self._link(found.id, ref, found.recipient)
             return Carried((), Linked(ok=True, link=link))
@@ -213,7 +213,7 @@ def _stuck(state: ChannelState) -> bool:
 
 
 def _not_waiting(id_: str) -> Refusal:
-    return refused("not_found", f"{id_}: no such message waits; see `safetyd notify outbox`")
+    return refused("not_found", f"no message {id_} is waiting; see `safetyd notify outbox`")
 
 
 def _lanes(state: EngineState, command: TestCommand) -> Iterator[LaneRow]:
@@ -230,4 +230,5 @@ def _nobody(state: EngineState, command: TestCommand) -> str:
         return "no channel is configured: see `safetyd docs notifications`"
     names = ", ".join(person.name for person in telling.recipients)
     wanted = " ".join((*command.channels, *command.recipients))
-    return f"{wanted}: there are {', '.join(telling.channels)} for {names}"
+    known = ", ".join(telling.channels)
+    return f"no channel or recipient {wanted}; channels: {known}; recipients: {names}"

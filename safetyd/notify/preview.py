@@ -94,7 +94,7 @@ class Previews:
         if asked.request:
             found = state.approvals.named(asked.request)
             if len(found) != 1:
-                return refused("not_found", f"{asked.request}: no request has this id")
+                return refused("not_found", f"there is no request {asked.request}")
             (request,) = found
             asked = msgspec.structs.replace(asked, request=request.id, urgency=request.urgency)
         known = state.policy.telling.channels
@@ -110,8 +110,8 @@ class Previews:
         try:
             rows = [self._row(state, moment, asked, *lane) for lane in lanes]
         except Exception:  # an agent's text must not end the daemon
-            log.exception("a preview cannot be made")
-            return refused("failed", "it cannot be put into words; see the daemon's log")
+            log.exception("cannot make a preview")
+            return refused("failed", "the message cannot be composed; see the daemon's log")
         return PreviewAnswer(ok=True, previews=fitting(rows))
 
     def _row(
@@ -191,17 +191,17 @@ def _when(state: EngineState, at: datetime, asked: PreviewQuestion, person: Reci
     telling = state.policy.telling
     zone = ZoneInfo(person.quiet.timezone)
     if asked.urgency == "high" and telling.quiet_bypass == "high":
-        return "at once, also in quiet hours"
+        return "immediately, even in quiet hours"
     until = state.outbox.quiet_until(person.name, at)
     if until is None and asked.urgency == "high":
         return "at once"
     if until is not None:
         return f"quiet hours: in one digest at {clock(until.astimezone(zone))}"
-    return f"in one message with what comes within {telling.batch_interval_s:g} s"
+    return f"in one message with other requests within {telling.batch_interval_s:g} s"
 
 
 def _escalation(urgency: Urgency, at: datetime, zone: ZoneInfo) -> Iterator[str]:
     for step in islice(steps(urgency, at, at + GIVEN), MAX_STEPS):
-        backup = ", also to the backup" if step.backup else ""
+        backup = ", and to the backup" if step.backup else ""
         kind = step.kind.replace("_", " ")
         yield f"{kind} at {clock(step.at.astimezone(zone))}{backup}"

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from safetyd.core.text.visible_text import BLANK
 
 MAX_CHARS: Final = 500
-SPARED: Final = 40  # a text that exceeds its limit by less is not cut
+SPARED: Final = 40  # a text is cut only if it exceeds its limit by more
 MAX_MARKS: Final = 4  # combining marks in a row; no language needs more
 
-_AHEAD: Final = 4  # times the limit is sanitized, since characters may be removed
+_AHEAD: Final = 4  # sanitize this many times the limit, because characters may be removed
 
 # Blank letters, format characters, surrogates, noncharacters and tags.
 _UNSEEN: Final = (
@@ -23,7 +23,7 @@ _UNSEEN: Final = (
     "\ud800-\udfff\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_LOOKS: Final = "\ufe0e\ufe0f"  # show the character before as text, or as an emoji
+_LOOKS: Final = "\ufe0e\ufe0f"  # select text or emoji style for the character before
 _JOINERS: Final = "\u200c\u200d"  # join emoji, and letters of some scripts
 _SEEN: Final = rf"[^\x00-\x7f{_UNSEEN}{_LOOKS}{_JOINERS}]"
 
@@ -38,7 +38,7 @@ _unseen = re.compile(
     rf"|(?<=[0-9#*])\ufe0f(?=\u20e3))|[{_UNSEEN}{_LOOKS}{_JOINERS}]+"
 ).sub
 
-# Top-level domains that programs turn into links even without https:// before them. Those that are
+# Programs turn names with these top-level domains into links even without https://. Those that are
 # more often file extensions or names in code are left out.
 _ENDINGS: Final = (
     "ai|biz|br|click|cn|co|com|de|dev|edu|eu|fr|gov|info|io|mil|net|nl|online|org|ru|shop|uk|xyz"

@@ -49,7 +49,7 @@ def clip(text: str, most: int, size: Size = len) -> str:
 
 
 def versions(notice: Notice, most: int) -> Iterator[Notice]:
-    """Yield ever shorter versions of a message; skip most that exceed `most` characters."""
+    """Yield shorter and shorter versions of a message; skip most that exceed `most` characters."""
     single = notice.single
     if isinstance(single, RequestCard):
         cards: Iterator[SingleCard | DigestCard] = _requests(single, most)
@@ -61,7 +61,7 @@ def versions(notice: Notice, most: int) -> Iterator[Notice]:
 
 
 def _requests(card: RequestCard, most: int) -> Iterator[RequestCard]:
-    """Yield ever shorter cards: first with fewer fields, then with a shorter text."""
+    """Yield shorter and shorter cards: first with fewer fields, then with a shorter text."""
     total = len(card.fields)
     bound = max((at + 1 for at, field in enumerate(card.fields) if field.bound), default=0)
     for count in range(total, 0, -1):

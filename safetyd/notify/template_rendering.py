@@ -81,7 +81,7 @@ def capital(words: str) -> str:
 
 
 def some(names: Iterable[str], most: int) -> str:
-    """Return as many names as fit, and the number of the others."""
+    """Return as many names as fit, and how many more there are."""
     given, shown = list(names), list[str]()
     for name in given:
         if shown and len(", ".join((*shown, name))) > most:
@@ -135,7 +135,7 @@ class ReplacedTemplates(SandboxedEnvironment):
         for part in self.get_template(name).generate(**values):
             length += len(part)
             if length > MAX_CHARS:
-                raise TemplateFailed(f"it makes more than {MAX_CHARS:,} characters")
+                raise TemplateFailed(f"its text has more than {MAX_CHARS:,} characters")
             self._check()
             parts.append(part)
         text = "".join(parts)
@@ -174,7 +174,8 @@ def _check_code(text: str, values: dict[str, object]) -> None:
         if isinstance(card, RequestCard) and card.code and card.code in text:
             for field in card.fields:
                 if field.bound and any(_bare(line) not in shown for line in field.lines):
-                    raise TemplateFailed(f"it shows the code to approve without: {field.title}")
+                    why = f"it shows the approval code without the field: {field.title}"
+                    raise TemplateFailed(why)
 
 
 def _bare(text: str) -> str:

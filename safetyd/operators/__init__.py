@@ -1,4 +1,4 @@
-"""Commands, answers to requests, and questions of operators.
+"""Commands, answers to requests, and queries of operators.
 
 Other packages import `commands`, `replies`, `reviews` and the views.
 """

@@ -1,6 +1,6 @@
-"""Runs the commands, answers and questions of operators, however they arrive.
+"""Runs the commands, answers and queries of operators.
 
-The bus and the web both call it, each with the name of the operator that it authenticated.
+The bus and the web server call it with the name of the operator that they authenticated.
 """
 
 import logging
@@ -91,15 +91,15 @@ log = logging.getLogger("safetyd.operators")
 
 WRITTEN_S: Final = 1.0
 
-# The most that is shown of one proposal; a message on the bus has at most 256 KB.
+# Maximum size of a shown proposal; a message on the bus has at most 256 KB.
 SHOWN_BYTES: Final = 128 * 1024
 
 
 class Surroundings(NamedTuple):
-    """What the runner needs from the daemon."""
+    """The parts of the daemon that the runner uses."""
 
     facts: Callable[[], DaemonFacts]  # the part of `status` that does not come from the engine
-    reload: Callable[[str], Awaitable[list[str]]]  # takes who asked; returns the errors
+    reload: Callable[[str], Awaitable[list[str]]]  # takes the operator; returns the errors
     health: Callable[[], Awaitable[HealthAnswer]]
     audit: Path  # the directory of audit files
     policy: Callable[[], Policy]  # the policy in force
@@ -107,9 +107,9 @@ class Surroundings(NamedTuple):
 
 
 class CommandRunner:
-    """Runs calls. It raises if a message is wrong, and answers when the result is known.
+    """Runs calls. It raises if a message is invalid, and answers when the result is known.
 
-    `handlers` come from other packages.
+    `handlers` are those of other packages.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that people reach
@@ -126,7 +126,7 @@ class CommandRunner:
         self._question_limits = question_limits
         self._searching = anyio.Lock()
         self._looking = anyio.Lock()
-        self._searches: set[str] = set()  # who has a search of the audit files under way
+        self._searches: set[str] = set()  # operators with a running search of the audit files
         self._waits = waits
         self._mailbox = mailbox
         self._emergency_stop = emergency_stop
@@ -137,7 +137,7 @@ class CommandRunner:
             raise TypeError(f"no handler for {', '.join(map(name_of, missing))}")
 
     def run(self, call: Call[Done], asker: Asker) -> None:
-        """Answer a question or run a command. A stop is in force before this returns."""
+        """Answer a query or run a command. A stop is in force before this returns."""
         self._handlers[type(call)](self, asker, call)
 
     def _own(self) -> Handlers:
@@ -234,7 +234,7 @@ class CommandRunner:
         return Reloaded(ok=True, next_start=self._around.facts().next_start)
 
     async def _work(self, asker: Asker, work: Work) -> None:
-        """Answer with the result; a failure is logged and answered with an error."""
+        """Answer with the result. If the work fails, log it and answer with an error."""
         try:
             answer = await work()
         except CommandRefused as exc:
@@ -277,7 +277,7 @@ class CommandRunner:
             if found is None:
                 asker.answered(refused("not_found", f"no decision {asked} in the audit files"))
             elif around.facts().problem:
-                # The engine cannot answer now, but what is written is still true.
+                # The engine cannot answer now, but the audit files are still correct.
                 asker.answered(explain(found, untold))
             else:
                 self.inquire(asker, lambda e, m: explain(found, today_of(e, m)))

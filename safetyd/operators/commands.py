@@ -1,6 +1,6 @@
-"""Commands that depend on the engine's state: holds, grants, budgets, presence.
+"""Commands that depend on the engine's state: stops, pauses, grants, budgets, presence.
 
-A command is validated when it is read, and planned when its turn comes.
+A command is validated when it arrives. When its turn comes, its plan returns events.
 """
 
 import math
@@ -42,10 +42,10 @@ from safetyd.operators.grant_commands import grant_add, grant_revoke
 from safetyd.operators.handlers import Handlers, plan
 from safetyd.operators.replies import DONE, CommandRefused, Done, Refusal, refused
 
-NAMED: Final = 10  # agents in safe mode that a sentence names
+NAMED: Final = 10  # agents in safe mode that a message names
 OPERATOR: Final = "operator"
 EXITS_BYTES: Final = 64 * 1024
-EXIT_BYTES: Final = 800  # with the longest names, and the notification
+EXIT_BYTES: Final = 800  # bytes of an exit with the longest names, including the notification
 
 INTERNAL_ERROR: Final = refused("internal", FAILED)
 
@@ -212,7 +212,7 @@ def _held(found: Exit) -> Refusal:
 def _still(
     state: EngineState, moment: Moment, agent: str | None, left: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the kernels that still restrict an agent, or any agent, without those in `left`."""
+    """Return the kernels, except those in `left`, that still restrict an agent or, if None, any."""
     held = state.guards.safe_mode.status(agent, moment.t).agents
     gone = set(left)
     return tuple(kernel for kernel in held if kernel not in gone)[:NAMED]
@@ -229,7 +229,7 @@ def _named(kernel: str | None) -> str | None:
 
 
 def check_kernel(name: str | None) -> None:
-    """Reject a name that is neither an agent, nor the anonymous pool, nor all agents."""
+    """Reject a name unless it is an agent, the anonymous pool or all agents."""
     if name != ANONYMOUS:
         check_agent(_named(name))
 

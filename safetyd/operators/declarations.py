@@ -1,4 +1,4 @@
-"""The list of all questions and commands; everything else is derived from it."""
+"""The list of all queries and commands. Subjects, routes and documents are derived from it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -95,10 +95,10 @@ BY_NAME: Final[Mapping[Verb, Mapping[str, type[Call[Done]]]]] = {
 
 
 def read_call(verb: Verb, fields: Fields) -> Call[Done]:
-    """Return the question or command of a message; reject an unknown one with the known names."""
+    """Return the query or command of a message. If it is unknown, the error lists known names."""
     name, known = fields[TAG_FIELD], BY_NAME[verb]
     if not isinstance(name, str) or name not in known:
         raise CommandRefused(
-            "unknown_command", f"unknown command {name!r}; known are {', '.join(known)}"
+            "unknown_command", f"unknown command {name!r}; known commands: {', '.join(known)}"
         )
     return msgspec.convert(fields, known[name])

@@ -1,7 +1,7 @@
-"""Explains a proposal: what every guard said, and what would have allowed it.
+"""Explains a proposal: the verdict of every guard, and changes that would make it allowed.
 
-The decision comes from the audit lines, with the numbers of that moment. For guards that did not
-restrict it, only today's numbers are known; these are marked as such.
+The decision comes from the audit lines, with the numbers of that time. For guards that did not
+restrict it, only their current numbers are known; they are marked with `now`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,16 +28,16 @@ from safetyd.operators.contract.decision_contract import (
 from safetyd.operators.explain_search import Searched
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
-# What each guard says today about a proposal like the given one, by guard.
+# The current state of each guard for a proposal like the given one, by guard.
 Today = Callable[[Decided], Mapping[str, str]]
 
 BY_A_PERSON: Final = "by a person"
 
 
 def explain(found: Searched, today: Today, max_bytes: int = PAGE_BYTES) -> ExplainAnswer:
-    """Explain a proposal; `today` adds the current state of guards that did not restrict it.
+    """Explain a proposal. `today` adds the current state of guards that did not restrict it.
 
-    If there are too many decisions, repeats are dropped before first ones, older before newer.
+    If there are too many decisions, repeated ones are dropped first, oldest first.
     """
     trail, like = found
     outcomes = tuple(filter(None, map(_outcome, trail.events)))
@@ -64,7 +64,7 @@ def today_of(state: EngineState, moment: Moment) -> Today:
 
 
 def untold(_event: Decided) -> Mapping[str, str]:
-    """Return nothing, where there is no engine to ask."""
+    """Return nothing, because there is no engine."""
     return {}
 
 
@@ -83,7 +83,7 @@ def _withheld(event: Withheld) -> WithheldExplained:
 def decision_explained(
     event: Decided, today: Mapping[str, str], place: AuditPlace | None = None
 ) -> DecisionExplained:
-    """Explain one decision; `today` adds the current state of the other guards."""
+    """Explain one decision. `today` adds the current state of the other guards."""
     headline = strictest(event.verdicts)
     remedy, then = _way_out(event.verdicts, headline.decision)
     return DecisionExplained(

@@ -54,9 +54,9 @@ def search(
     policy: Policy | None = None,
     rests: Rests | None = None,
 ) -> Searched | None:
-    """Return what the audit files have about a proposal, or None; raises OSError.
+    """Return the decisions and events about a proposal in the audit files, or None.
 
-    The policy decides which commands have the same shape.
+    The policy decides which commands have the same shape. Raises OSError.
     """
     rests = rests or Rests()
     name = asked.id or _last(audit, asked.last, rests)
@@ -99,7 +99,7 @@ def _has(line: bytes, parts: tuple[bytes, ...]) -> bool:
 
 
 def _comparing(decided: Decided, reader: CommandReader) -> Callable[[Decided], bool]:
-    """Return a function that says whether another decision is about the same kind of action."""
+    """Return a function that returns True for decisions about the same kind of action."""
 
     def key(event: Decided) -> bytes:
         return action_key("", event.type, reader.shaped(event.proposal))
@@ -111,7 +111,7 @@ def _comparing(decided: Decided, reader: CommandReader) -> Callable[[Decided], b
 def _said_by_all(decided: Decided, reader: CommandReader) -> tuple[bytes, ...]:
     """Return texts that appear in the line of every similar decision, to skip most lines quickly.
 
-    A shape is a text with holes, so texts of one shape start with the same words.
+    A shape is a text with placeholders, so texts of one shape start with the same words.
     """
     kind = b'"type":%b,"tier"' % _encode(decided.type)
     text = decided.proposal.text

@@ -32,9 +32,9 @@ from safetyd.operators.contract.grant_contract import (
 from safetyd.operators.replies import Refusal, refused
 
 LONGEST: Final = timedelta(days=7)
-LONGEST_NAMED: Final = timedelta(days=1)  # of a grant that lifts a blocking rule
+LONGEST_NAMED: Final = timedelta(days=1)  # duration of a grant that lifts a blocking rule
 MOST_NAMED: Final = 20  # uses of a grant that lifts a blocking rule
-SEEN_CHARS: Final = 200  # of the granted text, stored for display
+SEEN_CHARS: Final = 200  # characters of the granted text, stored for display
 AT_A_SCREEN: Final = frozenset({"cli", "tui", "web"})  # never from a link, a message or SMS
 
 
@@ -92,10 +92,11 @@ def from_request(
     by: str,
     via: str,
 ) -> Granted | str:
-    """Return a grant for what a request asks, or why there can be none.
+    """Return a grant for the action of a request, or why it cannot be granted.
 
-    It lifts only the rules that the operator was shown, for exactly what was shown. A text pattern
-    widens it to all matching texts; a rule about paths stays limited to the shown paths.
+    It lifts only the rules that the operator saw, and only for exactly the action that was shown. A
+    text pattern extends it to all matching texts. A rule about paths stays limited to the shown
+    paths.
     """
     asked, kind = request.asked, _kinds(state).of(request.asked.proposal)
     shown = [v for v in asked.verdicts if v.guard in LIFTABLE]
@@ -129,14 +130,14 @@ def from_request(
 
 
 def _touched(asked: Decided, kind: Kind) -> tuple[str, ...]:
-    """Return the paths that the operator was shown, their targets, and those of a patch."""
+    """Return the paths that the operator saw, their targets, and the paths of a patch."""
     patched = (file.path for file in patch_of(asked.proposal, edits=kind.edits).files)
     shown = shown_paths(asked.proposal)[0] if asked.permission else asked.proposal.paths
     return tuple(dict.fromkeys((*shown, *asked.resolved, *patched)))
 
 
 def _seen(state: EngineState, request: Request, kind: Kind) -> Seen:
-    """Return what a grant covers: the shape of the action that was shown."""
+    """Return the scope of a grant: the shape of the action that was shown."""
     asked, proposal = request.asked, request.shown
     shaped = state.reader.shaped(proposal)
     action = request.action
@@ -154,7 +155,7 @@ def _seen(state: EngineState, request: Request, kind: Kind) -> Seen:
 
 
 def _problems(state: EngineState, granted: Granted, kind: Kind | None) -> Iterator[str]:
-    """Yield the reasons why this cannot be granted."""
+    """Yield the reasons why this grant cannot be made."""
     if not is_token(granted.agent):
         yield f"{granted.agent!r} is not a valid agent name"
     if not granted.reason.strip(" .…"):
@@ -170,7 +171,7 @@ def _problems(state: EngineState, granted: Granted, kind: Kind | None) -> Iterat
 
 
 def _of_type(state: EngineState, named: str | None, kind: Kind | None) -> Iterator[str]:
-    """Reject an unknown type and suggest similar names: the grant would cover nothing."""
+    """Reject an unknown type, for which a grant would be useless, and suggest similar names."""
     if kind is None or kind.known:
         return
     near = difflib.get_close_matches(kind.type, sorted(_kinds(state).known), n=3, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""Binds questions and commands to the functions that answer them.
+"""Binds queries and commands to the functions that answer them.
 
 Each function returns a declaration and its handler, for a table of handlers.
 """
@@ -31,8 +31,9 @@ def encoded(answer: msgspec.Struct) -> msgspec.Raw:
 class Asker(NamedTuple):
     """The sender of a message, and the function that receives the answer.
 
-    While an answer waits for the journal it is stored as `pack` returns it: as bytes, which are
-    small, or unchanged for a caller in the same process. `QuestionLimits` limits how many wait.
+    While an answer waits for the journal, it is stored in the form that `pack` returns: as bytes,
+    which are small, or unchanged for a caller in the same process. `QuestionLimits` limits how
+    many answers wait.
     """
 
     by: str
@@ -44,7 +45,7 @@ class Runner(Protocol):
     """The ways to answer a message."""
 
     def inquire(self, asker: Asker, ask: Ask) -> None:
-        """Ask the engine between batches."""
+        """Run a query on the engine between batches."""
         ...
 
     def carry_out(self, asker: Asker, plan: Plan[Reply]) -> None:
@@ -56,15 +57,15 @@ class Runner(Protocol):
         ...
 
     def look_up(self, asker: Asker, work: Work) -> None:
-        """Do the same for a question: one at a time, within the sender's limits."""
+        """Do the same for a query: one at a time, within the sender's limits."""
         ...
 
     def search(self, asker: Asker, search: Search) -> None:
-        """Search the audit files in a thread: one search at a time, and timed."""
+        """Search the audit files in a thread, one search at a time, and measure the time."""
         ...
 
 
-# Any: each handler takes the type that it is bound to
+# Any, because each handler takes the type that it is bound to
 Handler = Callable[[Runner, Asker, Any], None]
 Bound = tuple[type[Call[Done]], Handler]
 Handlers = Mapping[type[Call[Done]], Handler]
@@ -80,7 +81,7 @@ def view(kind: type[Sent], answer: Callable[[EngineState, Moment, Sent], Reply |
 
 
 def overview(kind: type[Sent], answer: Callable[[EngineState, Moment], Reply | Slices]) -> Bound:
-    """Answer a question that has no fields from the engine's state."""
+    """Answer a query without fields with the engine's state."""
     return view(kind, lambda state, moment, _question: answer(state, moment))
 
 

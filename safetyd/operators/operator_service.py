@@ -1,4 +1,4 @@
-"""The bus subjects of operators: commands, answers and questions."""
+"""The bus subjects of operators: commands, answers and queries."""
 
 from functools import partial
 
@@ -33,7 +33,7 @@ class OperatorService:
         self._run("review", subject, reply, payload)
 
     def query(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        """Answer a question, after pending commands and within the sender's limits."""
+        """Answer a query, after pending commands and within the sender's limits."""
         by = _by(subject)
         wait = self._question_limits.admit(by, len(payload), lambda: _protects(payload))
         if wait > 0:
@@ -61,7 +61,7 @@ class OperatorService:
 
 
 def _protects(payload: bytes) -> bool:
-    """Return True if the question is answered under any load."""
+    """Return True if the query is answered under any load."""
     try:
         question = read_call("query", read_command(payload))
     except (Malformed, msgspec.ValidationError, CommandRefused):

@@ -1,6 +1,6 @@
 """Collects the audit lines about one proposal, and the steps that they describe.
 
-A line may refer to the proposal's id, to its request, or to a notification about that.
+A line may refer to the proposal's id, to its request, or to a notification about the request.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,15 +29,15 @@ from safetyd.core.messages.verdict import strictest
 from safetyd.journal.audit_reading import PlacedLine, hash_on, read_event
 from safetyd.operators.contract.decision_contract import AuditPlace, Step, StepKind
 
-EVENTS_SHARE: Final = 4  # later events get a quarter of the room of decisions
+EVENTS_SHARE: Final = 4  # later events may use a quarter of the space of decisions
 STEP_CHARS: Final = 300  # of a text in a step
 
 
 class Trail:
     """Selects the lines about one proposal from all lines, oldest first.
 
-    The proposal is named by its id or by its request's id. If there are too many decisions, repeats
-    are dropped before first ones, oldest first.
+    The proposal is named by its id or by its request's id. If there are too many decisions,
+    repeated ones are dropped first, oldest first.
     """
 
     def __init__(self, name: str, max_bytes: int) -> None:
@@ -166,7 +166,7 @@ def _of_message(event: Told | NotTold, due: Due) -> Step:
 
 
 def _of_use(event: Event) -> Step | None:
-    """Return the step for what was or was not done."""
+    """Return the step for the use of an approval or grant, an outcome or a commit."""
     match event:
         case Decided():
             return _step(event, "used", by=event.agent, ref=event.id)
@@ -181,7 +181,7 @@ def _of_use(event: Event) -> Step | None:
 
 
 def _of_commit(event: Event) -> Step | None:
-    """Return the step for the commit of a change; an action without changes has none."""
+    """Return the step for the commit of a change, or None if the action changed nothing."""
     match event:
         case Committed(commit=str(commit)) if commit:
             files = "1 file" if event.files == 1 else f"{event.files} files"
@@ -197,7 +197,7 @@ def _of_commit(event: Event) -> Step | None:
 
 
 def _of_request(event: Event) -> Step | None:
-    """Return the step for what happened to the request."""
+    """Return the step for an event of the request."""
     step: Step | None = None
     match event:
         case Answered():

@@ -1,4 +1,4 @@
-"""Answers to commands and questions: done, or refused."""
+"""Answers to commands and queries: done, or refused."""
 
 from typing import Annotated, Final
 
@@ -24,7 +24,7 @@ class CommandRefused(Exception):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A command or question that was refused; `code` is for programs."""
+    """A command or query was refused; `code` is for programs."""
 
     ok: No
     error: str

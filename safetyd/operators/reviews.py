@@ -1,6 +1,6 @@
-"""Applies answers to requests: approve, deny, defer or cancel, several at once.
+"""Applies answers to one or several requests: approve, deny, defer or cancel.
 
-The first answer wins. A later one gets to know who answered, when and how.
+The first answer counts. The result of a later answer says who answered, when and how.
 """
 
 import logging
@@ -42,7 +42,7 @@ ReviewCommand = ApproveCommand | DenyCommand | DeferCommand | CancelCommand
 class Review:
     """An operator's answers to several requests, answered together when all are durable.
 
-    Each request has its own envelope, so that one batch need not hold all of them.
+    Each request has its own envelope, so that not all of them have to fit into one batch.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Review:
         return [ReviewEnvelope(self, id_) for id_ in self._command.ids]
 
     def answer(self, state: EngineState, moment: Moment, id_: str) -> Sequence[Event]:
-        """Answer one request; the first answer also records that an operator is present."""
+        """Answer one request. The first answer also records that an operator is present."""
         seen = PersonSeen(at=moment.at, t=moment.t, by=self._by, how=self._command.via)
         events = () if self._results else (seen,)
         try:
@@ -109,7 +109,7 @@ class Review:
         return (answer,) if granted is None or granted.id != made else (answer, granted)
 
     def _grant(self, state: EngineState, request: Request, moment: Moment) -> Granted | str | None:
-        """Return the grant that was asked for with an approval, None, or why it cannot be made."""
+        """Return the grant of an approval, None if it has none, or why it cannot be made."""
         command = self._command
         if not isinstance(command, ApproveCommand) or command.grant is None:
             return None
@@ -200,7 +200,7 @@ def _held(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _with_answer(result: ReviewResult, request: Request) -> ReviewResult:
-    """Add who answered a request and how, if anyone did."""
+    """Add the earlier answer to a request, if there was one."""
     answer = request.answer
     if answer is None:
         return result

@@ -1,4 +1,4 @@
 """HTTP: health, metrics, the API, decision links, the hooks of channels.
 
-The daemon imports `Site`, the gateway to the engine and the configuration; nobody else anything.
+Only the daemon imports from here: `Site`, the gateway to the engine and the configuration.
 """

@@ -1,7 +1,7 @@
-"""The API under /api/ for programs of the local operator; here, safe mode and leaving it.
+"""The API under /api/ for programs of the local operator. This module handles safe mode.
 
-Every request needs the operator's bearer token, which web pages do not have. Every answer is JSON,
-an error as `{"error": …}`.
+Every request needs the operator's bearer token, which web pages do not have. Every answer is JSON;
+errors are `{"error": …}`.
 """
 
 import hmac
@@ -118,7 +118,7 @@ async def _command(request: web.Request) -> ExitCommand:
 
 
 def _agent(request: web.Request, also: str | None = None) -> str | None:
-    """Return the agent in the address; refuse another one in the body (`also`)."""
+    """Return the agent in the URL. Refuse the request if the body (`also`) names another one."""
     names = {*request.query.getall("agent", []), also} - {None}
     if len(names) > 1:
         raise CommandRefused(
@@ -128,7 +128,7 @@ def _agent(request: web.Request, also: str | None = None) -> str | None:
 
 
 def _status_of(agent: str | None) -> Ask:
-    """Return a question for the state of safe mode; its answer is None for unknown agents."""
+    """Return a query for the state of safe mode. Its answer is None for unknown agents."""
 
     def ask(engine: EngineState, moment: Moment) -> SafeModeStatus | None:
         known = agent is None or agent in {EVERYBODY, ANONYMOUS} or _heard_of(engine, agent)

@@ -1,4 +1,4 @@
-"""Puts questions and commands of HTTP requests to the engine and waits for the answers."""
+"""Passes queries and commands of HTTP requests to the engine and waits for the answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, TypeVar
@@ -25,7 +25,7 @@ Told = TypeVar("Told")
 
 
 class NotBegun(Unanswered):
-    """The engine did not get the command, so nothing will happen later."""
+    """The engine did not get the command, so it will not be carried out later."""
 
 
 class GatewayReply:
@@ -56,7 +56,7 @@ class GatewayReply:
 
 
 class EngineGateway:
-    """`closed` says why it takes nothing; while `muted`, it gives no answers either."""
+    """`closed` says why it accepts nothing. While `muted`, it sends no answers either."""
 
     def __init__(
         self, mailbox: Mailbox, closed: Callable[[], str], muted: Callable[[], bool]
@@ -75,7 +75,7 @@ class EngineGateway:
     async def hear(
         self, put: Callable[[Callable[[object], None]], None], patience_s: float
     ) -> object:
-        """Return the value passed to the callback that `put` gets."""
+        """Return the value that `put` passes to its callback."""
         if self._muted():
             self._check_open()
         reply = GatewayReply()
@@ -83,9 +83,9 @@ class EngineGateway:
         return await self._heard(reply, patience_s)
 
     async def carry_out(self, plan: Plan[Told], then: Ask) -> tuple[Told, object]:
-        """Carry out a command; return its answer and that of a question right after it.
+        """Carry out a command. Return its answer, and the answer to a query directly after it.
 
-        If the caller stops waiting before the command's turn, it is not carried out.
+        If the caller stops waiting before the command's turn, the command is not carried out.
         """
         self._check_open()
         reply = GatewayReply()

@@ -1,4 +1,4 @@
-"""Reads forms, within bounds, and checks that our own page sent them."""
+"""Reads forms, with size limits, and checks that our own page sent them."""
 
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -35,7 +35,7 @@ class FormRefused(Exception):
 
 
 def is_foreign(request: web.Request, public_origin: str) -> bool:
-    """Return whether a page of another site sent a form, as far as the browser says."""
+    """Return True if, according to the browser, a page of another site sent the form."""
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None and site != "same-origin":
         return True
@@ -81,7 +81,7 @@ async def _body(request: web.Request, max_body: int) -> bytes:
 
 
 def caller(request: web.Request, *, proxied: bool) -> str:
-    """Return the client's address; behind a proxy on this machine, the last one it names."""
+    """Return the client's address: the last one that a proxy on this machine names, if any."""
     remote = request.remote or ""
     if not proxied or not is_this_machine(remote):
         return remote

@@ -25,7 +25,7 @@ MAX_CONNECTIONS: Final = 256  # more than arrive before a session is recognised
 MAX_GUESTS: Final = 200
 KEPT_S: Final = 15.0
 LATER: Final = {"Retry-After": "1"}
-FORMER: Final = "this address belonged to an earlier start of the daemon: run `safetyd open`\n"
+FORMER: Final = "this host name is from before the daemon restarted: run `safetyd open`\n"
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], str]  # the problem, or an empty string
@@ -38,8 +38,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Listener:
     """Serves some paths under its own host names.
 
-    With `both` it takes its port on both loopback addresses, or does not start. Requests with a
-    session (`guest`) have their own rate limit, and their connections are not dropped for others.
+    With `both` it listens on both loopback addresses, or does not start. Requests with a session
+    (`guest`) have their own rate limit, and their connections are never dropped to make room.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Listener:
             add(app)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
-        server = cast("web.Server", self._runner.server)  # there is one after the set-up
+        server = cast("web.Server", self._runner.server)  # it exists after the setup
         await self._listen(partial(_accept, server), self._port if port is None else port)
         name, number = self._servers[0].sockets[0].getsockname()[:2]
         return f"http://{netloc(name, number)}"
@@ -96,7 +96,7 @@ class Listener:
 
     @web.middleware
     async def _in_turn(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Limit the rate of requests, so that no web page can take the time of agents."""
+        """Limit the rate of requests, so that web pages do not slow down agents."""
         guest = "" if of_another_page(request) else self._guest(request)
         wait = (self._turns_for(guest) if guest else self._turns).take()
         if wait is None:
@@ -107,7 +107,7 @@ class Listener:
             return await handler(request)
 
     def _turns_for(self, guest: str) -> RequestTurns:
-        """Return the rate limit of one session; drop the least recently used one."""
+        """Return the rate limit of one session. If there are too many, drop the oldest one."""
         turns = self._turns_of[guest] = self._turns_of.pop(guest, RequestTurns(uptime))
         if len(self._turns_of) > MAX_GUESTS:
             del self._turns_of[next(iter(self._turns_of))]
@@ -115,7 +115,7 @@ class Listener:
 
     @contextmanager
     def _kept(self, request: web.Request) -> Iterator[None]:
-        """Protect the connection of a session until it has its answer."""
+        """Protect the connection of a session from being dropped until the answer is sent."""
         connection = request.protocol
         if not isinstance(connection, HttpConnection) or self._served >= MAX_CONNECTIONS:
             yield
@@ -187,7 +187,7 @@ class FrontPage:
 class HttpConnection(web.RequestHandler):
     """Does not repeat malformed requests in logs or errors: they may contain a token.
 
-    A `kept` connection belongs to a session and is not dropped for others.
+    A `kept` connection belongs to a session and is never dropped to make room.
     """
 
     __slots__ = ("kept",)
@@ -205,7 +205,7 @@ class HttpConnection(web.RequestHandler):
         if isinstance(exc, HttpProcessingError):
             exc, message = None, "this is not HTTP\n"
         response = super().handle_error(request, status, exc, message)
-        if crammed:  # by cookies of a page on another port, which browsers send here too
+        if crammed:  # because browsers also send the cookies of pages on other ports
             response.headers["Clear-Site-Data"] = '"cookies"'
         return response
 
@@ -220,7 +220,7 @@ def _accept(server: web.Server) -> HttpConnection:
         loop=asyncio.get_running_loop(),
         access_log=None,  # type: ignore[arg-type] # annotated Logger, and None is taken
         keepalive_timeout=KEPT_S,
-        auto_decompress=False,  # a few bytes could become very many
+        auto_decompress=False,  # a small compressed body could expand to a very large one
     )
     connection.kept = False
     return connection
@@ -233,14 +233,14 @@ def keep_open(request: web.Request) -> None:
 
 
 def of_another_page(request: web.Request) -> bool:
-    """Return whether a browser sent a request for a page of another site."""
+    """Return True if a page of another site caused the request."""
     site = request.headers.get("Sec-Fetch-Site", "none")
     ours = f"http://{request.host}", f"https://{request.host}"
     return site not in {"none", "same-origin"} or request.headers.get("Origin", ours[0]) not in ours
 
 
 def name_of(request: web.Request) -> str:
-    """Return the host name of a start in a request; empty for an address."""
+    """Return the host name below localhost in a request, or an empty string for an address."""
     name = _name(request.host)
     return name if name.endswith(BELOW) else ""
 

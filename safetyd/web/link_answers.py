@@ -1,4 +1,4 @@
-"""Answers through decision links: the part of `/d/` that talks to the engine.
+"""Answers through decision links: the part of `/d/` that uses the engine.
 
 A denial needs only the button. An approval also needs the code from the notification or a paired
 browser, because mail scanners follow links and press buttons.
@@ -57,7 +57,7 @@ class Attempt(NamedTuple):
 
 
 class LinkAnswers:
-    """`waits` returns whether an agent waits for the answer to a request.
+    """`waits` returns True if an agent waits for the answer to a request.
 
     `used` is called when the link of a test notification is used.
     """
@@ -76,7 +76,7 @@ class LinkAnswers:
         self._wrong: dict[tuple[str, str], int] = {}  # codes tried, by request and recipient
 
     def look(self, token_id: bytes, cookie: str) -> Ask:
-        """Return a question for what a link shows; its answer is None for invalid links."""
+        """Return a query for the content of a link. Its answer is None for invalid links."""
 
         def ask(engine: EngineState, moment: Moment) -> LinkView | None:
             link = self._sent_links.find(engine.outbox, token_id)
@@ -85,7 +85,7 @@ class LinkAnswers:
         return ask
 
     def answer(self, token_id: bytes, form: Form) -> Plan[Answer]:
-        """Return the plan that takes an answer: the first one counts."""
+        """Return the plan that records an answer. Only the first answer counts."""
 
         def plan(engine: EngineState, moment: Moment) -> Carried[Answer]:
             link = self._sent_links.find(engine.outbox, token_id)
@@ -113,7 +113,7 @@ class LinkAnswers:
         return _told("tested")
 
     def _refusal(self, attempt: Attempt) -> Outcome | None:
-        """Return why a form is refused, if it is."""
+        """Return why a form is refused, or None."""
         if not self._signer.nonce_ok(attempt.token_id, attempt.form.nonce, attempt.at.at):
             return "stale"
         return None if attempt.at.at < attempt.link.expires else "over"
@@ -128,11 +128,11 @@ class LinkAnswers:
             return Carried((*_seen(answered), answered), {"outcome": "recorded"})
         if is_code(attempt.form.code):
             return self._guessed(attempt)
-        # Not a guess: a program pressed the button, or the reader forgot the code.
+        # Do not count this as a guess: a program pressed the button, or the reader forgot the code.
         return _told("no_code")
 
     def _assurance(self, attempt: Attempt) -> str:
-        """Return the assurance of an answer, empty if an approval lacks it."""
+        """Return the assurance of an answer, or an empty string if an approval has none."""
         form, recipient = attempt.form, attempt.link.recipient
         if self._signer.device_of(form.cookie, attempt.at.at) == recipient:
             return "device"
@@ -141,7 +141,7 @@ class LinkAnswers:
         return "" if form.approves else "button"
 
     def _guessed(self, attempt: Attempt) -> Carried[Answer]:
-        # Counted per request: every notification about it has its own link.
+        # Count by request, because each notification about it has its own link.
         key = attempt.request.id, attempt.link.recipient
         wrong = self._wrong.pop(key, 0) + 1
         self._wrong[key] = wrong
@@ -162,7 +162,7 @@ def _given(attempt: Attempt, assurance: str) -> Given:
         answer="approved" if form.approves else "denied",
         by=link.recipient,
         via=link.via,
-        # Whoever only pressed the button may be a program, and must not talk to the agent.
+        # A program may have pressed the button; its comment must not reach the agent.
         words=form.words if assurance != "button" else "",
         assurance=assurance,
         delivery=link.delivery,
@@ -171,7 +171,7 @@ def _given(attempt: Attempt, assurance: str) -> Given:
 
 
 def _seen(answered: Answered) -> Iterator[Event]:
-    """Yield that an operator is present, unless only the button was pressed."""
+    """Yield the event that an operator is present, unless only the button was pressed."""
     if answered.assurance != "button":
         yield PersonSeen(at=answered.at, t=answered.t, by=answered.by, how=answered.via)
 
@@ -189,7 +189,7 @@ def _revoked(attempt: Attempt) -> LinkRevoked:
 
 
 def _warned(attempt: Attempt) -> Announced:
-    """Return the alert that somebody has the recipient's link, but not the code."""
+    """Return an alert: somebody uses the recipient's link without knowing the code."""
     link, moment = attempt.link, attempt.at
     note = Note(
         id=f"revoked_{link.delivery}_{link.request_id}",

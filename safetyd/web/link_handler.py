@@ -48,12 +48,12 @@ def _nobody_asks(_delivery: str, _at: datetime) -> None:
 
 
 async def no_history(_by: str, _question: CommitQuestion) -> NoReturn:
-    """Refuse questions about commits."""
+    """Refuse queries for commits."""
     raise CommandRefused("not_found", "no project has a file history")
 
 
 class LinkHandler:
-    """`public_url` is where links lead, if not to the listener itself.
+    """`public_url` is the base URL of links, or empty if they lead to the listener itself.
 
     `used` is called when a test link is used, with the delivery and the time. `ask` returns a
     commit, within the rate limit of a name.
@@ -109,7 +109,7 @@ class LinkHandler:
         return response
 
     def _wait_s(self, request: web.Request) -> float:
-        """Count a request, by its token if that is valid, else by the client's address."""
+        """Count a request by its token or, if that is invalid, by the client's address."""
         token = request.match_info["token"]
         token_id = self._signer.check(token)
         if token_id is None and self._recipient_of(token) is None:
@@ -191,7 +191,7 @@ class LinkHandler:
             case "stale":
                 why = "This page was open for too long. Check the request and answer again."
             case "wrong_code":
-                why = f"Wrong code. After {answer['left']} more the link stops working."
+                why = f"Wrong code. After {answer['left']} more wrong codes the link stops working."
             case "no_code":
                 why = "To approve, enter the code from the notification."
             case _:
@@ -206,7 +206,7 @@ class LinkHandler:
         return self._page(ResultPage(HTTPStatus.OK, pairing_page(recipient, nonce)))
 
     async def _pair(self, token: str, fields: dict[str, str], address: str) -> web.Response:
-        """Pair a browser with a recipient, who is notified; a link pairs one browser."""
+        """Pair a browser with a recipient and notify them. A link pairs only one browser."""
         now, recipient = self._clock.now().at, self._recipient_of(token)
         if recipient is None:
             raise self._stranger()
@@ -238,7 +238,7 @@ class LinkHandler:
             del self._paired[next(iter(self._paired))]
 
     def _recipient_of(self, token: str) -> str | None:
-        """Return the recipient of a pairing link, None if it is invalid, expired or used."""
+        """Return the recipient of a pairing link, or None if it is invalid, expired or used."""
         if token in self._paired:
             return None
         return self._signer.pairing_of(token, self._clock.now().at)

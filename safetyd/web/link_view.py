@@ -1,4 +1,4 @@
-"""What a decision link shows: one request, or the list of a notification."""
+"""The content of a decision link: one request, or the list of a notification's requests."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
@@ -61,8 +61,8 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     link: SentLink
     standing: Standing
     known: RequestDetails | None = None
-    change: ChangeView | None = None  # what the action changed, after it ran
-    by_link: bool = True  # a link may approve it
+    change: ChangeView | None = None  # the changes of the action, after it ran
+    by_link: bool = True  # True if a link may approve it
     held: str = ""  # why the approved action may not run yet
     holds: str = ""  # why the action could not run yet after an approval
     paired: bool = False  # the browser is paired with the recipient
@@ -72,7 +72,7 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def request(self) -> RequestDetails:
-        """The request of the link; a list has none."""
+        """The request of the link, or None for a list."""
         if self.known is None:
             raise LookupError(self.link.request_id)
         return self.known
@@ -81,7 +81,7 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
 def look(
     engine: EngineState, moment: Moment, link: SentLink, signer: Signer, cookie: str = ""
 ) -> LinkView:
-    """Return what a link shows to a browser; `cookie` is its pairing."""
+    """Return the content of a link. `cookie` is the pairing cookie of the browser."""
     zone = _zone(engine, link.recipient)
     if link.test:
         return LinkView(at=moment.at, zone=zone, link=link, standing="test")
@@ -105,7 +105,7 @@ def look(
 
 
 def standing(request: Request, link: SentLink, moment: Moment) -> Standing:
-    """Return "pending" if the link can answer the request, else why not."""
+    """Return "pending" if the link can answer the request, otherwise the reason why not."""
     if not request.pending:
         return request.state
     if ended(request, moment):
@@ -127,7 +127,7 @@ def _list(
 def _next(
     engine: EngineState, moment: Moment, link: SentLink, signer: Signer
 ) -> NextRequest | None:
-    """Return the next pending request of the notification; after the last, the first."""
+    """Return the next pending request of the notification. The first follows the last."""
     at = link.listed.index(link.request_id) if link.request_id in link.listed else 0
     others = (*link.listed[at + 1 :], *link.listed[:at])
     waiting = _waiting(engine, moment, others) if moment.at < link.expires else []
@@ -159,7 +159,7 @@ def _held(engine: EngineState, request: Request) -> str:
 
 
 def _holds(engine: EngineState, moment: Moment, request: Request) -> str:
-    """Return what would hold an action back after its approval."""
+    """Return the stops and pauses that would still block an action after its approval."""
     if not request.pending or request.own:
         return ""
     verdict = engine.holds_back(request.asked, moment)

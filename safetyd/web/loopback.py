@@ -1,7 +1,7 @@
 """Host names below localhost, and sockets on both loopback addresses.
 
-A program that had our port before may have left a service worker in a browser, which sees all
-requests to that address. A name made at this start cannot have one.
+A program that used our port before may have left a service worker in a browser, which sees all
+requests to that address. A host name that is new at each start cannot have such a worker.
 """
 
 import errno
@@ -14,7 +14,7 @@ from safetyd.host import netloc
 
 BELOW: Final = ".localhost"
 ADDRESSES: Final = ("127.0.0.1", "::1")
-TRIES: Final = 50  # to find a port that is free on both
+TRIES: Final = 50  # attempts to find a port that is free on both
 _ABSENT: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
@@ -24,9 +24,9 @@ def fresh_name() -> str:
 
 
 def listen_on_both(host: str, port: int) -> list[socket.socket]:
-    """Listen on one port of both loopback addresses (0: any free one), that of `host` first.
+    """Listen on the same port (0: any free one) of both loopback addresses, `host` first.
 
-    A browser may try either. An address that this machine lacks is left out.
+    Browsers may use either address. An address that this machine lacks is skipped.
     """
     first, second = sorted(ADDRESSES, key=lambda address: address != host)
     for left in reversed(range(TRIES)):
@@ -39,11 +39,11 @@ def listen_on_both(host: str, port: int) -> list[socket.socket]:
             opened.close()
             if port or not left or exc.errno != errno.EADDRINUSE:
                 raise
-    raise AssertionError("the last try returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _listen(address: str, port: int) -> socket.socket:
-    """Listen; an error names the address."""
+    """Listen, with the address in errors."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         return socket.create_server((address, port), family=family)

@@ -1,4 +1,4 @@
-"""Runs declared questions and commands for operators of the control room."""
+"""Runs queries and commands for operators of the control room."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -21,9 +21,9 @@ Answer = TypeVar("Answer", bound=Done)
 
 
 class OperatorGateway:
-    """Asks and commands on behalf of a signed-in operator.
+    """Sends queries and commands as a signed-in operator.
 
-    Raises `CommandRefused` for refusals and `Unanswered` if no answer comes.
+    Raises `CommandRefused` if they are refused, and `Unanswered` if there is no answer.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class OperatorGateway:
         self._gateway = gateway
 
     async def ask(self, by: str, call: Call[Answer]) -> Answer:
-        """Return the answer to a question or command; questions wait for the rate limit."""
+        """Return the answer to a query or command. Queries wait for the rate limit."""
         if isinstance(call, Question):
             await self._admitted(by, call)
             return await self._heard(by, call)
@@ -53,7 +53,7 @@ class OperatorGateway:
             raise Unanswered(f"{exc}; check before you try again: it may still happen") from None
 
     async def _admitted(self, by: str, question: Question[Done]) -> None:
-        """Wait until the operator's rate limit admits a question."""
+        """Wait until the operator's rate limit admits a query."""
         waited = 0.0
         while (wait := self._limits.admit(by, 0, lambda: question.protecting)) > 0:
             waited += wait
@@ -72,7 +72,7 @@ class OperatorGateway:
         if isinstance(answer, Refusal):
             raise CommandRefused(answer.code, answer.error)
         if not isinstance(answer, kind := answer_of(type(call))):
-            raise TypeError(f"{type(call).__name__} was answered with no {kind.__name__}")
+            raise TypeError(f"the answer to {type(call).__name__} is not a {kind.__name__}")
         return answer
 
 

@@ -11,7 +11,7 @@ from safetyd.journal.mailbox import Ask, InquiryEnvelope, Mailbox
 from safetyd.monitoring.metrics import GaugeText
 
 FRESH_S: Final = 1.0
-RESTS: Final = 3.0  # pause: so many times as long as a slice took
+RESTS: Final = 3.0  # the pause after a slice, as a multiple of its duration
 PATIENCE_S: Final = 1.0  # while the journal is stuck
 
 
@@ -22,7 +22,7 @@ class StateGauges:
         self._mailbox = mailbox
         self._ask = ask
         self._text = b""
-        self._answered: anyio.Event | None = None  # None: nothing is asked
+        self._answered: anyio.Event | None = None  # None: no query is running
 
     async def text(self) -> bytes:
         answered = self._answered

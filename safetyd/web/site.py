@@ -1,4 +1,4 @@
-"""Joins the daemon's HTTP listeners: one, and with `public_url` another for links."""
+"""The daemon's HTTP listeners: the main one and, with `public_url`, another for links."""
 
 import errno
 import logging
@@ -36,7 +36,7 @@ log = logging.getLogger("safetyd.web")
 class Site:
     """`web` and `links` are its addresses after the start; `room` is the control room.
 
-    `directory` stores the port that was found if the default one was taken.
+    If the default port was in use, the chosen port is stored in `directory`.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -93,7 +93,7 @@ class Site:
 
     @property
     def base_url(self) -> str:
-        """Return the address of decision links: the public one, or the listener's."""
+        """Return the base URL of decision links: the public one, or the listener's."""
         return self._public or self.web
 
     async def start(self) -> None:
@@ -107,9 +107,9 @@ class Site:
             await self._linked.stop()
 
     async def _listen(self) -> str:
-        """Listen and return the address; if the default port is taken, find another.
+        """Listen and return the address. If the default port is in use, find another.
 
-        That one is tried first from then on, because open pages and links lead there.
+        Later starts try that port first, because open pages and links lead there.
         """
         config, ports = self._config, self._ports()
         for port in ports:
@@ -118,7 +118,7 @@ class Site:
             except OSError as exc:
                 if exc.errno != errno.EADDRINUSE or port == ports[-1]:
                     raise _taken(config.host, port, "port", exc) from exc
-                log.warning("port %d is taken; the web server uses another", port)
+                log.warning("port %d is in use; the web server uses another", port)
             else:
                 break
         if not port and config.port is None:
@@ -127,7 +127,7 @@ class Site:
         return web
 
     def _ports(self) -> tuple[int, ...]:
-        """Return the ports to try; without a configured port, the last is any free one."""
+        """Return the ports to try. Without a configured port, the last entry is any free port."""
         config = self._config
         if config.port is not None:
             return (config.port,)
@@ -168,6 +168,6 @@ def _check(bearer: Callable[[], str]) -> None:
 def _taken(host: str, port: int, setting: str, exc: OSError) -> Unusable:
     where = exc.filename or netloc(host, port)
     return Unusable(
-        f"cannot listen on {where} ({exc.strerror}): end what uses it, or set `{setting}` "
-        "in [web] of the file given with --config, 0 for any"
+        f"cannot listen on {where} ({exc.strerror}): end the program that uses it, "
+        f"or set `{setting}` in [web] (0: any free port)"
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-TURNS_PER_S: Final = 100.0  # at about a third of a millisecond each
+TURNS_PER_S: Final = 100.0  # each takes about a third of a millisecond
 TURNS_SAVED: Final = 20.0  # burst
 LONGEST_S: Final = 1.0
 MINUTE_S: Final = 60.0
@@ -19,14 +19,14 @@ STRANGERS: Final = 60  # unknown tokens a minute, from all clients
 
 
 class RequestTurns:
-    """A rate of requests for all clients together, each in its turn."""
+    """A rate limit for all clients together. Requests wait for their turn."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._next = -math.inf
 
     def take(self) -> float | None:
-        """Return the seconds until a request's turn, None if that is too long."""
+        """Return the seconds until a request's turn, or None if that is too long."""
         now, every = self._now(), 1.0 / TURNS_PER_S
         turn = max(self._next, now - TURNS_SAVED * every)
         if turn - now > LONGEST_S:
@@ -36,7 +36,7 @@ class RequestTurns:
 
 
 class Allowance:
-    """A number of attempts a minute for each client, all at once if need be."""
+    """A number of attempts a minute for each client, which may all come at once."""
 
     def __init__(self, most: int, now: Callable[[], float]) -> None:
         self._refill = Refill(most / MINUTE_S, most)
@@ -44,7 +44,7 @@ class Allowance:
         self._left: dict[Hashable, TokenBucket] = {}
 
     def take(self, who: Hashable = None) -> float:
-        """Take one and return 0.0, or return the seconds until there is one."""
+        """Use one attempt and return 0.0, or return the seconds until one is available."""
         bucket = self._left[who] = self._left.pop(who, TokenBucket())
         if len(self._left) > MAX_KNOWN:
             del self._left[next(iter(self._left))]
@@ -56,7 +56,7 @@ class Allowance:
 
 
 class Throttle:
-    """The limits of decision links; every method counts one attempt and returns the wait."""
+    """The limits of decision links. Every method counts one attempt and returns the wait."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._requests = Allowance(REQUESTS, now)
@@ -65,7 +65,7 @@ class Throttle:
         self._strangers = Allowance(STRANGERS, now)
 
     def request(self, address: str) -> float:
-        """Count a request by address; for IPv6 by network, because clients have many."""
+        """Count a request by address; for IPv6 by network, because a client has many addresses."""
         return self._requests.take(_network(address))
 
     def look(self, token_id: bytes) -> float:

@@ -1,4 +1,4 @@
-"""The section [web]: where the web server listens and where links lead."""
+"""The section [web]: the addresses of the web server and of links."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network, ip_address
@@ -16,10 +16,10 @@ SHARED: Final = IPv4Network("100.64.0.0/10")  # used by VPNs
 
 class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
-    # 0: any that is free; None: the default, or any that is free if that is taken
+    # 0: any free port; None: the default, or any free port if that is in use
     port: Annotated[int, Meta(ge=0, le=65535)] | None = None
-    public_url: str = ""  # what links begin with; empty: the address of this listener
-    allow_http: bool = False  # links without encryption, to a private network only
+    public_url: str = ""  # the beginning of links; empty: the address of this listener
+    allow_http: bool = False  # allow links without encryption, in a private network only
     links_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # with public_url
     links_port: Annotated[int, Meta(ge=0, le=65535)] = 8788
 
@@ -30,7 +30,7 @@ class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def has_names(self) -> bool:
-        """Return whether browsers reach the listener under names below localhost."""
+        """Return True if browsers can reach the listener under names below localhost."""
         return self.host in THIS_MACHINE
 
 

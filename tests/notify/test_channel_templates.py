@@ -48,11 +48,11 @@ def test_a_replaced_template_is_used_and_escapes_what_a_page_must(tmp_path: Path
         ("{{ message.nothing }}", "has no attribute 'nothing'"),
         ("{{ nothing }}", "'nothing' is undefined"),
         ("{{ 1 / 0 }}", "division by zero"),
-        ("{{ 'x' * 10**7 }}", "it makes more than 1,000,000 characters"),
+        ("{{ 'x' * 10**7 }}", "1,000,000 characters"),
         (TOO_SLOW, "it takes longer than 0.5 s"),
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
         ("{% include '/etc/passwd' %}", "/etc/passwd"),
-        ("code {{ message.single.code }}", "it shows the code to approve without: exact text"),
+        ("code {{ message.single.code }}", ": exact text"),
     ],
 )
 def test_a_template_that_fails_falls_back_and_is_told_of_once(

@@ -69,7 +69,7 @@ def test_a_request_is_shown_as_it_is_with_its_own_urgency() -> None:
     row = look(wired, request=ref[:12])
 
     assert "git push origin here" in row["text"]
-    assert row["when"].startswith("at once")
+    assert row["when"].startswith("immediately")
 
 
 def test_a_request_that_nobody_knows_is_refused() -> None:
@@ -106,9 +106,9 @@ def test_what_many_channels_would_say_fits_into_an_answer() -> None:
 @pytest.mark.parametrize(
     ("t", "urgency", "bypass", "when"),
     [
-        (0.0, "normal", "high", "in one message with what comes within 60 s"),
+        (0.0, "normal", "high", "in one message with other requests within 60 s"),
         (NIGHT, "normal", "high", "quiet hours: in one digest at 07:00"),
-        (NIGHT, "high", "high", "at once, also in quiet hours"),
+        (NIGHT, "high", "high", "immediately, even in quiet hours"),
         (0.0, "high", "none", "at once"),
         (NIGHT, "high", "none", "quiet hours: in one digest at 07:00"),
     ],
@@ -131,8 +131,8 @@ def test_it_is_said_when_a_message_would_be_sent(
             "high",
             [
                 "reminder at 12:05",
-                "reminder at 12:15, also to the backup",
-                "reminder at 12:30, also to the backup",
+                "reminder at 12:15, and to the backup",
+                "reminder at 12:30, and to the backup",
             ],
         ),
     ],

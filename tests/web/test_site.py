@@ -251,7 +251,7 @@ async def test_a_port_that_nobody_has_set_gives_way_if_it_is_taken_on_either_add
             heard = await site.get(f"{site.front.web}/healthz")
 
     assert heard.status == 200
-    assert f"port {port} is taken" in caplog.messages[-1]
+    assert f"port {port} is in use" in caplog.messages[-1]
 
 
 async def test_the_port_that_was_found_instead_stays_and_gives_way_as_well(

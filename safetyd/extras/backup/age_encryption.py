@@ -23,7 +23,7 @@ _PASSPHRASE_STANZA: Final = MARK + b"-> scrypt "
 
 
 class BadKey(Exception):
-    """Not a valid age recipient or identity; the text says which."""
+    """A text is not a valid age recipient or identity."""
 
 
 class NotDecrypted(Exception):
@@ -43,7 +43,7 @@ class _Buffer(io.BytesIO):
 
 @contextmanager
 def encrypting(file: BinaryIO, passphrase: str, recipients: Sequence[str]) -> Iterator[Writable]:
-    """Yield a file whose content is encrypted into `file`, for the recipients if there are any."""
+    """Yield a file whose content is encrypted into `file`, with a passphrase or for recipients."""
     import pyrage  # noqa: PLC0415 - only an encrypted backup needs it
 
     if recipients:
@@ -128,7 +128,7 @@ def _piped(work: Callable[[BinaryIO], object], mode: str) -> Iterator[BinaryIO]:
         except BaseException as exc:  # noqa: BLE001 - it is raised below
             failed.append(exc)
         finally:
-            with suppress(BrokenPipeError):  # the reader needs no more
+            with suppress(BrokenPipeError):  # the reader closed the pipe early
                 pipe.close()
 
     thread = threading.Thread(target=run)

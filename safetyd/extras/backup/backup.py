@@ -1,8 +1,9 @@
-"""Writes a backup: a checkpoint, and all other data as of that moment.
+"""Writes a backup: a checkpoint, and all other data at that moment.
 
-The journal itself is not included: the checkpoint contains what it would rebuild, and the audit
-files have the same lines, cut at the checkpoint. The file is a `.tar.zst`. Its first member is
-`backup.json`, its last one `SHA256SUMS` for `sha256sum -c`. An encrypted backup is in age's format.
+The journal itself is not included: the checkpoint contains the state that the journal would
+rebuild, and the audit files contain the same lines up to the checkpoint. The file is a `.tar.zst`.
+Its first member is `backup.json`, and its last is `SHA256SUMS` for `sha256sum -c`. An encrypted
+backup is in age's format.
 """
 
 import hashlib
@@ -65,11 +66,11 @@ class BackupFacts(msgspec.Struct, frozen=True, kw_only=True):
     names: dict[str, tuple[str, ...]]  # names with a key, by role
     history: bool = False  # True if file histories are included
     stores: int = 0  # how many file histories there were
-    version: str = ""  # of safetyd; 0.1 did not record it here
+    version: str = ""  # safetyd's version; 0.1 did not record it here
 
 
 class BackupEntry(NamedTuple):
-    """A file of a backup: bytes, or the first bytes of a file."""
+    """A file of a backup. Its content is bytes, or the first bytes of another file."""
 
     name: str
     size: int
@@ -77,7 +78,7 @@ class BackupEntry(NamedTuple):
 
 
 class Hashed:
-    """A file to read; `progress` gets the number of bytes read, and `sum` is its SHA-256."""
+    """A file that computes its SHA-256 (`sum`) while it is read. `progress` gets the bytes read."""
 
     def __init__(self, file: BinaryIO, progress: Progress = lambda _count: None) -> None:
         self._file = file
@@ -157,7 +158,7 @@ class Backup:
         passphrase: str = "",
         recipients: Sequence[str] = (),
     ) -> None:
-        """Write the backup atomically; raises OSError. Keys require encryption."""
+        """Write the backup atomically. Raises OSError. A backup with keys must be encrypted."""
         encrypted = bool(passphrase or recipients)
         if self.facts.keys and not encrypted:
             raise NoBackup("a backup with keys needs a passphrase or a recipient")
@@ -200,7 +201,7 @@ def _audit(directory: Path, seq: int) -> Iterator[BackupEntry]:
 
 
 def _head(audit: Sequence[BackupEntry], seq: int) -> str:
-    """Return the hash of the last event; the audit files must end with it."""
+    """Return the hash of the last event. Raise if the audit files do not end with it."""
     if not audit:
         raise NoBackup(f"no audit file has event {seq}")
     _, size, path = audit[-1]
@@ -225,7 +226,7 @@ def _others(source: BackupSource, seq: int) -> Iterator[BackupEntry]:
 
 
 def _transcripts(directory: Path, seq: int) -> Iterator[BackupEntry]:
-    """Yield transcripts of finished sessions; later ones are written again after a restore."""
+    """Yield transcripts of finished sessions. A restored daemon writes the later ones again."""
     for name in transcript_files.names(directory):
         path = directory / f"{name}.json"
         if transcript_files.seq_in(path) <= seq:

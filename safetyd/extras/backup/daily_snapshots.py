@@ -33,8 +33,8 @@ from safetyd.journal.audit_reading import Rests
 LOOK_S: Final = 10.0
 LATE: Final = timedelta(minutes=5)
 AGAIN: Final = timedelta(minutes=10)
-GONE: Final = "it was taken, and is not there any more; look for the others too, in"
-NOT_RUN: Final = "safetyd did not run at the hour, or took no snapshots then"
+GONE: Final = "the snapshot was taken but is missing now; check the others too, in"
+NOT_RUN: Final = "safetyd was down at that hour, or snapshots were off"
 
 log = logging.getLogger("safetyd.backup")
 
@@ -47,13 +47,13 @@ class SnapshotSources(NamedTuple):
     settings: Callable[[], Path | None]  # the configuration file
     folders: Callable[[], Sequence[StateFolder]]
     checkpoint: Callable[[], Awaitable[object]]  # saves a checkpoint for the snapshot
-    spare: Callable[[Path], Spare]  # what may be written to a directory
+    spare: Callable[[Path], Spare]  # how much may be written to a directory
     now: Callable[[], datetime]
     known: Callable[[], KeptDays]  # days and weeks that are recorded as stored or missing
 
 
 class _Ending(Exception):
-    """The daemon ends, and so does the work."""
+    """The work stops because the daemon ends."""
 
 
 class DailySnapshots:
@@ -74,7 +74,7 @@ class DailySnapshots:
         self._told_failed: date | None = None
         self._told = date.min  # the last day reported as missing
         self._gone = ""  # the last day whose snapshot disappeared
-        self._wanted = True  # whether snapshots were enabled at the last check
+        self._wanted = True  # True if snapshots were enabled at the last check
         self._ending = threading.Event()
 
     async def run(self) -> None:

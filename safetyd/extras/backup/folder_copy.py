@@ -51,11 +51,11 @@ class _Level(NamedTuple):
 
 
 class FolderCopy:
-    """Copies into the folder `target`, and counts. `before` has the files listed in `known`.
+    """Copies into the folder `target`. `before` is the previous copy, with the files in `known`.
 
-    Unreadable files and files that change meanwhile are listed in `notes`; write errors raise
-    OSError. `rest` is called now and then, `spare` returns how many bytes may be written, and
-    folders in `own` are skipped.
+    Unreadable files and files that change during the copy are listed in `notes`; write errors
+    raise OSError. `rest` is called between steps, `spare` returns how many bytes may be written,
+    and folders in `own` are skipped.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class FolderCopy:
             yield _Level(source, target, before, above, 0)
 
     def _copy(self, level: _Level, name: str, called: str) -> None:
-        """Copy an entry of the source, whatever it is."""
+        """Copy a file, folder or link of the source."""
         path = level.path / called
         try:
             found = os.stat(name, dir_fd=level.source, follow_symlinks=False)
@@ -182,7 +182,7 @@ class FolderCopy:
         self._count(found.st_size)
 
     def _write_copy(self, level: _Level, source: int, called: str, found: os.stat_result) -> bool:
-        """Copy a file; return False if it changed meanwhile."""
+        """Copy a file. Return False if it changed in the meantime."""
         target = os.open(called, _FRESH, 0o600, dir_fd=level.target)
         with _closing(target):
             left = found.st_size
@@ -242,7 +242,7 @@ def _linked(level: _Level, called: str) -> bool:
 
 
 def _copied(source: int, target: int, count: int) -> int:
-    """Copy some bytes, sharing them if the file system can; return 0 at the end."""
+    """Copy some bytes, as a reflink if the file system can. Return 0 at the end of the file."""
     with suppress(OSError):
         return os.copy_file_range(source, target, count)
     try:

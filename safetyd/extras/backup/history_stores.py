@@ -23,7 +23,7 @@ _HALF_OBJECT: Final = "tmp_"
 
 
 class StoreBusy(Exception):
-    """A file history is being packed for too long."""
+    """Packing a file history takes too long."""
 
 
 def folders(data_dir: Path) -> tuple[Path, ...]:

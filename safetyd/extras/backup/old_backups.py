@@ -1,8 +1,8 @@
 """Reads backups of safetyd 0.1, which had their own file format and encryption.
 
-A skippable Zstandard frame has a header, another one the hash of everything before; between them is
-the tar, encrypted with AES-256-GCM if the header says so. Delete this module, the package
-`cryptography` and tests/older_version/backups with version 0.3.
+The file starts with a header and ends with a hash of everything before, both in skippable Zstandard
+frames. Between them is the tar, encrypted with AES-256-GCM if the header says so. With version 0.3,
+delete this module, the package `cryptography` and tests/older_version/backups.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _TAG_BYTES: Final = 16
 
 
 class _Sealing(msgspec.Struct, frozen=True):
-    """Parameters to derive the key from the passphrase, within limits that protect the memory."""
+    """Parameters that derive the key from the passphrase, with limits on memory."""
 
     salt: Annotated[bytes, Meta(min_length=16, max_length=64)]
     nonce: Annotated[bytes, Meta(min_length=12, max_length=12)]

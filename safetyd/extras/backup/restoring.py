@@ -30,7 +30,7 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class BackupUnusable(Exception):
-    """Not a backup, a damaged one, or one of a newer version; the text says which."""
+    """A file is not a backup, is damaged, or is from a newer version. The text says which."""
 
 
 class NotEmpty(Exception):
@@ -191,7 +191,7 @@ def _write(path: Path, content: Hashed) -> None:
 
 
 def _check(fresh: Path, facts: BackupFacts) -> None:
-    """Reject inconsistent backups, and let the journal start after the checkpoint."""
+    """Reject an inconsistent backup. Prepare the journal to start after the checkpoint."""
     try:
         found = verify(fresh / "audit")
     except BrokenAudit as exc:

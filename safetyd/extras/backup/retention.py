@@ -1,4 +1,4 @@
-"""How long snapshots and archives are retained, and what deleting them frees.
+"""How long snapshots and archives are retained, and how much space deleting them frees.
 
 Audit files and commits are never deleted. Only files that are safetyd's by name and content are
 deleted.
@@ -28,7 +28,7 @@ class ArchiveTry(NamedTuple):
 
 
 class RetainedItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot or archive. It is deleted on the day `goes`; without one, `stays` says why."""
+    """A snapshot or archive. It is deleted on the day `goes`, or `stays` says why it is not."""
 
     kind: Literal["snapshot", "archive"]
     name: str
@@ -53,7 +53,7 @@ class Retention:
         return [*kept, *(self._kept_archive(week) for week in archived)]
 
     def missing_days(self, due: date, *, since_last: bool = False) -> list[date]:
-        """Return the days without a snapshot, since the first or last one, up to `due`."""
+        """Return the days without a snapshot, from the first or last snapshot up to `due`."""
         days = self.snapshots.days()
         if not days:
             return []
@@ -75,7 +75,7 @@ class Retention:
                 yield ArchiveTry(week, error=str(exc))
 
     def delete_due(self, today: date) -> list[RetainedItem]:
-        """Delete what is due, and return it."""
+        """Delete items that are due, and return them."""
         due = [item for item in self.planned() if item.goes and item.goes <= today]
         for item in due:
             if item.kind == "snapshot":

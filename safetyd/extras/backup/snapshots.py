@@ -1,4 +1,4 @@
-"""Daily snapshots: the state paths of projects, and what safetyd needs.
+"""Daily snapshots: the state paths of projects, and safetyd's own state.
 
 A snapshot is written under a temporary name and renamed when it is complete.
 """
@@ -41,7 +41,7 @@ class StateFolder(NamedTuple):
 
 
 class AuditHead(msgspec.Struct, frozen=True):
-    """How an audit file ended, to detect later changes."""
+    """The end of an audit file, to detect later changes."""
 
     file: str
     size: int
@@ -64,7 +64,7 @@ class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(NamedTuple):
-    """What a snapshot contains."""
+    """The content of a snapshot."""
 
     day: date
     at: datetime
@@ -74,7 +74,7 @@ class Wanted(NamedTuple):
 
 
 def named_day(name: str) -> date | None:
-    """Return the day of a snapshot; None if the name is not one."""
+    """Return the day in the name of a snapshot, or None if the name is not a day."""
     try:
         day = date.fromisoformat(name)
     except ValueError:
@@ -190,7 +190,7 @@ class Snapshots:
 
 
 def _audit_heads(directory: Path) -> Iterator[AuditHead]:
-    """Yield how each audit file ends; damaged ones are skipped."""
+    """Yield the end of each audit file. Damaged files are skipped."""
     for path in files(directory):
         try:
             size = path.stat().st_size

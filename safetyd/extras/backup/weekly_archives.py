@@ -22,7 +22,7 @@ def week_of(day: date) -> str:
 
 
 def last_day(week: str) -> date | None:
-    """Return the Sunday of a week; None if the name is not a week."""
+    """Return the Sunday of a week, or None if the name is not a week."""
     try:
         sunday = date.fromisoformat(f"{week}-7")
     except ValueError:

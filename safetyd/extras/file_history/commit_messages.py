@@ -1,4 +1,4 @@
-"""Writes and parses commit messages. Texts of agents stay on their line."""
+"""Writes and parses commit messages. A text of an agent cannot start a new line."""
 
 import hashlib
 import re
@@ -59,7 +59,7 @@ class CommitNote(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def author(self) -> Author:
-        """Return who made the changes."""
+        """Return the author of the changes."""
         return _AUTHORS.get(self.why, "agent")
 
 
@@ -96,7 +96,7 @@ def reference(agent: str, session: str) -> str:
 
 
 def _name(text: str) -> str:
-    """Return a text as part of a ref; `_` for an empty one, and %XX for special characters."""
+    """Return a text as part of a ref: `_` if it is empty, with %XX for special characters."""
     if not text:
         return "_"
     plain = _PLAIN.fullmatch(text) and text != "_" and not text.endswith(".lock")

@@ -14,7 +14,7 @@ from safetyd.extras.file_history.commit_messages import CommitNote, read, value_
 from safetyd.extras.file_history.git_process import Git
 from safetyd.operators.contract.history_contract import CommitRow
 
-# As JSON, both together fit into one answer.
+# As JSON, both limits together fit into one answer.
 MAX_DIFF: Final = 192 * 1024  # bytes
 MAX_MESSAGE: Final = 16 * 1024
 _PLAIN: Final = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -40,7 +40,7 @@ def read_commits(git: Git, names: list[str]) -> Iterator[ReadCommit]:
 
 
 def lacking(git: Git, commit: str) -> Iterator[tuple[bytes, str]]:
-    """Yield what a commit says is missing from it."""
+    """Yield the files that are missing from a commit, according to its message."""
     if left_out := next(read_commits(git, [commit])).note.left_out:
         yield left_out.encode(), f"(left out of {commit[:12]})"
 
@@ -91,7 +91,7 @@ def shown_commit(git: Git, commit: str) -> str:
 
 
 def shown_diff(git: Git, commit: str, other: str) -> str:
-    """Return the diff of a commit, or from it to another."""
+    """Return the diff of a commit, or the diff between two commits."""
     trees = (commit, other) if other else ("--root", "--no-commit-id", commit)
     text, whole = _bounded(git, MAX_DIFF, "diff-tree", "-p", "-r", *_PLAIN, *trees, "--")
     if whole:
@@ -103,7 +103,7 @@ def shown_diff(git: Git, commit: str, other: str) -> str:
 
 
 def _after(pages: Iterable[list[str]], commit: str) -> Iterator[list[str]]:
-    """Yield the names after a commit, or all."""
+    """Yield the names that come after a commit, or all names."""
     rest = iter(pages)
     if commit:
         for names in rest:
@@ -150,7 +150,7 @@ def _logged(git: Git, names: list[str], form: str, *options: str) -> str:
 
 
 def _bounded(git: Git, limit: int, *arguments: str) -> tuple[str, bool]:
-    """Return git's output as far as it fits as JSON, and whether it is complete."""
+    """Return as much of git's output as fits as JSON, and True if it is complete."""
     out, whole = git.beginning(limit, *arguments)
     text = out.decode(errors="replace")
     while (size := len(msgspec.json.encode(text))) > limit:

@@ -37,7 +37,7 @@ _WHO: Final = {
 class CommitWriter:
     """Commits a folder to its repository, which the caller has locked.
 
-    All sessions share one line of commits; each session's ref points to its newest.
+    All sessions share one chain of commits; each session's ref points to its newest commit.
     """
 
     def __init__(

@@ -38,14 +38,14 @@ class Obstacle(NamedTuple):
 
 
 class FileRestore:
-    """Restores paths below a folder as changes require: `new`, or deleted."""
+    """Restores paths below a folder: writes the `new` content of each change, or deletes it."""
 
     def __init__(self, top: Path) -> None:
         self._top = os.fsencode(top)
         self.done = 0  # files deleted or written
 
     def check(self, changes: Sequence[Change]) -> None:
-        """Refuse if something is in the way that the previous commit does not have."""
+        """Refuse if a file in the way is not in the previous commit, because it would be lost."""
         if elsewhere := [change.path for change in changes if not may_write(change.path)]:
             raise HistoryError(f"nothing was changed: {named(elsewhere)} is not a valid path")
         going = {change.path for change in changes if change.old is not None}
@@ -274,7 +274,7 @@ def _write_file(
 
 
 def _share(made: int, folder: os.stat_result, rights: int) -> None:
-    """Give the group the same access to a new file as to its folder, if another user owns that.
+    """If another user owns the folder, give its group the same access to a new file.
 
     The new file belongs to safetyd, and the owner of the folder must be able to use it. With an
     access control list, these are the rights of all users in it.

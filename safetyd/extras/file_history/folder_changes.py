@@ -37,9 +37,9 @@ class CommitLimits(NamedTuple):
     spare: Callable[[Path], Spare] = no_limit
 
     def exceeded(self, top: bytes, paths: Iterable[bytes], objects: Path) -> list[LeftOut]:
-        """Return files that exceed the limits; the smallest files are committed first.
+        """Return the files that exceed the limits. Large files are left out before small ones.
 
-        `objects` is the folder where git stores them.
+        `objects` is the folder where git stores objects.
         """
         spare = self.spare(objects)
         sizes = sorted((_size(top, path), path) for path in paths)
@@ -82,7 +82,7 @@ class FolderChanges(NamedTuple):
 
 
 class IndexedFolder:
-    """A folder and git's index. `git` has both as work tree and index; `within` narrows it.
+    """A folder and git's index, which `git` uses as work tree and index. `within` is a subfolder.
 
     The index is used exclusively. Files beyond the `limits` are `left_out`: the index has their
     previous version, or none.
@@ -112,7 +112,7 @@ class IndexedFolder:
         return self._sorted_out([path for path in found if select is None or select(path)])
 
     def unchanged_since(self, moment_ns: int) -> Select:
-        """Return a function that selects paths last changed before a moment of the file clock."""
+        """Return a function that selects paths last changed before a time of the file clock."""
 
         def select(path: bytes) -> bool:
             full = os.path.join(self._top, path)  # noqa: PTH118 - bytes
@@ -160,7 +160,7 @@ class IndexedFolder:
         select: Select | None,
         only: Mapping[bytes, Entry | None] | None,
     ) -> tuple[str, list[Change]]:
-        """Undo what changed between selecting and reading.
+        """Undo index changes of files that changed between selecting and reading.
 
         With `only`, undo every file that has other content.
         """
@@ -238,7 +238,7 @@ class IndexedFolder:
         return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
     def _is_folder(self, path: bytes, known: dict[bytes, bool]) -> bool:
-        """Return True if the path is a folder, and not behind a link; agents may nest deeply."""
+        """Return True if the path is a folder, and not behind a link. It may be deeply nested."""
         unknown = list[bytes]()
         while path and path not in known:
             unknown.append(path)

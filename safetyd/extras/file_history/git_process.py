@@ -20,8 +20,8 @@ from typing import IO, Final, NamedTuple
 from safetyd.extras.file_history.history_records import HistoryError, named
 
 OLDEST: Final = (2, 34)  # repack --geometric, GIT_CONFIG_GLOBAL
-PATIENCE_S: Final = 300.0  # for one command; the first commit reads everything
-SUSPICIOUS_S: Final = 1.0  # then check for pipes that git may be waiting for
+PATIENCE_S: Final = 300.0  # for one command; long, because the first commit reads everything
+SUSPICIOUS_S: Final = 1.0  # after this time, check for pipes that git may be waiting for
 WITH_PIPES_S: Final = 20.0  # for one command if there are pipes
 _POLL_S: Final = 0.02
 _SAID: Final = 300  # characters of git's output in an error
@@ -44,7 +44,7 @@ _CLEAN: Final = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_ALLOW_PROTOCOL": "none",  # no such protocol exists: nothing is ever fetched
+    "GIT_ALLOW_PROTOCOL": "none",  # no such protocol exists, so git never fetches anything
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_TERMINAL_PROMPT": "0",
@@ -67,7 +67,7 @@ class Done(NamedTuple):
 
 
 class Git:
-    """git with a `GIT_DIR` and variables. It inherits `held`: a lock outlives this process."""
+    """git with a `GIT_DIR` and variables. It inherits `held`: a lock can outlive this process."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str], held: int | None = None) -> None:
         self.folder = folder
@@ -103,7 +103,7 @@ class Git:
         return self.read(*arguments, stdin=stdin, codes=codes).decode().strip()
 
     def beginning(self, limit: int, *arguments: str) -> tuple[bytes, bool]:
-        """Return the output of a command up to a limit, and whether it is complete."""
+        """Return the output of a command up to a limit, and True if it is complete."""
         with self._started(arguments) as process, _ended_in_time(process):
             out = _pipe(process.stdout).read(limit + 1)
             if len(out) > limit:
@@ -154,7 +154,7 @@ def binary() -> str:
 
 
 def version_problem() -> str:
-    """Return what is wrong with the installed git, or an empty text."""
+    """Return the problem with the installed git, or an empty text."""
     try:
         said = subprocess.run(  # noqa: S603 - no shell
             [binary(), "--version"], capture_output=True, check=False, timeout=PATIENCE_S
@@ -247,7 +247,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 def _pipe(end: IO[bytes] | None) -> IO[bytes]:
     if end is None:
-        raise AssertionError("all ends of a process are pipes")
+        raise AssertionError("stdin and stdout of the process are pipes")
     return end
 
 

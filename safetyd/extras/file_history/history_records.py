@@ -9,13 +9,13 @@ from safetyd.core.events.disk_words import size as size_words
 
 MOST_NAMED: Final = 20  # files of a commit or a rollback
 
-# Who made the changes of a commit: an agent whose action succeeded or failed, a human (found before
+# The author of a commit: an agent whose action succeeded or failed, a human (found before
 # something else), an operator who rolled back, or safetyd itself.
 Why = Literal["after", "failed", "before", "rollback", "automatic_rollback"]
 
 
 class HistoryError(Exception):
-    """Why something could not be committed or restored, in a sentence for operators.
+    """A commit or rollback failed. The text is a sentence for operators.
 
     It may name files of agents, so invalid characters are escaped.
     """
@@ -29,7 +29,7 @@ class PathElsewhere(HistoryError):
 
 
 class StoppedHalfway(HistoryError):
-    """Only some files were restored. `kept` is the commit from before."""
+    """Only some files were restored. `kept` is the commit of the state before."""
 
     def __init__(self, words: str, kept: str) -> None:
         super().__init__(words)
@@ -37,7 +37,7 @@ class StoppedHalfway(HistoryError):
 
 
 class CommitOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit is about. All fields except `why` and `at` may contain text of agents."""
+    """The fields of a commit message. All except `why` and `at` may contain text of agents."""
 
     why: Why
     at: datetime
@@ -96,7 +96,7 @@ class Change(NamedTuple):
 
     @property
     def effect(self) -> Literal["created", "restored", "deleted"]:
-        """Return what happens to the file when `old` becomes `new`."""
+        """Return the effect on the file when `old` becomes `new`."""
         if self.new is None:
             return "deleted"
         return "created" if self.old is None else "restored"

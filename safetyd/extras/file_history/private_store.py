@@ -1,7 +1,7 @@
-"""A bare git repository next to safetyd's data; agents contribute only file contents.
+"""A bare git repository in safetyd's data directory. Only file contents come from agents.
 
-Only one process and thread changes it at a time. git inherits the lock, so it stays locked while a
-git outlives a killed daemon. The owner of the lock may remove leftovers.
+Only one process and thread changes it at a time. git inherits the lock, so the repository stays
+locked if git outlives a killed daemon. The owner of the lock may remove leftovers.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ _ATTRIBUTES: Final = b"* -text -crlf !eol -ident -filter !working-tree-encoding 
 
 
 class StorePlace(msgspec.Struct, frozen=True):
-    """The folder of a file history; the top stays as it was at the first commit."""
+    """The folder of a file history. Its top never changes after the first commit."""
 
     root: str
     top: str
@@ -82,7 +82,7 @@ class PrivateStore:
         return (self.folder / "project.json").is_file()
 
     def layout(self) -> Layout:
-        """Return the folder's repository layout; the top is that of the first commit."""
+        """Return the folder's repository layout, with the top of the first commit."""
         found = find(self._root)
         place = self._place()
         if place is None or place.top == str(found.top):
@@ -90,7 +90,7 @@ class PrivateStore:
         return Layout(found.root, Path(place.top))
 
     def moved(self) -> str:
-        """Return that the folder is not the one of this history, or an empty text."""
+        """Return an error if this history belongs to another folder, or an empty text."""
         place, now = self._place(), str(self._root.resolve())
         if place is None or place.root == now:
             return ""
@@ -227,7 +227,7 @@ class PrivateStore:
         fresh.rename(self.folder)
 
     def _sweep(self) -> None:
-        """Remove leftovers of a killed git; nobody uses them, because the lock is held."""
+        """Remove leftovers of a killed git. The lock is held, so no other process uses them."""
         for left in (*self.folder.glob("*.lock"), *self.folder.glob("refs/**/*.lock")):
             left.unlink(missing_ok=True)
         packing = self._pack_lock()
@@ -245,7 +245,7 @@ def _keep(path: Path, content: bytes) -> None:
 
 
 def _top(git: Git, found: Layout) -> Path:
-    """Return where paths start: not in a repository that ignores the whole folder."""
+    """Return the folder where paths start, but no repository that ignores the whole folder."""
     if not found.within:
         return found.top
     write_whole(git.folder / "info" / "exclude", found.excludes())

@@ -47,10 +47,10 @@ class ProjectHistory:
         self._state_paths = state_paths
         self._limits = limits
         self._store = PrivateStore(project, root, store)
-        self._seen_ns = 0  # changes before this moment are committed
+        self._seen_ns = 0  # all changes before this time are committed
 
     def problems(self) -> list[str]:
-        """Return what prevents commits and rollbacks, each with what to do."""
+        """Return the problems that prevent commits and rollbacks, each with a fix."""
         found = [version_problem(), self._folder_problem()]
         if not any(found):
             found = [self._repository_problem(), self._write_problem()]
@@ -59,7 +59,7 @@ class ProjectHistory:
     def commit(self, order: CommitOrder, until_ns: int | None = None) -> CommitMade | None:
         """Commit the folder; return None if nothing changed since the last commit.
 
-        With `until_ns`, commit only files last changed before that moment of the file clock.
+        With `until_ns`, commit only files last changed before that time of the file clock.
         """
         begun_ns = file_time_ns()
         with self._working() as work:
@@ -71,7 +71,7 @@ class ProjectHistory:
     def may_lose(self, paths: Sequence[str]) -> bool:
         """Return True if one of the paths may have uncommitted content.
 
-        Folders always may. Without any commit there is nothing to compare.
+        It is always True for folders, and False if there is no commit yet.
         """
         seen_ns = self._seen_ns or _changed_ns(self._store.folder / "index")
         root = f"{self._root}/"
@@ -126,7 +126,7 @@ class ProjectHistory:
         return commit_reading.shown_commit(self._store.git(), self.find(commit))
 
     def diff(self, commit: str, other: str = "") -> str:
-        """Return the diff of a commit, or from it to another; it says if it is cut."""
+        """Return the diff of a commit, or between two commits. If it is cut, the text says so."""
         ends = self.find(commit), self.find(other) if other else ""
         return commit_reading.shown_diff(self._store.git(), *ends)
 

@@ -41,7 +41,7 @@ _CONFLICTS: Final = 127
 
 
 class ProjectRollback:
-    """A rollback to `target`, or the revert of it; `paths` limit it."""
+    """A rollback to `target`, or a revert of it. `paths` limit a rollback."""
 
     def __init__(
         self, work: CommitWriter, kind: RollbackKind, target: str, paths: Sequence[str]
@@ -131,7 +131,7 @@ class ProjectRollback:
                 self._restore.apply(changes, fill)
                 return self._work.commit(order, ours.__contains__)
             except (OSError, HistoryError) as exc:
-                # So that nobody else appears as the author of restored files.
+                # Otherwise somebody else would appear as the author of the restored files.
                 with contextlib.suppress(OSError, HistoryError):
                     half = replace(order, description=f"half of {words}")
                     self._work.commit(half, ours.__contains__)
@@ -140,7 +140,7 @@ class ProjectRollback:
                 raise StoppedHalfway(why, kept) from exc
 
     def _still_deleted(self) -> int:
-        """Return how many files the commit itself deleted, which this does not restore."""
+        """Return how many files the commit itself deleted; the rollback does not restore them."""
         parents = _parents(self._git, self._target)
         if self._kind == "revert" or len(parents) != 1:
             return 0
@@ -180,7 +180,7 @@ def _back_to(git: Git, kept: str, commit: str, paths: Sequence[bytes]) -> list[C
 
 
 def _without(git: Git, kept: str, commit: str) -> list[Change]:
-    """Return the changes that undo one commit and keep later ones.
+    """Return the changes that undo one commit but not later ones.
 
     If the same lines were changed later, refuse and name the files.
     """

@@ -1,4 +1,4 @@
-"""Audit lines as rows, each of which must follow from the previous one."""
+"""Audit lines as rows. The hash of each row must follow from the previous one."""
 
 import hashlib
 import re
@@ -50,7 +50,7 @@ class AuditRow(NamedTuple):
 
 
 def row_of(line: bytes) -> AuditRow | None:
-    """Return the row of an audit line, None if it is not an event."""
+    """Return the row of an audit line, or None if it is not an event."""
     found = _begin(line)
     if found is None or line[-_TAIL : -_TAIL + len(_HASH)] != _HASH:
         return None
@@ -97,7 +97,7 @@ def following(lines: Iterable[bytes], progress: Progress, where: str) -> Iterato
 
 
 def after_missing(directory: Path, last: int) -> Progress:
-    """Return where to continue without the events up to `last`: at the start of a file."""
+    """Return the position after the missing events up to `last`, at the start of a file."""
     for path in files(directory):
         with path.open("rb") as file:
             line = file.readline()

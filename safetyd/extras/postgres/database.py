@@ -36,7 +36,7 @@ class Database:
     """One connection at a time, opened when needed; each transaction uses our schema."""
 
     def __init__(self, dsn: Callable[[], str], schema: str) -> None:
-        self._dsn = dsn  # read for each connection: the password may have changed
+        self._dsn = dsn  # read again for each connection, because the password may have changed
         self.schema = schema
         self._connection: Connection | None = None
         self._using = Lock()
@@ -65,7 +65,7 @@ class Database:
                 self.close()
 
     def hang_up(self) -> None:
-        """Abort what another thread is waiting for; that thread closes the connection."""
+        """Abort the query that another thread waits for. That thread closes the connection."""
         self._over, connection = True, self._connection
         with suppress(psycopg.Error, OSError):
             if connection is not None and connection.pgconn.socket >= 0:
@@ -111,7 +111,7 @@ def parts_of(dsn: str) -> dict[str, Any]:
         given = dict(conninfo_to_dict(dsn))
     except psycopg.Error:
         given = {}
-    # After an @ in a password, the rest would count as the server's name.
+    # If a password contains an @, the rest of it would be used as the server's name.
     if not given or "@" in str(given.get("host") or ""):
         raise ExportProblem(
             "the file of outlets.postgres.dsn_file does not contain a database address, "

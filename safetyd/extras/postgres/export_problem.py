@@ -2,7 +2,7 @@
 
 
 class ExportProblem(Exception):
-    """What is wrong and what to do, without secrets."""
+    """An exporter cannot export. The text says why and what to do, without secrets."""
 
 
 class MissingEvents(ExportProblem):

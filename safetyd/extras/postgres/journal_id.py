@@ -13,7 +13,7 @@ _is_id = re.compile(r"[0-9a-f]{32}").fullmatch
 
 
 def journal_id(data_dir: Path, *, make: bool = True) -> str:
-    """Return the id of a data directory's journal; if missing, create one or return ""."""
+    """Return the id of a data directory's journal. If it is missing, create one or return ""."""
     path = data_dir / FILE
     try:
         if not path.exists():

@@ -14,7 +14,7 @@ from safetyd.extras.postgres.schema_migrations import migrate
 from safetyd.journal.audit_reading import Rests
 
 MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
-# Between two pauses, so that decisions wait for a fraction of a millisecond.
+# Work between two pauses; decisions wait for only a fraction of a millisecond.
 LINES_AT_ONCE: Final = 20
 BLOCK_ROWS: Final = 50  # handed to PostgreSQL at once
 # Filled from `events` by the views of the same name.
@@ -65,7 +65,7 @@ class Loader:
         self._progress: Progress | None = None
 
     def reached(self) -> Progress:
-        """Return what is exported, and create the tables if needed."""
+        """Return the progress of the export. Create the tables if needed."""
         if not self._migrated:
             migrate(self._database)
             self._migrated = True
@@ -74,7 +74,7 @@ class Loader:
         return self._progress
 
     def load(self) -> Progress:
-        """Export one batch, if any; return what is exported then."""
+        """Export one batch, if any. Return the progress afterwards."""
         before = self._progress or self.reached()
         self._rests.begin()  # the time since the last batch does not count
         batch = self._read(before)
@@ -84,7 +84,7 @@ class Loader:
         months, self._months, self._progress = self._months, set(), None
         with self._database.transaction() as connection:
             reached = claimed(connection, self._journal)
-            if reached == before:  # otherwise another process exported meanwhile
+            if reached == before:  # otherwise another process exported in the meantime
                 self._write(connection, batch, months)
                 reached = batch.after
         self._months, self._progress = months.union(batch.months), reached
@@ -140,7 +140,7 @@ class Loader:
 
 
 def claimed(connection: Connection, journal: str) -> Progress:
-    """Return what is exported, and lock out others until the transaction ends."""
+    """Return the progress of the export, and lock it until the transaction ends."""
     connection.execute(
         "INSERT INTO progress (journal, seq, hash) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
         (journal, *Progress()),

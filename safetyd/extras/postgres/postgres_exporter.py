@@ -1,6 +1,6 @@
-"""Exports events to PostgreSQL in the background: triggered by the journal, read from audit files.
+"""Exports events from the audit files to PostgreSQL in the background.
 
-Nothing waits for it, and it stores nothing in memory: what is not exported is in the files.
+New events in the journal trigger it. Nothing waits for it, and it holds no events in memory.
 """
 
 import logging
@@ -28,7 +28,7 @@ NAME: Final = "postgres"
 NOT_INSTALLED: Final = "psycopg is not installed: run `pip install 'safetyd[postgres]'`"
 AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 GATHER_S: Final = 0.2  # so that several decisions share a transaction
-DEADLINE_S: Final = 180.0  # for one batch; then a hanging server is given up
+DEADLINE_S: Final = 180.0  # for one batch; then the connection to a hanging server is closed
 
 log = logging.getLogger("safetyd.postgres")
 
@@ -117,7 +117,7 @@ class PostgresExporter:
             raise ExportProblem(f"internal error: {type(exc).__name__}") from None
 
     def _give_up(self) -> None:
-        """Abandon the connection, even if a thread is waiting."""
+        """Close the connection, even if a thread is waiting for it."""
         database, self._database, self._loader = self._database, None, None
         if database is not None:
             database.hang_up()

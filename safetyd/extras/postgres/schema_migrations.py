@@ -122,7 +122,7 @@ def _applied(connection: Connection) -> list[tuple[int, str, str]]:
 
 
 def _make_schema(connection: Connection, schema: str) -> None:
-    """Create the schema if it is missing: an administrator may have created it."""
+    """Create the schema, unless an administrator already created it."""
     there = connection.execute(
         "SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)
     ).fetchone()

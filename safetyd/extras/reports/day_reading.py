@@ -1,7 +1,7 @@
-"""Reading the audit files for a report: the days that are asked for, and the week before them.
+"""Reads the audit files for a report: the days of the report, and the week before them.
 
-Of that week few events matter, and the others are passed over unread. The numbers of a day depend
-on nothing else, so they are the same whenever they are made, and also once the journal was trimmed.
+Only a few kinds of events of that week are needed; the others are skipped without decoding. The
+numbers of a day depend only on these files, so they are the same whenever the report is made.
 """
 
 import math
@@ -25,11 +25,11 @@ from safetyd.journal.audit_reading import (
     time_on,
 )
 
-# A day begins nowhere earlier, and ends nowhere later, than so long from where it does in UTC.
+# In any time zone, a day begins at most this long before the UTC day, and ends this long after it.
 _EAST: Final = timedelta(hours=14)
 _WEST: Final = timedelta(hours=12)
-_STEPPED: Final = timedelta(hours=1)  # so far the clock may be put back
-_NEAR: Final = timedelta(days=2)  # the budget's day, and the actions that were under way then
+_STEPPED: Final = timedelta(hours=1)  # the clock may be set back by this much
+_NEAR: Final = timedelta(days=2)  # covers the budget's day, and actions that were running then
 
 _CONFIGURED: Final = b'{"event":"configured",'
 _ASKS: Final = b'"asks":{'
@@ -41,7 +41,7 @@ def _tags(*names: str) -> tuple[bytes, ...]:
 
 
 _PASSED_OVER: Final = _tags(*(str(kind.__struct_config__.tag) for kind in UNCOUNTED), "opened")
-# What matters of the days before: requests and their ends, and whether people were there.
+# The events needed from the days before: requests, their ends, and operator activity.
 _FAR: Final = _tags(
     "answered",
     "budget_raised",
@@ -61,17 +61,17 @@ _FAR: Final = _tags(
     "unpaused",
 )
 
-Progress = Callable[[float], None]  # hears which part of the files has been read
+Progress = Callable[[float], None]  # gets the share of the files that has been read
 
 
 def no_progress(_part: float) -> None:
-    """Tell nobody how far it is."""
+    """Ignore the progress."""
 
 
 class DayReading:
-    """Reads for the days from `since` to `until`, and goes on where it stopped when asked again.
+    """Reads the days from `since` to `until`. Each call of `read` continues where the last stopped.
 
-    `fold` has the days; `broken` the first place where the audit chain does not hold.
+    `fold` contains the days, and `broken` the first place where the audit chain is broken.
     """
 
     def __init__(self, audit: Path, since: date, until: date) -> None:
@@ -81,10 +81,14 @@ class DayReading:
         ends = datetime.combine(until, time.min, UTC) + timedelta(days=1) + _WEST + _STEPPED
         self._far, self._near = second_of(begins - WEEK), second_of(begins - _NEAR)
         self._ends_at, self._end = ends, second_of(ends)
-        self._ends_t = math.inf  # the steady second by which the days are over, whatever clocks say
+        self._ends_t = (
+            math.inf
+        )  # the monotonic time at which the days are over, even if the clock was changed
         self._skipping = False
         self._is_near = self._is_over = False
-        self._place: tuple[str, int, int] | None = None  # file, lines and bytes read of it
+        self._place: tuple[str, int, int] | None = (
+            None  # the file, and how many of its lines and bytes were read
+        )
         self._chain = ChainCheck()
         self._begins = begins - WEEK
         self.fold = ReportFold()
@@ -95,16 +99,16 @@ class DayReading:
 
     @property
     def passed(self) -> bool:
-        """Whether the last event read is of a later day; the clock may still be put back."""
+        """True if the last event belongs to a later day. The clock may still be set back."""
         return self.fold.today > self._until
 
     @property
     def over(self) -> bool:
-        """Whether everything that belongs to the days was read, so that they change no more."""
+        """True if all events of the days were read, so that they cannot change any more."""
         return self._is_over
 
     def read(self, rests: Rests | None = None, progress: Progress = no_progress) -> None:
-        """Read what there is; it is for a worker thread, and rests now and then."""
+        """Read all events so far, with pauses. Call it in a worker thread."""
         rests = rests or Rests()
         paths = files(self._audit)
         if self._place is None:
@@ -121,7 +125,7 @@ class DayReading:
             before += path.stat().st_size
 
     def _begin(self, paths: Sequence[Path]) -> list[Path]:
-        """Find the file to begin with, the rules that held then, and who was there."""
+        """Return the files to read, and start with the configuration that was in force then."""
         first = len(paths) - 1
         while first > 0 and not self._begins_before(paths[first]):
             first -= 1
@@ -137,7 +141,7 @@ class DayReading:
         return began is not None and began < self._begins
 
     def _read_file(self, path: Path) -> Iterator[int]:
-        """Read a file from where it was left; yield now and then how far it is."""
+        """Continue to read a file. Yield the offset after each group of lines."""
         number = offset = 0
         if self._place is not None and self._place[0] == path.name:
             _, number, offset = self._place
@@ -171,14 +175,14 @@ class DayReading:
             self._chain.follow(name, number, line)
 
     def _ends(self, line: bytes) -> bool:
-        """Return whether the days are over: by the wall clock and, as that may step, in fact."""
+        """Return True if the days are over by the wall clock and by the monotonic clock."""
         if not self.passed or is_before(line, self._end):
             return False
         steady = steady_on(line)
         return steady is None or steady >= self._ends_t
 
     def _wanted(self, line: bytes) -> bool:
-        """Return True if an event counts, without reading it."""
+        """Return True if an event is needed, without decoding it."""
         if self._is_near:
             return not line.startswith(_PASSED_OVER)
         if line.startswith(_PASSED_OVER) or time_on(line) is None:
@@ -194,13 +198,13 @@ class DayReading:
 
 
 def policy_now(audit: Path) -> Policy:
-    """Return the rules that were configured last, as the audit files tell."""
+    """Return the last policy in the audit files."""
     known = last_configured(files(audit))
     return Policy() if known is None else known.policy
 
 
 def last_configured(paths: Sequence[Path]) -> Configured | None:
-    """Return the last event of files that says which rules hold."""
+    """Return the last `Configured` event in these files."""
     for path in reversed(paths):
         if path.stat().st_size == 0:
             continue
@@ -216,7 +220,7 @@ def last_configured(paths: Sequence[Path]) -> Configured | None:
 
 
 def _first_time(path: Path) -> datetime | None:
-    """Return when the first event of a file happened; its first line is none."""
+    """Return the time of the first event in a file, which is on the second line."""
     with path.open("rb") as file:
         file.readline()
         return time_on(file.readline())

@@ -28,12 +28,12 @@ class ReportDays(NamedTuple):
 
     @property
     def so_far(self) -> bool:
-        """Whether the last day is not over."""
+        """True if the last day is not over."""
         return self.until >= self.today
 
 
 def days_of(asked: ReportQuestion, today: date) -> ReportDays:
-    """Return the days of a question; raise `CommandRefused` if they are not valid."""
+    """Return the days of a query. Raise `CommandRefused` if they are not valid."""
     if asked.date and asked.since:
         raise CommandRefused("invalid", "use `date` for one day or `since` for several, not both")
     since = _day(asked.since or asked.date, today)
@@ -59,7 +59,7 @@ def _day(said: str, today: date) -> date:
 
 
 KEPT: Final = 32  # reports of days that are over
-GOING_ON: Final = 4  # readings of days to which more may come
+GOING_ON: Final = 4  # readings of days that are not over
 
 Value = TypeVar("Value")
 
@@ -73,7 +73,7 @@ class ReportMaker:
         self._written = written
         self._reading = Lock()  # one report at a time
         self._over: dict[ReportDays, DailyReport] = {}
-        self._readings: dict[ReportDays, DayReading] = {}  # that go on where they stopped
+        self._readings: dict[ReportDays, DayReading] = {}  # continue where they stopped
         self._newest: tuple[ReportDays, int, DailyReport] | None = None
         self.handlers: Handlers = dict([found(ReportQuestion, self.find, self.make)])
 

@@ -15,7 +15,7 @@ HEIGHT: Final = 100
 
 
 class Bar(NamedTuple):
-    """A bar by its place in the chart; `says` is shown when somebody points at it."""
+    """A bar and its position in the chart. `says` is its tooltip."""
 
     x: float
     y: float
@@ -26,7 +26,7 @@ class Bar(NamedTuple):
 
 
 class BarChart(NamedTuple):
-    """`ticks` are labels below the chart, with their places; `most` is the label of its top."""
+    """`ticks` are labels below the chart, with their positions; `most` is the label at the top."""
 
     title: str
     says: str
@@ -36,7 +36,7 @@ class BarChart(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """Values that are stacked, each with its kind and what it says."""
+    """Stacked values, each with its kind and tooltip."""
 
     name: str
     parts: tuple[tuple[str, float, str], ...]
@@ -47,7 +47,7 @@ class _Column(NamedTuple):
 
 
 def bar_charts(report: DailyReport) -> list[BarChart]:
-    """Return decisions and cost by the hour and, if agents stated it, confidence."""
+    """Return charts of decisions and cost per hour and, if agents stated it, of confidence."""
     charts = [_decisions(report), _cost(report)]
     return [*charts, *_confidence(report)]
 
@@ -63,7 +63,7 @@ def _decisions(report: DailyReport) -> BarChart:
     ]
     sums = ", ".join(f"{sum(getattr(h, kind) for h in report.hours):,} {kind}" for kind in kinds)
     most = max((column.total for column in columns), default=0.0)
-    return _chart("Decisions by the hour", sums, columns, most, f"{most:,.0f}")
+    return _chart("Decisions per hour", sums, columns, most, f"{most:,.0f}")
 
 
 def _cost(report: DailyReport) -> BarChart:
@@ -73,7 +73,7 @@ def _cost(report: DailyReport) -> BarChart:
     ]
     most = max((column.total for column in columns), default=0.0)
     total = in_dollars(sum(hour.cost_usd for hour in report.hours))
-    return _chart("Cost by the hour", f"{total} in all", columns, most, in_dollars(most))
+    return _chart("Cost per hour", f"{total} in all", columns, most, in_dollars(most))
 
 
 def _confidence(report: DailyReport) -> Iterator[BarChart]:

@@ -1,4 +1,4 @@
-"""A report as Markdown, as it is stored, and in a few lines for a message."""
+"""A report as Markdown, which is stored, and as a few lines for a message."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ def escaped(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as code, whatever it contains."""
+    """Return text as Markdown code, even if it contains backticks."""
     return f"`` {visible(text).replace('`', chr(39))} ``"
 
 
@@ -66,12 +66,12 @@ def note_title(report: DailyReport) -> str:
 
 
 def note_text(report: DailyReport) -> str:
-    """Return the rules behind the status, what to do, and five numbers."""
+    """Return the reasons for the status, the advice, and five numbers."""
     return "\n".join(_note_lines(report))
 
 
 def note_sheet(report: DailyReport) -> NoteSheet:
-    """Return the rules and all numbers, for a channel with enough room."""
+    """Return the reasons and all numbers, for a channel with enough space."""
     return NoteSheet(
         colour=report.colour,
         rules=tuple(SheetRule(each.colour, each.says, each.todo) for each in report.found),

@@ -111,7 +111,7 @@ class Chat(Channel):
     async def _tell(
         self, messages: Sequence[AppriseMessage], taken: set[int]
     ) -> dict[int, Outcome]:
-        """Return the outcomes within the timeout; add each success to `taken` immediately."""
+        """Return the outcomes within the timeout. Add each success to `taken` immediately."""
         outcomes: dict[int, Outcome] = {}
         async with await self._process() as process:
             try:
@@ -137,7 +137,7 @@ class Chat(Channel):
     def _problem(
         self, messages: Sequence[AppriseMessage], outcomes: Mapping[int, Outcome]
     ) -> Unavailable | Misconfigured | None:
-        """Return the error to raise; temporary errors come before a wrong configuration."""
+        """Return the error to raise: a temporary one if there is any, else a misconfiguration."""
         found = {message.number: outcomes.get(message.number, "unanswered") for message in messages}
         count, of = Counter(found.values()), f"of {len(self._urls)} addresses"
         if count["unanswered"]:

@@ -4,8 +4,8 @@
                           ^                 |
                           +-----failure-----+
 
-A misconfigured channel is `parked`, from any state, and half open once an operator has fixed it.
-When half open, one message is tried while the others wait.
+A misconfigured channel is `parked`. Once an operator has fixed it, it is half open. While the
+breaker is half open, one message is sent and the others wait.
 """
 
 import math
@@ -16,7 +16,7 @@ from safetyd.operators.contract.notification_contract import BreakerState
 
 IN_A_ROW: Final = 5  # failures that open it
 WINDOW_S: Final = 120.0
-ENOUGH: Final = 20  # this many tries in the window also open it if half of them failed
+ENOUGH: Final = 20  # with this many attempts in the window, it also opens if half of them failed
 OPEN_S: Final = 30.0  # doubled each time it opens again
 MAX_OPEN_S: Final = 600.0
 
@@ -35,7 +35,7 @@ class ChannelBreaker:
         self._tries: deque[tuple[float, bool]] = deque()  # end time, and True if failed
 
     def free_at(self) -> float:
-        """Return when a try may begin; infinity if only another event can allow it."""
+        """Return when the next attempt may begin, or infinity if it depends on another event."""
         match self.state:
             case "closed":
                 return -math.inf
@@ -47,14 +47,14 @@ class ChannelBreaker:
                 return math.inf
 
     def began(self) -> None:
-        """Record the start of a try."""
+        """Record the start of an attempt."""
         if self.state != "closed":
             self.state, self._probing = "half_open", True
 
     def answered(self, now: float) -> None:
         """Record that the channel works, even if it refused a message."""
         if self.state == "parked":
-            return  # that try began before the channel was parked
+            return  # that attempt began before the channel was parked
         if self.state != "closed":
             self._reset()
         self.up = True
@@ -77,7 +77,7 @@ class ChannelBreaker:
         self.state, self.up = "parked", False
 
     def recover(self) -> None:
-        """Allow one try now."""
+        """Allow one attempt now."""
         if self.state in {"open", "parked"}:
             self.state, self._probing = "half_open", False
 

@@ -1,7 +1,8 @@
 """Deliver the messages of one channel. Each channel has its own worker, so none delays another.
 
-A worker retries with backoff and reports the result of each message once. A try has a deadline and
-one of four outcomes. The worker respects the channel's limits and sends urgent messages first.
+A worker retries with backoff and reports the result of each message once. Each attempt has a
+deadline. It succeeds or ends with one of a channel's three errors. The worker respects the
+channel's limits and sends urgent messages first.
 """
 
 import logging
@@ -49,21 +50,21 @@ async def attempt(channel: Channel, notice: Notice) -> Outcome:
     except anyio.get_cancelled_exc_class() as exc:
         if anyio.current_effective_deadline() == -math.inf:
             raise
-        # Nobody cancelled this try: a library leaked its own cancellation.
+        # Nobody cancelled this attempt: a library leaked its own cancellation.
         return _unexpected(channel, exc)
     except Exception as exc:  # noqa: BLE001 - a library's error must not stop others
         return _unexpected(channel, exc)
 
 
 def _unexpected(channel: Channel, exc: BaseException) -> Unavailable:
-    """Return a temporary error; it has only the type because the text may contain secrets."""
+    """Return a temporary error with only the exception's type; its text may contain secrets."""
     kind = type(exc).__name__
     daemon_log.error("channel %s raised %s", channel.name, kind)
     return Unavailable(f"unexpected {kind}", ambiguous=True)
 
 
 def one_line(error: object) -> str:
-    """Return an error as a short line; cut URLs after the host, because secrets may follow."""
+    """Return an error as a short line. URLs are cut after the host, because secrets may follow."""
     said = printable_line(str(error)[: 10 * ERROR_CHARS])
     return _after_host(r"\1\2", said)[:ERROR_CHARS]
 
@@ -85,7 +86,7 @@ class Dispatcher(Protocol):
         ...
 
     def not_told(self, delivery: str, channel: str, end: End, error: str, attempts: int) -> None:
-        """Record that a message is no longer tried."""
+        """Record that a message was given up."""
         ...
 
     def moved(self, channel: str, *, up: bool, why: str) -> None:
@@ -136,7 +137,7 @@ class ChannelWorker:
         self._rested = anyio.Event()
 
     def put(self, delivery: str, urgency: Urgency, recipient: str, *, again: bool = False) -> None:
-        """Queue a delivery; one that is already queued stays as it is."""
+        """Queue a delivery, unless it is already queued."""
         known = self._known.get(delivery)
         if known is not None:
             known.wanted = True
@@ -157,7 +158,7 @@ class ChannelWorker:
         self._woken.set()
 
     def drop(self, delivery: str) -> None:
-        """Remove a delivery from the queue; a running try continues."""
+        """Remove a delivery from the queue. A running attempt continues."""
         queued = self._known.get(delivery)
         if queued is None:
             return
@@ -173,7 +174,7 @@ class ChannelWorker:
 
     @property
     def failing(self) -> bool:
-        """Whether the last try did not succeed."""
+        """True if the last attempt failed."""
         return self._failing
 
     def forget_error(self) -> None:
@@ -181,24 +182,24 @@ class ChannelWorker:
         self._last_error, self._failing = "", False
 
     def park(self, why: str) -> None:
-        """Try nothing until an operator fixes the channel."""
+        """Send nothing until an operator fixes the channel."""
         self._fails(why)
         self._breaker.park()
         self._tell_move()
 
     def tried(self, delivery: str) -> tuple[int, str]:
-        """Return the number of tries of a delivery, and its last error."""
+        """Return the number of attempts of a delivery, and its last error."""
         queued = self._known.get(delivery)
         return (0, "") if queued is None else (queued.tries, queued.error)
 
     def recover(self) -> None:
-        """Retry all queued messages now; only one first if the channel was down."""
+        """Retry all queued messages now. If the channel was down, send one message first."""
         self._breaker.recover()
         self._turns.hurry()
         self._woken.set()
 
     async def run(self) -> None:
-        """Deliver until cancelled; running tries then end without a report."""
+        """Deliver until cancelled. Running attempts then end without a report."""
         self._running = True
         try:
             async with anyio.create_task_group() as tasks:
@@ -208,7 +209,7 @@ class ChannelWorker:
             self._rested.set()
 
     async def finish(self, grace_s: float) -> None:
-        """Wait until running and due tries have ended, at most for the grace period.
+        """Wait until running and due attempts have ended, at most for the grace period.
 
         Call it while `run` runs; it does not end `run`.
         """
@@ -256,7 +257,7 @@ class ChannelWorker:
             await self._woken.wait()
 
     async def _begin(self, queued: QueuedDelivery, tasks: anyio.abc.TaskGroup) -> None:
-        """Start a try, unless the message must not be sent any more."""
+        """Start an attempt, unless the message must not be sent any more."""
         try:
             composed = await self._dispatcher.compose(queued.delivery, again=queued.again)
         except Undeliverable as exc:
@@ -315,7 +316,7 @@ class ChannelWorker:
         self._tell_move()
 
     def _put_back(self, queued: QueuedDelivery, failure: Unavailable, now: float) -> None:
-        """Queue a retry, unless the message used up its tries or was dropped."""
+        """Queue a retry, unless the message used up its attempts or was dropped."""
         queued.again |= failure.ambiguous
         queued.copies += failure.ambiguous
         self.counts.ambiguous += failure.ambiguous

@@ -143,11 +143,11 @@ class Dispatch:
         for name, channel in self._channels.items():
             try:
                 channel.observe(events)
-            except Exception:  # a channel's error ends no other part
+            except Exception:  # an error in one channel must not affect the others
                 log.exception("channel %s could not observe events", name)
 
     def shown(self, delivery: str) -> None:
-        """Record that a helper shows a message."""
+        """Record that a desktop helper shows a message."""
         for channel in self._channels.values():
             channel.shown(delivery)
 
@@ -176,7 +176,7 @@ class Dispatch:
             worker.drop(delivery.id)
 
     def tried(self, delivery: Delivery) -> tuple[int, str]:
-        """Return how often a queued message was tried, and its last error."""
+        """Return the number of attempts of a queued message, and its last error."""
         worker = self._workers.get(delivery.channel)
         return (0, "") if worker is None else worker.tried(delivery.id)
 
@@ -184,7 +184,7 @@ class Dispatch:
         return [worker.state() for worker in self._workers.values()]
 
     async def finish(self, grace_s: float) -> None:
-        """Wait for running tries, and try due messages once, within the grace period."""
+        """Wait for running attempts, and send due messages once, within the grace period."""
         async with anyio.create_task_group() as tasks:
             for worker in self._workers.values():
                 tasks.start_soon(worker.finish, grace_s)

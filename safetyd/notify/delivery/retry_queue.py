@@ -14,7 +14,7 @@ from safetyd.notify.delivery.channel_breaker import ChannelBreaker
 FEW: Final = 64  # dropped deliveries that may stay in the queue before it is cleaned up
 JITTER: Final = 0.2  # fraction of a delay, up or down
 MAX_RETRY_AFTER_S: Final = 600.0
-REPEAT_S: Final = 60.0  # least delay of a possible duplicate, if duplicates are limited
+REPEAT_S: Final = 60.0  # minimum delay before a possible duplicate, if duplicates are limited
 Ticket = tuple[float, int, "QueuedDelivery"]
 
 
@@ -27,14 +27,14 @@ class QueuedDelivery(msgspec.Struct, kw_only=True, eq=False):
     number: int  # its place in the order of arrival
     since: float
     again: bool = False  # a copy may have arrived
-    copies: int = 0  # number of tries that may have arrived
+    copies: int = 0  # number of attempts that may have arrived
     tries: int = 0
     wanted: bool = True
-    error: str = ""  # of the last try
+    error: str = ""  # of the last attempt
 
 
 def spent(queued: QueuedDelivery, failure: Unavailable, limits: Limits) -> bool:
-    """Return True if a failed delivery has used up its tries."""
+    """Return True if a failed delivery has used up its attempts."""
     if limits.max_tries is not None and queued.tries >= limits.max_tries:
         return True
     repeats = limits.ambiguous_tries
@@ -42,7 +42,7 @@ def spent(queued: QueuedDelivery, failure: Unavailable, limits: Limits) -> bool:
 
 
 def delay_s(queued: QueuedDelivery, failure: Unavailable, limits: Limits, chance: float) -> float:
-    """Return the delay before the next try; `chance` (0 to 1) sets the jitter."""
+    """Return the delay before the next attempt. `chance` (0 to 1) sets the jitter."""
     base = limits.delays_s[min(queued.tries, len(limits.delays_s)) - 1]
     wait_s = base * (1 - JITTER + 2 * JITTER * chance)
     if failure.retry_after_s is not None:
@@ -54,7 +54,7 @@ def delay_s(queued: QueuedDelivery, failure: Unavailable, limits: Limits, chance
 
 
 class RetryQueue:
-    """A queue of deliveries, with urgent ones separate.
+    """A queue of deliveries. Urgent deliveries have their own queue.
 
     Due deliveries are in the order in which they were first queued.
     """
@@ -69,7 +69,7 @@ class RetryQueue:
         heapq.heappush(self._later, (at, queued.number, queued))
 
     def ripen(self, now: float) -> None:
-        """Make deliveries due whose time has come."""
+        """Move deliveries whose time has come to the due ones."""
         while self._later and self._later[0][0] <= now:
             queued = heapq.heappop(self._later)[2]
             heapq.heappush(self._due[queued.urgent], (0.0, queued.number, queued))
@@ -91,7 +91,7 @@ class RetryQueue:
         heapq.heappop(self._due[queued.urgent])
 
     def next_at(self) -> float:
-        """Return when the next delivery becomes due; infinity if none does."""
+        """Return when the next delivery becomes due, or infinity if there is none."""
         return math.inf if self._head(self._later) is None else self._later[0][0]
 
     def drop(self, queued: QueuedDelivery) -> None:
@@ -133,7 +133,7 @@ class SendRate:
 
 
 def leaving_some(rates: Iterable[Rate]) -> tuple[Rate, ...]:
-    """Return the rates less a tenth, which is reserved for urgent messages."""
+    """Return the rates without the tenth that is reserved for urgent messages."""
     return tuple(Rate(rate.most - rate.most // 10, rate.per_s) for rate in rates)
 
 
@@ -161,7 +161,7 @@ class SendTurns:
         self._queue.hurry()
 
     def take(self, now: float) -> QueuedDelivery | None:
-        """Start the next delivery and return it, if one may start now; None: none may."""
+        """Start the next delivery and return it, or return None if none may start now."""
         self._queue.ripen(now)
         for urgent in (True, False):
             while (queued := self._queue.first(urgent=urgent)) and self._free_at(urgent) <= now:
@@ -174,13 +174,13 @@ class SendTurns:
         return None
 
     def next_at(self, now: float) -> float:
-        """Return when the next delivery may start, unless something changes before."""
+        """Return when the next delivery may start, if nothing changes until then."""
         self._queue.ripen(now)
         urgencies = [urgent for urgent in (True, False) if self._queue.first(urgent=urgent)]
         return max(now, min((self._queue.next_at(), *map(self._free_at, urgencies))))
 
     def began(self, queued: QueuedDelivery, now: float) -> None:
-        """Record the start of a try of a delivery that `take` returned."""
+        """Record the start of an attempt for a delivery that `take` returned."""
         self._breaker.began()
         for rate in self._rates.values():
             rate.went(now)

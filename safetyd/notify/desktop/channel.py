@@ -14,7 +14,7 @@ class DesktopConfig(ChannelTable, frozen=True, kw_only=True):
 
     kind: ClassVar[ChannelKind] = "desktop"
     rank: ClassVar[int] = 10
-    hints: ClassVar[Hints] = (("helper", "run `safetyd desktop` in the session of the person"),)
+    hints: ClassVar[Hints] = (("helper", "run `safetyd desktop` in the recipient's session"),)
 
     @property
     def usable(self) -> bool:

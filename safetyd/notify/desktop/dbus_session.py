@@ -18,7 +18,7 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.desktop.desktop_bus import CLOSE_S, DesktopNotification, Gone, NotShown, Pressed
 
 MOST: Final = 256  # notifications whose buttons work
-MOST_UNANSWERED: Final = 16  # calls; with more, the connection is considered broken
+MOST_UNANSWERED: Final = 16  # with more unanswered calls, the connection is considered broken
 
 NAME: Final = "org.freedesktop.Notifications"
 PATH: Final = "/org/freedesktop/Notifications"
@@ -84,7 +84,7 @@ class SessionBus:
 
     @property
     def used(self) -> bool:
-        """Whether it has notifications, whose buttons would stop working without it."""
+        """True if it shows notifications, whose buttons stop working if it is closed."""
         return bool(self._asked or self._numbers)
 
     async def listen(self) -> None:
@@ -93,7 +93,7 @@ class SessionBus:
 
     async def show(self, notification: DesktopNotification) -> int:
         if len(self._asked) >= MOST_UNANSWERED:
-            raise ConnectionError(f"{len(self._asked)} notifications are without an answer")
+            raise ConnectionError(f"the desktop has not confirmed {len(self._asked)} notifications")
         if self._markup is None:
             known = await self._call(_message(NAME, PATH, "GetCapabilities"))
             self._owner, self._markup = known.sender, "body-markup" in known.body[0]
@@ -124,7 +124,7 @@ class SessionBus:
     async def _call(self, message: Message) -> Message:
         reply = await self._bus.call(message)
         if reply.error_name in _NOBODY:
-            raise NotShown(f"nothing shows notifications in this session ({NAME} is not there)")
+            raise NotShown(f"no notification service runs in this session ({NAME} is missing)")
         if reply.error_name:
             raise NotShown(f"{reply.error_name}: {' '.join(map(str, reply.body))}")
         return reply
@@ -159,7 +159,7 @@ class SessionBus:
             del self._numbers[next(iter(self._numbers))]
 
     def _moved(self, owner: str) -> None:
-        # Another service numbers its notifications from one again, so ours are no longer valid.
+        # A new service starts numbering at one, so our numbers are no longer valid.
         self._owner, self._markup = owner, None
         lost, self._numbers = self._numbers, {}
         for key in lost:

@@ -19,7 +19,7 @@ from safetyd.notify.channel import Unavailable
 if TYPE_CHECKING:  # it imports dbus-fast
     from safetyd.notify.desktop.dbus_session import SessionBus
 
-PATIENCE_S: Final = 2.5  # less than the deadline of a try, so that the error can be reported
+PATIENCE_S: Final = 2.5  # less than the deadline of an attempt, so that the error can be reported
 CLOSE_S: Final = 1.0
 MAX_WHY_CHARS: Final = 200
 DEFAULT: Final = "default"  # the action of a click on the notification itself
@@ -48,8 +48,8 @@ class NotShown(Exception):
 class DesktopBus:
     """Shows the notifications of one program in one session.
 
-    `pressed` is called for a pressed button, and `gone` for a notification that was closed or
-    expired, which is no answer. The connection's reader calls both, so they must not block.
+    `pressed` is called when a button is pressed, and `gone` when a notification is closed or
+    expires, which is not an answer. The connection's reader calls both, so they must not block.
     """
 
     def __init__(self, address: str, pressed: Pressed, gone: Gone) -> None:

@@ -1,4 +1,4 @@
-"""Buttons on the daemon's own desktop: their answers, and the notification afterwards."""
+"""Handles buttons of desktop notifications: records the answer and shows its outcome."""
 
 import shutil
 from collections import deque
@@ -44,13 +44,13 @@ def outcome(command: str, result: ReviewResult) -> ButtonOutcome:
         return _refused(command, result)
     held = result.held if command == "approve" else None
     if held:
-        return ButtonOutcome("Approved, but held back now.", f"Why: {_plain(held)}")
-    return ButtonOutcome(f"{_DONE[command].capitalize()}. The agent has been told.")
+        return ButtonOutcome("Approved, but still blocked.", f"Why: {_plain(held)}")
+    return ButtonOutcome(f"{_DONE[command].capitalize()}. The agent received your answer.")
 
 
 def _refused(command: str, result: ReviewResult) -> ButtonOutcome:
     if result.code == "expired":
-        return ButtonOutcome("Too late.", "Nobody answered in time, so it did not happen.")
+        return ButtonOutcome("Too late.", "Nobody answered in time, so the action was not allowed.")
     if result.code != "already_decided":
         return ButtonOutcome("Not recorded.", _plain(result.error))
     already = f"Already {_plain(result.decision)}."

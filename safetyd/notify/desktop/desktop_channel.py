@@ -19,7 +19,7 @@ from safetyd.notify.message import Notice
 from safetyd.notify.shortening import clip
 
 LIMITS: Final = Limits(deadline_s=3.0, rates=(Rate(10, MINUTE_S),), delays_s=(1.0, 5.0, 15.0))
-HELPER_S: Final = 2.9  # less than the deadline of a try, so that the error can be reported
+HELPER_S: Final = 2.9  # less than the deadline of an attempt, so that the error can be reported
 HIDE_S: Final = 1.0
 MOST: Final = 256  # messages whose buttons work
 

@@ -92,7 +92,7 @@ def rendered(notice: Notice) -> DesktopNotice:
 
 
 def _actions(card: SingleCard | None, link: str, *, named: bool) -> Iterator[Action]:
-    """Yield the buttons; Approve only if the action is shown whole."""
+    """Yield the buttons, with Approve only if the whole action is shown."""
     if link:
         yield "review"
     if isinstance(card, RequestCard) and card.commands and card.fields:

@@ -27,6 +27,9 @@ _HOSTS: Final = {
 
 
 _LOGIN: Final = "check username and password_file; many providers want an app password"
+_NO_TLS: Final = (
+    'this port does not use TLS from the start: set security = "starttls" or smtp_port = 465'
+)
 _NO_STARTTLS: Final = (
     'set security = "tls" and smtp_port = 465 if the server uses TLS from the start, '
     'or security = "none" if it is on this machine and has no TLS'
@@ -41,7 +44,7 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
     security: Literal["starttls", "tls", "none"] = "starttls"
     username: str = ""
     password_file: str = ""
-    ca_file: str = ""  # to trust besides what the system trusts
+    ca_file: str = ""  # additional certificate authority
     region: str = "us-east-1"  # of provider "ses"
 
     kind: ClassVar[ChannelKind] = "email"
@@ -51,8 +54,8 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
         ("auth extension", "remove username and password_file: the server offers no login"),
         ("535", _LOGIN),
         ("authentic", _LOGIN),
-        ("certificate", "set ca_file if the server has a certificate of your own"),
-        ("wrong_version", 'the port begins without TLS: security = "starttls", or smtp_port = 465'),
+        ("certificate", "set ca_file if your own authority signed the server's certificate"),
+        ("wrong_version", _NO_TLS),
         ("starttls", _NO_STARTTLS),
     )
 

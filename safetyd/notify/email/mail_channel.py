@@ -30,7 +30,7 @@ MAX_BYTES: Final = 100_000  # some programs show no more of a mail
 SUBJECT_CHARS: Final = 150
 
 _REPLY_CHARS: Final = 100
-_SMTP: Final = policy.SMTP.clone(cte_type="7bit")  # not every server takes more
+_SMTP: Final = policy.SMTP.clone(cte_type="7bit")  # some servers accept no more
 _is_address = re.compile(r"[!#-'*+\-./0-9=?A-Z^-~]+@[A-Za-z0-9.\[\]:-]+").fullmatch
 
 
@@ -55,7 +55,7 @@ class Mail(Channel):
     limits = Limits(deadline_s=30.0, concurrency=2, rates=(Rate(20, MINUTE_S), Rate(200, HOUR_S)))
 
     def __init__(self, config: EmailConfig, password: str, host: str) -> None:
-        # The library takes a tenth of a second, so a channel is best opened in a thread.
+        # Importing the library takes a tenth of a second, so open the channel in a thread.
         from safetyd.notify.email.smtp import Submission  # noqa: PLC0415
 
         self._config = config
@@ -90,7 +90,7 @@ def _headers(notice: Notice, host: str) -> Iterator[tuple[str, str]]:
     yield "Date", format_datetime(notice.at)
     yield "Message-ID", f"<{notice.delivery}@{host}>"
     if notice.thread:
-        # The root was never sent, so that all messages about a request are siblings in one thread.
+        # No message has this id, so that all messages about a request are siblings in one thread.
         yield "In-Reply-To", f"<{notice.thread}@{host}>"
         yield "References", f"<{notice.thread}@{host}>"
     if notice.urgency == "high":

@@ -24,21 +24,21 @@ from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
 from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.sanitize import one_line
 
-# Together they are less than the deadline of a try, so that it is known which of them was missed.
-CONNECT_S: Final = 10.0  # with encryption and login
+# Their sum is less than the deadline of an attempt, so that the error says which step was too slow.
+CONNECT_S: Final = 10.0  # including encryption and login
 ENVELOPE_S: Final = 5.0
 CONTENT_S: Final = 13.0
 GOODBYE_S: Final = 1.0
 
 _LOGIN_NEEDED: Final = frozenset({530, 534, 535, 538})
 _PERMANENT: Final = 500
-_WORDS: Final = 200  # characters of what a server says
+_WORDS: Final = 200  # characters of a server's reply
 
 Problem = Unavailable | Undeliverable | Misconfigured
 
 
 class Submission:
-    """The server that takes our mail; `own_name` is the name of this machine."""
+    """Submits mail to a server. `own_name` is the name of this machine."""
 
     def __init__(self, config: EmailConfig, password: str, own_name: str) -> None:
         self._config = config
@@ -101,7 +101,7 @@ class Submission:
         return f"{self._host}:{self._port}"
 
     def _problem(self, exc: SMTPException | OSError) -> Problem:
-        """Return which of the three errors it is, without the password."""
+        """Return the matching error of the three, without the password."""
         fault = _tls_fault(exc)
         if fault is not None:
             return Misconfigured(f"{self._where}: {self._told(fault)}")
@@ -111,11 +111,11 @@ class Submission:
             return Unavailable(f"{self._where} did not answer in time")
         if isinstance(exc, OSError):
             return Unavailable(f"{self._where}: {self._told(str(exc))}")
-        # The server lacks something that we insist on: STARTTLS, or a way to log in.
+        # The server lacks a required feature: STARTTLS, or a login method.
         return Misconfigured(f"{self._where}: {self._told(str(exc))}")
 
     def _told(self, words: str) -> str:
-        """Return the server's words without secrets, which some servers repeat."""
+        """Return the server's reply without secrets, which some servers repeat."""
         for secret in filter(None, _spellings(self._config.login_name, self._password)):
             words = words.replace(secret, "[password]")
         return one_line(words, _WORDS)
@@ -134,7 +134,7 @@ def _refusal(exc: SMTPResponseException) -> type[Problem]:
     if exc.code < _PERMANENT:
         return Unavailable
     if exc.code in _LOGIN_NEEDED or not isinstance(exc, SMTPRecipientRefused | SMTPDataError):
-        return Misconfigured  # it would refuse every other message too
+        return Misconfigured  # it would refuse all other messages too
     return Undeliverable
 
 
@@ -155,7 +155,7 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
 
 
 def _spellings(username: str, password: str) -> tuple[str, ...]:
-    """Return a password as it is sent: as it is, and in the two ways to log in."""
+    """Return a password in plain text and in the encodings of the two login methods."""
     if not password:
         return ()
     sent = (password, f"\0{username}\0{password}")

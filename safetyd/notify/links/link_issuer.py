@@ -32,7 +32,7 @@ log = logging.getLogger("safetyd.links")
 
 
 class LinkIssuer:
-    """Makes links and recognizes them. `base_url` returns the start of their URLs."""
+    """Makes and verifies links. `base_url` returns the start of their URLs."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class LinkIssuer:
                 self.sent_links.note(event.delivery, event.recipient)
 
     def renew(self) -> None:
-        """Reload the keys, and rotate them if due; keep the current keys if that fails."""
+        """Reload the keys, and rotate them if due. If that fails, use the current keys."""
 
         def make(state: EngineState, moment: Moment) -> None:
             try:
                 self._take_on(self._keys.keys(moment.at), state.outbox)
             except (OSError, KeyUnusable) as exc:
-                log.error("links keep their keys: %s", exc)  # noqa: TRY400 - the error says why
+                log.error("cannot reload the keys of links: %s", exc)  # noqa: TRY400 - the error says why
 
         self._mailbox.put(EventEnvelope(make, lambda: None))
 

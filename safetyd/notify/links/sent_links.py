@@ -28,7 +28,7 @@ class SentLink(NamedTuple):
 
     @property
     def via(self) -> str:
-        """The recorded way of an answer that is given through this link."""
+        """The recorded channel of an answer given through this link."""
         return f"link:{self.channel}"
 
     @property

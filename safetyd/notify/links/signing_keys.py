@@ -50,13 +50,13 @@ class LinkKeys:
             raise self._unusable(str(exc)) from None
         letters = {key.kid for key in keys}
         if not keys or keys[-1].state != "active" or not letters <= set(string.ascii_lowercase):
-            raise self._unusable("no key in it can sign")
+            raise self._unusable("it contains no active key")
         if len(letters) < len(keys) or any(len(key.secret) != SECRET_BYTES for key in keys):
-            raise self._unusable("keys in it are not as they were made")
+            raise self._unusable("it contains invalid keys")
         return keys
 
     def _unusable(self, why: str) -> KeyUnusable:
-        hint = "remove it: links that were sent are dead then, and new ones are made"
+        hint = "remove it; safetyd then creates new keys, and links that were sent stop working"
         return KeyUnusable(f"{self._path} cannot be used: {why}; {hint}")
 
     def _kept(self, keys: tuple[LinkKey, ...]) -> tuple[LinkKey, ...]:

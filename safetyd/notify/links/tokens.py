@@ -1,4 +1,4 @@
-"""Tokens and codes in messages that let recipients answer, and nonces and cookies of pages.
+"""Tokens and codes with which recipients answer messages, and nonces and cookies of pages.
 
 The token of a link is `1`, the letter of its key, and 32 bytes as 43 characters:
 
@@ -64,20 +64,20 @@ class Signer:
         self.take_on(keys)
 
     def take_on(self, keys: Sequence[LinkKey]) -> None:
-        """Use these keys from now on; at least one must be active."""
+        """Replace the keys. At least one of the new keys must be active."""
         live = sorted((key for key in keys if key.state != "revoked"), key=_age)
         newest = max((key for key in live if key.state == "active"), key=_age)
         self._signing = _SubKeys(newest)
         self._live = {key.kid: _SubKeys(key) for key in live}
 
     def token(self, delivery: str, request_id: str, recipient: str) -> str:
-        """Return the token of a request; without an id, of the list of the message."""
+        """Return the token of a request, or without an id, of the list of a message's requests."""
         key = self._signing
         id_ = _token_id(key, delivery, request_id, recipient)
         return _LINK + key.kid + _encoded(id_ + _mac(key.link, b"safetyd/link/v1\0", id_))
 
     def check(self, token: str) -> bytes | None:
-        """Return the id of a valid token; None for any other."""
+        """Return the id of a token, or None if it is not valid."""
         key = self._live.get(token[1:2])
         raw = _decoded(token[2:])
         if key is None or token[:1] != _LINK or len(raw) != 2 * _MAC_BYTES:

@@ -52,7 +52,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     message: str
     priority: int
     tags: tuple[str, ...]
-    sequence_id: str  # a copy replaces the first, if the server supports it
+    sequence_id: str  # on servers that support it, a copy replaces the first message
     click: str = ""
     actions: tuple[Button, ...] = ()
 
@@ -108,7 +108,7 @@ def publication(notice: Notice, topic: str) -> Publication:
 
 
 def _opened(notice: Notice) -> str:
-    """Return the page that a tap opens, or nothing if a phone cannot reach it."""
+    """Return the page that a tap opens, or an empty text if a phone cannot reach it."""
     if notice.here_only:
         return ""
     return notice.single.link if notice.single else notice.list_link
@@ -122,7 +122,7 @@ def _buttons(notice: Notice, opened: str) -> list[Button]:
 
 
 class NtfyConfig(ChannelTable, frozen=True, kw_only=True):
-    url: str = ""  # of the server and topic
+    url: str = ""  # server and topic
     token_file: str = ""
     include_code: bool = False  # everyone who reads the topic could approve
 

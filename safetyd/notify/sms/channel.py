@@ -41,7 +41,7 @@ class SmsConfig(PersonalTable, frozen=True, kw_only=True):
 
     @property
     def takes_replies(self) -> bool:
-        """Whether recipients can reply: to a number they can, to a name they cannot."""
+        """True if recipients can reply: the sender must be a number, not a name."""
         return self.from_.removeprefix("+").isdecimal()
 
     @classmethod

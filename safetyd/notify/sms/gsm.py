@@ -1,6 +1,7 @@
 """The SMS alphabet (GSM 03.38): convert a text to it, and compute the length of a text in it.
 
-One other character makes the whole message about three times as expensive, so none is ever sent.
+A single other character makes the whole message about three times as expensive, so safetyd sends
+none.
 """
 
 import re
@@ -108,7 +109,7 @@ def _spelt(char: str) -> str:
 
 
 def _plain(char: str) -> str:
-    """Return a letter or digit without accents, or as a capital, or the mark for a lost one."""
+    """Return a similar letter or digit of the alphabet, or the mark for a lost one."""
     parts = unicodedata.normalize("NFKD", char)
     bare = "".join(part for part in parts if not unicodedata.combining(part))
     for likeness in (bare, "".join(_ALIKE.get(part, part) for part in bare.upper())):

@@ -1,4 +1,4 @@
-"""Send SMS through Twilio, each in one segment, two at most.
+"""Send SMS through Twilio, each in one segment or at most two.
 
 twilio is imported when the channel is opened, in a worker thread.
 """
@@ -42,7 +42,7 @@ LIMITS: Final = Limits(
 )
 
 STATUS_PATH: Final = "/hooks/sms/status"
-TIMEOUT_S: Final = 9.0  # less than the deadline, so that the outcome of a try is known
+TIMEOUT_S: Final = 9.0  # less than the deadline, so that the outcome of an attempt is known
 VALID_S: Final = 600
 LEAST_VALID_S: Final = 6  # with less, Twilio may not send the message at all
 
@@ -56,7 +56,7 @@ _ARRIVALS: Final[Mapping[str, Arrival]] = {
 
 
 class TwilioMessage(Protocol):
-    """The attributes used of a message of twilio's client."""
+    """The attributes of twilio's message that safetyd uses."""
 
     sid: str | None
     status: str | None
@@ -67,7 +67,7 @@ class TwilioFound(Protocol):
 
 
 class TwilioMessages(Protocol):
-    """The methods used of an account's messages."""
+    """The methods of twilio's message list that safetyd uses."""
 
     async def create_async(self, to: str, **fields: Any) -> TwilioMessage: ...
 
@@ -123,7 +123,7 @@ def arrival(status: str) -> Arrival | None:
 
 
 def valid_s(notice: Notice) -> int:
-    """Return how many seconds a message is useful: until its first request expires."""
+    """Return the seconds until the first request in a message expires."""
     ends = (card.deadline for card in notice.cards if isinstance(card, RequestCard))
     left = [(end - notice.at).total_seconds() for end in ends if end and end > notice.at]
     return int(max(LEAST_VALID_S, min([VALID_S, *left])))

@@ -28,7 +28,7 @@ STOP_WORDS: Final = frozenset(
 SAID: Final[Mapping[answers.Outcome | Literal["unknown", "not_recorded"], str]] = {
     "approved": "Approved.",
     "denied": "Denied.",
-    "held": "Approved, but agents are stopped. It runs only if the agent asks again.",
+    "held": "Approved, but agents are stopped. It runs only if the agent proposes it again.",
     "unknown": "NOT recorded: no pending request has this code.",
     "too_late": "NOT recorded: already answered or expired.",
     "elsewhere": "NOT approved: use a terminal to approve. D and the code still deny it.",
@@ -45,12 +45,12 @@ class SmsAnswer(msgspec.Struct, frozen=True):
     code: str
 
 
-# After "stop" the recipient wants no messages, and their carrier lets none through.
+# After "stop" the carrier blocks messages to the recipient.
 Reply = SmsAnswer | Literal["stop", "unclear"]
 
 
 def parse(body: str) -> Reply:
-    """Parse a reply; only a letter and a code, and nothing else, is an answer."""
+    """Parse a reply. Only a letter and a code, without other words, are an answer."""
     if found := _answer(body):
         return SmsAnswer(approve=found[1] in "Aa", code=found[2])
     return "stop" if body.strip().upper() in STOP_WORDS else "unclear"

@@ -25,11 +25,11 @@ MAX_BYTES: Final = 64 * 1024  # of a response
 # Twilio's own error texts are not shown, because they contain the phone number.
 _REFUSED: Final = {
     21211: "the recipient's number is not valid",
-    21408: "messages to the recipient's country are not switched on",
+    21408: "messages to the recipient's country are not enabled",
     21604: "the recipient has no number",
     21610: "the recipient has answered STOP",
-    21612: "there is no way from this sender to the recipient",
-    21614: "the recipient's number takes no messages",
+    21612: "this sender cannot reach the recipient",
+    21614: "the recipient's number cannot receive messages",
     21617: "the message is too long",
 }
 _MISCONFIGURED: Final = {
@@ -37,7 +37,7 @@ _MISCONFIGURED: Final = {
     20404: "there is no such account",
     21212: "the sender is not valid",
     21603: "there is no sender",
-    21606: "the sender is not a number of this account that sends messages",
+    21606: "the sender is not a number of this account that can send messages",
     21609: "the address for reports is not valid",
     21659: "the sender is not a number of this account",
     30002: "the account is suspended",
@@ -143,5 +143,5 @@ def _checked(body: str) -> str:
     try:
         msgspec.json.decode(body, type=dict[str, object])
     except msgspec.DecodeError:
-        raise Unavailable("Twilio's answer cannot be read", ambiguous=True) from None
+        raise Unavailable("cannot parse Twilio's response", ambiguous=True) from None
     return body

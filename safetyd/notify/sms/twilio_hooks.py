@@ -100,7 +100,7 @@ class TwilioHooks:
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
         except (ConnectionError, web.RequestPayloadError, ValueError, LookupError):
-            # Also a wrong content encoding or an unknown charset.
+            # This includes a wrong content encoding or an unknown charset.
             raise web.HTTPBadRequest from None
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
         token, url = self._auth_token(), self._context.public_url + request.path_qs
@@ -127,7 +127,7 @@ class TwilioHooks:
                 return Carried((), HELP if patience.may_reply(number) else "")
             asked = _asked_by_sms(state, sender.recipient, alone=said.approve)
             found = [request for request in asked if self._is(request, sender, said)]
-            # Requests that ended may have had the same code.
+            # A request that ended may have had the same code.
             found = [request for request in found if request.pending] or found[:1]
             if len(found) != 1:
                 patience.failed(number, moment.at, moment.at + NIGHT)
@@ -156,7 +156,7 @@ class TwilioHooks:
         return Carried(done.events, SAID[done.answer])
 
     def _sent_whole(self, request: Request) -> bool:
-        """Return True if the SMS showed the action and may approve at this risk."""
+        """Return True if the SMS showed the whole action and a reply may approve its risk."""
         config = self._config
         return config.privacy == "full" and risk_within(request.asked.risk, config.max_risk)
 

@@ -85,7 +85,7 @@ class BotApi:
         return await self._call("getMe", {}, User)
 
     async def updates(self, offset: int | None) -> list[Update]:
-        """Wait for taps. Those before `offset` are confirmed and not returned again."""
+        """Wait for taps. Taps before `offset` are confirmed and not returned again."""
         fields = {"timeout": POLL_S, "allowed_updates": ["callback_query", "message"]}
         if offset is not None:
             fields["offset"] = offset

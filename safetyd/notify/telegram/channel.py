@@ -45,7 +45,7 @@ class TelegramConfig(PersonalTable, frozen=True, kw_only=True):
         from safetyd.notify.telegram.bot_api import BotApi  # noqa: PLC0415 - see above
 
         bot = await BotApi(self.api_url, read(self.token_file)).me()
-        return f"the token is that of @{bot.username}"
+        return f"the token belongs to @{bot.username}"
 
     def preview(self, notice: Notice) -> Preview:
         from safetyd.notify.telegram.telegram_message import units, written  # noqa: PLC0415

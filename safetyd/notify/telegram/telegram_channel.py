@@ -1,7 +1,7 @@
 """Send messages with buttons, poll for taps, and edit messages of ended requests.
 
-Telegram keeps a tap until it is confirmed, and safetyd confirms it after the answer is durable. A
-tap that a restart interrupts is therefore read again; if its answer was recorded, nothing changes.
+Telegram stores a tap until it is confirmed, and safetyd confirms it after the answer is durable. If
+a restart interrupts this, the tap is received again; if its answer was recorded, nothing changes.
 """
 
 import logging
@@ -53,12 +53,12 @@ CONFLICT_S: Final = 60.0  # the previous daemon may poll for a while after a tak
 EDIT_TRIES: Final = 5
 MAX_ENDS: Final = 10  # ended requests that an edited message lists
 MAX_STRANGERS: Final = 20
-MAX_EDITS: Final = 1000  # queued; messages beyond that keep their buttons
+MAX_EDITS: Final = 1000  # queued edits; further messages keep their buttons
 
 SAID: Final[dict[Outcome, str]] = {
     "approved": "Approved.",
     "denied": "Denied.",
-    "held": "Approved, but agents are stopped. It runs only if the agent asks again.",
+    "held": "Approved, but agents are stopped. It runs only if the agent proposes it again.",
     "too_late": "NOT recorded: already answered or expired.",
     "elsewhere": "NOT approved: use a terminal or the page to approve. You can deny it here.",
 }
@@ -92,7 +92,7 @@ class Telegram(Channel):
         self._api = api
         self._context = context
         self._strangers: set[int] = set()  # ids of unknown users that were logged
-        self._unread = ""  # why taps cannot be read
+        self._unread = ""  # why taps cannot be received
         self._over: dict[str, None] = {}  # requests and deliveries whose messages may be edited
         self._woken = anyio.Event()
 
@@ -153,9 +153,9 @@ class Telegram(Channel):
                 updates = await self._api.updates(offset)
             except (Unavailable, Undeliverable, Misconfigured) as exc:
                 if not failures:
-                    log.warning("%s: cannot read taps: %s", self.name, exc)
+                    log.warning("%s: cannot receive taps: %s", self.name, exc)
                 if isinstance(exc, Conflict) and anyio.current_time() - began > CONFLICT_S:
-                    self._unread = f"cannot read taps: {exc}"
+                    self._unread = f"cannot receive taps: {exc}"
                 pause_s = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
                 await anyio.sleep(max(pause_s, getattr(exc, "retry_after_s", None) or 0.0))
             else:
@@ -220,7 +220,7 @@ class Telegram(Channel):
         return plan
 
     def _is_theirs(self, link: SentLink | None, user: int) -> bool:
-        """Return True if the message was for this user; without one, if they are a recipient."""
+        """Return True if the message was for this user, or without one, if they are a recipient."""
         tables = self._context.tables()
         if link is None:
             return bool(recipient_at(tables, self.name, str(user)))

@@ -78,7 +78,7 @@ def _quoted(body: str, at: int) -> Iterator[Entity]:
 def _keyboard(
     notice: Notice, cards: Sequence[SingleCard], data: Data
 ) -> Iterator[tuple[Button, ...]]:
-    """Yield a row of buttons for each request; Approve only if the action is shown whole."""
+    """Yield a row of buttons for each request, with Approve only if the whole action is shown."""
     asked = [(number, card) for number, card in enumerate(cards, 1) if card.link]
     for number, card in asked[:MAX_ROWS]:
         mark = "" if notice.single else f" {number}"
@@ -89,7 +89,7 @@ def _row(notice: Notice, card: SingleCard, data: Data, mark: str) -> Iterator[Bu
     if card.kind == "test":
         yield Button("It works", data(TEST, card.id))
     elif asks(card):
-        if card.code:  # without one, it is not shown whole or needs a terminal
+        if card.code:  # without a code, the action is not shown completely or needs a terminal
             yield Button(f"Approve{mark}", data(APPROVE, card.id))
         yield Button(f"Deny{mark}", data(DENY, card.id))
         # Telegram rejects buttons with local URLs.

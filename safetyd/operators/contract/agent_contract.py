@@ -34,7 +34,7 @@ class CurrentAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent did, what restricts it, and how close it is to its limits."""
+    """An agent's decisions, restrictions and limits."""
 
     agent: str
     key: bool
@@ -50,14 +50,14 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     kernel: State
     consecutive_errors: int
     max_consecutive_errors: int
-    tokens: float  # What is left of `burst`.
+    tokens: float  # The remaining part of `burst`.
     burst: float
     iterations: int  # Rounds of the live session with the most rounds.
     max_iterations: int
     budgets: tuple[Budget, ...]  # The fullest chain, the fullest session, and its share of the day.
     anomalies: dict[str, int]  # Current anomalies, and how often each was seen.
     near: tuple[Near, ...]
-    reached: tuple[Near, ...]  # Those of `near` that are reached.
+    reached: tuple[Near, ...]  # The limits in `near` that it has reached.
     action: CurrentAction | None = None
     last: LastDecision | None = None  # The last decision, null if none is remembered.
 
@@ -67,7 +67,7 @@ class AgentSeen(AgentRow, frozen=True, kw_only=True):
 
 
 class AgentsAnswer(Done, frozen=True, kw_only=True):
-    """If `more` is true, ask again with `after` the last agent, or with a larger `offset`."""
+    """If `more` is true, ask again with the last agent as `after`, or with a larger `offset`."""
 
     agents: tuple[AgentSeen, ...]
     more: bool
@@ -75,10 +75,10 @@ class AgentsAnswer(Done, frozen=True, kw_only=True):
 
 
 class AgentsQuestion(Question[AgentsAnswer], frozen=True, tag="agents"):
-    """List agents and what they did.
+    """List agents and their decisions.
 
-    Agents are sorted by name unless `sort` says otherwise. By name, `after` continues a list; in
-    any other order, `offset` skips agents. Numbers are sorted smallest first, states by how much
+    Agents are sorted by name unless `sort` is set. To continue a list, use `after` when sorted by
+    name, and `offset` otherwise. Numbers are sorted smallest first. States are sorted by how much
     they restrict an agent.
     """
 
@@ -99,7 +99,7 @@ class AgentsQuestion(Question[AgentsAnswer], frozen=True, tag="agents"):
 
 
 class SessionSoFar(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session has done so far."""
+    """The decisions and costs of a session so far."""
 
     started_at: datetime
     heard_at: datetime
@@ -156,7 +156,7 @@ class AgentAnswer(Done, frozen=True, kw_only=True):
     open_actions: tuple[OpenAction, ...]
     pending: tuple[PendingRequest, ...]
     pending_count: int
-    budgets: tuple[Budget, ...]  # The day's first, then chains and sessions, most used first.
+    budgets: tuple[Budget, ...]  # The daily budget, then chains and sessions, most used first.
     findings: tuple[Finding, ...]
     measures: tuple[Measure, ...]
 

@@ -50,7 +50,7 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", ta
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", tag="event"):
-    """An event that operators were notified of."""
+    """An event that operators receive."""
 
     seq: int
     at: datetime
@@ -63,7 +63,7 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", tag="
     request_id: str | UnsetType = UNSET
     count: int | UnsetType = UNSET  # How often it happened.
     project: str | UnsetType = UNSET
-    commit: str | UnsetType = UNSET  # The commit to roll back to, or that was rolled back to.
+    commit: str | UnsetType = UNSET  # The target of an offered or finished rollback.
 
 
 Row = DecisionRow | EventRow
@@ -72,8 +72,8 @@ Row = DecisionRow | EventRow
 class DecisionsAnswer(Done, frozen=True, kw_only=True):
     """Newest first. If `more` is true, ask again with this `before`.
 
-    `newest` is the number of the last written event; later rows come `after` it. `left_out` is how
-    many rows did not fit, if `count` was set and no search was needed.
+    `newest` is the number of the last written event; use it as `after` to get later rows.
+    `left_out` is how many rows did not fit, if `count` was set and no search was needed.
     """
 
     rows: tuple[Row, ...]
@@ -87,8 +87,8 @@ class DecisionsQuestion(Question[DecisionsAnswer], frozen=True, kw_only=True, ta
     """List decisions, newest first.
 
     `what` selects decisions, other `events`, or `all`. `rule` is a rule or the start of its name.
-    `text` is searched in what the agent sent. `since`, `before` and `after` limit the list. `count`
-    asks how many more rows there are.
+    `text` is part of the agent's text. `since`, `before` and `after` limit the list. With `count`,
+    the answer says how many more rows there are.
     """
 
     paths = ("/decisions",)
@@ -176,9 +176,9 @@ class LikeDecisions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuardExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """What a guard said if it restricted the action, else `now`: its state today, if known.
+    """The verdict of a guard that restricted the action; for other guards, their state `now`.
 
-    `remedy` completes "allowed ...": what would have satisfied this guard.
+    `remedy` completes "allowed ...": a change that would have satisfied this guard.
     """
 
     guard: str
@@ -215,7 +215,7 @@ class DecisionExplained(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     guards: tuple[GuardExplained, ...]
     proposal: Proposal
-    audit: AuditPlace | UnsetType = UNSET  # Where it is in the audit files.
+    audit: AuditPlace | UnsetType = UNSET  # Its position in the audit files.
 
 
 class OutcomeExplained(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,7 +233,7 @@ class WithheldExplained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainAnswer(Done, frozen=True, kw_only=True):
-    """`steps` is the history of the proposal in order; `like` are similar decisions."""
+    """The decisions about a proposal, its `steps` in order, and similar decisions (`like`)."""
 
     id: str
     decisions: tuple[DecisionExplained, ...]

@@ -19,7 +19,7 @@ Paths = Annotated[
 
 
 class GrantTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator adds to an approval so that the same kind of action stays allowed."""
+    """The terms of a grant: how long and how often the same kind of action stays allowed."""
 
     uses: Uses
     until: Until
@@ -73,7 +73,7 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None
     rules: tuple[str, ...]
     text: str | None  # A pattern that the text must match.
-    seen: str | None  # The start of what was approved; only exactly that is allowed.
+    seen: str | None  # The start of the approved text; only exactly that text is allowed.
     wide: bool  # True: the grant allows any text of the agent.
     paths: tuple[str, ...]  # Patterns that the paths must match.
     uses: int
@@ -89,7 +89,7 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GrantsAnswer(Done, frozen=True, kw_only=True):
-    """Oldest first. `left_out` grants did not fit."""
+    """Grants, oldest first. `left_out` is how many did not fit."""
 
     grants: tuple[GrantRow, ...]
     left_out: int

@@ -1,4 +1,4 @@
-"""What guards count: budgets, breakers, limits, spending, anomalies and action types."""
+"""Queries about guards: budgets, breakers, limits, spending, anomalies and action types."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -17,9 +17,9 @@ from safetyd.operators.replies import Done
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """Amounts are US dollars; `limit` is null if there is none, `raised` is what operators added.
+    """Amounts are US dollars. `limit` is null without a limit, `raised` is what operators added.
 
-    `pending` is what actions that need approval would cost. It does not count against the limit.
+    `pending` is the cost of actions that need approval. It does not count against the limit.
     """
 
     scope: Scope
@@ -40,7 +40,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetsAnswer(Done, frozen=True, kw_only=True):
-    """Most used first. `left_out` rows did not fit."""
+    """Budgets, most used first. `left_out` is how many did not fit."""
 
     budgets: tuple[Budget, ...]
     spending: tuple[Spending, ...]
@@ -124,7 +124,7 @@ class CallWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """Applies to one agent, else to all agents with keys, or to all without if `keyless`."""
+    """A breaker for one agent, for all agents with keys or, if `keyless`, for all without."""
 
     breaker: str
     state: State
@@ -142,7 +142,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BreakersAnswer(Done, frozen=True, kw_only=True):
-    """Breakers that are not closed first, then the last called; `left_out` did not fit.
+    """Open and half-open breakers first, then the last called. `left_out` is how many did not fit.
 
     A breaker opens when `error_rate` of at least `min_calls` calls within `window_s` failed, or
     `max_consecutive_failures` in a row.
@@ -173,7 +173,7 @@ class Bucket(msgspec.Struct, frozen=True, kw_only=True):
     tokens: float
     burst: float
     per_s: float  # Tokens added per second.
-    full_s: float  # Seconds until it is full if none are taken; 0 if it is full.
+    full_s: float  # Seconds until it is full if nobody uses it; 0 if it is full.
 
 
 class RoundsReached(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,7 +195,7 @@ class CoolingDown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitsAnswer(Done, frozen=True, kw_only=True):
-    """The shared buckets first, then the emptiest. `left_out` rows did not fit."""
+    """The shared buckets first, then the emptiest. `left_out` is how many rows did not fit."""
 
     buckets: tuple[Bucket, ...]
     iterations: tuple[RoundsReached, ...]
@@ -227,8 +227,8 @@ class MoneyAnswer(Done, frozen=True, kw_only=True):
     """Amounts are US dollars, the day is in UTC.
 
     `purchases` are prices of purchases, not model spending; only `pending` includes them. `series`
-    is the total spent at the end of each `bucket_s` seconds since midnight, the last one so far.
-    Agents, models and live sessions are the ones that used most.
+    is the total spent at the end of each `bucket_s` seconds since midnight; its last value is the
+    total until now. Agents, models and live sessions are those that spent most.
     """
 
     at: datetime
@@ -263,7 +263,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnomaliesAnswer(Done, frozen=True, kw_only=True):
-    """Newest first or, if asked, the most severe first.
+    """Anomalies, newest first or most severe first.
 
     `holding` lists current anomalies by agent and detector. `measures` are the current numbers of
     each agent, detector or breaker with a finding.
@@ -279,7 +279,7 @@ class AnomaliesAnswer(Done, frozen=True, kw_only=True):
 class AnomaliesQuestion(Question[AnomaliesAnswer], frozen=True, tag="anomalies"):
     """List recent anomalies, and the numbers that detectors compare.
 
-    Sort by time or by severity, for all agents or one.
+    The list is for all agents or one, and sorted by time or by severity.
     """
 
     paths = ("/anomalies",)

@@ -32,13 +32,16 @@ class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     added: int
     removed: int
-    # Who made the changes. `human`: they were found before another commit.
+    # The author of the changes. `human`: changes that no agent reported.
     author: Author = "agent"
     left_out: str = ""  # Files that are missing because they are too large.
 
 
 class CommitsAnswer(Done, frozen=True, kw_only=True):
-    """Newest first. `projects` have a file history, `problems` say why one cannot be committed."""
+    """Commits, newest first. `problems` say why projects cannot be committed.
+
+    `projects` are those with a file history.
+    """
 
     commits: tuple[CommitRow, ...]
     projects: tuple[str, ...]
@@ -72,7 +75,7 @@ class CommitAnswer(Done, frozen=True, kw_only=True):
 class CommitQuestion(Question[CommitAnswer], frozen=True, kw_only=True, tag="commit"):
     """Show one commit and its diff.
 
-    With `other`, show the diff from it to that commit.
+    With `other`, show the diff between the two commits.
     """
 
     paths = ("/commits/{commit}",)
@@ -87,26 +90,26 @@ def diff_command(project: str, commit: str) -> str:
 
 
 class FileEffect(msgspec.Struct, frozen=True):
-    """What a rollback did to a file."""
+    """The effect of a rollback on a file."""
 
     path: str
     what: Literal["created", "restored", "deleted"]
 
 
 class LeftAlone(msgspec.Struct, frozen=True):
-    """A file or folder that a rollback did not touch, and why."""
+    """A file or folder that a rollback did not change, and why."""
 
     path: str
     why: str
 
 
 class RollbackDone(Done, frozen=True, kw_only=True):
-    """`kept` is the commit made before the rollback: roll back to it to undo this.
+    """A finished rollback. To undo it, roll back to `kept`, the commit of the state before.
 
-    `paths` names the first 20 changed files and `changes` what happened to each; the counts are for
-    all files. `still_deleted` is how many files the commit itself had deleted: only `revert`
-    restores those. `left` names the first 20 files that are not in the history and were not
-    touched. If `files` is 0 there was nothing to change.
+    `paths` lists the first 20 changed files and `changes` what happened to each; the counts are for
+    all files. `still_deleted` is how many files the commit itself had deleted; only `revert`
+    restores those. `left` lists the first 20 files that are not in the history and were not
+    changed. If `files` is 0, nothing differed.
     """
 
     project: str

@@ -37,7 +37,7 @@ class StopCommand(Command[StopDone], frozen=True, tag="stop"):
 
 
 class ResumeDone(Done, frozen=True, kw_only=True):
-    """Which sources were cleared, and which stops remain."""
+    """The sources that were cleared, and the stops that remain."""
 
     cleared: tuple[str, ...]
     left: tuple[str, ...]
@@ -75,13 +75,13 @@ class Pausing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnpauseDone(Done, frozen=True, kw_only=True):
-    """Which sources were cleared."""
+    """The sources that were cleared."""
 
     cleared: tuple[str, ...]
 
 
 class UnpauseCommand(Command[UnpauseDone], frozen=True, tag="unpause"):
-    """Unpause an agent, whatever paused it."""
+    """End all pauses of an agent."""
 
     agent: str
     reason: str = ""
@@ -100,10 +100,11 @@ class EnterCommand(Command[Done], frozen=True, tag="safe_mode_enter"):
 
 
 class SafeModeLeft(Done, frozen=True, kw_only=True):
-    """Which kernels left safe mode; "*" is the one of all agents.
+    """The kernels that left safe mode; "*" is the kernel of all agents.
 
-    `more` are still in safe mode because one command can end only as many as fit into one journal
-    batch: repeat the command. `still` are the first kernels that still restrict the named agents.
+    `more` is how many are still in safe mode, because one command can end only as many as fit into
+    one journal batch: repeat the command. `still` lists the first kernels that still restrict the
+    named agents.
     """
 
     left: tuple[str, ...]
@@ -114,8 +115,8 @@ class SafeModeLeft(Done, frozen=True, kw_only=True):
 class ExitCommand(Command[SafeModeLeft], frozen=True, tag="safe_mode_exit"):
     """Leave safe mode.
 
-    Name an agent or use `all`; without a name, the only one in safe mode leaves. Before the
-    cooldown ends this needs `force` and a reason.
+    Name an agent or use `all`. The name is optional if only one agent is in safe mode. Before the
+    cooldown ends, this needs `force` and a reason.
     """
 
     agent: str | None = None

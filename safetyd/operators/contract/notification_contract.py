@@ -28,8 +28,8 @@ class ChannelState(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str
     failing: bool  # True if the last attempt failed.
     fuse: BreakerState  # The state of the channel's circuit breaker.
-    next_try_s: float | None  # Null if the queue is empty, or waits for something other than time.
-    refused: int = 0  # Answers from people who may not answer.
+    next_try_s: float | None  # Null if the queue is empty, or no time is set for the next attempt.
+    refused: int = 0  # Refused answers from people who are not recipients.
 
 
 Names = tuple[str, ...]
@@ -41,7 +41,7 @@ class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TestBegun(Done, frozen=True, kw_only=True):
-    """Query `outbox` with the note as `ref` for the result."""
+    """A test was started. To get its result, query `outbox` with the note as `ref`."""
 
     note: str
     lanes: tuple[LaneRow, ...]
@@ -73,7 +73,7 @@ class Dropped(Done, frozen=True, kw_only=True):
 
 
 class DropCommand(Command[Dropped], frozen=True, kw_only=True, tag="notify_drop"):
-    """Drop a queued notification; its request stays open."""
+    """Drop a queued notification; its request stays pending."""
 
     id: str
 
@@ -91,7 +91,7 @@ class Linked(Done, frozen=True, kw_only=True):
 class LinkCommand(Command[Linked], frozen=True, kw_only=True, tag="notify_link"):
     """Return the URL of the page of a notification.
 
-    It is the page of its only topic, or the list.
+    It opens the page of its only topic, or the list of its topics.
     """
 
     delivery: str
@@ -131,7 +131,7 @@ class OutboxAnswer(Done, frozen=True, kw_only=True):
 
     deliveries: tuple[DeliveryRow, ...]
     waiting: tuple[LaneWaiting, ...]
-    unnotified: int  # Pending requests that no recipient was notified of.
+    unnotified: int  # Pending requests without a delivered notification.
 
 
 class OutboxQuestion(Question[OutboxAnswer], frozen=True, kw_only=True, tag="outbox"):
@@ -153,13 +153,13 @@ class ChannelRow(ChannelState, frozen=True, kw_only=True):
 
 
 class RecipientRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A recipient, and the agents it is notified of; `quiet` is in its `timezone`."""
+    """A recipient, and the agents they are notified about. `quiet` is in their `timezone`."""
 
     name: str
     channels: tuple[str, ...]
     timezone: str
     quiet: str
-    quiet_until: datetime | None  # Null if it is not quiet now.
+    quiet_until: datetime | None  # Null outside quiet hours.
     agents: tuple[str, ...]  # Patterns of agent names.
     backup: str
 
@@ -176,7 +176,7 @@ class ChannelsQuestion(Question[ChannelsAnswer], frozen=True, tag="channels"):
 
 
 class PreviewRow(LaneRow, frozen=True, kw_only=True):
-    """What a recipient would receive on a channel, when, and the reminders that follow."""
+    """The message that a recipient would receive on a channel, its time, and its reminders."""
 
     text: str
     size: str  # In the channel's own unit.
@@ -194,7 +194,7 @@ class PreviewAnswer(Done, frozen=True, kw_only=True):
 class PreviewQuestion(Question[PreviewAnswer], frozen=True, kw_only=True, tag="preview"):
     """Preview a notification without sending it.
 
-    It is about a request, or a sample.
+    The preview shows a request, or a sample if none is named.
     """
 
     paths = ("/preview",)

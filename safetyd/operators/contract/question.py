@@ -1,4 +1,4 @@
-"""The base classes of questions and commands.
+"""The base classes of queries and commands.
 
 The class is the declaration: its tag is the name on the bus, the first line of its docstring is the
 help, its type argument is the answer. Subjects, HTTP routes, documents, completion and role checks
@@ -13,7 +13,7 @@ from safetyd.bus.subjects import OBSERVER_VERBS
 from safetyd.operators.replies import Done
 
 Verb = Literal["query", "control", "review"]
-Role = Literal["operator", "observer"]  # observers can only ask questions
+Role = Literal["operator", "observer"]  # observers can only send queries
 Answer_co = TypeVar("Answer_co", bound=Done, covariant=True)
 
 TAG_FIELD: Final = "command"
@@ -47,22 +47,22 @@ class Review(Command[Answer_co], frozen=True):
 
 
 def name_of(kind: type[Call[Done]]) -> str:
-    """Return the name of a question or command on the bus."""
+    """Return the name of a query or command on the bus."""
     return str(kind.__struct_config__.tag)
 
 
 def needed_role(kind: type[Call[Done]]) -> Role:
-    """Return the lowest role that may send a question or command."""
+    """Return the lowest role that may send a query or command."""
     return "observer" if kind.verb in OBSERVER_VERBS else "operator"
 
 
 def answer_of(kind: type[Call[Answer_co]]) -> type[Answer_co]:
-    """Return the struct of the answer to a question or command."""
+    """Return the struct of the answer to a query or command."""
     bases = getattr(kind, "__orig_bases__")  # noqa: B009 - mypy knows it for no class
     answer: type[Answer_co] = get_args(bases[0])[0]
     return answer
 
 
 def summary_of(kind: type[Call[Done]]) -> str:
-    """Return the one-line help of a question or command."""
+    """Return the one-line help of a query or command."""
     return (kind.__doc__ or "").partition("\n")[0]

@@ -20,9 +20,9 @@ PendingOrder = Literal["asked", "urgency"]
 
 
 class PendingAnswer(Done, frozen=True, kw_only=True):
-    """Oldest first. If `more` is true, ask again with `after` the last one.
+    """Requests, oldest first. If `more` is true, ask again with the last one as `after`.
 
-    Sorted by urgency, the answer also says which page it is.
+    When sorted by urgency, the answer also contains the position of the page.
     """
 
     requests: tuple[RequestRow, ...]
@@ -42,10 +42,10 @@ class PendingAnswer(Done, frozen=True, kw_only=True):
 class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="pending"):
     """List pending requests.
 
-    At most `limit`, oldest first, starting after `after`. Without `grants`, rows do not include
-    grant offers. Sorted by urgency, the most urgent and risky requests come first and similar ones
-    stay together; the page starts at `offset`, or is the one with the request `around`, even if
-    that was answered meanwhile.
+    The answer has at most `limit` rows, oldest first, starting after `after`. Without `grants`,
+    rows do not include grant offers. When sorted by urgency, the most urgent and risky requests
+    come first and similar ones stay together. Then the page starts at `offset`, or contains the
+    request `around`, even if that was answered in the meantime.
     """
 
     paths = ("/requests",)
@@ -53,7 +53,7 @@ class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="p
     limit: Limit = 1000
     after: str = ""
     agent: str | None = None  # Only requests of this agent.
-    grants: bool = True  # True: include what could be granted with an approval.
+    grants: bool = True  # True: include the grant that could be made with an approval.
     type: str | None = None  # Only requests of this type.
     sort: PendingOrder = "asked"
     offset: Annotated[int, Meta(ge=0)] = 0
@@ -67,7 +67,7 @@ class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="p
 
 
 class HistoryAnswer(Done, frozen=True, kw_only=True):
-    """Newest first. If `more` is true, ask again with `after` the last one."""
+    """Requests, newest first. If `more` is true, ask again with the last one as `after`."""
 
     history: tuple[RequestEnded, ...]
     more: bool
@@ -113,7 +113,7 @@ RefusalCode = Literal[
 
 
 class ReviewResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of an answer to one request. If it was answered before, by whom.
+    """The result of an answer to one request, with the earlier answer if there was one.
 
     `held` is the cause if a guard still blocks the approved action.
     """
@@ -157,7 +157,7 @@ class DenyCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="deny"):
 
     ids: Ids
     reason: Words = ""
-    # True: the agent may ask for the same again. It also lifts an earlier denial.
+    # True: the agent may propose the same action again. This also lifts an earlier denial.
     once: bool = False
     via: Via = "cli"
 
@@ -167,9 +167,9 @@ class RejectCommand(DenyCommand, frozen=True, kw_only=True, tag="reject"):
 
 
 class DeferCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="defer"):
-    """Defer requests; they stay open.
+    """Defer requests; they stay pending.
 
-    Their deadlines move too.
+    Their deadlines are moved too.
     """
 
     ids: Ids

@@ -20,12 +20,12 @@ from safetyd.operators.replies import Done
 
 
 class ExporterState(msgspec.Struct, frozen=True, kw_only=True):
-    """What an exporter has exported, as far as is known since the start."""
+    """The progress of an exporter, as far as is known since the start."""
 
     name: str
     seq: int | None  # The last exported event, null if not known yet.
     behind: int  # Events not exported yet; all of them while `seq` is null.
-    last_success: datetime | None  # When it last exported events, or had none left.
+    last_success: datetime | None  # When it last exported events, or had nothing to export.
     errors: int
     problem: str  # Why it cannot export now, or empty.
 
@@ -55,8 +55,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     most: str | None  # The agent with the most pending requests.
     most_pending: int
     channels: tuple[str, ...]  # Channels that operators are notified on.
-    down: tuple[str, ...]  # Those of `channels` that are down.
-    unnotified: int  # Pending requests that no recipient was notified of.
+    down: tuple[str, ...]  # The channels that are down.
+    unnotified: int  # Pending requests without a delivered notification.
     by_urgency: tuple[UrgencyCount, ...] = ()  # Most urgent first.
 
 
@@ -162,7 +162,7 @@ Level = Literal["NORMAL", "SAFE MODE", "PAUSED", "STOPPED"]
 
 
 class TopBarHold(msgspec.Struct, frozen=True, kw_only=True):
-    """What is restricted most: whom, since when, by whom and why. No agents means all agents."""
+    """A restriction: which agents, since when, by whom and why. No agents means all agents."""
 
     level: Level
     agents: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The details of one agent: what it does, what restricts it, and what is usual for it."""
+"""The details of one agent: its actions, restrictions and usual values."""
 
 from collections.abc import Generator, Iterator
 from itertools import islice

@@ -1,4 +1,4 @@
-"""The list of agents: what each did, and how close it is to its limits."""
+"""The list of agents: their decisions and limits."""
 
 import heapq
 from collections import Counter
@@ -25,9 +25,9 @@ from safetyd.operators.views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, SLICE, in_slices, size_of
 
 FOREMOST: Final = 10  # together with the rest of `status` this fills a screen
-NEAR: Final = 0.8  # of tokens and iterations; for money it is budget.warn_ratio
+NEAR: Final = 0.8  # share of tokens and iterations; for money it is budget.warn_ratio
 RECENT_S: Final = 3600.0
-SHOWN: Final = 64  # of the actions without an outcome; the others are only counted
+SHOWN: Final = 64  # listed actions without an outcome; further ones are only counted
 
 Due = Callable[[str], int]
 Rank = Callable[[str], tuple[object, ...]]
@@ -91,8 +91,8 @@ def _ordered(
 def foremost(state: EngineState, moment: Moment) -> Generator[None, Moment, tuple[AgentRow, ...]]:
     """Return the agents that need attention most.
 
-    Stopped ones come first, then paused, in safe mode, near a limit, and with recent anomalies;
-    ties are sorted by the last message.
+    Stopped agents come first, then agents that are paused, in safe mode, near a limit, or have
+    recent anomalies. Ties are sorted by the last message.
     """
     known, rank = state.keys.agents, _rank(state, moment)
 
@@ -208,7 +208,7 @@ def _standings(state: EngineState, moment: Moment, name: str) -> Sequence[Standi
 def _near(
     state: EngineState, name: str, t: float, standings: Sequence[Standing]
 ) -> Iterator[tuple[Near, bool]]:
-    """Yield the limits that an agent is close to, and whether it has reached them."""
+    """Yield the limits that an agent has nearly reached, with True if it has reached them."""
     guards = state.guards
     if _nearly_held(state, name, t):
         yield "errors", False
@@ -225,7 +225,7 @@ def _near(
 
 
 def _nearly_held(state: EngineState, name: str, t: float) -> bool:
-    """Return True if one more error puts the agent into safe mode, where errors do not count."""
+    """Return True if one more error puts the agent into safe mode."""
     guard, most = state.guards.safe_mode, state.policy.safe_mode.max_consecutive_errors
     errors = guard.errors(name)
     return 0 < errors >= most - 1 and not any(guard.holds(name, t))

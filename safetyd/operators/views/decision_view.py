@@ -64,9 +64,9 @@ def rows_of(events: Iterable[Event], asked: DecisionsQuestion) -> Iterator[Row]:
 
 
 def decisions(lines: NewestFirst, asked: DecisionsQuestion) -> DecisionsAnswer:
-    """Return the newest rows that fit into an answer; call it in a worker thread.
+    """Return the newest rows that fit into an answer. Call it in a worker thread.
 
-    `lines` start where the question says.
+    `lines` start at the position that the query names.
     """
     page: list[Row] = []
     newest, last, room = 0, None, PAGE_BYTES
@@ -113,7 +113,7 @@ def decisions_of(
 
 
 def _count(events: Iterable[Event], after: int, asked: DecisionsQuestion) -> int | UnsetType:
-    """Return how many rows are left, including the one before these, if memory has all of them."""
+    """Return how many older rows there are, if all of them are in memory."""
     found = 1
     for event in events:
         if _too_old(event, asked):

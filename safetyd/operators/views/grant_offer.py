@@ -1,4 +1,4 @@
-"""What a grant made from a request would cover, now and in the past."""
+"""Computes the scope of a grant made from a request, and its effect on past requests."""
 
 from datetime import timedelta
 from typing import Final
@@ -27,7 +27,7 @@ class OfferedGrants:
         self._answered = state.approvals.answered()[:MOST_LOOKED_AT]
 
     def __call__(self, known: Request) -> GrantOffer | None:
-        """Return what a grant would cover, if the request is for a command that can be analysed."""
+        """Return the scope of a grant, if the request is for a command that can be analysed."""
         proposal = known.shown
         shaped = self._state.reader.shaped(proposal)
         if shaped is proposal:

@@ -34,7 +34,7 @@ _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 
 
 def budgets(state: EngineState, moment: Moment) -> BudgetsAnswer:
-    """Return budgets, and what money was spent on."""
+    """Return budgets and spending."""
     standings = list(state.guards.budget.standings(moment.at))
     pending = state.guards.budget.pending()
     spending = list(state.guards.budget.spending())
@@ -61,7 +61,7 @@ def budget(standing: Standing, pending: PendingSums) -> Budget:
 
 
 def keyless_budget(state: EngineState, moment: Moment, pending: PendingSums) -> Budget | None:
-    """Return the share of the day for agents without a key, if they have one."""
+    """Return the daily budget of agents without a key, if they have a share."""
     found = state.guards.budget.raisable("keyless", "", moment.at)
     return budget(found[0], pending) if found else None
 
@@ -104,7 +104,7 @@ def _type(kind: Kind, aliases: Sequence[str]) -> TypeKnown:
 
 
 def _toml(name: str, known: Mapping[str, Kind]) -> str:
-    """Return a table that defines a type: as the same as a similar one, or to be filled in."""
+    """Return a table that defines a type, as an alias of a similar type or to be filled in."""
     quoted = json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
     near = like(name, known)
     table = f'same_as = "{near}"' if near else FILL_IN

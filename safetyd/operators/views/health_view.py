@@ -1,6 +1,6 @@
-"""Health checks, each with what to do if it fails.
+"""Health checks, each with a fix.
 
-They do not need the engine, so they work while nothing can be written.
+They do not need the engine, so they work even while nothing can be written.
 """
 
 from collections import Counter
@@ -182,7 +182,7 @@ def _configuration(daemon: DaemonFacts) -> HealthCheck:
 
 
 def _moved(daemon: DaemonFacts, taken: int) -> HealthCheck:
-    said = f"port {taken} is used by another program, so the web moved to {daemon.web}"
+    said = f"port {taken} is in use by another program, so the web server uses {daemon.web}"
     fix = (
         f"to keep the new port, set `[web] port = {urlsplit(daemon.web).port}` in the configuration"
     )

@@ -1,4 +1,4 @@
-"""Today's spending: on what, how fast, and whether the budget lasts until midnight UTC."""
+"""Today's spending by agent and model, its rate, and a forecast until midnight UTC."""
 
 import heapq
 from collections.abc import Generator, Iterable, Sequence
@@ -22,7 +22,7 @@ NONE_PENDING: Final = PendingSums(())
 
 
 def money(state: EngineState, moment: Moment) -> Generator[None, Moment, MoneyAnswer]:
-    """Return today's spending and who spends it."""
+    """Return today's spending by agent, model and session."""
     guard = state.guards.budget
     agents, sessions = list[Standing](), list[Standing]()
     for number, name in enumerate(guard.agents, 1):

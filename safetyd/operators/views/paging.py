@@ -1,4 +1,4 @@
-"""Keeps answers small and quick: the bus carries no message above 256 KB."""
+"""Limits the size and duration of answers. A message on the bus has at most 256 KB."""
 
 from collections.abc import Callable, Generator, Iterable
 from typing import Final, TypeVar
@@ -34,7 +34,7 @@ def fitting(rows: Iterable[Row], room: int = PAGE_BYTES) -> tuple[Row, ...]:
 def in_slices(
     items: Iterable[Item], look: Callable[[Item, Moment], Iterable[Found]], moment: Moment
 ) -> Generator[None, Moment, list[Found]]:
-    """Return what `look` finds in all items, pausing after each slice."""
+    """Return all results of `look` for these items, with a pause after each slice."""
     found: list[Found] = []
     for number, item in enumerate(items, 1):
         if number % SLICE == 0:

@@ -113,8 +113,8 @@ def reviewed(
 class ReviewQueue:
     """Requests sorted by urgency, then risk, then age, with similar ones together.
 
-    A group is as old as its newest request, so answering the others does not move it. All pending
-    requests are counted by agent and type; `wanted` selects which of them are sorted.
+    A group is sorted by its newest request, so that answering the other requests does not move it.
+    All pending requests are counted by agent and type; `wanted` selects the ones to sort.
     """
 
     def __init__(self, wanted: PendingQuestion) -> None:

@@ -41,7 +41,7 @@ _URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
 def status(
     state: EngineState, moment: Moment, facts: Callable[[], DaemonFacts]
 ) -> Generator[None, Moment, StatusAnswer]:
-    """Return stops, acknowledgements, agents, and what guards restrict."""
+    """Return stops, acknowledgements, agents, and the restrictions of guards."""
     most = yield from foremost(state, moment)
     counted = yield from states(state, moment)
     urgencies = yield from _by_urgency(state)

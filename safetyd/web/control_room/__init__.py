@@ -1,4 +1,4 @@
 """The control room: pages on which operators watch agents, answer requests and stop everything.
 
-Templates in `web/templates/room` render the answers to declared questions.
+Templates in `web/templates/room` render the answers to queries.
 """

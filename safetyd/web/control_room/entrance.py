@@ -1,4 +1,4 @@
-"""Sign-in links and sessions of the control room, as questions and commands on the bus."""
+"""Sign-in links and sessions of the control room, as queries and commands on the bus."""
 
 import logging
 from collections.abc import Callable
@@ -23,7 +23,7 @@ log = logging.getLogger("safetyd.web")
 
 
 class Entrance:
-    """`address` returns where the control room listens."""
+    """`address` returns the URL of the control room."""
 
     def __init__(
         self, sessions: WebSessions, links: SignInLinks, address: Callable[[], str], clock: Clock
@@ -42,7 +42,7 @@ class Entrance:
         )
 
     def sign_in(self, by: str, question: SignInQuestion) -> SignInAnswer:
-        """Return a link that signs the operator in, under the name of this start if it has one."""
+        """Return a link that signs the operator in, with this start's host name if there is one."""
         name = "" if question.numeric else self._sessions.name
         url = f"{_under(name, self._address())}/signin/{self._links.make(by, name)}"
         return SignInAnswer(ok=True, operator=by, url=url, expires_s=LIFE_S)

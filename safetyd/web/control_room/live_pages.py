@@ -1,10 +1,10 @@
 """Pages that update while they are open: rendered once for all readers, and pushed.
 
-The feed is pushed once, then only its new rows; a reader who misses rows gets the whole page again.
+The feed is pushed once, then only its new rows. A reader who misses rows gets the whole page again.
 
 Every committed event makes all open pages due. They are rendered one after the other, with pauses
-in proportion to the work, so that agents get most of the time however many readers there are.
-Waiting for an answer is not counted as work.
+in proportion to the work. So agents get most of the time, no matter how many readers there are.
+Waiting for an answer does not count as work.
 """
 
 import logging
@@ -22,7 +22,7 @@ from safetyd.web.control_room.room_pages import Context, News, Shown
 from safetyd.web.control_room.room_rendering import Parts
 
 SOONEST_S: Final = 0.1
-RESTS: Final = 20.0  # pause: so many times as long as rendering took
+RESTS: Final = 20.0  # the pause after rendering, as a multiple of its duration
 LATEST_S: Final = 1.0  # for values that change with time alone, such as rate limits
 CROWDED_S: Final = 0.25  # until the next rows, while there are too many to read
 ROWS: Final = Refill(per_s=400.0, burst=100.0)  # rows that a reader can follow
@@ -34,7 +34,7 @@ log = logging.getLogger("safetyd.web")
 
 
 class View(NamedTuple):
-    """An address, with or without buttons; several browsers share it."""
+    """A page address, with or without buttons. Several browsers share one view."""
 
     address: str
     may_act: bool
@@ -43,8 +43,8 @@ class View(NamedTuple):
 class LivePage:
     """The newest parts of a view, encoded, for readers that wait for changes.
 
-    `content` is kept if only new rows are loaded. The whole page is rendered when it is `wanted`:
-    by a reader that joins or missed rows.
+    `content` is reused if only new rows are loaded. `wanted`: a reader who joins or missed rows
+    needs the whole page.
     """
 
     def __init__(self, shown: Shown) -> None:
@@ -52,7 +52,7 @@ class LivePage:
         self.content: Context | None = None
         self.wanted = False
         self.edition = 0  # of the content
-        self.rows = b""  # that turn the previous edition into this one, if any
+        self.rows = b""  # the rows that turn the previous edition into this one, if any
         self.messages: dict[str, bytes] = {}
         self.version = 0
         self.readers = 0
@@ -95,7 +95,7 @@ class LivePage:
         self._changed = anyio.Event()
 
     async def newer(self, version: int, within_s: float) -> bool:
-        """Wait for a newer version; return whether there is one."""
+        """Wait for a newer version. Return True if there is one."""
         if self.version == version:
             with anyio.move_on_after(within_s):
                 await self._changed.wait()
@@ -161,7 +161,7 @@ class LivePages:
             self._due.set()
 
     def join(self, view: View, shown: Shown, browser: str) -> LivePage:
-        """Return a page that is kept up to date until the reader leaves."""
+        """Return a page that is updated until the reader leaves."""
         self._of[browser] += 1
         page = self._open.setdefault(view, LivePage(shown))
         page.readers += 1
@@ -206,5 +206,5 @@ class LivePages:
 
 
 def message(name: str, content: str) -> bytes:
-    """Return a part as it is sent: its name in the first line, then its content."""
+    """Encode a part for sending: its name in the first line, then its content."""
     return f"{name}\n{content}".encode()

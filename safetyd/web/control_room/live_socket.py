@@ -1,4 +1,4 @@
-"""The WebSocket that keeps a page live.
+"""The WebSocket that updates an open page.
 
 A browser opens only six HTTP/1.1 connections to a host, for all tabs together. The event streams of
 six tabs would use them all and delay STOP. WebSockets are not counted.
@@ -21,7 +21,7 @@ MAX_HEARD_BYTES: Final = 1024
 
 
 class LiveSocket:
-    """Sends changes of a page, and a beat each second, while `may` returns True."""
+    """Sends changes of a page, and a heartbeat each second, while `may` returns True."""
 
     def __init__(self, may: Callable[[], bool], now: Callable[[], str], token: str) -> None:
         self._may = may

@@ -1,4 +1,4 @@
-"""Joins the parts of the control room."""
+"""Connects the parts of the control room."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import NamedTuple

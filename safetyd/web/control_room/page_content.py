@@ -1,4 +1,4 @@
-"""The content of each page of the control room: a function that asks declared questions."""
+"""The content of each page of the control room: a function that sends queries."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ async def overview(ask: Ask, _params: Params) -> Context:
 
 
 async def requests(ask: Ask, params: Params) -> Context:
-    """Return a page of the queue, and the card of the request in the address."""
+    """Return a page of the queue, and the card of the request in the URL."""
     filters = {name: params[name] for name in ("agent", "type") if params.get(name)}
     request = await _request(ask, params["id"]) if "id" in params else None
     waiting = await ask(
@@ -86,7 +86,7 @@ async def requests(ask: Ask, params: Params) -> Context:
 
 
 def _next(waiting: PendingAnswer, request_id: str) -> str:
-    """Return the request after another in the queue; after the last, the first."""
+    """Return the request after another in the queue. The first follows the last."""
     ids = [row.id for row in waiting.requests]
     if request_id in ids:
         following = [*ids[ids.index(request_id) + 1 :], waiting.next]
@@ -126,7 +126,7 @@ def set_digest(requests: Sequence[RequestDetails]) -> str:
 
 
 async def agents(ask: Ask, params: Params) -> Context:
-    """Return the agents as the address sorts and filters them."""
+    """Return the agents, sorted and filtered by the parameters in the URL."""
     wanted: dict[str, object] = {"limit": ROWS, "offset": _number(params, "offset")}
     wanted |= _given(params, "sort", "state", "text")
     wanted["descending"] = params.get("descending") == "yes"
@@ -154,7 +154,7 @@ async def safe_mode(ask: Ask, params: Params) -> Context:
 
 
 async def feed(ask: Ask, params: Params) -> Context:
-    """Return decisions and events, newest first, as the address filters them."""
+    """Return decisions and events, newest first, filtered by the parameters in the URL."""
     wanted = {**_fed(params), "limit": FED}
     if before := _number(params, "before"):
         wanted["before"] = before
@@ -163,7 +163,7 @@ async def feed(ask: Ask, params: Params) -> Context:
 
 
 async def feed_news(ask: Ask, params: Params, content: Context, room: int) -> News | None:
-    """Return the new rows; if there are too many, the newest and a count of the rest."""
+    """Return the new rows. If there are too many, return the newest and how many are left out."""
     if _number(params, "before"):
         return News((), content)  # older rows do not change
     wanted = {**_fed(params), "after": content["newest"], "limit": FED, "count": True}
@@ -214,7 +214,7 @@ async def _changed(ask: Ask, kept: KeptChange | None) -> ChangeView | None:
 
 
 async def history(ask: Ask, params: Params) -> Context:
-    """Return commits as the address filters them."""
+    """Return commits, filtered by the parameters in the URL."""
     wanted = CommitsQuestion(
         project=params.get("project", ""),
         agent=params.get("agent", ""),
@@ -253,7 +253,7 @@ async def anomalies(ask: Ask, params: Params) -> Context:
 
 
 class Advice(NamedTuple):
-    """The page about a rule of the report, and what to do there."""
+    """The page that helps with a finding of the report, and the text of the link to it."""
 
     page: str
     words: str
@@ -265,7 +265,7 @@ ADVICE: Final = {
     "rollback": Advice("/history", "Check the restored files"),
     "budget_gone": Advice("/money", "See what it was spent on, or raise the budget"),
     "nobody_told": Advice("/messages", "Fix the channel that failed, then retry"),
-    "audit_broken": Advice("/health", "Compare the audit files with your copy; keep both"),
+    "audit_broken": Advice("/health", "Compare the audit files with your copy; delete neither"),
     "high_anomaly": Advice("/requests", "Answer the requests of paused agents"),
     "safe_mode": Advice("/safe-mode", "See which agents are in safe mode"),
     "error_rate": Advice("/breakers", "See what failed"),
@@ -309,7 +309,7 @@ def _given(params: Params, *names: str) -> dict[str, object]:
 
 
 def _read(kind: type[Asked], wanted: Mapping[str, object]) -> Asked:
-    """Return a question with the parameters of an address, or refuse them."""
+    """Return a query with the parameters of a URL, or refuse them."""
     try:
         return msgspec.convert(wanted, kind)
     except msgspec.ValidationError as exc:
@@ -322,7 +322,7 @@ def _number(params: Params, name: str) -> int:
 
 
 def _address(path: str, params: Params) -> str:
-    """Return the address of a list without its offset."""
+    """Return the URL of a list without its offset."""
     kept = {name: said for name, said in params.items() if name not in {"offset", "before"}}
     return f"{path}?{urlencode(kept)}"
 

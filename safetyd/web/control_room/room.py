@@ -1,4 +1,4 @@
-"""The control room over HTTP: its pages and the WebSocket that keeps them live.
+"""The control room over HTTP: its pages and the WebSocket that updates them.
 
 GET changes nothing and needs the session cookie. Commands are in `room_actions`.
 """
@@ -33,15 +33,15 @@ from safetyd.web.control_room.visitors import Visitor, Visitors
 from safetyd.web.http_server import Handler, of_another_page
 from safetyd.web.operator_gateway import OperatorGateway
 
-LIVE: Final = "control room"  # pays for updates of open pages; no operator has this name
+LIVE: Final = "control room"  # the rate limit for updates of open pages; no operator has this name
 
 log = logging.getLogger("safetyd.web")
 
 
 class ControlRoom:
-    """`stops` returns the active stops, also while the engine does not answer.
+    """`stops` returns the active stops, even while the engine does not answer.
 
-    `closed` says why everything is blocked; a question may be late for other reasons, too.
+    `closed` says why everything is blocked. A query may be late for other reasons, too.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ControlRoom:
 
     @web.middleware
     async def _keep_bar(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Show visitors an unknown address as a page with the top bar and STOP."""
+        """For an unknown URL, show signed-in visitors a page with the top bar and STOP."""
         try:
             return await handler(request)
         except web.HTTPNotFound:
@@ -128,7 +128,7 @@ class ControlRoom:
             socket.end()
 
     def _lasts(self, request: web.Request, visitor: Visitor) -> bool:
-        """Return whether a visitor is still signed in with the same role."""
+        """Return True if a visitor is still signed in with the same role."""
         now = self._visitors.find(request)
         return now is not None and now.may_act == visitor.may_act
 
@@ -140,7 +140,7 @@ class ControlRoom:
         live: LivePage,
         may_act: bool,  # noqa: FBT001 - of a view
     ) -> Callable[[], Parts]:
-        """Load a page and return a function that renders it; on a refusal, only the bar."""
+        """Load a page and return a function that renders it, or only the bar after a refusal."""
         ask, shown = self._asking(LIVE), live.shown
         bar = await self._bar(ask)
         try:
@@ -155,7 +155,7 @@ class ControlRoom:
         return partial(self._rendering.parts, shown, bar, content, may_act=may_act)
 
     async def _news(self, live: LivePage, bar: Context, ask: Ask) -> News | None:
-        """Return the new rows of a page; None if the whole page has to be loaded."""
+        """Return the new rows of a page, or None if the whole page has to be loaded."""
         load = live.shown.page.news
         if load is None or live.content is None or bar["problem"]:
             return None
@@ -170,7 +170,7 @@ class ControlRoom:
         return news
 
     async def _content(self, shown: Shown, bar: Context, ask: Ask) -> tuple[Shown, Context]:
-        """Return a page with its content, or one that says why it cannot be shown."""
+        """Return a page with its content, or a page that says why it cannot be shown."""
         problem: str = bar["problem"]
         if not problem:
             try:
@@ -195,5 +195,5 @@ class ControlRoom:
 
 
 def _instead(shown: Shown, template: str) -> Shown:
-    """Return the same address with another template."""
+    """Return the same page with another template."""
     return shown._replace(page=shown.page._replace(template=template, news=None))

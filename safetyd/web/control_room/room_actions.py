@@ -1,4 +1,4 @@
-"""The buttons of the control room: each sends a declared command as the operator.
+"""The buttons of the control room: each sends a command as the operator.
 
 Commands that restrict (stop, pause, deny, enter safe mode) need the cookie and the form token, so
 they work without scripts. Commands that permit also need a proof, which the browser stores for our
@@ -67,7 +67,7 @@ class Done(NamedTuple):
 
 Act = Callable[["RoomActions", Visitor, str, Form], Awaitable[Done]]
 
-# Whether a command of a form permits something: by its name, or for all of them.
+# True if a command of a form permits something: by the command's name, or for all of them.
 Choices = Mapping[str, bool] | bool
 NEVER: Final = False
 ALWAYS: Final = True
@@ -83,7 +83,7 @@ class RoomActions:
         self._clock = clock
 
     def routes(self, app: web.Application) -> None:
-        for path in ("/stop", "/resume"):  # opened by hand; the others have pages
+        for path in ("/stop", "/resume"):  # for users who type the URL; the other URLs have pages
             app.router.add_get(path, _to_stopped)
         app.router.add_post("/stop", self._handler(RoomActions.stop, NEVER, NOT_STOPPED))
         app.router.add_post("/resume", self._handler(RoomActions.resume, ALWAYS))
@@ -119,11 +119,11 @@ class RoomActions:
         agent = _one(form, "agent") or None
         command = StopCommand(agent=agent, reason=_one(form, "reason"), via=VIA)
         told = await self._gateway.ask(visitor.name, command)
-        kept = "" if told.journalled else " It is not stored: a restart would lose it."
+        kept = "" if told.journalled else " The stop is not stored: a restart would lose it."
         return Done(f"{agent or 'Everything'} is stopped.{kept}", "/stopped")
 
     async def resume(self, visitor: Visitor, _name: str, form: Form) -> Done:
-        """End the stop of everything or of one agent; the message says what is still stopped."""
+        """End the stop of everything or of one agent. The message lists stops that remain."""
         reason, agent = _reason(form), _one(form, "agent") or None
         command = ResumeCommand(agent=agent, reason=reason, via=VIA)
         told = await self._gateway.ask(visitor.name, command)
@@ -154,7 +154,7 @@ class RoomActions:
         if len(ids) > 1 or "set" in form:
             await self._check_set(visitor, ids, _one(form, "set"))
         elif said != "deny" and not _one(form, "digest"):
-            raise CommandRefused("invalid", "the form does not say what was shown: reload the page")
+            raise CommandRefused("invalid", "the form does not identify a request: reload the page")
         command: Review[ReviewDone] = DenyCommand(ids=ids, reason=_one(form, "words"), via=VIA)
         if said != "deny":
             command = ApproveCommand(
@@ -206,7 +206,7 @@ class RoomActions:
     async def _leave_safe_mode(
         self, visitor: Visitor, agent: str | None, form: Form, page: str
     ) -> Done:
-        """End the safe mode of an agent or, if None, of all; the message says what remains."""
+        """End the safe mode of an agent or, if None, of all. The message lists what remains."""
         reason = _reason(form)
         if _one(form, "sure") != "yes":
             raise CommandRefused("invalid", "tick the confirmation")
@@ -235,9 +235,9 @@ class RoomActions:
     def _handler(
         self, act: Act, choices: Choices, undone: str = UNDONE
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """Return the handler of a form, which first checks who sent it.
+        """Return the handler of a form. It first checks who sent the form.
 
-        A script that accepts JSON gets the result; others are redirected to a page that shows it.
+        A script that accepts JSON gets the result. Other clients are redirected to a page with it.
         """
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -301,7 +301,7 @@ def _still_stopped(source: str) -> str:
 
 
 def _permits(choices: Choices, chosen: str) -> bool:
-    """Return whether a command permits something; refuse unknown ones."""
+    """Return True if a command permits something. Refuse unknown commands."""
     if isinstance(choices, bool):
         return choices
     if chosen not in choices:
@@ -322,7 +322,7 @@ def _reason(form: Form) -> str:
 
 
 def _one_of(address: str, otherwise: str) -> str:
-    """Return the address if it is a path of ours, which no browser reads as a host."""
+    """Return the path if it is ours and no browser can interpret it as a host."""
     return address if _is_ours(address) else otherwise
 
 

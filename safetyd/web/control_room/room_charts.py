@@ -1,4 +1,4 @@
-"""Charts: the series that charts.js draws, and a caption with the same facts in words."""
+"""Charts: the series that charts.js draws, and a caption with the same content."""
 
 from collections.abc import Sequence
 from datetime import UTC
@@ -32,7 +32,7 @@ class Series(TypedDict):
 
 
 class Chart(NamedTuple):
-    """`series` is drawn in `unit`; `says` is the caption."""
+    """A chart of `series` in `unit`, with the caption `says`."""
 
     title: str
     says: str
@@ -150,10 +150,10 @@ def measure_chart(measure: Measure) -> Chart:
 
 
 def _seen(measure: Measure) -> tuple[list[float], list[float], Axis]:
-    """Return the values that are compared with the bounds, and their places on the axis.
+    """Return the values that are compared with the bounds, and their positions on the axis.
 
-    Values with times are summed up. Ratios are the share of failures so far. Any other series is
-    compared as it is.
+    Values with times are added up. Ratios are the share of failures so far. Other series are
+    compared unchanged.
     """
     values, ages = measure.values, measure.ages_s
     if len(ages) == len(values) > 0:

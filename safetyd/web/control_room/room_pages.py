@@ -1,4 +1,4 @@
-"""The pages of the control room: from an address to a page and its parameters."""
+"""Finds the page of a URL in the control room, with its parameters."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -12,18 +12,18 @@ from safetyd.operators.contract.question import Question
 from safetyd.operators.replies import CommandRefused, Done
 
 Context = dict[str, Any]
-Params = Mapping[str, str]  # of the address: the names in its path, and its query
+Params = Mapping[str, str]  # from the URL: the names in its path, and its query
 Answer = TypeVar("Answer", bound=Done)
 
 
 class Ask(Protocol):
-    """Asks a question on behalf of an operator."""
+    """Sends a query on behalf of an operator."""
 
     async def __call__(self, question: Question[Answer], /) -> Answer: ...
 
 
 Load = Callable[[Ask, Params], Awaitable[Context]]
-# Loads what is newer than a content, at most so many rows; None: load everything again.
+# Loads rows newer than a content, up to a number of rows. None: load everything again.
 LoadNews = Callable[[Ask, Params, Context, int], Awaitable["News | None"]]
 
 MAX_ADDRESS: Final = 8000
@@ -49,7 +49,7 @@ class News(NamedTuple):
 
 
 class Page(NamedTuple):
-    """`heading` is its name in the menu, if it is there; `news` loads only new rows."""
+    """A page. `heading` is its name in the menu, if any; `news` loads only new rows."""
 
     path: str
     template: str
@@ -60,7 +60,7 @@ class Page(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A page with the parameters of its address."""
+    """A page with the parameters of its URL."""
 
     page: Page
     address: str
@@ -80,7 +80,7 @@ class RoomPages:
         self._patterns = [(_pattern(page.path), page) for page in self.all]
 
     def find(self, address: str) -> Shown:
-        """Return the page at an address, or `NOWHERE`."""
+        """Return the page at a URL, or `NOWHERE`."""
         if len(address) > MAX_ADDRESS:
             return NOWHERE
         try:

@@ -1,7 +1,7 @@
 """Renders answers to HTML: whole pages, and the parts of them that are pushed.
 
-Parts are the same for everyone with the same role, so one rendering serves many browsers. Only the
-form token differs; it is inserted last.
+Parts are the same for all visitors with the same role, so one rendering serves many browsers. Only
+the form token differs; it is inserted last.
 """
 
 import secrets
@@ -53,7 +53,7 @@ class Reader(NamedTuple):
 class Parts(NamedTuple):
     """The parts of a page that are pushed; an empty part does not change.
 
-    `rows` are put on top of the rows that a reader has; `main` then already includes them.
+    `rows` are added above the rows that a reader has; `main` already includes them.
     """
 
     bar: Markup

@@ -1,6 +1,6 @@
 """Sign-in links: each works once, for five minutes, under one host name.
 
-Like a session, a link ends with any key that its operator had when it was made.
+A link becomes invalid when any key ends that its operator had at the time; so does a session.
 """
 
 import secrets
@@ -12,7 +12,7 @@ from safetyd.clock import uptime
 from safetyd.web.control_room.web_sessions import KeysOf, are_good
 
 LIFE_S: Final = 300.0
-MAX_LINKS: Final = 20  # of one operator; a new one replaces the oldest
+MAX_LINKS: Final = 20  # links of one operator; a new one replaces the oldest
 
 
 class SignInLink(NamedTuple):
@@ -44,14 +44,14 @@ class SignInLinks:
         return token
 
     def find(self, token: str, name: str) -> str | None:
-        """Return the operator of a link, None if it has ended or is for another name."""
+        """Return the operator of a link, or None if it has expired or is for another host name."""
         link = self._links.get(token)
         if link is None or link.name != name or self._now() >= link.until:
             return None
         return link.operator if are_good(link.keys, self._keys_of(link.operator)) else None
 
     def use(self, token: str, name: str) -> str | None:
-        """Return the operator of a link and use the link up, also under a wrong name."""
+        """Return the operator of a link and use the link up, even under a wrong host name."""
         operator = self.find(token, name)
         self._links.pop(token, None)
         return operator

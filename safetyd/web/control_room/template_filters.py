@@ -66,12 +66,12 @@ def percent(part: float, whole: float | None) -> int:
 
 
 def whom(kernel: str) -> str:
-    """Return the name of the agents that a safe mode holds."""
+    """Return a name for the agents in a safe mode."""
     return {EVERYBODY: "all agents", ANONYMOUS: "anonymous agents"}.get(kernel, kernel)
 
 
 def held(hold: TopBarHold) -> str:
-    """Return how many agents are held, and how."""
+    """Return how many agents are stopped, paused or in safe mode."""
     how = "in safe mode" if hold.level == "SAFE MODE" else hold.level.lower()
     if not hold.agents:
         return f"everything {how}" if hold.level == "STOPPED" else f"all agents {how}"
@@ -83,7 +83,7 @@ def held(hold: TopBarHold) -> str:
 
 
 def hold_page(hold: TopBarHold) -> str:
-    """Return the page on which a hold is ended."""
+    """Return the page that ends a stop, pause or safe mode."""
     pages = {"STOPPED": "/stopped", "SAFE MODE": "/safe-mode"}
     return pages.get(hold.level, "/agents?state=paused")
 

@@ -50,7 +50,7 @@ class Visitor(NamedTuple):
 
 
 class Visitors:
-    """`role_of` returns an operator's current role, None without a valid key."""
+    """`role_of` returns an operator's current role, or None without a valid key."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Visitors:
         return link if known else ""
 
     def check(self, request: web.Request, visitor: Visitor, given: str, *, proof: bool) -> None:
-        """Refuse forms from other pages; with `proof`, also those that only have the cookie."""
+        """Refuse forms from other pages and, with `proof`, forms that only have the cookie."""
         if not _is_ours(request, visitor, given):
             raise CommandRefused("foreign", "the form did not come from the control room")
         if not visitor.may_act:
@@ -102,7 +102,7 @@ class Visitors:
             raise CommandRefused("unproven", "sign in again: run `safetyd open`")
 
     async def signed_out(self, request: web.Request, undone: str = "") -> web.Response:
-        """Return the page that explains signing in and, for a form, says that it did nothing."""
+        """Return the page that explains how to sign in and, for a form, that nothing was done."""
         if request.path == "/":
             return await self._front.get(request)
         failure = undone.format("you are signed out")
@@ -168,7 +168,7 @@ class Visitors:
 
 
 def _is_ours(request: web.Request, visitor: Visitor, given: str) -> bool:
-    """Return whether a form was sent by a page shown to this visitor."""
+    """Return True if a form was sent by a page shown to this visitor."""
     same = hmac.compare_digest(visitor.token.encode(), given.encode())
     return same and not of_another_page(request)
 

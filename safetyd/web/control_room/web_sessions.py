@@ -1,9 +1,9 @@
 """Sessions of the control room, stored in a file across restarts.
 
-The file holds only hashes. A session ends with any key that its operator had when it was opened.
-While the daemon does not run, another program could listen on its port and get what open pages
-send. So each start has its own host name and proofs end with the daemon; the name of an earlier
-start is served while somebody is signed in under it.
+The file contains only hashes. A session ends when any key ends that its operator had at sign-in.
+While the daemon is down, another program could listen on its port and receive requests of open
+pages. So each start has a new host name, and proofs are valid only until the daemon ends. The host
+name of an earlier start is still served while somebody is signed in under it.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from safetyd.host import write_whole
 LONGEST: Final = timedelta(days=7)
 IDLE: Final = timedelta(hours=12)
 NOTED: Final = timedelta(minutes=1)  # precision of the last use
-MAX_SESSIONS: Final = 100  # of one operator; the least recently used one is dropped
+MAX_SESSIONS: Final = 100  # sessions of one operator; the least recently used one is dropped
 FILE: Final = "web-sessions.json"
 BROWSER_CHARS: Final = 120
 MAX_NOTES: Final = 100
@@ -38,8 +38,8 @@ log = logging.getLogger("safetyd.web")
 class Session(msgspec.Struct, kw_only=True):
     """One browser of one operator. `token` and `proof` are hashes.
 
-    `proof` is empty after a restart: the browser can then look and restrict, but not permit, until
-    it signs in again. A session is valid under one host `name`; empty: the listener's address.
+    `proof` is empty after a restart: until the browser signs in again, it can only look and
+    restrict. A session is valid under one host `name`; empty: the listener's address.
     """
 
     id: str
@@ -101,7 +101,7 @@ class WebSessions:
         return Opened(session, token, proof)
 
     def find(self, token: str, now: datetime) -> Session | None:
-        """Return the session of a cookie, None if it has ended."""
+        """Return the session of a cookie, or None if it has ended."""
         session = self._sessions.get(_hash(token)) if token else None
         if session is None or not self._lasts(session, now):
             return None
@@ -111,7 +111,7 @@ class WebSessions:
         return session
 
     def serves(self, name: str) -> bool:
-        """Return whether a name belongs to this run of the daemon or to a session."""
+        """Return True if a host name belongs to this start of the daemon or to a session."""
         return name == self.name or any(known.name == name for known in self._sessions.values())
 
     def all(self, now: datetime) -> list[Session]:
@@ -145,7 +145,7 @@ class WebSessions:
         return now < session.ends_at and are_good(session.keys, self._keys_of(session.operator))
 
     def _drop(self, now: datetime) -> bool:
-        """Drop ended and surplus sessions; return whether there were any."""
+        """Drop ended and surplus sessions. Return True if there were any."""
         before, counts = len(self._sessions), Counter[str]()
         kept: dict[str, Session] = {}
         # Among sessions used at the same time, the newest comes first.
@@ -157,7 +157,7 @@ class WebSessions:
         return len(kept) < before
 
     def _write(self) -> None:
-        """Store the sessions; on a full disk they last until the restart."""
+        """Store the sessions. If the disk is full, they last only until the next restart."""
         kept = [msgspec.structs.replace(session, proof="") for session in self._sessions.values()]
         try:
             write_whole(self._file, msgspec.json.encode(kept))
@@ -166,7 +166,7 @@ class WebSessions:
 
 
 def are_good(keys: AbstractSet[str], known: AbstractSet[str]) -> bool:
-    """Return whether there were keys and all are still valid."""
+    """Return True if there are keys and all of them are still valid."""
     return bool(keys) and keys <= known
 
 
@@ -175,7 +175,7 @@ def _used(session: Session) -> datetime:
 
 
 def proves(session: Session, proof: str) -> bool:
-    """Return whether a proof belongs to a session."""
+    """Return True if a proof belongs to a session."""
     return hmac.compare_digest(session.proof, _hash(proof))
 
 

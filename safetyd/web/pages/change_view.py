@@ -14,7 +14,7 @@ from safetyd.operators.contract.history_contract import (
 )
 from safetyd.operators.replies import CommandRefused
 
-MAX_LINES: Final = 400  # of a diff; the page of its commit has them all
+MAX_LINES: Final = 400  # lines of a diff; the page of the commit shows all
 
 Ask = Callable[[CommitQuestion], Awaitable[CommitAnswer]]
 
@@ -33,7 +33,7 @@ class ChangeView(NamedTuple):
 
 
 async def change_view(ask: Ask, project: str, commit: str, *, linked: bool) -> ChangeView:
-    """Return what a commit changed; `linked` if the reader can open the control room."""
+    """Return the changes of a commit. `linked`: the reader can open the control room."""
     address = f"/history/{quote(commit, safe='')}?{urlencode({'project': project})}"
     view = ChangeView(
         project=project,

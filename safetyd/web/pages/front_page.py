@@ -13,7 +13,7 @@ NOTHING: Final = "Nothing here"
 LINKS: Final = "If you received a notification, open the link in it."
 COMMANDS: Final = {
     "safetyd open": "open the control room",
-    "safetyd status": "show the state and what needs attention",
+    "safetyd status": "show the state and problems that need attention",
     "safetyd review": "review pending requests",
     "safetyd stop": "stop everything now",
     "safetyd doctor": "find problems and how to fix them",

@@ -1,7 +1,7 @@
-"""The frame of every page behind a link: templates, style sheet and security headers.
+"""The frame of every page that a link opens: templates, style sheet and security headers.
 
-Pages are made for phones first, follow the light or dark scheme, use no script, and load nothing:
-the style sheet is inline.
+Pages are designed for phones first and follow the light or dark scheme. They use no script and load
+nothing: the style sheet is inline.
 """
 
 import base64

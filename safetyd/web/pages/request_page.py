@@ -8,7 +8,7 @@ from safetyd.web.link_view import LinkView, NextRequest
 from safetyd.web.pages.page_frame import page
 
 ABOUT_CHARS: Final = 300
-TYPED_CHARS: Final = 400  # of a comment: in any script they fit into what a form may send
+TYPED_CHARS: Final = 400  # characters of a comment; in any script they fit into a form
 
 
 class FormDraft(NamedTuple):
@@ -45,7 +45,7 @@ def request_page(view: LinkView, draft: FormDraft) -> str:
 
 
 def about(request: RequestDetails) -> str:
-    """Return a short text by which the reader recognises a request."""
+    """Return a short text that identifies a request for the reader."""
     said = request.proposal.text or request.proposal.description
     more = "" if len(said) <= ABOUT_CHARS else f" … ({len(said):,} characters)"
     return f"{request.agent}: {request.type}\n{said[:ABOUT_CHARS]}{more}".rstrip()

@@ -1,4 +1,4 @@
-"""The pages behind links, except the request itself: lists, results of answers, errors."""
+"""The pages that links open, except the request itself: lists, results of answers, errors."""
 
 from datetime import datetime, tzinfo
 from http import HTTPStatus
@@ -116,7 +116,7 @@ def recorded(view: LinkView) -> ResultPage:
     request = view.request
     title = f"{request.state.capitalize()} at {_answered_at(view)}"
     if not view.held:
-        page = _told_of(view, title, "The agent was notified.", tone="good")
+        page = _told_of(view, title, "The agent has received your answer.", tone="good")
         return ResultPage(HTTPStatus.OK, page)
     until = moment(request.valid_until or view.at, view.zone, view.at)
     return ResultPage(
@@ -125,7 +125,7 @@ def recorded(view: LinkView) -> ResultPage:
             view,
             f"Recorded: {title[:1].lower()}{title[1:]}",
             f"{view.held.rstrip('.')}.",
-            f"The action may run only after that, if the agent proposes it again before {until}.",
+            f"After that, the action may run if the agent proposes it again before {until}.",
             tone="warn",
         ),
     )
@@ -137,7 +137,7 @@ def tested() -> ResultPage:
 
 
 def over(view: LinkView, wanted: str = "") -> ResultPage:
-    """Return how a request ended; `wanted` is the answer that came too late, if any."""
+    """Return a page that says how a request ended. `wanted` is an answer that came too late."""
     match view.standing:
         case "approved" | "denied":
             return _decided(view, wanted)
@@ -153,8 +153,8 @@ def over(view: LinkView, wanted: str = "") -> ResultPage:
         case "old":
             return ResultPage(HTTPStatus.GONE, _old(view))
         case _:
-            why = "It ended long ago. The audit files have the result."
-            return ResultPage(HTTPStatus.GONE, _told_of(view, "This request is over", why))
+            why = "It ended long ago. The audit files contain the result."
+            return ResultPage(HTTPStatus.GONE, _told_of(view, "This request has ended", why))
 
 
 def again(view: LinkView, nonce: str, why: str, words: str) -> ResultPage:
@@ -165,7 +165,7 @@ def again(view: LinkView, nonce: str, why: str, words: str) -> ResultPage:
 
 def foreign() -> ResultPage:
     """Return the page for an answer from another site's page."""
-    why = "Answers must come from the page behind the link. Open the link and answer there."
+    why = "Answers must come from the page that the link opens. Open the link and answer there."
     return ResultPage(HTTPStatus.FORBIDDEN, told_page("Not recorded", why, tone="bad"))
 
 
@@ -217,7 +217,7 @@ def _decided(view: LinkView, wanted: str) -> ResultPage:
 
 
 def _remedy(view: LinkView) -> tuple[str, str]:
-    """Return what a reader who disagrees can still do, and the command."""
+    """Return what the reader can still do if they disagree, and the command for it."""
     request = view.request
     if request.state == "denied":
         return "It can be approved only if the agent proposes it again.", ""
@@ -231,7 +231,7 @@ def _expired(view: LinkView) -> str:
     ended = request.deadline or (request.answer.at if request.answer else view.at)
     title = f"Expired {ago(ended, view.at)} without an answer"
     hint = "The agent can propose it again."
-    return _told_of(view, title, "It did not happen.", hint)
+    return _told_of(view, title, "The action was not allowed.", hint)
 
 
 def _old(view: LinkView) -> str:

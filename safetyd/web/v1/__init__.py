@@ -1,5 +1,5 @@
-"""The JSON API below /api/v1/: questions of the local operator, the event feed, and agents.
+"""The JSON API below /api/v1/: queries of the local operator, the event feed, and agents.
 
-The daemon joins `QuestionRoutes` and `EventSocket` to the site behind the operator's bearer, and
-`AgentRoutes` behind the tokens of agents. openapi.yaml is generated from the same tables.
+`QuestionRoutes` and `EventSocket` need the operator's bearer token, `AgentRoutes` needs the tokens
+of agents. openapi.yaml is generated from the same tables.
 """

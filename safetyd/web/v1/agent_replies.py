@@ -1,4 +1,4 @@
-"""Replies to agents that speak over HTTP."""
+"""Replies to agents that use HTTP."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ class AwaitedReply:
         self._answered.set()
 
     async def wait(self, patience_s: float, held_s: float) -> object:
-        """Return the answer, the pending decision after `held_s` more, or None."""
+        """Return the answer or, after another `held_s`, the pending decision or None."""
         with anyio.move_on_after(patience_s):
             await self._heard.wait()
         if self._answer is None and self._pending is not None:
@@ -40,7 +40,7 @@ class AwaitedReply:
 
 
 class HttpReplies:
-    """Hands answers to HTTP requests; decisions are also published on the bus."""
+    """Passes answers to HTTP requests. Decisions are also published on the bus."""
 
     def __init__(self, bus: Publisher) -> None:
         self._bus = bus

@@ -1,7 +1,7 @@
 """Agents over HTTP: propose, claim, report an outcome, wait for an answer.
 
-Messages take the same path as on the bus, so the same limits and rules apply. An agent is known by
-its token; nobody can propose without one.
+Messages take the same path as on the bus, so the same limits and rules apply. A token identifies
+the agent; nobody can propose without a token.
 """
 
 import math
@@ -64,7 +64,7 @@ class WaitQuestion(msgspec.Struct, kw_only=True):
 
 
 Handler = Callable[[web.Request, str], Awaitable[web.Response]]
-Send = Callable[[bytes], None]  # is given the address of the reply
+Send = Callable[[bytes], None]  # gets the address of the reply
 
 
 class AgentRoutes:
@@ -108,7 +108,7 @@ class AgentRoutes:
             resource.add_route("*", _wrong_method(method))
 
     def guest(self, request: web.Request) -> str:
-        """Return the agent of a token: it has its own rate limit."""
+        """Return the agent of a token, which has its own rate limit."""
         agent = self._agent(request)
         return f"agent {agent}" if agent else ""
 
@@ -143,7 +143,7 @@ class AgentRoutes:
         if named != agent:
             raise HttpRefusal("other_agent", f"this token is for {agent}, not for {named!r}")
         if agent in self._shut():
-            error = f"{agent} far exceeded its limits and is shut out for now; try again later"
+            error = f"{agent} far exceeded its limits and is locked out for now; try again later"
             raise HttpRefusal("rate_limit", error, SHUT_S)
         if self._at_once[agent] >= MAX_AT_ONCE:
             error = f"{MAX_AT_ONCE} requests of {agent} are already in progress"
@@ -171,7 +171,7 @@ class AgentRoutes:
         )
 
     async def _answer(self, send: Send, held_s: float = HELD_S) -> web.Response:
-        """Send a message and return its answer, unless another daemon may write the journal."""
+        """Send a message and return its answer. Refuse if another daemon may write the journal."""
         with self._replies.awaited() as reply:
             send(reply.address)
             answer = await reply.wait(PATIENCE_S, held_s)
@@ -190,7 +190,7 @@ def _subject(agent: str) -> bytes:
 
 
 async def _body(request: web.Request) -> bytes:
-    """Return the body, or enough of it to be refused as too long."""
+    """Return the body. If it is too long, return only enough for it to be refused."""
     body = bytearray()
     try:
         with anyio.fail_after(BODY_S):

@@ -26,7 +26,7 @@ class Slice(NamedTuple):
 
 
 class EventReplay:
-    """Reads for one reader at a time, so that many take no more time than one."""
+    """Reads for one reader at a time, so that many readers do not slow down the daemon."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -1,7 +1,7 @@
-"""The feed: SafetyEvents as they happen or after an event, each once and in order.
+"""The feed: SafetyEvents from now on or after a given event, each once and in order.
 
 Only durable events are sent. A slow reader gets older events from the audit files; a reader that
-stops reading is disconnected. The journal waits for neither.
+stops reading is disconnected. The journal never waits for readers.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ from safetyd.web.v1.query_parameters import read_parameters
 
 MAX_FEEDS: Final = 24
 HEARTBEAT_S: Final = 20.0
-SLOW_S: Final = 10.0  # a reader must take one turn of events in this time
+SLOW_S: Final = 10.0  # a reader must receive one batch of events in this time
 CLOSE_S: Final = 2.0
 TURN: Final = 50  # events sent at a time, in less than a millisecond
 LOOK: Final = 1000  # events filtered at a time; most are decisions, which cost little
-REST_S: Final = 0.1  # between turns, so that many readers of a busy daemon cost little
+REST_S: Final = 0.1  # pause between batches, so that many readers of a busy daemon cost little
 MAX_HEARD_BYTES: Final = 1024
-MAX_REASON: Final = 120  # characters; there is room for 123 bytes
+MAX_REASON: Final = 120  # characters of a close reason, which has room for 123 bytes
 SEQ_HEADER: Final = "Safetyd-Seq"
 
 _encode = msgspec.json.Encoder().encode
@@ -163,7 +163,7 @@ class Feed:
         """Return when the reader disconnects, or sends anything."""
         message = await self._socket.receive()
         if message.type in {web.WSMsgType.TEXT, web.WSMsgType.BINARY}:
-            self.end(WSCloseCode.POLICY_VIOLATION, "this feed takes no messages")
+            self.end(WSCloseCode.POLICY_VIOLATION, "this feed accepts no messages")
         self._scope.cancel()
 
     async def _tell(self) -> None:
@@ -177,7 +177,7 @@ class Feed:
             self.end(WSCloseCode.INTERNAL_ERROR, f"audit files: {exc.strerror}")
 
     async def _turn(self) -> None:
-        """Send new events, first those that only the audit files still have."""
+        """Send new events, starting with those that are only in the audit files."""
         taken = self._subscription.take(LOOK)
         if taken.missed is not None:
             async with aclosing(self._replay.events(taken.missed)) as slices:

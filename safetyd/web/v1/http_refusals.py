@@ -1,4 +1,4 @@
-"""Refusals over HTTP: the code as a status, the body as on the bus."""
+"""Refusals over HTTP: the code becomes the status, and the body is the same as on the bus."""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping

@@ -18,7 +18,7 @@ def texts_of(request: web.Request) -> dict[str, str]:
 
 
 def read_parameters(kind: type[Asked], request: web.Request, without: Container[str] = ()) -> Asked:
-    """Return the parameters, or refuse them; fields in `without` count as unknown."""
+    """Return the parameters as a struct, or refuse them. Fields in `without` count as unknown."""
     fields = kind.__struct_fields__
     _check_names([f for f in fields if f not in request.match_info and f not in without], request)
     texts = texts_of(request)

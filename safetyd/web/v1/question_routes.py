@@ -1,6 +1,6 @@
-"""Operators' questions over HTTP: each has a path and the same answer as on the bus.
+"""Operators' queries over HTTP: each has a path and the same answer as on the bus.
 
-Parameters of the query and of the path are the question's fields. GET changes nothing.
+Parameters in the query string and in the path are the query's fields. GET changes nothing.
 """
 
 import re
@@ -39,7 +39,7 @@ _decode_refusal = msgspec.json.Decoder(Refusal).decode
 
 
 class Route(NamedTuple):
-    """A path below /api/v1, its question, and the fields that only other paths have."""
+    """A path below /api/v1, its query, and the query's fields that only other paths accept."""
 
     path: str
     question: type[Question[Done]]
@@ -47,7 +47,7 @@ class Route(NamedTuple):
 
 
 def _routes_of(question: type[Question[Done]]) -> Iterator[Route]:
-    """Yield the routes of a question, from its declaration."""
+    """Yield the routes of a query, from its declaration."""
     fields = {path: frozenset(re.findall(r"{(\w+)}", path)) for path in question.paths}
     for path, named in fields.items():
         yield Route(path, question, frozenset().union(*fields.values()) - named)
@@ -64,7 +64,7 @@ _decode_outcome = msgspec.json.Decoder(Outcome).decode
 
 
 class QuestionRoutes:
-    """Everything under /api/v1/, asked as the local operator and within the same limits."""
+    """Everything under /api/v1/. Queries are sent as the local operator, within the same limits."""
 
     def __init__(
         self, runner: CommandRunner, question_limits: QuestionLimits, gateway: EngineGateway
@@ -98,7 +98,7 @@ class QuestionRoutes:
 
 
 async def _get_openapi(_request: web.Request) -> web.FileResponse:
-    """Serve openapi.yaml: a wheel has it in the package, a checkout next to it."""
+    """Serve openapi.yaml, which is in the package in a wheel and next to it in a checkout."""
     installed = _PACKAGE / "share"
     path = (installed if installed.is_dir() else _PACKAGE.parent) / "docs" / "openapi.yaml"
     return web.FileResponse(path, headers={**NOT_STORED, "Content-Type": OPENAPI_TYPE})

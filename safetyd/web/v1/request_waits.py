@@ -1,4 +1,4 @@
-"""Waiting for the answer to a request by its id, without sending the proposal again."""
+"""Wait for the answer to a request by its id, without sending the proposal again."""
 
 from functools import partial
 from typing import NamedTuple
@@ -24,9 +24,9 @@ class NoRequest(NamedTuple):
 
 
 class RequestWaits:
-    """Proposes the action of a request again on behalf of the agent, and waits for the decision.
+    """Proposes the action of a request again for the agent, and waits for the decision.
 
-    So approvals are used, held back or withheld by the same rules as on the bus.
+    So the same rules as on the bus decide whether an approval can be used.
     """
 
     def __init__(self, replies: Replies, mailbox: Mailbox, service: AgentService) -> None:
@@ -76,7 +76,7 @@ def _proposed_with_key(request: Request) -> bool:
 
 
 def _is_open(request: Request, last: Decision | None, engine: EngineState, moment: Moment) -> bool:
-    """Return True if proposing it again cannot open another request."""
+    """Return True if proposing it again cannot create another request."""
     if request.pending or request.unused:
         return not request.over(moment.at, moment.t)
     if last is None or not last.allowed or request.used != request.asked.id:

@@ -192,7 +192,7 @@ def test_button_answers_and_the_outcome_is_shown(
     session.press("Deny")
     row = ended(daemon, request_id)
 
-    session.wait_for_shown("Denied. The agent has been told.")
+    session.wait_for_shown("Denied. The agent received your answer.")
     assert (row["decision"], row["decided_via"], row["decided_by"]) == (
         "denied",
         "desktop",
@@ -357,7 +357,7 @@ WHO = "By alice via cli at 2026-03-02 14:02:00Z"
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        ({"ok": True}, ButtonOutcome("Approved. The agent has been told.")),
+        ({"ok": True}, ButtonOutcome("Approved. The agent received your answer.")),
         (
             {"ok": True, "held": "stopped"},
             ButtonOutcome("Approved, but held back now.", "Why: stopped"),
@@ -392,5 +392,5 @@ def test_outcome_says_whether_the_answer_counts(
 
 def test_denial_is_not_held_back() -> None:
     assert outcome("deny", ReviewResult(id="r", ok=True, held="denied")).summary == (
-        "Denied. The agent has been told."
+        "Denied. The agent received your answer."
     )

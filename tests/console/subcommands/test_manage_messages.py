@@ -275,7 +275,7 @@ def test_a_preview_shows_each_channel_and_writes_the_page_of_the_mail(daemon, tm
     assert "   | Subject: " in said.stdout
     assert "== webhook to operator: " in said.stdout
     assert "<html" in page.read_text()
-    assert (row["channel"], row["when"]) == ("webhook", "at once, also in quiet hours")
+    assert (row["channel"], row["when"]) == ("webhook", "immediately, even in quiet hours")
 
 
 def test_a_preview_of_a_request_has_its_words(daemon):

@@ -214,7 +214,7 @@ async def test_line_without_answers_is_given_up(session: Session, watcher: Watch
     with session.standing_still():
         for number in range(MOST_UNANSWERED):
             await give_up(watcher.desktop_bus, QUESTION._replace(key=f"req_{number}"), 0.01)
-        with pytest.raises(Unavailable, match="without an answer"):
+        with pytest.raises(Unavailable, match=r"\b16\b"):
             await watcher.desktop_bus.show(QUESTION)
 
     assert await watcher.desktop_bus.show(QUESTION) > 0
@@ -227,7 +227,7 @@ async def test_missing_service_is_unavailable_and_its_successor_is_used(
 
     session.kill("dunst")
     await until(lambda: watcher.gone)
-    with pytest.raises(Unavailable, match="nothing shows notifications"):
+    with pytest.raises(Unavailable, match="org.freedesktop.Notifications"):
         await watcher.desktop_bus.show(QUESTION)
     await in_thread(session.start_dunst)
     await watcher.desktop_bus.show(QUESTION)

@@ -79,8 +79,8 @@ def _waits(_request: Request) -> bool:
 @pytest.mark.parametrize(
     ("approve", "state", "said"),
     [
-        (True, "approved", "Approved. The agent has been told."),
-        (False, "denied", "Denied. The agent has been told."),
+        (True, "approved", "Approved. The agent received your answer."),
+        (False, "denied", "Denied. The agent received your answer."),
     ],
 )
 async def test_a_button_answers_and_says_so(approve, state: str, said: str) -> None:

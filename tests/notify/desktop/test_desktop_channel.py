@@ -230,11 +230,11 @@ async def test_reminder_takes_the_place_of_the_question(session: Session, deskto
 async def test_outcome_takes_the_place_of_the_question(session: Session, desktop: Desktop) -> None:
     await desktop.send(notice())
 
-    await desktop.tell(REQUEST, "Approved. The agent has been told.")
+    await desktop.tell(REQUEST, "Approved. The agent received your answer.")
     await desktop.tell("req_unknown", "Denied.")
 
     assert sorted((await in_thread(session.closed))[:2]) == [
-        ("Approved. The agent has been told.", "HIGH: Approval needed: push by code"),
+        ("Approved. The agent received your answer.", "HIGH: Approval needed: push by code"),
         ("Denied.", ""),
     ]
 

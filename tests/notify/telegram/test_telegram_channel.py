@@ -35,7 +35,7 @@ async def test_a_bot_that_another_program_reads_takes_no_messages_until_it_is_fr
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(channel.run)
         await until(lambda: channel._unread)
-        with pytest.raises(Misconfigured, match=r"cannot read taps: .* answered 409"):
+        with pytest.raises(Misconfigured, match=r" answered 409"):
             await channel.send(notice(address="4711"))
         bot.write(4711)
         await until(lambda: not channel._unread)

@@ -213,6 +213,6 @@ def test_a_test_message_leads_back_and_the_doctor_knows_the_bot(
 
     assert bot.told(query).startswith("It works")
     assert outbox(daemon)[0]["opened_at"] is not None
-    assert "telegram: the token is that of @a_bot" in daemon.safetyd("doctor").stdout
+    assert "telegram: the token belongs to @a_bot" in daemon.safetyd("doctor").stdout
     assert "[Approve] [Deny]" in daemon.safetyd("notify", "preview").stdout
     until(lambda: f'set telegram = "{STRANGER}"' in daemon.log(), "the log to name who wrote")

@@ -72,9 +72,9 @@ class CommitWorker:
         self._seen = 0  # the number of the last event
         self._kept: dict[str, KeptUntil] = {}  # by project
         self._looked: dict[int, None] = {}  # decisions that were checked for changes, oldest first
-        self._retried = set[int]()  # failed commits that are retried, until recorded
+        self._retried = set[int]()  # failed commits that were retried, until that is recorded
         self._retrying = set[str]()  # projects
-        self._one_made = anyio.Event()  # replaced with each finished commit
+        self._one_made = anyio.Event()  # replaced when a commit is finished
         self._tasks: anyio.abc.TaskGroup | None = None
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -198,7 +198,7 @@ class CommitWorker:
     ) -> None:
         """Commit changes by a human before an action, which waits only if it names such a file.
 
-        If it does not wait, changes since it was allowed may be its own and are skipped.
+        If the action does not wait, changes since it was allowed may be its own and are skipped.
         """
         key, until_ns = (about.agent, about.id), allowed_ns if not paths else None
         try:
@@ -221,7 +221,7 @@ class CommitWorker:
         self._go_on(key)
 
     async def _wait_behind(self, about: CommitDue, paths: tuple[str, ...]) -> None:
-        """Call `act` once the pending commits contain what the action would overwrite."""
+        """Call `act` once pending commits contain the files that the action would overwrite."""
         deadline_s = self._histories.deadline_s(about.project)
         try:
             history = self._histories.find(about.project)
@@ -307,7 +307,7 @@ class CommitWorker:
 
 
 def _found_before(about: CommitDue) -> CommitOrder:
-    """Return the order for changes found before an action, made by someone else."""
+    """Return the order for changes by a human, found before an action."""
     words = f"changes found before {about.type} of {about.agent}"
     return CommitOrder(why="before", at=about.at, description=words)
 

@@ -66,7 +66,7 @@ class Histories:
         return known is not None and known.on_error == "rollback"
 
     def deadline_s(self, project: str) -> float:
-        """Return how long an action waits for the commit before it."""
+        """Return how long an action waits for the commit before it, in seconds."""
         known = self._projects.get(project)
         return COMMIT_DEADLINE_S if known is None else known.commit_deadline_s
 
@@ -74,9 +74,9 @@ class Histories:
         return self._locks.setdefault(project, anyio.Lock())
 
     async def commit_first(self, at: datetime, changed: Container[str] = ()) -> None:
-        """Commit projects without a commit, or the first action would seem to have made everything.
+        """Commit projects that have no commit yet, so that the first action gets only its changes.
 
-        What agents have `changed` is committed as theirs.
+        Changes in `changed` are committed with their agents as authors.
         """
         for name, history in self._known.items():
             if name in changed:
@@ -115,7 +115,7 @@ def history_of(
 
 
 def history_problems(projects: Mapping[str, ProjectConfig], directory: Path) -> Iterator[str]:
-    """Yield what prevents file histories from working, each with what to do. It blocks."""
+    """Yield problems that prevent file histories from working, each with a fix. It blocks."""
     for name, project in projects.items():
         if not project.committed:
             continue

@@ -1,7 +1,7 @@
 """File history for operators: commits, diffs, and rollbacks.
 
-A rollback pauses the agents of the project. If the daemon dies meanwhile, or only some files could
-be restored, they stay paused until an operator has checked it.
+A rollback pauses the agents of the project. If the daemon dies during the rollback, or only some
+files could be restored, the agents stay paused until an operator has checked the files.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ async def nothing_failed(_project: str) -> None:
 
 
 class HalfRolledBack(CommandRefused):
-    """A rollback stopped halfway; agents stay paused until an operator has checked it."""
+    """A rollback stopped halfway. Agents stay paused until an operator has checked the files."""
 
     def __init__(self, why: StoppedHalfway) -> None:
         paused = "Agents that work there stay paused; see `safetyd status` for how to continue"
@@ -88,7 +88,7 @@ class HistoryService:
 
     @property
     def handlers(self) -> Handlers:
-        """Return the handlers of commands and questions."""
+        """Return the handlers of commands and queries."""
         return dict(
             (
                 work(RollbackCommand, self.roll_back),
@@ -178,7 +178,7 @@ class HistoryService:
             # Without changes, the stopped rollback had restored everything.
             done = replace(done, kept=first, made=done.made or done.kept)
         changed = done.made or done.files
-        ended = plans.finish(done) if changed else plans.cancel("there was nothing to change")
+        ended = plans.finish(done) if changed else plans.cancel("nothing differed")
         await self._carry_out(ended)
         return done
 
@@ -214,7 +214,7 @@ class HistoryService:
     async def _commit_earlier(
         self, history: ProjectHistory, stopped: UnfinishedRollback | None
     ) -> None:
-        """Commit changes of agents and of a stopped rollback, or they would count as a human's."""
+        """Commit changes of agents and of a stopped rollback, so that no human is their author."""
         with contextlib.suppress(HistoryError):
             await self._retry(history.project)
         if stopped is not None:
@@ -237,7 +237,7 @@ class HistoryService:
             log.warning("project %s: %s", stopped.project, exc)
 
     async def _start(self, question: CommitsQuestion) -> "_Start":
-        """Return where a list continues: after a commit, or at the newest."""
+        """Return where a list starts: after a commit, or at the newest one."""
         if not question.before:
             return _Start()
         history = await self._holding(question.project, question.before)
@@ -297,7 +297,7 @@ class _Start(NamedTuple):
 
 
 def _first_kept(stopped: UnfinishedRollback | None, command: RollbackCommand) -> str:
-    """Return the commit from before the first attempt of the same rollback, if any."""
+    """Return the commit of the state before the first attempt of the same rollback, if any."""
     if stopped is None or current_kind(stopped.kind) != command.kind:
         return ""
     one, other = sorted((stopped.commit, command.commit), key=len)

@@ -44,7 +44,7 @@ class RollbackPlans(NamedTuple):
         return Carried((plans.begun(moment), *paused), begun)
 
     def change(self, kept: str) -> Plan[None]:
-        """Record the commit that undoes it, before the first file changes."""
+        """Record the commit that undoes the rollback, before the first file changes."""
         return lambda _state, moment: Carried((self.begun(moment, kept),), None)
 
     def cancel(self, why: str) -> Plan[None]:
@@ -63,7 +63,7 @@ class RollbackPlans(NamedTuple):
         return plan
 
     def stop(self, error: str, kept: str) -> Plan[None]:
-        """Record that it stopped halfway; agents stay paused."""
+        """Record that the rollback stopped halfway. Agents stay paused."""
         paths = self.command.paths
 
         def plan(_state: EngineState, moment: Moment) -> Carried[None]:
@@ -93,7 +93,7 @@ class RollbackPlans(NamedTuple):
         return RollbackBegun(reason=self.command.reason, kept=kept, paths=paths, **about)
 
     def _about(self, moment: Moment) -> dict[str, Any]:
-        """Return the common fields of its events."""
+        """Return the common fields of the rollback's events."""
         about = {"project": self.project, "by": self.by, "agents": self.agents}
         kind, commit = self.command.kind, self.command.commit
         return {"at": moment.at, "t": moment.t, "kind": kind, "commit": commit, **about}
@@ -111,7 +111,7 @@ class Begun(NamedTuple):
 
 
 def interrupted(state: EngineState, moment: Moment) -> Carried[tuple[UnfinishedRollback, ...]]:
-    """Record rollbacks that were interrupted by the end of a daemon; return all unfinished ones."""
+    """Record rollbacks that the end of a daemon interrupted. Return all unfinished rollbacks."""
     begun = tuple(one.rollback for one in state.records.file_commits.trouble if one.rollback)
     ended = "safetyd ended during the rollback; some files may not be restored"
     failed = tuple(_failed(replace(one, error=ended), moment) for one in begun if not one.error)

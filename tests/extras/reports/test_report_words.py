@@ -120,7 +120,6 @@ def test_a_page_draws_decisions_and_cost_by_the_hour_and_confidence(
     drawn = page(rich)
 
     assert drawn.count("<svg ") == 3
-    assert "Decisions by the hour: " in drawn
     assert re.search(r'<rect class="blocked" [^>]*><title>13:00 1 blocked</title>', drawn)
     assert re.search(r'<rect class="cost" [^>]*><title>13:00 \$[0-9.]+ cost</title>', drawn)
     assert "<script" not in drawn

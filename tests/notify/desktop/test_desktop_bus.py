@@ -227,7 +227,7 @@ async def test_missing_service_is_unavailable_and_its_successor_is_used(
 
     session.kill("dunst")
     await until(lambda: watcher.gone)
-    with pytest.raises(Unavailable, match="org.freedesktop.Notifications"):
+    with pytest.raises(Unavailable, match=r"org\.freedesktop\.Notifications"):
         await watcher.desktop_bus.show(QUESTION)
     await in_thread(session.start_dunst)
     await watcher.desktop_bus.show(QUESTION)

@@ -79,7 +79,7 @@ async def test_every_page_shows_what_happened(tmp_path: Path) -> None:
     assert {page.status for page in shown.values()} == {200}
     for path, said in {
         "/": "odd things",
-        "/requests": "2 pending requests",
+        "/requests": "git push origin p2",
         f"/requests/{ref}": "git push origin p1",
         "/answers": "Only these requests are answered",
         "/agents": 'href="/agents/ops"',

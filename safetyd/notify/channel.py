@@ -84,13 +84,13 @@ class Rate(NamedTuple):
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Deadline, rates and retries of one channel."""
 
-    deadline_s: float  # of one try
+    deadline_s: float  # for one attempt
     concurrency: int = 1
     rates: tuple[Rate, ...] = ()
-    recipient_rates: tuple[Rate, ...] = ()  # for one recipient; urgent messages are exempt
-    delays_s: tuple[float, ...] = (5.0, 15.0, 45.0, 120.0, 300.0, 600.0)  # the last one repeats
+    recipient_rates: tuple[Rate, ...] = ()  # limits for one recipient; urgent messages are exempt
+    delays_s: tuple[float, ...] = (5.0, 15.0, 45.0, 120.0, 300.0, 600.0)  # the last delay repeats
     max_tries: int | None = None  # None: until the message expires or is cancelled
-    ambiguous_tries: int | None = None  # retries after a try that may have arrived
+    ambiguous_tries: int | None = None  # retries after an attempt that may have arrived
 
 
 class Channel(ABC):
@@ -135,7 +135,7 @@ class BrokenChannel(Channel):
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
     text: str
-    size: str  # in the channel's unit
+    size: str  # the size in the channel's unit
     html: str = ""
 
 
@@ -146,7 +146,7 @@ class ChannelContext(NamedTuple):
     public_url: str  # without a trailing slash; empty: links open on this machine only
     directories: tuple[Path, ...]  # where to look for files named without a path
     publish: Callable[[str, object], None]  # send helpers a kind of event and its content
-    waits: "Callable[[Request], bool]"  # whether an agent waits for the answer to a request
+    waits: "Callable[[Request], bool]"  # True if an agent waits for the answer to a request
     tables: "Callable[[], Tables]"  # the configuration in force
     mailbox: "Mailbox"
     composer: "Composer"

@@ -66,7 +66,7 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     alert_batch_seconds: Seconds = _USUAL.alert_batch_s
     summaries: Summaries = _USUAL.summaries
     daily_report: bool = False  # the default for recipients without this setting
-    report_at: TimeOfDay = "07:00"  # of `timezone`
+    report_at: TimeOfDay = "07:00"  # in `timezone`
     quiet_start: TimeOfDay = _NIGHT.start
     quiet_end: TimeOfDay = _NIGHT.end
     quiet_days: tuple[Day, ...] = _NIGHT.days

@@ -33,8 +33,8 @@ from safetyd.operators.views.request_view import details
 
 TEXT_CHARS: Final = 500
 SUMMARY_CHARS: Final = 4000
-LINE_CHARS: Final = 250  # at most, in a name
-SHEET_CHARS: Final = 600  # at most, in a line of a report
+LINE_CHARS: Final = 250  # maximum length of a name
+SHEET_CHARS: Final = 600  # maximum length of a line of a report
 FIELD_CHARS: Final = 100_000  # more than an agent can send
 _ASKED: Final = frozenset({"request", "reminder", "last_call", "expired"})
 _SUMMARY: Final = frozenset(

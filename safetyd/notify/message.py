@@ -43,7 +43,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime  # in the recipient's time zone
     thread: str = ""  # the same for all messages about one request
     here_only: bool = False  # links work only on the machine where safetyd runs
-    machine: str = ""  # its name
+    machine: str = ""  # the name of the machine
     privacy: Privacy = "full"
     templates: ChannelTemplates = ChannelTemplates()
 

@@ -33,7 +33,7 @@ from safetyd.operators.replies import Refusal, refused
 from safetyd.operators.views.paging import fitting
 
 log = logging.getLogger("safetyd.notify")
-MAX_STEPS: Final = 6  # of an escalation
+MAX_STEPS: Final = 6  # shown steps of an escalation
 GIVEN: Final = timedelta(hours=1)
 CODE: Final = "4821"
 

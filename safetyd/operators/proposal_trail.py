@@ -30,7 +30,7 @@ from safetyd.journal.audit_reading import PlacedLine, hash_on, read_event
 from safetyd.operators.contract.decision_contract import AuditPlace, Step, StepKind
 
 EVENTS_SHARE: Final = 4  # later events may use a quarter of the space of decisions
-STEP_CHARS: Final = 300  # of a text in a step
+STEP_CHARS: Final = 300  # maximum length of a text in a step
 
 
 class Trail:
@@ -51,7 +51,7 @@ class Trail:
         self._sizes: list[int] = []
         self.id = name  # the id of the proposal
         self.decided: list[Decided] = []
-        self.places: dict[int, AuditPlace] = {}  # of decisions, by number
+        self.places: dict[int, AuditPlace] = {}  # positions of decisions by number
         self.events: list[Event] = []
 
     def follow(self, lines: Iterable[PlacedLine]) -> "Trail":

@@ -17,7 +17,7 @@ from safetyd.web.pages.result_pages import ResultPage
 COOKIE: Final = "__Host-safetyd-device"
 MAX_BODY: Final = 4096
 MAX_FIELDS: Final = 16
-LONG_BODY: Final = 48 * 1024  # of signed-in operators, who answer many requests at once
+LONG_BODY: Final = 48 * 1024  # for signed-in operators, who may answer many requests together
 MANY_FIELDS: Final = 600
 BODY_S: Final = 15.0
 WORDS_CHARS: Final = 500

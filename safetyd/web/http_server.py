@@ -21,7 +21,7 @@ from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.scrape import Scrape, StateGauges
 from safetyd.web.throttle import RequestTurns
 
-MAX_CONNECTIONS: Final = 256  # more than arrive before a session is recognised
+MAX_CONNECTIONS: Final = 256  # enough to recognise sessions before connections are dropped
 MAX_GUESTS: Final = 200
 KEPT_S: Final = 15.0
 LATER: Final = {"Retry-After": "1"}
@@ -31,7 +31,7 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Health = Callable[[], str]  # the problem, or an empty string
 Guest = Callable[[web.Request], str]  # the session of a request, or an empty string
 Routes = Callable[[web.Application], None]  # adds paths
-Serves = Callable[[str], bool]  # whether a host name is one of ours
+Serves = Callable[[str], bool]  # returns True if a host name is ours
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 

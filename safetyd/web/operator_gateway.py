@@ -15,7 +15,7 @@ from safetyd.operators.handlers import Asker
 from safetyd.operators.replies import CommandRefused, Done, Refusal, too_many
 from safetyd.web.engine_gateway import EngineGateway, NotBegun
 
-ANSWERED_S: Final = 2.5  # the daemon has noticed a stuck journal by then
+ANSWERED_S: Final = 2.5  # long enough for the daemon to notice a stuck journal
 
 Answer = TypeVar("Answer", bound=Done)
 

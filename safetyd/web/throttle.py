@@ -12,10 +12,10 @@ TURNS_SAVED: Final = 20.0  # burst
 LONGEST_S: Final = 1.0
 MINUTE_S: Final = 60.0
 MAX_KNOWN: Final = 10_000  # clients that are counted; the least recent one is dropped
-REQUESTS: Final = 30  # of one address a minute
-LOOKS: Final = 60  # at one token a minute
-ANSWERS: Final = 10  # on one token a minute
-STRANGERS: Final = 60  # unknown tokens a minute, from all clients
+REQUESTS: Final = 30  # requests of one address per minute
+LOOKS: Final = 60  # views of one token per minute
+ANSWERS: Final = 10  # answers on one token per minute
+STRANGERS: Final = 60  # unknown tokens per minute, from all clients
 
 
 class RequestTurns:

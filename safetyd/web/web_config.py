@@ -20,7 +20,7 @@ class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     port: Annotated[int, Meta(ge=0, le=65535)] | None = None
     public_url: str = ""  # the beginning of links; empty: the address of this listener
     allow_http: bool = False  # allow links without encryption, in a private network only
-    links_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # with public_url
+    links_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # used only with public_url
     links_port: Annotated[int, Meta(ge=0, le=65535)] = 8788
 
     @property

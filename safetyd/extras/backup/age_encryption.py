@@ -17,7 +17,7 @@ from safetyd.extras.backup.tar_zst import Writable
 
 MARK: Final = b"age-encryption.org/v1\n"
 MIN_CHARS: Final = 12
-MAX_BYTES: Final = 1024**3  # with a passphrase
+MAX_BYTES: Final = 1024**3  # the maximum with a passphrase
 
 _PASSPHRASE_STANZA: Final = MARK + b"-> scrypt "
 

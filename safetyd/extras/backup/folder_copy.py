@@ -37,7 +37,7 @@ class SourceState(msgspec.Struct, frozen=True, array_like=True):
     ctime_ns: int
 
 
-Index = dict[bytes, SourceState]  # by the path in the copy
+Index = dict[bytes, SourceState]  # unchanged files by their path in the copy
 
 
 class _Level(NamedTuple):

@@ -56,7 +56,7 @@ class Restoring:
         self._file = file
         self._into = into
         self._facts: BackupFacts | None = None
-        self.size = 0  # of the compressed tar
+        self.size = 0  # the size of the compressed tar
         with self._refusing():
             with file.open("rb") as opened:
                 start = opened.read(64)

@@ -256,7 +256,7 @@ class IndexedFolder:
 def _left_out(path: bytes) -> str:
     """Return why a path that git lists is never committed, or an empty text."""
     if path.endswith(b"/"):
-        return "is a repository"  # with its own history
+        return "is a repository"  # it has its own history
     if any(name.lower() == b".git" for name in path.split(b"/")):
         return "has a name that git rejects"
     return ""

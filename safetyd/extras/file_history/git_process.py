@@ -22,7 +22,7 @@ from safetyd.extras.file_history.history_records import HistoryError, named
 OLDEST: Final = (2, 34)  # repack --geometric, GIT_CONFIG_GLOBAL
 PATIENCE_S: Final = 300.0  # for one command; long, because the first commit reads everything
 SUSPICIOUS_S: Final = 1.0  # after this time, check for pipes that git may be waiting for
-WITH_PIPES_S: Final = 20.0  # for one command if there are pipes
+WITH_PIPES_S: Final = 20.0  # timeout for one command if there are pipes
 _POLL_S: Final = 0.02
 _SAID: Final = 300  # characters of git's output in an error
 

@@ -43,9 +43,9 @@ class CommitOrder(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     agent: str = ""
     session: str = ""
-    id: str = ""  # of the proposal
+    id: str = ""  # the id of the proposal
     decision: int = 0  # the number of its decision
-    action: str = ""  # its type
+    action: str = ""  # the type of the action
     description: str = ""
     ticket: str = ""
     approver: str = ""

@@ -26,7 +26,7 @@ from safetyd.host import lock_within, write_whole
 
 log = logging.getLogger("safetyd.file_history")
 
-NEWEST: Final = "refs/history"  # of all sessions
+NEWEST: Final = "refs/history"  # the newest commit of all sessions
 LOCK_S: Final = 60.0
 _LOOSE: Final = 2048  # loose objects before packing
 _MAX_EXCLUDES: Final = 1024 * 1024

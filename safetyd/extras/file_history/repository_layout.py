@@ -17,7 +17,7 @@ class Layout(NamedTuple):
 
     root: Path
     top: Path  # where the paths of the history start
-    git_dir: Path | None = None  # for a worktree, the one of its main repository
+    git_dir: Path | None = None  # for a worktree, the `.git` of its main repository
 
     @property
     def within(self) -> str:

@@ -39,7 +39,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int
     missing: int  # events that were skipped because no file had them
     difference: str = ""
-    seq: int | None = None  # of the difference
+    seq: int | None = None  # the event that differs
 
 
 def compare(database: Database, audit: Path, journal: str, after: int = 0) -> Compared:

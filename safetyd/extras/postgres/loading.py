@@ -33,7 +33,7 @@ class Batch(NamedTuple):
     """Rows that follow the exported ones; `missing` are events to skip."""
 
     rows: Sequence[AuditRow]
-    months: Sequence[str]  # of the rows, in order
+    months: Sequence[str]  # the months of the rows, in order
     missing: tuple[int, int] | None = None
 
     @property

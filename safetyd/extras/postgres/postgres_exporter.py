@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NAME: Final = "postgres"
 NOT_INSTALLED: Final = "psycopg is not installed: run `pip install 'safetyd[postgres]'`"
 AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-GATHER_S: Final = 0.2  # so that several decisions share a transaction
+GATHER_S: Final = 0.2  # wait this long, so that several decisions share a transaction
 DEADLINE_S: Final = 180.0  # for one batch; then the connection to a hanging server is closed
 
 log = logging.getLogger("safetyd.postgres")
@@ -55,7 +55,7 @@ class PostgresExporter:
         self._seq: int | None = None
         self._last_success: datetime | None = None
         self._errors = 0
-        self._failures = 0  # in a row
+        self._failures = 0  # failures in a row
         self._problem = ""
 
     def observe(self, _events: Sequence[Event]) -> None:

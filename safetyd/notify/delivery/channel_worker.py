@@ -33,7 +33,7 @@ Outcome = Receipt | Unavailable | Undeliverable | Misconfigured
 _after_host = re.compile(r"(\b\w[\w+.-]{0,19}://)(?:[^\s/?#]*@)?([^\s/?#@]*)\S*").sub
 daemon_log = logging.getLogger("safetyd")
 log = logging.getLogger("safetyd.notify")
-SLEEP_S: Final = 30.0  # at most, to notice that the machine was suspended
+SLEEP_S: Final = 30.0  # the longest sleep, to notice that the machine was suspended
 End = Literal["dead", "parked", "cancelled", "expired", "quiet"]
 
 
@@ -97,7 +97,7 @@ class Dispatcher(Protocol):
 class Counts(msgspec.Struct):
     """Counters of a worker."""
 
-    outcomes: dict[str, int] = {}  # by reported state
+    outcomes: dict[str, int] = {}  # deliveries by reported state
     attempts: int = 0
     ambiguous: int = 0
     attempt_s: float = 0.0  # total time of all attempts

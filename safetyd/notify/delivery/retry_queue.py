@@ -24,13 +24,13 @@ class QueuedDelivery(msgspec.Struct, kw_only=True, eq=False):
     delivery: str
     recipient: str
     urgent: bool
-    number: int  # its place in the order of arrival
+    number: int  # its position in the order of arrival
     since: float
     again: bool = False  # a copy may have arrived
     copies: int = 0  # number of attempts that may have arrived
     tries: int = 0
     wanted: bool = True
-    error: str = ""  # of the last attempt
+    error: str = ""  # the error of the last attempt
 
 
 def spent(queued: QueuedDelivery, failure: Unavailable, limits: Limits) -> bool:
@@ -61,7 +61,7 @@ class RetryQueue:
 
     def __init__(self) -> None:
         self._later: list[Ticket] = []
-        self._due: dict[bool, list[Ticket]] = {True: [], False: []}  # by urgency
+        self._due: dict[bool, list[Ticket]] = {True: [], False: []}  # due deliveries by urgency
         self._unwanted = 0
 
     def put(self, queued: QueuedDelivery, at: float) -> None:

@@ -74,7 +74,7 @@ class SessionBus:
         self._gone = gone
         self._owner = ""  # the current notification service; other signals are ignored
         self._markup: bool | None = None  # it renders markup in bodies; None: not asked yet
-        self._numbers: dict[str, int] = {}  # by key, oldest first
+        self._numbers: dict[str, int] = {}  # numbers of notifications by key, oldest first
         self._asked: dict[int, str | None] = {}  # keys by call serial; None: close it
         bus.add_message_handler(self._heard)
 

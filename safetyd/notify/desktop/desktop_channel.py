@@ -94,7 +94,7 @@ class DesktopHelpers(Channel):
 
     def __init__(self, publish: Callable[[str, object], None]) -> None:
         self._publish = publish
-        self._waiting: dict[str, anyio.Event] = {}  # by delivery
+        self._waiting: dict[str, anyio.Event] = {}  # waiting messages by delivery
 
     async def send(self, notice: Notice) -> Receipt:
         arrived = self._waiting.setdefault(notice.delivery, anyio.Event())

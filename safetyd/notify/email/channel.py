@@ -45,7 +45,7 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
     username: str = ""
     password_file: str = ""
     ca_file: str = ""  # additional certificate authority
-    region: str = "us-east-1"  # of provider "ses"
+    region: str = "us-east-1"  # for provider "ses"
 
     kind: ClassVar[ChannelKind] = "email"
     rank: ClassVar[int] = 20

@@ -10,7 +10,7 @@ from safetyd.notify.links.signing_keys import LINK_TIME
 from safetyd.notify.links.tokens import MESSAGE_BYTES, Signer
 
 LIST_TIME: Final = timedelta(days=1)
-MAX_NOTED: Final = 20_000  # as many messages as the outbox stores, for two keys
+MAX_NOTED: Final = 20_000  # the number of messages that the outbox stores, for two keys
 
 _OPENED: Final = frozenset({"request", "reminder", "last_call", "expired", "test"})
 

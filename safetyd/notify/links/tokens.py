@@ -23,7 +23,7 @@ PAIRING_TIME: Final = timedelta(minutes=10)
 FORM_TIME: Final = timedelta(minutes=10)
 FEWEST_DIGITS: Final = 4
 MOST_DIGITS: Final = 6
-MESSAGE_BYTES: Final = 8  # of a token's id, the same for all requests of one message
+MESSAGE_BYTES: Final = 8  # the start of a token's id, the same for all requests of one message
 
 _LINK: Final = "1"
 _PAIRING: Final = "2"

@@ -20,7 +20,7 @@ from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
 from safetyd.notify.http_post import HttpAnswer, exchange
 
 FORM: Final = "application/x-www-form-urlencoded"
-MAX_BYTES: Final = 64 * 1024  # of a response
+MAX_BYTES: Final = 64 * 1024  # maximum size of a response
 
 # Twilio's own error texts are not shown, because they contain the phone number.
 _REFUSED: Final = {

@@ -14,7 +14,7 @@ from safetyd.notify.http_post import exchange, host_of
 
 TIMEOUT_S: Final = 9.0
 POLL_S: Final = 50
-MAX_BYTES: Final = 4 * 1024 * 1024  # of a response with a hundred updates
+MAX_BYTES: Final = 4 * 1024 * 1024  # enough for a response with a hundred updates
 WHY_CHARS: Final = 200
 Result = TypeVar("Result")
 

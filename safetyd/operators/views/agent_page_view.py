@@ -28,7 +28,7 @@ from safetyd.operators.views.request_view import ROW_CHARS
 from safetyd.operators.views.status_view import pauses_of, shown_safe_mode
 
 MAX_PENDING: Final = 50
-PART_BYTES: Final = PAGE_BYTES // 8  # for sessions, actions, requests, budgets and findings each
+PART_BYTES: Final = PAGE_BYTES // 8  # for each list: sessions, actions, requests, budgets, findings
 MEASURES_BYTES: Final = 3 * PART_BYTES
 
 

@@ -33,7 +33,7 @@ from safetyd.operators.contract.decision_contract import (
 )
 from safetyd.operators.views.paging import PAGE_BYTES, size_of
 
-ROW_CHARS: Final = 200  # of a text in a list
+ROW_CHARS: Final = 200  # maximum length of a text in a list
 MESSAGE_CHARS: Final = 500
 
 

@@ -22,7 +22,7 @@ from safetyd.operators.contract.guard_contract import (
 )
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
-MAX_ROWS: Final = 1000  # for budgets and for spending each
+MAX_ROWS: Final = 1000  # rows of budgets, and rows of spending
 # As strict as an unknown type.
 FILL_IN: Final = """\
 tier = "requires_permission"  # auto_allowed | requires_permission | prohibited

@@ -25,7 +25,7 @@ from safetyd.operators.contract.status_contract import (
 
 OLD_KEY: Final = timedelta(days=365)
 MAX_NAMED: Final = 5  # old keys
-HASH_CHARS: Final = 12  # of the audit hash, enough to compare it
+HASH_CHARS: Final = 12  # enough characters to compare audit hashes
 LOG: Final = "check the daemon's log"
 
 _OF_LEVEL: Final[Mapping[DiskLevel, HealthState]] = {
@@ -43,7 +43,7 @@ class BusFacts(NamedTuple):
 
 
 class JournalFacts(NamedTuple):
-    seq: int  # of the last written event
+    seq: int  # the number of the last written event
     written_at: datetime | None  # None if nothing was written since the start
     unwritten: int  # events not written yet
     unwritten_s: float
@@ -56,7 +56,7 @@ class StoredFacts(NamedTuple):
     audit_file: str = "no file"  # the newest
     audit_files: int = 0
     audit_bytes: int = 0
-    checkpoint_seq: int | None = None  # of the newest; None if there is none
+    checkpoint_seq: int | None = None  # the last event of the newest checkpoint, if any
     checkpoint_at: datetime | None = None
     keys: Mapping[tuple[Role, str], datetime] = MappingProxyType({})  # when each key was made
 

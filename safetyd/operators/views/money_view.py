@@ -16,7 +16,7 @@ from safetyd.operators.views.paging import PAGE_BYTES, SLICE, fitting
 
 DAY_S: Final = 86_400
 RECENT: Final = 4  # complete quarters of an hour, before the current one
-MAX_ROWS: Final = 100  # for agents, models and sessions each
+MAX_ROWS: Final = 100  # rows each of agents, models and sessions
 ROWS_BYTES: Final = PAGE_BYTES // 4
 NONE_PENDING: Final = PendingSums(())
 

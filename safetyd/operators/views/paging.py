@@ -7,7 +7,7 @@ import msgspec
 
 from safetyd.core.events.event import Moment
 
-PAGE_BYTES: Final = 200 * 1024  # of rows; the rest of an answer comes on top
+PAGE_BYTES: Final = 200 * 1024  # size of the rows, without the rest of the answer
 SLICE: Final = 50  # agents, in about a millisecond
 
 Item = TypeVar("Item")

@@ -23,7 +23,7 @@ from safetyd.web.control_room.room_rendering import Parts
 
 SOONEST_S: Final = 0.1
 RESTS: Final = 20.0  # the pause after rendering, as a multiple of its duration
-LATEST_S: Final = 1.0  # for values that change with time alone, such as rate limits
+LATEST_S: Final = 1.0  # some values change with time alone, such as rate limits
 CROWDED_S: Final = 0.25  # until the next rows, while there are too many to read
 ROWS: Final = Refill(per_s=400.0, burst=100.0)  # rows that a reader can follow
 WHOLE: Final = ("bar", "main", "title")  # parts that are always sent whole
@@ -51,7 +51,7 @@ class LivePage:
         self.shown = shown
         self.content: Context | None = None
         self.wanted = False
-        self.edition = 0  # of the content
+        self.edition = 0  # the version of the content
         self.rows = b""  # the rows that turn the previous edition into this one, if any
         self.messages: dict[str, bytes] = {}
         self.version = 0

@@ -43,7 +43,7 @@ from safetyd.web.control_room.room_charts import (
 from safetyd.web.control_room.room_pages import Ask, Context, FeedGap, News, Page, Params
 from safetyd.web.pages.change_view import ChangeView, change_view
 
-ROWS: Final = 50  # of a list on one page
+ROWS: Final = 50  # rows of a list on one page
 LATEST: Final = 8  # events on the overview
 FED: Final = 100  # rows of the feed
 CROWDED: Final = 30  # new rows at a time, while there are too many to read

@@ -32,7 +32,7 @@ ICON: Final = "icon.svg"
 class Asset(NamedTuple):
     name: str
     body: bytes
-    packed: bytes  # by gzip
+    packed: bytes  # compressed with gzip
 
 
 class RoomAssets:

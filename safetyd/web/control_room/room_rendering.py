@@ -69,7 +69,7 @@ class RoomRendering:
         self._assets = assets
         self._menu = menu
         self._environment = _environment()
-        self._feed_rows: dict[int, Markup] = {}  # by the numbers of their events
+        self._feed_rows: dict[int, Markup] = {}  # rendered rows by event number
 
     def parts(self, shown: Shown, bar: Context, content: Context, *, may_act: bool) -> Parts:
         """Render the changing parts of a page, for operators or for observers."""

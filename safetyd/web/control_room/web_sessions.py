@@ -80,7 +80,7 @@ class WebSessions:
         self._file = directory / FILE
         self._keys_of = keys_of
         self._sessions = {session.token: session for session in _read(self._file)}
-        self._notes: dict[str, Note] = {}  # by session
+        self._notes: dict[str, Note] = {}  # messages by session
 
     def open(self, operator: str, browser: str, now: datetime, name: str = "") -> Opened:
         token, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)

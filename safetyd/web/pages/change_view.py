@@ -28,7 +28,7 @@ class ChangeView(NamedTuple):
     lines: tuple[ColouredLine, ...]
     left_out: int  # lines
     command: str  # shows the whole diff
-    address: str  # of the commit's page, if there is one
+    address: str  # the URL of the commit's page, if there is one
     lack: str = ""
 
 

@@ -27,7 +27,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "unavailable": 503,
     "unreadable": 503,
 }
-OTHERS: Final = 400  # for all other codes
+OTHERS: Final = 400  # the status for all other codes
 LEAST_S: Final = 1
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="safetyd"'}
 

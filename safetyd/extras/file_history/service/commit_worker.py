@@ -70,7 +70,7 @@ class CommitWorker:
         self._arrived = anyio.Event()
         self._waiting: dict[tuple[str, str], list[Act]] = {}
         self._seen = 0  # the number of the last event
-        self._kept: dict[str, KeptUntil] = {}  # by project
+        self._kept: dict[str, KeptUntil] = {}  # last commits by project
         self._looked: dict[int, None] = {}  # decisions that were checked for changes, oldest first
         self._retried = set[int]()  # failed commits that were retried, until that is recorded
         self._retrying = set[str]()  # projects

@@ -19,7 +19,7 @@ from safetyd.core.history_state import UnfinishedRollback
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.contract.history_contract import RollbackCommand, RollbackDone
 
-SOURCE: Final = "rollback"  # of pauses
+SOURCE: Final = "rollback"  # the source of its pauses
 BY: Final = "safetyd"
 
 

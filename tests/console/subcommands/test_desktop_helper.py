@@ -360,7 +360,7 @@ WHO = "By alice via cli at 2026-03-02 14:02:00Z"
         ({"ok": True}, ButtonOutcome("Approved. The agent received your answer.")),
         (
             {"ok": True, "held": "stopped"},
-            ButtonOutcome("Approved, but held back now.", "Why: stopped"),
+            ButtonOutcome("Approved, but still blocked.", "Why: stopped"),
         ),
         (
             {"ok": False, "code": "already_decided", "decision": "approved", **FIRST},
@@ -376,7 +376,7 @@ WHO = "By alice via cli at 2026-03-02 14:02:00Z"
         ),
         (
             {"ok": False, "code": "expired"},
-            ButtonOutcome("Too late.", "Nobody answered in time, so it did not happen."),
+            ButtonOutcome("Too late.", "Nobody answered in time, so the action was not allowed."),
         ),
         (
             {"ok": False, "code": "digest_mismatch", "error": "look again"},

@@ -260,7 +260,7 @@ def test_a_retry_without_a_name_is_refused(daemon):
     said = told(daemon, "notify", "retry")
 
     assert said.returncode == 1
-    assert said.stderr == "safetyd: name one message or one channel\n"
+    assert "a message or a channel" in said.stderr
 
 
 def test_a_preview_shows_each_channel_and_writes_the_page_of_the_mail(daemon, tmp_path):

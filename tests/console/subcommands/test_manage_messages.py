@@ -167,7 +167,7 @@ def test_a_test_of_what_is_not_there_names_what_is(daemon):
     said = told(daemon, "notify", "test", "fax")
 
     assert said.returncode == 1
-    assert said.stderr == "safetyd: fax: there are email, webhook for operator\n"
+    assert all(name in said.stderr for name in ("fax", "email, webhook", "operator"))
 
 
 def test_a_test_waits_until_its_link_was_used(daemon, server):
@@ -252,7 +252,7 @@ def test_a_message_that_waits_can_be_dropped_once(daemon):
 
     assert dropped.stdout == f"Dropped {parked}.\n"
     assert (again.returncode, retried.returncode) == (1, 1)
-    assert "no such message waits" in again.stderr
+    assert parked in again.stderr
     assert outbox(daemon, "--state", "cancelled")[0]["id"] == parked
 
 
@@ -289,7 +289,7 @@ def test_a_preview_of_a_request_has_its_words(daemon):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--request", "req_none"), "req_none: "),
+        (("--request", "req_none"), "req_none"),
         (("--channel", "fax"), "'fax' is not one of email, webhook"),
         (("--channel", "webhook", "--out", "x.html"), "there is no HTML to write"),
         (("--out", "/none/x.html"), "cannot write /none/x.html: No such file or directory"),

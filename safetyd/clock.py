@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from safetyd.core.events.event import Moment
 
 STEP_S: Final = 5.0
-_REALTIME_COARSE: Final = 5  # CLOCK_REALTIME_COARSE of Linux, missing in Python
+_REALTIME_COARSE: Final = 5  # CLOCK_REALTIME_COARSE of Linux; Python has no constant for it
 
 
 class Reading(NamedTuple):
@@ -18,21 +18,21 @@ class Reading(NamedTuple):
 
 
 class Clock:
-    """Returns moments whose `t` never runs backwards, across restarts and wall-clock steps."""
+    """Returns moments. Their `t` never runs backwards, even after restarts and wall-clock steps."""
 
     def __init__(self) -> None:
         self._offset_t = -_steady()
-        self._wall_minus_steady = time.time() - _steady()  # since the last step
+        self._wall_minus_steady = time.time() - _steady()  # changes only at a step
 
     def resume_after(self, t: float) -> None:
-        """Continue from the last journalled steady second: a reboot resets the machine's."""
+        """Continue after the last journalled `t`, because a reboot resets the machine's clock."""
         self._offset_t = t - _steady()
 
     def now(self) -> Moment:
         return self._moment(time.time(), _steady())
 
     def read(self) -> Reading:
-        """Return the moment; a step of the wall clock is reported once."""
+        """Return the current moment. A step of the wall clock is reported once."""
         wall, steady = time.time(), _steady()
         stepped_s = wall - steady - self._wall_minus_steady
         if abs(stepped_s) <= STEP_S:
@@ -54,12 +54,12 @@ def worked() -> float:
 
 
 def file_time_ns() -> int:
-    """Return the timestamp a file would get now: the kernel's clock for files is coarse."""
+    """Return the timestamp that a file would get now. The kernel's clock for files is coarse."""
     return time.clock_gettime_ns(_REALTIME_COARSE)
 
 
 def after_changes_ns() -> int:
-    """Return a time after all file changes so far: newer kernels use exact times."""
+    """Return a time later than all file changes so far, even if the kernel uses exact times."""
     return time.time_ns() + 1
 
 

@@ -1,7 +1,4 @@
-"""The machine around a daemon: the lock, systemd, disk space, secrets, atomic file writes.
-
-`Unusable` says why the daemon cannot start or continue, in words for an operator.
-"""
+"""The interface to the machine: the lock, systemd, disk space, secrets, atomic file writes."""
 
 import errno
 import fcntl
@@ -43,7 +40,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Room(NamedTuple):
-    """Free space on a disk, its mount point, and the space it has in total."""
+    """A disk: its mount point, free space and total space."""
 
     disk: Path
     bytes: int
@@ -53,7 +50,7 @@ class Room(NamedTuple):
 
 
 class Spare(NamedTuple):
-    """How much may be written to a disk before it reaches its reserve."""
+    """How much may be written to a disk before only the reserved space is left."""
 
     bytes: float
     files: float
@@ -74,7 +71,7 @@ def lock(data_dir: Path) -> TextIO:
         pid = file.read().strip() or "unknown"
         file.close()
         raise AlreadyRunning(
-            f"{data_dir} is in use by safetyd (pid {pid}); stop that one first"
+            f"{data_dir} is in use by safetyd (pid {pid}); stop that daemon first"
         ) from None
     file.truncate(0)
     file.write(f"{os.getpid()}\n")
@@ -91,7 +88,7 @@ def room(directory: Path) -> Room:
     while not disk.is_mount():
         disk = disk.parent
     counted = found.f_files > 0  # some file systems have no limit
-    # Space reserved for others counts neither as free nor as used.
+    # Blocks reserved for root count neither as free nor as used.
     total = found.f_blocks - found.f_bfree + blocks
     return Room(
         disk,
@@ -110,10 +107,10 @@ def write_whole(
     look: Callable[[Path], None] = lambda _fresh: None,
     suffix: str = ".new",
 ) -> None:
-    """Write a file atomically: after a power cut it is either the old one or the new one.
+    """Write a file atomically: after a power cut, it has either the old or the new content.
 
-    It is never readable by more users than `mode` allows. `look` may reject the new file by
-    raising. Concurrent writers of the same file need different suffixes.
+    The file never has wider permissions than `mode`. `look` is called with the new file and can
+    reject it by raising. Concurrent writers of the same file need different suffixes.
     """
     fresh = path.with_name(path.name + suffix)
     fresh.unlink(missing_ok=True)
@@ -130,11 +127,11 @@ def write_whole(
 
 
 class NoSecret(Exception):
-    """A file does not contain a secret; the text names the file, never its content."""
+    """A file does not contain a secret. The text names the file, never its content."""
 
 
 def sync(path: Path) -> None:
-    """Return once a file, or the entries of a directory, would survive a power cut."""
+    """Flush a file, or the entries of a directory, to disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -143,7 +140,7 @@ def sync(path: Path) -> None:
 
 
 def lock_within(opened: int, seconds: float) -> bool:
-    """Lock an open file; return False if another process holds the lock for that long."""
+    """Lock an open file. Return False if another process holds the lock for this time."""
     patience = time.monotonic() + seconds
     while True:
         try:
@@ -170,7 +167,7 @@ def secret_directories(data_dir: Path) -> tuple[Path, ...]:
 
 
 def read_secret(file: str, directories: Iterable[Path]) -> str:
-    """Return the content of a file; a relative path is searched in these directories."""
+    """Return the secret in a file. A relative path is searched in these directories."""
     path = Path(file)
     try:
         for path in (directory / file for directory in directories):
@@ -203,19 +200,19 @@ def remove_endpoint(data_dir: Path) -> None:
 
 
 def notify(state: str) -> None:
-    """Notify systemd, if it started this process."""
+    """Send a state to systemd, if it started this process."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
     if address.startswith("@"):
         address = "\0" + address[1:]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, suppress(BlockingIOError):
-        # A socket that nobody reads must not delay decisions.
+        # If nobody reads the socket, decisions must not wait for it.
         sock.sendto(state.encode(), socket.MSG_DONTWAIT, address)
 
 
 def is_this_machine(host: str) -> bool:
-    """Return True if a name or address is certainly this machine; no name is resolved."""
+    """Return True if a name or address is certainly this machine. Names are not resolved."""
     if host.lower() == "localhost":
         return True
     try:
@@ -228,12 +225,12 @@ def is_this_machine(host: str) -> bool:
 
 
 def netloc(host: str, port: int) -> str:
-    """Return host and port as in a URL: 127.0.0.1:8787, [::1]:8787."""
+    """Return host and port as in a URL, such as 127.0.0.1:8787 or [::1]:8787."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def session_bus() -> str:
-    """Return the address of the desktop's message bus, or an empty text without a desktop."""
+    """Return the address of the desktop's message bus, or an empty string if there is none."""
     address = os.environ.get("DBUS_SESSION_BUS_ADDRESS", "")
     if address or not (runtime := os.environ.get("XDG_RUNTIME_DIR", "")):
         return address
@@ -260,11 +257,11 @@ def watchdog_s() -> float:
 
 
 class Unusable(Exception):
-    """The daemon cannot start or continue; the text says why and what to do."""
+    """The daemon cannot start or continue. The text says why and what to do."""
 
 
 def check_room(directory: Path) -> None:
-    """Reject a start if there is too little disk space."""
+    """Raise `Unusable` if there is too little disk space to start."""
     found = room(directory)
     if found.bytes < START_BYTES or found.files < START_FILES:
         raise Unusable(_full(directory, found))
@@ -272,7 +269,7 @@ def check_room(directory: Path) -> None:
 
 @contextmanager
 def files_needed(directory: Path) -> Iterator[None]:
-    """Turn errors of the data directory into `Unusable`."""
+    """Turn file errors in the data directory into `Unusable`."""
     try:
         yield
     except TimeoutError:

@@ -1,6 +1,6 @@
 """Renders HTML templates: all values are escaped, and invisible characters are made visible.
 
-A package that shows HTML has its own `templates` folder.
+Each package that renders HTML has its own `templates` folder.
 """
 
 import os
@@ -28,14 +28,14 @@ from safetyd.core.text.time_words import in_utc
 from safetyd.core.text.visible_text import pieces
 from safetyd.host import write_whole
 
-# All templates escape values, except plain-text ones.
+# All templates escape values, except plain-text templates.
 ESCAPES = select_autoescape(
     enabled_extensions=(), disabled_extensions=("txt",), default_for_string=True, default=True
 )
 
 
 class AbsentField(Undefined):
-    """A field that is missing from an answer; it renders as empty."""
+    """A field that is missing from an answer. It is rendered as an empty string."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class AbsentField(Undefined):
 
 
 class NameNotGiven(StrictUndefined, AbsentField):
-    """A name that a template uses but did not get."""
+    """A variable that a template uses but did not get. Rendering it is an error."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class NameNotGiven(StrictUndefined, AbsentField):
 class CompiledTemplates(BytecodeCache):
     """Stores compiled templates in the package's `__pycache__`, if it is writable.
 
-    Jinja uses them only for the same text and the same versions.
+    Jinja uses a compiled template only for the same text and the same version of Jinja.
     """
 
     def __init__(self, package: str) -> None:
@@ -81,7 +81,7 @@ class CompiledTemplates(BytecodeCache):
 def environment(package: str, begin: str = "", **filters: Callable[..., object]) -> Environment:
     """Return an environment for the templates of a package whose names start with `begin`.
 
-    A missing name is an error; a missing field of an answer is not.
+    A missing variable is an error. A missing field of an answer is rendered as an empty string.
     """
     made = Environment(
         loader=PackageLoader(package),
@@ -93,24 +93,24 @@ def environment(package: str, begin: str = "", **filters: Callable[..., object])
         bytecode_cache=CompiledTemplates(package),
     )
     made.filters |= {"seen": seen, "coded": coded, "exact": in_utc, **filters}
-    # All at once, so that rendering reads no files, and an upgrade does not mix versions.
+    # Load all now, so that rendering reads no files and an upgrade does not mix versions.
     for name in made.list_templates(filter_func=lambda name: name.startswith(begin)):
         made.get_template(name)
     return made
 
 
 def seen(text: object) -> Markup:
-    """Return a text as HTML in which every character is visible and none changes the direction."""
+    """Return a text as HTML in which every character is visible, even direction marks."""
     parts = (
         f'<span class="odd">{escape(part)}</span>' if hidden else str(escape(part))
         for part, hidden in pieces(str(text))
     )
-    # An agent may send very many parts, and each is already escaped.
+    # Joined as strings, because there may be very many parts. Each is already escaped.
     return Markup("".join(parts))  # noqa: S704
 
 
 def coded(text: str) -> Markup:
-    """Return a text as HTML in which pairs of backticks mark code."""
+    """Return a text as HTML, with text between backticks as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         parts[-2:] = [type(text)("`").join(parts[-2:])]  # the last backtick has no partner

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 
+from safetyd.console.terminal_text import CTRL_C
 from safetyd.host import ENDPOINT, Endpoint
 from tests.forked_process import ForkedProcess
 from tests.postgres_server import postgres, schema  # noqa: F401 - fixtures for all
@@ -57,7 +58,7 @@ tokens_per_minute = 1_000_000_000
 burst = 1_000_000_000
 """
 MEASURED: Final = "COVERAGE_PROCESS_CONFIG"
-LAST_WORD: Final = b"Press Ctrl-C to stop."
+LAST_WORD: Final = CTRL_C.encode()
 
 _OURS: Final = (
     *("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_"),

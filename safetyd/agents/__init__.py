@@ -1,4 +1,4 @@
-"""What agents use: proposals, telemetry, permission requests and claims, and the emergency stop.
+"""Services for agents: proposals, telemetry, permission requests, claims, and emergency stops.
 
-Other packages import `emergency_stop`, its reserve file, and the configuration structs.
+Other packages import `emergency_stop`, `stop_reserve` and the configuration structs.
 """

@@ -1,4 +1,4 @@
-"""Serves agents: messages from the wire to the mailbox, and replies back."""
+"""Serves agents: puts their messages into the mailbox, and sends the replies."""
 
 from collections.abc import Callable
 from functools import partial
@@ -48,12 +48,12 @@ from safetyd.monitoring.metrics import Metrics
 
 NOBODY: Final = "unknown"
 STALE_S: Final = 3.0
-# Health is checked once per burst of messages, not for each.
+# Health is checked at most this often, not for every message of a burst.
 LOOK_S: Final = 0.005
 
 
 class AgentSettings(Protocol):
-    """The configuration in force, which a reload changes."""
+    """The settings in force. A reload replaces their values."""
 
     @property
     def intake(self) -> Intake: ...
@@ -74,7 +74,7 @@ class AgentSettings(Protocol):
 
 
 class AgentService:
-    """The agents of one connection: those with keys, or those without."""
+    """Serves the agents of one connection: agents with keys, or anonymous agents."""
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that a proposal meets
         self,
@@ -135,7 +135,7 @@ class AgentService:
         self._mailbox.put(self._report(agent, telemetry, reply))
 
     def sent(self, envelope: ProposalEnvelope, late: bool) -> None:  # noqa: FBT001 - a callback
-        """Send a durable decision; an allow waits for the commit that must come first."""
+        """Send a durable decision. If a commit must come first, an allowed action waits for it."""
         decision = envelope.decision
         if decision is None:
             raise AssertionError("an envelope must be opened before it is delivered")
@@ -148,7 +148,7 @@ class AgentService:
     def _leave(
         self, envelope: ProposalEnvelope, decision: Decision, now: float, *, late: bool
     ) -> None:
-        """Send a decision, unless it is an allow that is no longer valid."""
+        """Send a decision. Block an allowed action instead if a stop began or it took too long."""
         if decision.decision is ALLOW:
             stop = self._stop_flag.holds(envelope.agent)
             if stop is not None:
@@ -184,7 +184,7 @@ class AgentService:
         self.put(agent, reply, proposal, digest, len(payload), permission=True)
 
     def claim(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        """Let the first claimant of an approved action proceed."""
+        """Handle a claim: only the first claimant of an approved action may proceed."""
         name, agent = _sender(subject)
         refused = self.not_now(agent, name, payload)
         try:
@@ -211,7 +211,7 @@ class AgentService:
         self._mailbox.put(QuestionEnvelope(look, told, partial(told, None)))
 
     def _answer_claim(self, agent: str, reply: bytes, answer: ClaimResult) -> None:
-        """Answer a claim, unless a stop came first: the claimant may try again."""
+        """Answer a claim. During a stop it is refused, and the claimant can try again later."""
         stop = self._stop_flag.holds(agent)
         if stop is not None and answer.granted:
             answer = not_granted("stopped", describe(stop))
@@ -233,7 +233,7 @@ class AgentService:
         self._publisher.answer(reply, not_permitted(cause, reason))
 
     def _holds(self, envelope: ProposalEnvelope) -> bool:
-        """Hold the reply until the request is answered, if the agent asked for that."""
+        """Hold the reply until the request is answered, if the agent waits. Return True if held."""
         if not envelope.proposal.wait or not envelope.reply or envelope.request is None:
             return False
         shape = result if envelope.permission else None
@@ -280,7 +280,10 @@ class AgentService:
         )
 
     def _resolved(self, proposal: Proposal, *, permission: bool) -> tuple[str, ...]:
-        """Return the targets of paths and patched files; of an ask, those that it shows."""
+        """Return the targets of the paths of a proposal and of the files that it patches.
+
+        For a permission request, use the paths that it shows to operators.
+        """
         paths, project = proposal.paths, proposal.project
         if permission:
             paths, project = shown_paths(proposal)
@@ -308,7 +311,7 @@ class AgentService:
         return None
 
     def not_now(self, agent: str, name: str, payload: bytes) -> tuple[Cause, str] | None:
-        """Return why a message other than a proposal is refused now, or None."""
+        """Return why a message is refused now, or None. Proposals use `_closed` instead."""
         wait = self._wait(agent, payload, uptime())
         if wait > 0:
             return "rate_limit", f"{agent} sends too many messages; try again in {wait:.1f} s"
@@ -325,7 +328,7 @@ class AgentService:
         return None
 
     def _wait(self, agent: str, payload: bytes, now: float) -> float:
-        """Return how long this agent must wait, 0.0 if it may send now."""
+        """Return how many seconds this agent must wait, 0.0 if it may send now."""
         wait = self._settings.intake.admit(agent, len(payload), now, keyless=self._keyless)
         if wait > 0:
             if self._keyless:
@@ -338,7 +341,7 @@ class AgentService:
         return self._keyless and self._settings.has_key(agent)
 
     def _count(self, agent: str, cause: Cause, reason: str) -> int:
-        """Count a refusal, under a protected name only if its key was used."""
+        """Count a refusal. An anonymous agent with a protected name counts as `unknown`."""
         counted = NOBODY if self._impostor(agent) else agent
         return self._refusals.count(counted, cause, reason)
 
@@ -407,7 +410,7 @@ class AgentService:
         self._publisher.soon()
 
     def _named(self, agent: str, payload: bytes, count: int) -> tuple[str, str]:
-        """Return id and digest of a refused proposal, as far as it can be decoded."""
+        """Return id and digest of a refused proposal, or a new id if it cannot be decoded."""
         spare = self._new_id()
         if not payload or (count > ANSWERED_IN_FULL and len(payload) > SHORT_BYTES):
             return spare, ""
@@ -438,7 +441,7 @@ class AgentService:
 
 
 def _sender(subject: bytes) -> tuple[str, str]:
-    """Return the last token of a subject, and the agent it stands for."""
+    """Return the last token of a subject, and the agent: `unknown` if the name is invalid."""
     name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
     return name, name if is_token(name) else NOBODY
 

@@ -1,4 +1,4 @@
-"""Claims: the first claimant of an approved action may proceed, and may repeat the claim."""
+"""Claims: only the first claimant of an approved action may proceed. It can repeat the claim."""
 
 from typing import Annotated, Final, Literal
 
@@ -44,7 +44,10 @@ def read_claim(payload: bytes) -> Claim:
 
 
 def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Plan[ClaimResult]:
-    """Grant an approved action once. Without a claimant, `nonce` stands for it."""
+    """Return a plan that grants an approved action to one claimant.
+
+    If the claim names no claimant, `nonce` is used.
+    """
     claimant = wanted.claimant or nonce
 
     def plan(state: EngineState, moment: Moment) -> Carried[ClaimResult]:

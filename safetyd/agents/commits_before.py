@@ -1,4 +1,4 @@
-"""Allowed actions that wait for a commit, so that they can be rolled back."""
+"""Delays allowed actions until files are committed, so that the changes can be rolled back."""
 
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -8,7 +8,7 @@ from safetyd.core.file_commits import CommitFirst
 
 
 def commit_first(state: EngineState, agent: str, id_: str) -> CommitFirst | None:
-    """Return what must be committed before an action that was just allowed."""
+    """Return what must be committed before an allowed action, None if nothing."""
     return state.records.file_commits.first(agent, id_)
 
 
@@ -16,12 +16,12 @@ class CommitsBefore(Protocol):
     def after(
         self, agent: str, id_: str, first: CommitFirst | None, act: Callable[[], None]
     ) -> None:
-        """Call `act` now or, if a commit must come first, after it."""
+        """Call `act` now or, if `first` must be committed, after the commit."""
         ...
 
 
 class NoCommits:
-    """Nothing is committed, so no action waits."""
+    """Commits nothing, so that no action waits."""
 
     def after(
         self,

@@ -1,8 +1,8 @@
 """The emergency stop: first the stop flag, then the bus, then the journal.
 
-The flag is outside the engine and is set immediately. It can only forbid. The stop guard of the
-engine decides what is recorded; intake and replies check the flag, so that a stop holds while the
-journal cannot be written.
+The flag is outside the engine and is set immediately. It can only forbid actions. Intake and
+replies check it, so that a stop takes effect even if the journal cannot be written. Recorded
+decisions follow the stop guard of the engine.
 """
 
 import os
@@ -74,7 +74,7 @@ class StopFlag:
         return (agent, source) in self._stops
 
     def clear(self, sources: Iterable[str], epoch: int, agent: str | None = None) -> None:
-        """Remove stops older than `epoch`; a newer stop of the same source stays."""
+        """Remove the stops of these sources that are older than `epoch`."""
         for source in sources:
             stop = self._stops.get((agent, source))
             if stop is not None and stop.epoch < epoch:
@@ -87,9 +87,9 @@ class StopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class EmergencyStop:
-    """The only way to stop and resume.
+    """Stops and resumes agents. All stops and resumes go through this class.
 
-    Without a `reserve`, only the journal carries a stop over a restart.
+    Without a `reserve`, a stop survives a restart only if the journal could be written.
     """
 
     def __init__(
@@ -120,9 +120,10 @@ class EmergencyStop:
         *,
         via: str = "",
     ) -> int:
-        """Stop immediately, publish it, then record it. Return the stop's epoch.
+        """Stop immediately, publish the stop, then record it. Return the stop's epoch.
 
-        `written` is called once a restart would keep the stop, and again when the journal has it.
+        `written` is called when the stop would survive a restart: when the reserve file has it, and
+        again when the journal has it.
         """
         epoch = self.stop_flag.next_epoch()
         since = self._clock.now().at
@@ -192,7 +193,10 @@ class EmergencyStop:
     def keep_only(
         self, agent: str, sources: Sequence[str], by: str, reason: str, *, via: str = ""
     ) -> None:
-        """Stop one agent in the name of the first source; resume all other single agents."""
+        """Keep one agent stopped, with the first source, and resume the other stopped agents.
+
+        Stops of all agents are not changed.
+        """
         if not self.stop_flag.has(sources[0], agent):
             self.stop(sources[0], by, reason or "all other agents were resumed", agent, via=via)
         for stop in self.stop_flag.stops:
@@ -200,7 +204,7 @@ class EmergencyStop:
                 self.resume((stop.source,), by, reason, stop.agent, via=via)
 
     def follow(self, events: Sequence[Event]) -> None:
-        """Apply stops that the engine made."""
+        """Apply stops that the engine decided, for example after an anomaly."""
         for event in events:
             if type(event) is Stopped and not self.stop_flag.has(event.source, event.agent):
                 self.stop_flag.set(as_stop(event))
@@ -232,7 +236,7 @@ class EmergencyStop:
             await anyio.sleep(LOOK_S)
 
     def look(self, paths: Iterable[Path]) -> None:
-        """Stop for each existing file, and resume stops whose file is gone."""
+        """Stop if a stop file exists, and resume when it is gone."""
         for path in paths:
             source = f"file:{path}"
             stop = self.stop_flag.find(source)
@@ -246,13 +250,13 @@ class EmergencyStop:
                 self._leave(source, stop.epoch)
 
     def _leave(self, source: str, epoch: int) -> None:
-        """Resume once, however long recording it takes."""
+        """Resume a file stop, only once even if recording the resume takes long."""
         self._leaving.add(epoch)
         why = "the stop file was removed"
         self.resume((source,), "file", why, written=lambda: self._leaving.discard(epoch))
 
     def take_over(self, state: EngineState, paths: Iterable[Path]) -> None:
-        """At start: apply the stops of the journal, the reserve, stop files and the environment."""
+        """Apply all stops at the start: of the journal, reserve, stop files and environment."""
         self.stop_flag.epoch = max(self.stop_flag.epoch, state.stop.epoch)
         for stop in state.stop.stops:
             self.stop_flag.set(stop)
@@ -268,12 +272,12 @@ class EmergencyStop:
 
 
 def _lasts(source: str) -> bool:
-    """Return True if a start finds the source again."""
+    """Return True if the source of the stop survives a restart by itself."""
     return source == ENVIRONMENT or source.startswith("file:")
 
 
 def _stop_files(stops: Iterable[Stop]) -> Iterator[Path]:
-    """Yield the files of current stops, even if no longer configured."""
+    """Yield the files of current stops, even if they are no longer configured."""
     for stop in stops:
         kind, _, path = stop.source.partition(":")
         if kind == "file":
@@ -281,7 +285,7 @@ def _stop_files(stops: Iterable[Stop]) -> Iterator[Path]:
 
 
 def switched_off() -> str:
-    """Return the environment variable that switches safetyd off as NAME=value, or an empty text."""
+    """Return the variable that switches safetyd off, as NAME=value, or an empty string."""
     for name in SWITCHES:
         value = os.environ.get(name, "")
         if value.strip().lower() in _OFF:
@@ -290,7 +294,7 @@ def switched_off() -> str:
 
 
 def _there(path: Path) -> bool:
-    """Return True if anything is at the path, or if it cannot be checked."""
+    """Return True if the path exists, or if that cannot be checked."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -301,16 +305,21 @@ def _there(path: Path) -> bool:
 
 
 def _signed(path: Path) -> tuple[str, str]:
-    """Return who stopped and why, as far as the file says."""
+    """Return the author and the reason of a stop file, or defaults."""
     said = {}
     for line in _text(path).splitlines():
         key, _, value = line.partition(":")
         said[key.strip().lower()] = value.strip()
-    return said.get("stopped by") or "file", said.get("reason") or f"{path} exists"
+    return said.get("stopped by") or "file", said.get("reason") or default_reason(str(path))
+
+
+def default_reason(path: str) -> str:
+    """Return the reason of a stop by a file that contains none."""
+    return f"{path} exists"
 
 
 def _text(path: Path) -> str:
-    """Read a regular file; opening a pipe would block."""
+    """Return the text of a regular file, else an empty string: opening a pipe would block."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return ""

@@ -1,4 +1,4 @@
-"""Final decisions about requests: for agents that wait for them, and on the bus."""
+"""Sends final decisions about requests: to agents that wait, and on the bus."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -22,7 +22,7 @@ Shape = Callable[[Decision, Request | None], object]
 
 
 class HeldReply(NamedTuple):
-    """A held reply: with the decision itself, or with what `shape` makes of it."""
+    """A reply that is held. It will contain the decision, or the result of `shape`."""
 
     publisher: Replies
     reply: bytes
@@ -30,7 +30,7 @@ class HeldReply(NamedTuple):
 
 
 class HeldReplies:
-    """Holds replies until a request ends. A restart drops them, and agents propose again."""
+    """Holds replies until a request ends. A restart drops them; then agents propose again."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class HeldReplies:
     ) -> None:
         self._commits = commits
         self._stop_flag = stop_flag
-        self._publishers = publishers  # by whether the agent is anonymous
+        self._publishers = publishers  # the key is True for anonymous agents
         self._held: dict[tuple[str, str], list[HeldReply]] = {}
 
     def hold(self, request: Request, id_: str, held: HeldReply) -> bool:
-        """Hold a reply until the request ends, if it is for the proposal `id_`."""
+        """Hold a reply until the request ends. Return False if `id_` is not of this request."""
         if id_ not in (request.asked.id, *request.joined):
             return False
         waiting = self._held.setdefault((request.agent, id_), [])
@@ -53,17 +53,17 @@ class HeldReplies:
         return True
 
     def drop(self, agent: str, id_: str, reply: bytes) -> None:
-        """Forget a reply that is no longer awaited."""
+        """Drop a held reply that the agent no longer waits for."""
         left = [held for held in self._held.pop((agent, id_), []) if held.reply != reply]
         if left:
             self._held[agent, id_] = left
 
     def waits(self, request: Request) -> bool:
-        """Return True if a reply is held for the first answer to a request."""
+        """Return True if an agent waits for the answer to the proposal that made the request."""
         return (request.agent, request.asked.id) in self._held
 
     def conclude(self, state: EngineState, given: Sequence[Conclusion]) -> Callable[[], None]:
-        """Return a function that sends final decisions, once they are durable."""
+        """Return a function that sends final decisions. Call it once they are durable."""
         prepared = [self._prepared(state, *each) for each in given]
 
         def send() -> None:
@@ -75,7 +75,7 @@ class HeldReplies:
     def _prepared(
         self, state: EngineState, request: Request, decision: Decision
     ) -> Callable[[], None]:
-        """Delay an allow until the commit before it is made."""
+        """Return a function that sends a decision, after a commit if one must come first."""
         tell = partial(self._tell, decision, request)
         if not decision.allowed:
             return tell
@@ -96,7 +96,7 @@ class HeldReplies:
                 held.publisher.answer(held.reply, held.shape(decision, request))
 
     def _permitted(self, decision: Decision) -> Decision:
-        """Block an allow if a stop came first; the same id works again after the resume."""
+        """Return a block if a stop began before an allow was sent. The approval stays valid."""
         stop = self._stop_flag.holds(decision.agent) if decision.allowed else None
         if stop is None:
             return decision

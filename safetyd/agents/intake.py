@@ -1,6 +1,6 @@
-"""The limit before the engine: how much each agent may send, whatever the answer.
+"""Limits how much each agent may send, before its messages reach the engine.
 
-Anonymous agents also share one limit, because one of them can use many names.
+Anonymous agents also share one limit, because a single one can use many names.
 """
 
 from typing import Final
@@ -12,12 +12,12 @@ from safetyd.core.token_bucket import Refill, TokenBucket
 
 BURST_S: Final = 4.0
 BYTES_PER_S: Final = 256 * 1024
-# A short proposal makes a longer journal line, which is charged too.
+# Added to the size of each message, because its line in the journal is longer.
 LINE_BYTES: Final = 768
 DRY_RUNS_PER_MINUTE: Final = 30
-# Names beyond this share a bucket, so that new names need no memory.
+# Names beyond this number share one bucket, which limits the memory.
 MAX_BUCKETS: Final = 4096
-# An agent that waits for its decisions cannot reach this, even if it retries immediately: it gets
+# An agent that waits for each decision cannot reach this, even if it retries immediately: it gets
 # at most 1,000 refusals in ten seconds, and the longest proposal counts as four.
 BOUNDS: Final = FloodBounds(
     flood=10_000.0,
@@ -32,7 +32,7 @@ _DRY_RUNS: Final = Refill(DRY_RUNS_PER_MINUTE / 60, DRY_RUNS_PER_MINUTE)
 
 
 class Allowance(msgspec.Struct, gc=False):
-    """What one agent may still send: messages and bytes."""
+    """How many messages and bytes one agent may still send."""
 
     messages: TokenBucket
     bytes: TokenBucket
@@ -43,7 +43,7 @@ class Intake:
 
     def __init__(self, attempts_per_second: int) -> None:
         self._messages = Refill(attempts_per_second, attempts_per_second * BURST_S)
-        # Separate, so that an anonymous agent cannot use up the limit of a name with a key.
+        # Separate, so that an anonymous agent cannot use up the limit of an agent with a key.
         self._keyed: dict[str, Allowance] = {}
         self._keyless: dict[str, Allowance] = {}
         self._all_keyless = TokenBucket()
@@ -51,7 +51,7 @@ class Intake:
         self.heard = 0  # messages received, admitted or not
 
     def admit(self, agent: str, size: int, t: float, *, keyless: bool) -> float:
-        """Charge a message and return 0.0, or return the seconds until it would be admitted."""
+        """Admit a message and return 0.0, or return how many seconds the agent must wait."""
         self.heard += 1
         messages = self._messages
         if not messages.per_s:
@@ -73,7 +73,7 @@ class Intake:
         return 0.0
 
     def admit_dry_run(self, agent: str, t: float) -> float:
-        """Do the same for dry runs."""
+        """Admit a dry run and return 0.0, or return how many seconds the agent must wait."""
         if not self._messages.per_s:
             return 0.0
         bucket = self._dry_runs.get(agent)

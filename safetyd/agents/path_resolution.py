@@ -1,7 +1,7 @@
-"""Resolves the paths of a proposal: links are followed, but only where that cannot block.
+"""Resolves the symbolic links in the paths of a proposal.
 
-File systems of other programs or machines are not touched. The result is recorded with the
-decision, so a replay does not resolve again.
+File systems that may hang (network mounts, FUSE) are not accessed. The result is recorded with the
+decision, so that a replay need not resolve paths.
 """
 
 import errno
@@ -33,7 +33,7 @@ _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
 
 
 class Mounts:
-    """The mount points that must not be touched."""
+    """Finds the mount points that must not be accessed."""
 
     def __init__(self) -> None:
         self._file = os.open(MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
@@ -43,7 +43,7 @@ class Mounts:
         self._read()
 
     def foreign(self) -> frozenset[str]:
-        """Return the current ones; the kernel reports changes."""
+        """Return the mount points that must not be accessed now."""
         if self._news.poll(0):
             self._read()
         return self._foreign
@@ -58,7 +58,7 @@ def _foreign(lines: Sequence[bytes]) -> Iterator[str]:
     for line in lines:
         mounted, _, kept = line.partition(b" - ")
         point = _ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), mounted.split(b" ")[4])
-        # The daemon itself runs from the root file system.
+        # The root file system is accessed in any case: the daemon runs from it.
         if kept.partition(b" ")[0].decode() not in _LOCAL and point != b"/":
             yield os.fsdecode(point)
 
@@ -72,10 +72,10 @@ def _mounts() -> Mounts | None:
 
 
 def resolved(paths: Sequence[str], root: str) -> tuple[str, ...]:
-    """Return the targets of paths that lead elsewhere.
+    """Return the targets of the paths that contain a link.
 
-    Relative paths start at `root`, which is absolute or empty; without it they are skipped. If
-    there are too many, the last one is `UNFOLLOWED`.
+    Relative paths start at `root`, which is absolute or empty. If it is empty, they are skipped. If
+    there is too much to resolve, the last item of the result is `UNFOLLOWED`.
     """
     mounts = _mounts()
     if mounts is None:
@@ -105,12 +105,12 @@ def _within(end: str, base: str, root: str) -> str:
 
 
 def _text(path: str) -> str:
-    """Return a path as valid text, whatever bytes a link contains."""
+    """Return a path as valid UTF-8, because a link can contain any bytes."""
     return path.encode("utf-8", "replace").decode()
 
 
 class Walk:
-    """Follows paths name by name, and looks up each name once."""
+    """Resolves paths one name at a time, and looks up each name only once."""
 
     def __init__(self, foreign: frozenset[str]) -> None:
         self._foreign = foreign
@@ -122,9 +122,9 @@ class Walk:
         return self._looks <= 0
 
     def end(self, path: str) -> str:
-        """Return where an absolute path leads, as far as it can be resolved.
+        """Return the target of an absolute path, as far as it can be resolved.
 
-        Empty if it is a loop or too long.
+        Return an empty string if there is a loop or the path is too long.
         """
         ahead, done, links = path.split("/")[::-1], "", 0
         while ahead:
@@ -149,7 +149,10 @@ class Walk:
         return done or "/"
 
     def _target(self, here: str) -> str | None:
-        """Return the target of a link, an empty text for other files, None if it cannot be read."""
+        """Return the target of a link, or an empty string if it is no link.
+
+        Return None if it cannot be read.
+        """
         if here not in self._known:
             self._known[here] = self._look(here)
         return self._known[here]

@@ -1,4 +1,4 @@
-"""Permission requests: converted to proposals, and answered in their own format."""
+"""Permission requests. They are converted to proposals, and answered in their own format."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -15,7 +15,7 @@ from safetyd.core.messages.proposal import Json, Proposal, Prose, Token, Urgency
 from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import ALLOW, Cause
 
-MAX_OPEN: Final = 200  # of the agent's requests in one answer
+MAX_OPEN: Final = 200  # requests in one answer
 
 
 class PermissionAsk(msgspec.Struct, kw_only=True):
@@ -23,45 +23,46 @@ class PermissionAsk(msgspec.Struct, kw_only=True):
 
     # The type of action that needs approval.
     action: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
-    id: Token | None = None  # Your id for the ask.
-    description: Prose = ""  # What the action does, in words for an operator.
+    id: Token | None = None  # Your id for the request.
+    description: Prose = ""  # A description of the action for operators.
     rationale: Prose = ""  # Why the action is needed.
-    urgency: Urgency = "normal"  # How urgently an operator must answer.
-    wait: bool = False  # True: the reply comes when the request has ended.
+    urgency: Urgency = "normal"  # How urgently you need an answer.
+    wait: bool = False  # True: you get the reply when the request has ended.
     context: Json = None  # Details of the action, with the field names of a proposal.
     # For how many minutes the request stays open.
     timeout_minutes: Annotated[float, Meta(ge=0)] | None = None
-    request_id: str | None = None  # A question: the state of this request of yours.
-    open: bool = False  # A question: your requests that are pending, or approved and unused.
-    rollbacks: bool = False  # A question: the last rollback of each of your projects.
+    request_id: str | None = None  # Ask for the state of this request of yours.
+    open: bool = False  # True: ask for your requests that are pending, or approved and unused.
+    rollbacks: bool = False  # True: ask for the last rollback of each of your projects.
 
 
 class OwnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of an agent's own requests."""
 
-    request_id: str  # The request.
+    request_id: str  # The id of the request.
     action: str  # The type of action.
     status: State  # The state of the request.
-    expires_at: datetime | None  # When it ends.
-    message: str = ""  # The approver's words.
+    expires_at: datetime | None  # When the request, or its approval, expires.
+    message: str = ""  # The operator's message.
     reason: str = ""  # Why it was not approved.
 
 
 class PermissionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Approved, denied with a reason, or queued; for `open`, the agent's own requests.
+    """The answer: approved, denied with a reason, or queued.
 
-    For `rollbacks`, the last one of each project of the agent, oldest first.
+    For `open`, it has the agent's own requests. For `rollbacks`, it has the last rollback of each
+    project of the agent, oldest first.
     """
 
     approved: bool | None = None  # True: you may act, once.
-    message: str | None = None  # The approver's words.
+    message: str | None = None  # The operator's message.
     reason: str | None = None  # Why it was not approved.
     timeout_minutes: float | UnsetType | None = UNSET  # How long the request was open.
     cause: Cause | None = None  # The kind of reason, for programs.
     queued: bool | None = None  # True: the request is pending.
-    request_id: str | None = None  # The pending request.
-    requests: tuple[OwnRequest, ...] | None = None  # Your requests, if you asked for them.
-    rollbacks: tuple[Rollback, ...] | None = None  # The rollbacks, if you asked for them.
+    request_id: str | None = None  # The id of the pending request.
+    requests: tuple[OwnRequest, ...] | None = None  # The answer to `open`.
+    rollbacks: tuple[Rollback, ...] | None = None  # The answer to `rollbacks`.
 
 
 _decode = msgspec.json.Decoder(PermissionAsk).decode
@@ -75,7 +76,8 @@ def read_ask(payload: bytes) -> PermissionAsk:
         raise Malformed(f"not a permission request: {exc}") from None
     if ask.action is None and ask.request_id is None and not (ask.open or ask.rollbacks):
         raise Malformed(
-            'a permission request has "action"; a question has "request_id", "open" or "rollbacks"'
+            'a permission request needs "action"; a question needs "request_id", "open" or '
+            '"rollbacks"'
         )
     return ask
 
@@ -102,7 +104,7 @@ def as_proposal(agent: str, ask: PermissionAsk, spare_id: str) -> tuple[Proposal
 
 
 def result(decision: Decision, request: Request | None) -> PermissionResult:
-    """Return the answer to a permission request, in the formats of the contract."""
+    """Return the answer to a permission request."""
     if decision.status == "pending":
         return PermissionResult(queued=True, request_id=decision.request_id)
     words = request.answer.words if request is not None and request.answer else ""
@@ -115,7 +117,7 @@ def result(decision: Decision, request: Request | None) -> PermissionResult:
 
 
 def _ended(request: Request) -> PermissionResult:
-    """Return the result of a request whose decision is no longer remembered."""
+    """Return the result of a request from its state, if its decision is no longer in memory."""
     words = request.answer.words if request.answer else ""
     if request.state == "approved":
         return PermissionResult(approved=True, message=words)
@@ -147,7 +149,7 @@ def _minutes(request: Request | None) -> float | None:
 
 
 def own(request: Request) -> OwnRequest:
-    """Return an agent's own request, as it is listed."""
+    """Return the row of a request for the answer to `open`."""
     words = "" if request.answer is None else request.answer.words
     approved = request.state == "approved"
     return OwnRequest(

@@ -1,7 +1,4 @@
-"""Prices from the installed package `genai-prices`.
-
-The package could fetch newer ones; it is never asked to.
-"""
+"""Prices from the package `genai-prices`, as installed: safetyd never fetches newer ones."""
 
 import functools
 import math
@@ -15,16 +12,16 @@ from genai_prices.types import ModelInfo, calc_unit_price
 from safetyd.core.messages.money import MAX_NANO, NANO
 from safetyd.core.messages.proposal import Tokens
 
-MAX_REMEMBERED: Final = 4096  # models and providers are chosen by agents
+MAX_REMEMBERED: Final = 4096  # a limit, because agents choose the names of models
 _MILLION: Final = 1_000_000
 _THOUSAND: Final = 1_000
 
-# Makes the package split "openai/gpt-5", and otherwise match the model alone.
+# With this provider, the package splits "openai/gpt-5", and otherwise uses only the model.
 _ANY_PROVIDER: Final = "litellm"
 
 
 class PriceTable:
-    """The package's table. An unknown provider is ignored."""
+    """The prices of the package. If the provider is unknown, only the model is used."""
 
     def __init__(self) -> None:
         self._find = functools.lru_cache(MAX_REMEMBERED)(_find)
@@ -33,7 +30,7 @@ class PriceTable:
         info = self._find(model, provider)
         if info is None:
             return None
-        # `calc_price` of the package does the same for all units, but takes 100 microseconds.
+        # `calc_price` of the package supports more units, but takes 100 microseconds.
         rates = vars(info.get_prices(at))
         read, written = rates.get("input_mtok"), rates.get("output_mtok")
         if read is None and written is None:
@@ -53,7 +50,7 @@ def _find(model: str, provider: str | None) -> ModelInfo | None:
 
 
 def _look_up(model: str, provider: str) -> ModelInfo | None:
-    # A snapshot remembers every name it was asked for, so it is not reused.
+    # A new snapshot each time, because a snapshot stores every name it looks up.
     snapshot = DataSnapshot(providers=providers, from_auto_update=False)
     try:
         return snapshot.find_provider_model(model, None, provider, None)[1]

@@ -1,7 +1,4 @@
-"""The price of a model's tokens: configured, from a table of known prices, or a default.
-
-The default is `prices.unknown`, never 0.
-"""
+"""Prices of a model's tokens: the configured price, else a known price, else `prices.unknown`."""
 
 import functools
 import logging
@@ -21,8 +18,8 @@ from safetyd.core.open_actions import Action
 
 log = logging.getLogger("safetyd")
 
-MAX_SAID: Final = 1000  # models, which agents choose
-_PICO: Final = 10**6  # pico-dollars for one token, at a dollar per million tokens
+MAX_SAID: Final = 1000  # unknown models in the log; a limit, because agents choose the names
+_PICO: Final = 10**6  # at one dollar per million tokens, a token costs this many pico-dollars
 _PICO_IN_NANO: Final = 1000
 _SPECIAL: Final = re.compile(r"([*?[])")
 UsdPerMillion = Annotated[float, Meta(ge=0, le=1e6)]
@@ -47,10 +44,10 @@ class PricesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Prices(Protocol):
-    """A table of prices."""
+    """A source of prices."""
 
     def price(self, model: str, provider: str | None, tokens: Tokens, at: datetime) -> int | None:
-        """Return nano-dollars; None if this model is not in the table."""
+        """Return the price in nano-dollars, None if the model is unknown."""
         ...
 
 
@@ -74,7 +71,7 @@ class ConfiguredPrices:
 
 
 class PriceList:
-    """The price of any model; `unlisted` is called once for each unknown model."""
+    """Returns a price for any model. `unlisted` is called once for each unknown model."""
 
     def __init__(
         self, config: PricesConfig, known: Prices, unlisted: Callable[[str], None]
@@ -85,13 +82,16 @@ class PriceList:
         self._said: set[str] = set()
 
     def of_proposal(self, proposal: Proposal, at: datetime) -> int | None:
-        """Return the price of its tokens in nano-dollars, or None without tokens."""
+        """Return the price of the proposal's tokens in nano-dollars, None if it has none."""
         if proposal.tokens is None:
             return None
         return self._price(proposal.model, proposal.provider, proposal.tokens, at)
 
     def of_outcome(self, outcome: Outcome, begun: Action | None, at: datetime) -> int | None:
-        """Return the price of its tokens, for its model or its proposal's, whichever is higher."""
+        """Return the price of the outcome's tokens in nano-dollars, None if it has none.
+
+        If outcome and proposal name different models, the higher price counts.
+        """
         tokens = outcome.tokens
         if tokens is None:
             return None
@@ -141,7 +141,7 @@ def _glob(glob: str) -> Callable[[str], object]:
 
 
 class ShippedPrices:
-    """The table of known prices, loaded when it is first needed."""
+    """The known prices, loaded on first use."""
 
     @functools.cached_property
     def _table(self) -> Prices:
@@ -154,10 +154,10 @@ class ShippedPrices:
 
 
 def price_list(config: PricesConfig) -> PriceList:
-    """Return all prices; models without one are logged with the line to add."""
+    """Return the prices. For each unknown model, log the line to add to the configuration."""
 
     def unlisted(model: str) -> None:
         line = line_to_add(model, config.unknown)
-        log.warning("no price for a model; add under [prices.models]: %s", line)
+        log.warning("unknown model price; to set it, add under [prices.models]: %s", line)
 
     return PriceList(config, ShippedPrices(), unlisted)

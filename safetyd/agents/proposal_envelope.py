@@ -1,4 +1,4 @@
-"""A proposal on its way to the engine, and its decision on the way back."""
+"""Carries a proposal to the engine, and its decision back."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ from safetyd.journal.mailbox import Effects, Envelope
 
 
 class ProposalEnvelope(Envelope):
-    """An agent's proposal; `sent` decides whether the reply may be sent."""
+    """An agent's proposal. `sent` is called once its decision is durable, and sends the reply."""
 
     def __init__(  # noqa: PLR0913 - an envelope is what was written on it
         self,
@@ -48,8 +48,8 @@ class ProposalEnvelope(Envelope):
         self.resolved = resolved
         self.received = uptime()
         self.decision: Decision | None = None
-        self.first: CommitFirst | None = None  # what must be committed before an allow is sent
-        self.request: Request | None = None  # the request of the decision, as it was then
+        self.first: CommitFirst | None = None  # must be committed before an allow is sent
+        self.request: Request | None = None  # the request that the decision made or joined
 
     def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:  # noqa: ARG002
         return (

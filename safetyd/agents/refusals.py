@@ -1,4 +1,4 @@
-"""Refusals: replies that are not journalled one by one, because they can only block.
+"""Refusals: blocks that are decided before the engine, and not journalled one by one.
 
 They are counted, and the counts are recorded every ten seconds.
 """
@@ -16,17 +16,17 @@ from safetyd.core.messages.verdict import Cause, Severity
 WINDOW_S: Final = 10.0
 MAX_COUNTED: Final = 1000
 OTHERS: Final = "-"
-# A client accepts only a reply with id and digest. Decoding long proposals for them is limited to
-# so many per agent and window.
+# A client accepts only a reply with its id and digest, which are in the proposal. Long proposals
+# are decoded for that only this often per agent and window.
 ANSWERED_IN_FULL: Final = 100
 SHORT_BYTES: Final = 2048
-# After this many in a window nothing is answered, which is ten times cheaper.
+# After this many refusals in a window no reply is sent, which is ten times cheaper.
 ANSWERED: Final = 1000
 EXAMPLE_CHARS: Final = 300
 
 _MESSAGES: Final[dict[str, str]] = {
-    "rate_limit": "You send too many messages. Wait, then try again.",
-    "malformed": "The message is malformed. Fix it, and do not act until it is allowed.",
+    "rate_limit": "You send too many messages. Do not act. Wait, then propose again.",
+    "malformed": "The message is malformed. Do not act. Fix it and propose again.",
     "unavailable": "safetyd cannot decide now. Do not act and do not try another way.",
 }
 _STOPPED: Final = "Everything is stopped. Do not act and do not try another way."
@@ -45,7 +45,7 @@ class Refusals:
         self.total: dict[Cause, int] = {}
 
     def count(self, agent: str, cause: Cause, reason: str) -> int:
-        """Count one, and return how many there are in this window."""
+        """Count a refusal. Return the count for its agent and cause in this window."""
         self.total[cause] = self.total.get(cause, 0) + 1
         count = self._counts.get((agent, cause))
         if count is None:
@@ -56,7 +56,7 @@ class Refusals:
         return count.count
 
     def take(self, moment: Moment) -> Iterator[Refused]:
-        """Yield one event per agent and cause, and start a new window."""
+        """Yield an event with the count for each agent and cause, and start a new window."""
         counts, self._counts = self._counts, {}
         for (agent, cause), count in counts.items():
             yield Refused(
@@ -81,7 +81,7 @@ def refusal(  # noqa: PLR0913 - a Decision's own fields
     limit_id: str | None = None,
     moment: Moment,
 ) -> Decision:
-    """Return a block that no guard was asked for."""
+    """Return a block that is not a decision of a guard."""
     return Decision(
         id=id_,
         agent=agent,

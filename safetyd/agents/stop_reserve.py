@@ -1,7 +1,7 @@
-"""A reserve file for stops that the journal cannot store, created while there is space.
+"""A reserve file that stores stops when the journal cannot be written.
 
-When needed it is renamed, which takes no space, and the stop is written over its blanks. The next
-start reads it. If it cannot be parsed, everything is stopped.
+The file is created while there is disk space. To store a stop, it is renamed and overwritten, which
+takes no more space. The next start reads it. If it cannot be parsed, everything is stopped.
 """
 
 import errno
@@ -27,7 +27,7 @@ SIZE_BYTES: Final = 16 * 1024
 # How long to wait for the journal before the reserve is used.
 JOURNAL_S: Final = 0.25
 REASON_CHARS: Final = 200
-LOST: Final = "given while nothing could be written; who and why is lost"
+LOST: Final = "stopped while nothing could be written; author and reason are lost"
 
 log = logging.getLogger("safetyd.reserve")
 
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(tuple[Stop, ...]).decode
 
 
 class StopReserve:
-    """Stops that are not in the journal yet, stored where a restart finds them."""
+    """Stores stops that are not in the journal yet, so that they survive a restart."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -45,12 +45,12 @@ class StopReserve:
         self._changed = anyio.Event()
 
     def prepare(self) -> None:
-        """Create the file, unless it contains stops of an earlier daemon."""
+        """Create the reserve file, unless it contains stops from before the start."""
         if not os.path.lexists(self._held):
             _overwrite(self._free, b"")
 
     def found(self) -> tuple[Stop, ...]:
-        """Return the stops from before the start."""
+        """Return the stops that were stored before the start."""
         try:
             content = self._held.read_bytes()
         except FileNotFoundError:
@@ -71,7 +71,7 @@ class StopReserve:
         )
 
     def add(self, stop: Stop, kept: Callable[[], None]) -> None:
-        """Store a stop if the journal does not have it soon; then call `kept`."""
+        """Store a stop, unless the journal has it soon. Call `kept` when it is stored."""
         self._waiting[stop.epoch] = stop, kept
         self._changed.set()
 
@@ -81,7 +81,7 @@ class StopReserve:
             self._changed.set()
 
     async def keep(self) -> None:
-        """Store and remove stops forever."""
+        """Write the added stops to the file and remove the dropped ones, forever."""
         while True:
             self._changed = anyio.Event()
             await self._settle()
@@ -99,13 +99,13 @@ class StopReserve:
             kept()
 
     def hold(self, stops: Sequence[Stop]) -> None:
-        """Return once these stops would survive a power cut; without any, free the file again."""
+        """Store these stops on disk. If there are none, make the file free again."""
         if stops:
             self._take()
             try:
                 _overwrite(self._held, _words(stops))
             except OSError:
-                os.truncate(self._held, 0)  # the old stops must not be taken for all of them
+                os.truncate(self._held, 0)  # an empty file stops everything
                 sync(self._held)
         elif os.path.lexists(self._held):
             self._held.rename(self._free)
@@ -123,7 +123,7 @@ class StopReserve:
 
 
 def _words(stops: Sequence[Stop]) -> bytes:
-    """Return the stops as JSON if they fit; an empty file stops everything."""
+    """Return the stops as JSON. If they do not fit, return b"": an empty file stops everything."""
     short = [msgspec.structs.replace(stop, reason=stop.reason[:REASON_CHARS]) for stop in stops]
     words = msgspec.json.encode(short)
     return words if len(words) <= SIZE_BYTES else b""

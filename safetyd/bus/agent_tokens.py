@@ -25,7 +25,7 @@ _NOBODY: Final = "0" * 64
 
 
 class TokenHash(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The hash of one token; `until` is set once it was replaced."""
+    """The hash of a token. For a replaced token, `until` is when it expires."""
 
     sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
     until: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
@@ -58,7 +58,7 @@ class AgentTokens:
             return _write(path, name, ())
 
     def rotate(self, name: str, *, now: datetime, until: datetime) -> str:
-        """Create a new token and return it; older ones expire at `until` or earlier."""
+        """Create a new token and return it. Older tokens expire at `until` or earlier."""
         path = self._path(name)
         with locked(self._directory):
             if not path.exists():
@@ -67,7 +67,7 @@ class AgentTokens:
             return _write(path, name, tuple(_ending(hashes_in(path), now, until)))
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of an agent's file, for `restore`."""
+        """Return the content of an agent's token file, for `restore`."""
         path = self._path(name)
         return path.read_bytes() if path.exists() else None
 
@@ -97,7 +97,7 @@ class TokenBook:
         self._end_t: dict[str, float] = {}
 
     def take_on(self, hashes: Mapping[str, Hashes], now: datetime) -> None:
-        """Accept exactly these tokens. Setting the wall clock back extends none."""
+        """Accept exactly these tokens. They expire even if the wall clock is set back."""
         steady = uptime()
         ends = {
             one.sha256: steady + (one.until - now).total_seconds()
@@ -113,7 +113,7 @@ class TokenBook:
         return frozenset(self._hashes)
 
     def agent_of(self, token: str, now: datetime) -> str:
-        """Return the agent of a token, or an empty text."""
+        """Return the agent of a token, or an empty string if the token is not valid."""
         name = token.rpartition(".")[0]
         given = _hash(token)
         known = self._hashes.get(name) or (TokenHash(_NOBODY),)

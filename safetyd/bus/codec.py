@@ -36,16 +36,16 @@ _A_TIME: Final = "a time such as 2026-02-08T14:30:22Z"
 _SAID: Final = re.compile(r"\A(.*?)(?: - at `\$([^`]*)`)?\Z", re.DOTALL)
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 _MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
-# As a number, which is found ten times as fast.
+# `_BACKSLASH in data` is ten times faster with a number than with bytes.
 _BACKSLASH: Final = ord("\\")
 
 _encode = msgspec.json.Encoder().encode
 Fields = dict[str, object]
 
-# An error of the decoder may contain a very long number.
+# Decoder errors are cut at this length, because they may contain very long numbers.
 REASON_CHARS: Final = 200
 
-# A number grows at most by this factor in canonical form.
+# In canonical form, a number is at most this many times as long.
 GROWTH: Final = 5
 
 _KNOWN = frozenset(Proposal.__struct_fields__) - {"extra"}
@@ -57,7 +57,7 @@ _PARTS = {
     "tokens": frozenset(Tokens.__struct_fields__),
 }
 
-# An escape, not the same characters after an escaped backslash.
+# Matches an escape sequence, but not the same characters after an escaped backslash.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 # Types that contain others; a tuple, because a union is slow to check.
@@ -84,7 +84,7 @@ _BOUNDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "les
 
 
 def choices(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the allowed values of fields that have a fixed set."""
+    """Return the allowed values of each field that has a fixed set of values."""
     return {
         f".{field.encode_name}": f"one of {', '.join(values)}"
         for field in msgspec.structs.fields(kind)
@@ -95,7 +95,7 @@ def choices(kind: type[msgspec.Struct]) -> dict[str, str]:
 def in_words(
     error: msgspec.ValidationError, fields: Mapping[str, object], allowed: Mapping[str, str]
 ) -> str:
-    """Describe a validation error; `allowed` comes from `choices`."""
+    """Describe a validation error of an agent's message. `allowed` comes from `choices`."""
     expected, path = _SAID.findall(str(error))[0]
     if missing := _MISSING.match(expected):
         return f"{_name(f'{path}.{missing[1]}')} is missing"
@@ -105,7 +105,7 @@ def in_words(
 
 
 def rejected(error: msgspec.ValidationError) -> str:  # noqa: PLR0911 - one for each kind of mistake
-    """Describe a validation error of a command or query."""
+    """Describe a validation error of an operator's command or query."""
     expected, path = _SAID.findall(str(error))[0]
     name = _name(path)
     if missing := _MISSING.match(expected):
@@ -145,7 +145,7 @@ def _name(path: str) -> str:
 
 
 def _is(fields: Mapping[str, object], path: str) -> str:
-    """Return the value at a path, if it exists."""
+    """Return ` is VALUE` for the value at a path, or ` is wrong` if it cannot be found."""
     value: object = fields
     for name, number in _STEP.findall(path):
         try:
@@ -161,16 +161,16 @@ class _Twice(Exception):
 
 
 def repeated(data: bytes, fields: object) -> str | None:
-    """Return a key that is repeated in an object of `data`, from which `fields` was decoded.
+    """Return a key that an object in `data` repeats, or None. `fields` is the decoded `data`.
 
-    Every key has a colon and is decoded once, so without repeats the encoded form has as many
-    colons. Only escaped colons need the slow way.
+    Decoding drops repeated keys. So if `fields` has as many colons when encoded, no key is
+    repeated. Only data with escaped colons needs the slow check.
     """
     same = data.count(b":") == _encode(fields).count(b":")
     if same and not (_BACKSLASH in data and b"\\u003" in data):
         return None
     try:
-        # Numbers are not converted: that may be slow, or fail.
+        # Numbers stay strings, because converting them may be slow or fail.
         json.loads(data, object_pairs_hook=_once, parse_int=str, parse_float=str)
     except _Twice as exc:
         return str(exc)
@@ -189,11 +189,11 @@ _PROPOSAL_CHOICES = choices(Proposal)
 
 
 class Malformed(Exception):
-    """A message violates the contract; the text says how."""
+    """A message violates the contract. The text says how."""
 
 
 def read_proposal(agent: str, data: bytes, spare_id: str) -> tuple[Proposal, str]:
-    """Return the proposal and its digest; without an id it gets `spare_id`."""
+    """Return the proposal and its digest. If it has no id, it gets `spare_id`."""
     fields = read_object(data)
     if data.count(b"null"):
         fields, data = _given(fields, data)
@@ -224,7 +224,7 @@ def read_telemetry(data: bytes) -> AnyTelemetry:
 
 
 def read_given(data: bytes) -> bytes:
-    """Validate a message of an agent; return it without null fields."""
+    """Validate an agent's message, and return it without null fields."""
     return _given(read_object(data), data)[1]
 
 
@@ -232,7 +232,7 @@ def _given(fields: Fields, data: bytes) -> tuple[Fields, bytes]:
     """Return a message without null fields, as an object and as bytes."""
     if None not in fields.values() and PARTS.isdisjoint(fields):
         return fields, data
-    # Numbers are encoded as they were sent: 1.0 is not an integer.
+    # Numbers are encoded as they were sent, because 1.0 must not become an integer.
     return without_nulls(fields), _encode(without_nulls(_decode_plain(data)))
 
 
@@ -240,7 +240,7 @@ def _outcome(outcome: Outcome, fields: Fields) -> Outcome:
     _check_cost(outcome.cost_usd)
     if outcome.details is None:
         return outcome
-    # The message may contain line breaks; a journal line must not.
+    # The message may contain line breaks, but a line of the journal must not.
     return msgspec.structs.replace(outcome, details=msgspec.Raw(canonical(fields["details"])))
 
 
@@ -253,7 +253,7 @@ def read_command(data: bytes) -> Fields:
 
 
 def read_object(data: bytes) -> Fields:
-    """Decode a message: an object within limits and without repeated keys."""
+    """Decode a message. Raise `Malformed` if it is too large or too deep, or repeats a key."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise Malformed(f"the message has {len(data)} bytes; the limit is {MAX_MESSAGE_BYTES}")
     try:
@@ -281,7 +281,7 @@ def _repeated(data: bytes, fields: Fields) -> str | None:
 
 
 def _check_written_size(size: int, fields: Fields) -> None:
-    """Reject messages that grow too much when encoded: 1e15 takes 16 digits."""
+    """Reject messages that are too long with numbers written out: 1e15 has 16 digits."""
     if size * GROWTH <= MAX_MESSAGE_BYTES:
         return
     size = len(canonical(fields))
@@ -327,7 +327,7 @@ def _completed(proposal: Proposal, fields: Mapping[str, object], spare_id: str) 
 
 
 def _unknown(fields: Mapping[str, object]) -> Fields:
-    """Return unknown fields, also of nested objects: operators see them too."""
+    """Return unknown fields, including those of nested objects, which operators see too."""
     unknown = {name: fields[name] for name in fields.keys() - _KNOWN}
     for name in fields.keys() & _PARTS.keys():
         part, known = fields[name], _PARTS[name]

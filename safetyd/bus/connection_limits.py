@@ -1,8 +1,8 @@
-"""Limits connections per key, and those without a key together: the longest idle are closed.
+"""Limits the number of connections per key, so that one process cannot use up all of them.
 
-Otherwise one process could use up all connections of its account. Anonymous agents cannot be told
-apart, so they count as one. Connections that never published are closed first, then the longest
-idle. The client reconnects with its next proposal.
+Anonymous agents share one limit, because they cannot be distinguished. Above the limit, connections
+that never sent a message are closed first, then those that are idle longest. A closed client
+reconnects with its next proposal.
 """
 
 import logging
@@ -28,9 +28,9 @@ from safetyd.bus.server_config import (
 )
 from safetyd.clock import uptime
 
-# Connections kept free for clients that connect between two checks.
+# Connections left free for clients that connect between two checks.
 FREE: Final = 32
-# Connections with one key; several processes may share a name.
+# Connections per key. Several processes may share a key.
 MAX_OF_KEY: Final = 32
 LOOK_S: Final = 0.1
 ANSWER_S: Final = 1.0
@@ -56,12 +56,12 @@ class ConnectionsAnswer(msgspec.Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(ConnectionsAnswer).decode
-# The daemon's own connections are in neither account.
+# The daemon's own connections are in another account.
 _WATCHED: Final = {"AGENTS": MAX_AGENTS, "HUMANS": MAX_PEOPLE, "OPEN": MAX_KEYLESS}
 
 
 def superfluous(connections: Sequence[ClientConnection]) -> Iterator[list[ClientConnection]]:
-    """Yield the connections of each user that must be closed, if any."""
+    """Yield, for each user above the limit, the connections to close."""
     by_user: dict[str, list[ClientConnection]] = defaultdict(list)
     for connection in connections:
         by_user[connection.authorized_user].append(connection)
@@ -118,7 +118,7 @@ class ConnectionLimits:
             self._look_again(account)
 
     async def _on_reconnect(self) -> None:
-        self._look_again(*_WATCHED)  # other clients may have reconnected first
+        self._look_again(*_WATCHED)  # other clients may have reconnected before this one
 
     def _look_again(self, *accounts: str) -> None:
         self._accounts.update(accounts)
@@ -135,7 +135,7 @@ class ConnectionLimits:
                 await self._end(ended, found.server_id)
         except (nats.errors.Error, msgspec.DecodeError, OSError) as exc:
             log.debug("connections: %s", exc)
-            self._look_again(account)  # a full account sees no new connections
+            self._look_again(account)  # if the account is full, no connection triggers a check
 
     async def _end(self, ended: Sequence[ClientConnection], server_id: str) -> None:
         subject = ENDING.replace("*", server_id)
@@ -151,13 +151,13 @@ class ConnectionLimits:
         self._told_t[user] = uptime()
         if user == KEYLESS:
             log.warning(
-                "closed %d connections without a key: there were too many, and these were "
+                "closed %d connections of anonymous agents: there were too many, and these were "
                 "idle longest; give important agents a key",
                 ended,
             )
         else:
             log.warning(
-                "closed %d connections of %s: one key has at most %d, and these were idle longest",
+                "closed %d connections of %s: the limit per key is %d, and these were idle longest",
                 ended,
                 self._name_of(user),
                 MAX_OF_KEY,

@@ -1,4 +1,4 @@
-"""The daemon's connections to the bus, and canaries that detect dead ones."""
+"""The daemon's connections to the bus. Canary messages detect dead connections."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ class BusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Connection:
-    """One connection with a canary: a message to itself that must return."""
+    """One connection. It regularly sends itself a canary, a message that must return in time."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Connection:
 
     @property
     def heard(self) -> bool:
-        """Return True if the last canary returned in time."""
+        """Return True if a canary returned recently."""
         return self.client.is_connected and uptime() - self._heard < DEAF_S
 
     @property
@@ -85,7 +85,7 @@ class Connection:
         return uptime() - self._heard
 
     async def connect(self, url: str, seed: str, canary: str) -> None:
-        """Connect and wait for the first canary."""
+        """Connect and subscribe to the canaries."""
         await self.client.connect(
             url,
             name=f"safetyd {self.name}",
@@ -108,7 +108,7 @@ class Connection:
         await self.client.flush()
 
     async def first_canary(self, patience_s: float) -> None:
-        """Return once the first canary has returned."""
+        """Wait until the first canary has returned."""
         with anyio.fail_after(patience_s):
             await self._sung.wait()
 
@@ -131,7 +131,7 @@ class Connection:
         self.client.send(pub(self._canary.encode(), b"%.6f" % uptime()))
 
     def _on_canary(self, _subject: bytes, _reply: bytes, sung: bytes) -> None:
-        # A canary that was stuck in a frozen server says nothing about now.
+        # The time when the canary was sent: it may have been stuck in a frozen server.
         self._heard = float(sung)
         self._sung.set()
 
@@ -142,7 +142,7 @@ class Connection:
         log.log(self._news(), "bus %s: disconnected", self.name)
 
     def _news(self) -> int:
-        """Return the log level: low before the first canary and while closing."""
+        """Return the log level: lower before the first canary and while closing."""
         expected = not self._sung.is_set() or self._ended is _expected
         return logging.DEBUG if expected else logging.WARNING
 
@@ -192,7 +192,7 @@ class Connections:
 
     @property
     def problem(self) -> str:
-        """Return that the bus does not answer, or an empty text."""
+        """Return how long the bus has not answered, or an empty string if it answers."""
         for link in self._vital:
             if not link.heard:
                 return f"the bus has not answered for {link.deaf_s:.1f} s"
@@ -204,7 +204,7 @@ class Connections:
         return sum(link.client.stats["reconnects"] for link in self.all)
 
     async def connect(self, url: str, server: EmbeddedServer | None, stack: AsyncExitStack) -> None:
-        """Connect to the bus; `stack` disconnects. `server` is None for an external bus."""
+        """Connect to the bus. `stack` closes the connections. `server` is None if external."""
         self._server = server
         self.main = await self._connected("main", url, server, stack)
         self.agents = await self._connected("agents", url, server, stack)
@@ -214,7 +214,7 @@ class Connections:
 
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """Turn errors of the bus during the start into `Unusable`."""
+        """Turn bus errors during the start into `Unusable`."""
         try:
             yield
         except (nats.errors.Error, TimeoutError, ConnectionError) as exc:
@@ -222,7 +222,7 @@ class Connections:
             raise self._failure(f"the bus failed during the start ({why})") from exc
 
     async def first_canaries(self) -> None:
-        """Return once the first canaries of all connections have returned."""
+        """Wait for the first canary of every connection."""
         for link in self.all:
             await link.first_canary(CONNECT_S)
 
@@ -255,7 +255,7 @@ class Connections:
         raise self._failure(f"cannot connect to the bus at {url}")
 
     def _failure(self, what: str) -> Unusable:
-        """Add where to look; raise immediately if the disk of the embedded server is full."""
+        """Return the error with advice. Raise `Unusable` itself if the disk is full."""
         if self._server is None:
             return Unusable(f"{what}: check bus.url and its key")
         check_room(self._data_dir)

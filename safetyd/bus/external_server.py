@@ -22,7 +22,7 @@ log = logging.getLogger("safetyd.bus")
 
 
 async def external_problems(client: HardenedClient) -> list[str]:
-    """Return what is missing on the bus, each with what to do."""
+    """Return the problems of the bus, each with its fix."""
     account = await _account(client)
     found = list(_account_problems(account))
     try:
@@ -53,9 +53,9 @@ async def _account(client: HardenedClient) -> str:
 
 
 async def wait_for_silence(client: HardenedClient, writer: str) -> None:
-    """Return once no other daemon has written the journal for five seconds."""
+    """Wait until no other daemon has written the journal for five seconds."""
     if await _writer(client, writer) == NOBODY:
-        return  # if two start together, the fence decides
+        return  # if two daemons start together, only one can write the journal
     heard, said = uptime(), ""
     while uptime() - heard < SILENCE_S:
         other = await _writer(client, writer)
@@ -68,7 +68,7 @@ async def wait_for_silence(client: HardenedClient, writer: str) -> None:
 
 
 async def _writer(client: HardenedClient, writer: str) -> str:
-    """Return which daemon says that it writes the journal."""
+    """Return the name of the daemon that writes the journal, `NOBODY` or `SILENT`."""
     try:
         answer = await client.request(writer, b"", timeout=1)
     except nats.errors.NoRespondersError:
@@ -76,5 +76,5 @@ async def _writer(client: HardenedClient, writer: str) -> str:
     except nats.errors.TimeoutError:
         return SILENT
     except nats.errors.Error as exc:
-        return f"an unknown daemon ({exc})"  # without a connection, no answer means nothing
+        return f"an unknown daemon ({exc})"  # not connected, so there may be one
     return str(answer.data.decode(errors="replace"))

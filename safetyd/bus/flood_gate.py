@@ -1,8 +1,8 @@
-"""Shuts out clients that flood the bus, for a while.
+"""Temporarily shuts out clients that flood the bus.
 
-Refusing messages does not slow a client down, and unanswered ones still cost the server. So the
-server stops accepting its messages. Anonymous agents cannot be told apart, so they are shut out
-together.
+Refusing messages does not slow a client down, and even unanswered messages cost time. So the server
+stops accepting messages of such a client for a while. Anonymous agents cannot be distinguished, so
+they are shut out together.
 """
 
 import logging
@@ -15,7 +15,7 @@ import msgspec
 from safetyd.clock import uptime
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-# All anonymous agents together may send 256 KiB a second; this is the excess.
+# Bytes beyond the 256 KiB a second that all anonymous agents together may send.
 FLOOD_BYTES: Final = 16 * 1024 * 1024
 FLOOD_BYTES_PER_S: Final = 4 * 1024 * 1024
 CALM_BYTES: Final = 1024 * 1024
@@ -25,7 +25,7 @@ AGAIN_S: Final = 1.0
 _FLOOD: Final = Refill(FLOOD_BYTES_PER_S, FLOOD_BYTES)
 
 log = logging.getLogger("safetyd.bus")
-# Names beyond this are counted together.
+# Names beyond this number share one count.
 MAX_KNOWN: Final = 4096
 
 
@@ -39,17 +39,17 @@ class KeylessGate:
 
     @property
     def calm(self) -> bool:
-        """Return True if there is time to decode refused messages."""
+        """Return True if few messages were refused, so that there is time to decode them."""
         return self._room.tokens > FLOOD_BYTES - CALM_BYTES
 
     def turned_away(self, size: int, t: float) -> None:
-        """Count a message that was refused because there are too many."""
+        """Count a message that was refused because of a rate limit."""
         self._room.tokens = _FLOOD.fill(self._room, t) - size
         if self._room.tokens < 0:
             self._flooded.set()
 
     async def watch(self, turn: Callable[[], Sequence[str]]) -> None:
-        """Shut out anonymous agents on a flood, and let them in again, forever.
+        """Shut out anonymous agents when they flood, and readmit them later, forever.
 
         `turn` configures the server and returns the errors.
         """
@@ -67,24 +67,24 @@ class KeylessGate:
 
 
 async def until_turned(turn: Callable[[], Sequence[str]]) -> None:
-    """Return once the server is configured."""
+    """Call `turn` until it succeeds in configuring the server."""
     while problems := turn():
         log.warning("cannot configure the server: %s", "; ".join(problems))
         await anyio.sleep(AGAIN_S)
 
 
 class FloodBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts as a flood, and the log lines."""
+    """How many refused messages are a flood, and the lines to log."""
 
-    flood: float  # refused messages, or pieces of them
-    per_s: float  # how many are forgotten per second
+    flood: float  # messages; a long message counts as several pieces
+    per_s: float  # the count decreases by this much per second
     piece_bytes: int
-    shut: str  # takes the name and the seconds
-    again: str  # takes the name
+    shut: str  # a format with the name and the seconds
+    again: str  # a format with the name
 
 
 class FloodGate:
-    """Counts refused messages by name, and knows who is shut out until when."""
+    """Counts refused messages by name, and shuts out clients that flood."""
 
     def __init__(self, bounds: FloodBounds, now: Callable[[], float] = uptime) -> None:
         self._bounds = bounds
@@ -96,11 +96,11 @@ class FloodGate:
 
     @property
     def shut(self) -> frozenset[str]:
-        """Return who is shut out now."""
+        """Return the names that are shut out now."""
         return frozenset(self._shut)
 
     def turned_away(self, name: str, size: int) -> None:
-        """Count a message that was refused because there are too many."""
+        """Count a message that was refused because of a rate limit."""
         room = self._room_of(name)
         room.tokens -= max(1.0, size / self._bounds.piece_bytes)
         if room.tokens < 0 and name not in self._shut:
@@ -111,10 +111,10 @@ class FloodGate:
     async def watch(
         self, turn: Callable[[], Sequence[str]], then: Callable[[], None] = lambda: None
     ) -> None:
-        """Shut out clients that flood, and let them in again, forever.
+        """Shut out clients that flood, and readmit them later, forever.
 
-        `turn` configures the server and returns the errors. `then` is called after each new
-        shut-out.
+        `turn` configures the server and returns the errors. `then` is called after a client was
+        shut out.
         """
         while True:
             with anyio.move_on_after(self._until_next()):
@@ -126,7 +126,7 @@ class FloodGate:
                 then()
 
     def _until_next(self) -> float | None:
-        """Return the seconds until the next client is let in, None if none is shut out."""
+        """Return the seconds until the next client is readmitted, None if none is shut out."""
         if not self._shut:
             return None
         return max(min(self._shut.values()) - self._now(), 0.0)
@@ -138,7 +138,7 @@ class FloodGate:
             log.info(self._bounds.again, name)
 
     def _room_of(self, name: str) -> TokenBucket:
-        """Return how many more messages may be refused before it is a flood."""
+        """Return a bucket with the number of messages that may still be refused before a flood."""
         if name not in self._room and len(self._room) >= MAX_KNOWN:
             name = ""
         room = self._room.setdefault(name, TokenBucket())

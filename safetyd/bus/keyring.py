@@ -1,9 +1,9 @@
-"""Key files: who may connect, and under which name.
+"""Key files, which define who may connect and under which name.
 
-`NAME.nk` is the nkey seed (mode 0600) for the owner, `NAME.pub` next to it is what the server
-trusts; the seed may be moved to the agent's own account. A rotation replaces both. `NAME.old.json`
-has the public keys that are trusted a while longer; `NAME.next.nk` is the new seed of an unfinished
-rotation.
+- `NAME.nk` is the secret nkey seed (mode 0600). It can be moved to the agent's own account.
+- `NAME.pub` is the public key that the server trusts. A rotation replaces both files.
+- `NAME.old.json` lists replaced public keys that are still trusted for a while.
+- `NAME.next.nk` is the new seed of an unfinished rotation.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ Role = Literal["agents", "operators", "observers"]
 LOCAL_OPERATOR: Final = "local"
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 OLD: Final = ".old.json"
-TOKENS: Final = ".tokens.json"  # of an agent; see agent_tokens.py
+TOKENS: Final = ".tokens.json"  # see agent_tokens.py
 _NEXT: Final = ".next.nk"
 
 _is_seed = re.compile(r"SU[A-Z2-7]{56}\Z").match
@@ -41,7 +41,7 @@ class KeyExists(Exception):
 
 
 class KeyUnusable(Exception):
-    """A key file is invalid; the text names it."""
+    """A key file is invalid. The text names it."""
 
 
 class KeyMissing(Exception):
@@ -49,17 +49,17 @@ class KeyMissing(Exception):
 
 
 class OldKey(msgspec.Struct, frozen=True):
-    """The public key of a replaced pair, and until when it is trusted."""
+    """The public key of a replaced pair. It is trusted until `until`."""
 
     public: str
     until: Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-OldKeys = Mapping[Role, tuple[tuple[str, OldKey], ...]]  # each with its name
+OldKeys = Mapping[Role, tuple[tuple[str, OldKey], ...]]  # names and old keys
 
 
 class Rotation(NamedTuple):
-    """A new pair, and the previous content of each file."""
+    """The new pair of a rotation, and the previous content of each file."""
 
     seed: Path
     public: str
@@ -138,10 +138,10 @@ class Keyring:
                 path.with_suffix(suffix).unlink(missing_ok=True)
 
     def rotate(self, role: Role, name: str, *, now: datetime, until: datetime) -> Rotation:
-        """Create a new pair for `name`; the old key is trusted until `until`, which may be `now`.
+        """Create a new pair for `name`. The old key is trusted until `until`, which can be `now`.
 
-        Keys from earlier rotations expire then too, or earlier. After a crash the old key is
-        trusted or both are, and the seed of one of them is in place.
+        Keys from earlier rotations expire at that time or earlier. A crash during a rotation is
+        safe: the seed file then contains a key that is trusted.
         """
         seed = self.seed_of(role, name)
         if seed != self.operator:
@@ -169,14 +169,14 @@ class Keyring:
                     write_whole(path, content, mode=_mode(path))
 
     def end_old_keys(self, role: Role, name: str) -> None:
-        """Trust only the newest key of a name."""
+        """Delete the replaced keys of a name, so that only the newest is trusted."""
         with locked(self._directory):
             self.seed_of(role, name).with_suffix(OLD).unlink(missing_ok=True)
 
     def settle(self, now: datetime) -> None:
         """Finish interrupted rotations, and remove expired old keys.
 
-        If another process changes keys now, that one does it.
+        Do nothing if another process is changing keys.
         """
         try:
             with locked(self._directory, wait=False):
@@ -196,13 +196,13 @@ class Keyring:
             yield path.stem, _checked(path)
 
     def old_keys(self, now: datetime) -> OldKeys:
-        """Return replaced keys of each role that are still trusted."""
+        """Return the replaced keys of each role that are still trusted."""
         return {role: tuple(self._old_keys(role, now)) for role in ROLES}
 
     def _old_keys(self, role: Role, now: datetime) -> Iterator[tuple[str, OldKey]]:
         for name, public in self.public(role):
             for key in old_keys_in(self.seed_of(role, name)):
-                # An interrupted rotation lists a key that is not replaced yet.
+                # After an interrupted rotation, the list may contain the current key.
                 if key.until > now and key.public != public:
                     yield name, key
 
@@ -219,7 +219,7 @@ class Keyring:
 
 @contextmanager
 def locked(directory: Path, *, wait: bool = True) -> Iterator[None]:
-    """Prevent other processes from changing keys."""
+    """Prevent other processes from changing keys during the block."""
     opened = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -264,7 +264,7 @@ def _checked(path: Path) -> str:
 
 
 def public_key(seed: Path) -> str:
-    """Return the public key next to a seed or, if missing, the seed's own."""
+    """Return the public key from the `.pub` file or, if it is missing, from the seed."""
     public = seed.with_suffix(".pub")
     if public.exists():
         return _checked(public)
@@ -283,7 +283,7 @@ def new_pair() -> tuple[bytes, bytes]:
 
 
 def _write_pair(path: Path) -> None:
-    path.with_suffix(OLD).unlink(missing_ok=True)  # of a previous owner of the name
+    path.with_suffix(OLD).unlink(missing_ok=True)  # left by an earlier key of this name
     seed, public = new_pair()
     write_whole(path, seed + b"\n")
     write_whole(path.with_suffix(".pub"), public + b"\n", mode=0o644)
@@ -297,7 +297,7 @@ def _check_known(seed: Path, role: Role, name: str) -> None:
 def _ending(
     public: str, old_keys: tuple[OldKey, ...], now: datetime, until: datetime
 ) -> Iterator[OldKey]:
-    """Yield the keys that stay trusted besides a new one."""
+    """Yield the old keys that stay trusted after a rotation."""
     older = (OldKey(key.public, min(key.until, until)) for key in old_keys if key.public != public)
     for key in (OldKey(public, until), *older):
         if key.until > now:
@@ -320,7 +320,7 @@ def _forget_ended(seed: Path, now: datetime) -> None:
 
 
 def _finish(seed: Path) -> None:
-    """Move a new seed into place if its public key is already there; else delete it."""
+    """Finish a rotation if its public key is already written, else delete its new seed."""
     fresh, public = seed.with_suffix(_NEXT), seed.with_suffix(".pub")
     if not fresh.exists():
         return
@@ -331,7 +331,7 @@ def _finish(seed: Path) -> None:
 
 
 def _group(role: Role) -> str:
-    """Return the command group for keys of a role."""
+    """Return the name of the command that manages keys of a role."""
     return "agent" if role == "agents" else "operator"
 
 

@@ -1,4 +1,4 @@
-"""The daemon as a NATS micro service, for standard tools."""
+"""Makes the daemon a NATS micro service, so that standard tools find it."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -3,8 +3,8 @@
 nats-py 2.16 silently stops receiving on some inputs that any peer can send: bytes that are not
 UTF-8 in a subject, reply or header, a vertical tab in a protocol line, or a PONG after its flush
 timed out. This client parses strictly, passes bytes to handlers directly, and never queues anything
-for a later connection. It overrides private methods, so nats-py is pinned exactly;
-`tests/bus/test_nats_client.py` attacks it.
+for a later connection. It overrides private methods, so nats-py is pinned exactly.
+`tests/bus/test_nats_client.py` sends it such inputs.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from safetyd.core.messages.notice_header import HEADER, VALUE
 
 @contextmanager
 def _absent(name: str) -> Iterator[None]:
-    """Make a library appear missing to imports, unless it is already loaded."""
+    """Make imports of a library fail during the block, unless it is already loaded."""
     if name in sys.modules:
         yield
         return
@@ -29,7 +29,8 @@ def _absent(name: str) -> Iterator[None]:
         del sys.modules[name]
 
 
-# nats-py would import it for WebSockets, which are not used here: a third of a command's run time.
+# nats-py would import aiohttp for WebSockets, which are not used here. That takes a third of the
+# run time of a command.
 with _absent("aiohttp"):
     import nats.errors
     from nats.aio.client import Client
@@ -43,7 +44,7 @@ Handler = Callable[[bytes, bytes, bytes], None]  # subject, reply, payload
 _MARK: Final = f"\r\n{HEADER}: {VALUE}\r\n".encode()
 _HEADERS: Final = b"NATS/1.0%b\r\n" % _MARK
 
-# If more than this is unsent, the server does not read; new data would be outdated.
+# If more than this is unsent, the server is not reading. New data would arrive too late.
 MAX_UNSENT_BYTES: Final = 16 * 1024 * 1024
 MAX_LINE_BYTES: Final = 4096
 
@@ -52,7 +53,7 @@ class StrictParser(Parser):
     """Splits protocol lines on spaces only, as the server does."""
 
     async def parse(self, data: bytes = b"") -> None:
-        buffer = self.buf  # a reset replaces it for another connection
+        buffer = self.buf  # kept here, because a reset replaces `self.buf`
         if buffer:
             data = bytes(buffer) + data
             buffer.clear()
@@ -101,10 +102,10 @@ def _frame(parts: list[bytes]) -> tuple[bytes, int, bytes, int, int]:
 
 
 class HardenedClient(Client):
-    """A nats-py client that no peer can silence.
+    """A nats-py client that keeps receiving whatever its peers send.
 
-    `failed` gets exceptions of handlers. `pace` takes the size of a message and returns how long to
-    pause before reading on.
+    `failed` is called with exceptions of handlers. `pace` gets the size of each message and returns
+    how many seconds to pause before the next is read.
     """
 
     def __init__(
@@ -122,12 +123,12 @@ class HardenedClient(Client):
         self._told = failed
 
     async def handle(self, subject: str, handler: Handler, queue: str = "") -> None:
-        """Call `handler` for every message from the read loop; it must not block."""
+        """Subscribe. `handler` is called from the read loop, so it must not block."""
         subscription = await self.subscribe(subject, queue=queue, cb=_unused)
         self.handlers[subscription._id] = handler  # noqa: SLF001
 
     async def listen(self, subject: str, listener: Handler) -> None:
-        """Call `listener` for the daemon's notices on a subject, not for replies sent there."""
+        """Call `listener` for notices of the daemon on a subject. Other messages are ignored."""
         subscription = await self.subscribe(subject, cb=_unused)
         self._listeners[subscription._id] = listener  # noqa: SLF001
 
@@ -140,7 +141,7 @@ class HardenedClient(Client):
                 self._told(exc)
 
     def send(self, data: bytes) -> bool:
-        """Write complete protocol commands; return False if they were dropped."""
+        """Write complete protocol commands. Return False if they were dropped."""
         writer = self._writer()
         if writer is None or writer.transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             return False
@@ -148,12 +149,12 @@ class HardenedClient(Client):
         return True
 
     async def rest(self, seconds: float) -> None:
-        """Stop reading for a while, unless the connection is lost."""
+        """Sleep, unless the connection is lost. Nothing is read meanwhile."""
         if self._writer() is not None:
             await asyncio.sleep(seconds)
 
     def hang_up(self) -> None:
-        """Drop the connection and everything queued in it, and reconnect."""
+        """Drop the connection and all unsent data, and reconnect."""
         writer = self._writer()
         if writer is not None:
             writer.transport.abort()
@@ -165,7 +166,7 @@ class HardenedClient(Client):
         return None if writer is None or writer.transport.is_closing() else writer
 
     async def _process_op_err(self, e: Exception) -> None:
-        # Data that a frozen server has not read must not arrive later.
+        # Drop data that a frozen server has not read: it must not be handled later.
         self.hang_up()
         await super()._process_op_err(e)
 
@@ -220,6 +221,6 @@ def pub(subject: bytes, payload: bytes) -> bytes:
 
 
 def notice(subject: bytes, payload: bytes) -> bytes:
-    """Build a command for a notice of the daemon."""
+    """Build an HPUB command with the header that marks notices of the daemon."""
     size = len(_HEADERS)
     return b"HPUB %b %d %d\r\n%b%b\r\n" % (subject, size, size + len(payload), _HEADERS, payload)

@@ -1,4 +1,4 @@
-"""Sends replies and notices, collected and written to the bus at once."""
+"""Collects replies and notices, and writes them to the bus together."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from safetyd.bus.nats_client import HardenedClient, notice, pub
 from safetyd.bus.subjects import Subjects
 from safetyd.core.messages.decision import Decision
 
-# Only the server creates such reply subjects, for imported requests. Answering any other would let
-# a sender choose where the daemon publishes.
+# The server gives requests from other accounts a reply subject with this prefix. Other reply
+# subjects are not answered, so that a sender cannot choose where the daemon publishes.
 IMPORTED_REPLY: Final = b"_R_."
 
 # The embedded server accepts at most 256 KB.
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _fitting(answer: bytes) -> bytes:
-    """Return the answer, or an error if the server would close the connection for its size."""
+    """Return the answer or, if it is too large for the server, an error."""
     if len(answer) <= MAX_ANSWER_BYTES:
         return answer
     error = f"the answer has {len(answer)} bytes; the limit is {MAX_ANSWER_BYTES}"
@@ -29,7 +29,7 @@ def _fitting(answer: bytes) -> bytes:
 
 
 class Replies(Protocol):
-    """How agents are answered; `reply` is the sender's address."""
+    """Sends answers to agents. `reply` is the sender's reply subject."""
 
     def decide(self, reply: bytes, decision: Decision) -> None: ...
 
@@ -43,7 +43,7 @@ class Replies(Protocol):
 
 
 class Publisher:
-    """Sends over one connection; while it is `muted`, everything is dropped."""
+    """Sends over one connection. While `muted` returns True, everything is dropped."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Publisher:
             self._waiting += (b"PUB ", reply, size, payload, b"\r\n")
 
     def defer(self, reply: bytes, decision: Decision) -> None:  # noqa: ARG002
-        """Publish a pending decision; the reply follows when the request ends."""
+        """Publish a pending decision. The reply is sent when the request ends."""
         self.decide(b"", decision)
 
     def reply(self, reply: bytes, decision: Decision) -> None:
@@ -86,12 +86,12 @@ class Publisher:
             self.soon()
 
     def tell(self, subject: str, content: object) -> None:
-        """Publish a notice, marked as such."""
+        """Publish a notice with the header that marks notices."""
         self._waiting.append(notice(subject.encode(), _encode(content)))
         self.soon()
 
     def soon(self) -> None:
-        """Write the collected messages when the current step is over."""
+        """Write the collected messages in the next step of the event loop."""
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self.flush)

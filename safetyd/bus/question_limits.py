@@ -1,6 +1,6 @@
 """Limits the queries of operators and observers.
 
-While agents keep the daemon busy, each operator gets a share of its time, and queries are timed.
+While agents keep the daemon busy, each operator's queries may use only a share of its time.
 Otherwise only the number of waiting queries is limited. A client that floods is shut out.
 """
 
@@ -11,14 +11,14 @@ from safetyd.bus.flood_gate import MAX_KNOWN, FloodBounds, FloodGate
 from safetyd.clock import uptime
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-SHARE: Final = 0.05  # of the time, per operator
-SAVED_S: Final = 0.2  # saved-up time of an idle operator
-LEAST_S: Final = 0.0002  # to decode a query and send its answer
+SHARE: Final = 0.05  # share of the time for each operator
+SAVED_S: Final = 0.2  # how much unused time an operator can save up
+LEAST_S: Final = 0.0002  # minimum charge, for decoding a query and sending its answer
 MAX_WAITING: Final = 16  # queries of one operator
 MAX_WAITING_OF_ALL: Final = 64  # up to 256 KB each
 BUSY_S: Final = 0.2
-LOADED_PER_S: Final = 20.0  # messages of agents; below this, queries are not limited
-SAMPLE_S: Final = 0.25  # minimum time to count them
+LOADED_PER_S: Final = 20.0  # with fewer messages of agents, the time is not limited
+SAMPLE_S: Final = 0.25  # minimum time over which messages are counted
 BOUNDS: Final = FloodBounds(
     flood=1000.0,
     per_s=100.0,
@@ -27,7 +27,7 @@ BOUNDS: Final = FloodBounds(
     again="%s may send queries again",
 )
 
-PER_S: Final = 4000.0  # messages read per second, or pieces of them
+PER_S: Final = 4000.0  # messages per second; a long message counts as several pieces
 PIECE_BYTES: Final = 2048
 BURST: Final = 50.0
 
@@ -37,16 +37,16 @@ _READ: Final = Refill(PER_S, BURST)
 
 
 class AskerShare(TokenBucket):
-    """The time that an operator may still use, in seconds, and the number of waiting queries."""
+    """The seconds that an operator's queries may still use, and how many queries are waiting."""
 
     waiting: int = 0
 
 
 class QuestionLimits:
-    """Decides who may send a query, and detects floods.
+    """Decides whether a query is answered now, and detects floods.
 
-    `heard` counts messages of agents; without it the daemon always counts as busy. `is_operator`
-    tells operators from observers.
+    `heard` returns the number of messages of agents. Without it, the daemon always counts as busy.
+    `is_operator` returns False for observers.
     """
 
     def __init__(
@@ -65,10 +65,9 @@ class QuestionLimits:
         self.flood_gate = FloodGate(BOUNDS, now)
 
     def admit(self, name: str, size: int, protects: Callable[[], bool] = bool) -> float:
-        """Return 0.0 if a query may be sent, or the seconds until one may.
+        """Return 0.0 if the query is admitted, or the seconds until it would be.
 
-        `protects` returns whether operators always get the answer; it is called only if that
-        matters.
+        If `protects` returns True, operators may exceed their time. It is called only when needed.
         """
         share = self._share(name)
         if share.tokens <= 0.0 and not self._under_load():
@@ -117,14 +116,14 @@ class QuestionLimits:
 
 
 class QuestionRate:
-    """Limits how fast a connection is read; the rest waits in the server."""
+    """Limits how fast a connection is read. Unread messages wait in the server."""
 
     def __init__(self, now: Callable[[], float] = uptime) -> None:
         self._now = now
         self._bucket = TokenBucket()
 
     def __call__(self, size: int) -> float:
-        """Count a message; return how long to pause before the next."""
+        """Count a message. Return how many seconds to pause before the next."""
         left = _READ.fill(self._bucket, self._now()) - max(1.0, size / PIECE_BYTES)
         self._bucket.tokens = left
         return 0.0 if left > 0.0 else _READ.wait_s(left, BURST)

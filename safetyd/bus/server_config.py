@@ -1,7 +1,7 @@
-"""The server's configuration: four accounts, connected by imports, with literal permissions.
+"""The configuration of nats-server: four accounts with explicit permissions.
 
-Agents, operators and anonymous agents have separate accounts, so that a reply subject, header or
-stream request of an agent never reaches the daemon's account; only the exports below do.
+Agents, operators and anonymous agents have separate accounts. Only the exports below reach the
+daemon's account, so that no reply subject, header or stream request of an agent can.
 """
 
 import json
@@ -16,7 +16,7 @@ from safetyd.bus.subjects import AGENT_VERBS, OBSERVER_VERBS, OPERATOR_VERBS, Su
 
 MAX_STORE_BYTES: Final = 1024**3
 MAX_JOURNAL_BYTES: Final = 768 * 1024**2
-# How long the server remembers where a reply goes. Each unanswered message costs it 0.6 KB for that
+# How long the server remembers where a reply goes. Each unanswered message uses 0.6 KB for that
 # long; agents that wait for an answer propose again every minute.
 RESPONSE: Final = "2m"
 ASK: Final = "query"
@@ -40,18 +40,18 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     operators: Mapping[str, str]
     observers: Mapping[str, str]
     open_agents: bool
-    old_keys: OldKeys = {}  # of the same names, until they expire
+    old_keys: OldKeys = {}  # replaced keys that are still trusted
     shut: frozenset[str] = frozenset()  # operators that are shut out from queries
     shut_agents: frozenset[str] = frozenset()  # agents with a key that are shut out
     door_open: bool = True  # False: anonymous agents are shut out
-    tokens: Mapping[str, Hashes] = {}  # of agents over HTTP; not part of the server's configuration
+    tokens: Mapping[str, Hashes] = {}  # of agents that use HTTP; not for nats-server
 
     def newest(self, role: Role) -> Mapping[str, str]:
         by_name: Mapping[str, str] = getattr(self, role)
         return by_name
 
     def trusted(self, role: Role) -> Iterator[tuple[str, str]]:
-        """Yield every trusted key with its name, including replaced ones."""
+        """Yield names and trusted keys of a role, including replaced keys."""
         yield from self.newest(role).items()
         for name, old in self.old_keys.get(role, ()):
             yield name, old.public
@@ -76,7 +76,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def embedded(listen: Listen, users: Users, subjects: Subjects) -> str:
-    """Return the whole configuration of the embedded server."""
+    """Return the configuration file of the embedded server."""
     return "\n".join(
         (
             "# Written by safetyd at every start and whenever keys change; edits are lost.",
@@ -220,7 +220,7 @@ def _open(subjects: Subjects, *, door_open: bool) -> str:
     ]
     publish = [subjects.of(verb, "*") for verb in AGENT_VERBS]
     subscribe = [subjects.of("decision", ">"), subjects.of("state", "*"), "_INBOX.>"]
-    # A reload cannot remove this user, but it can restrict how it connects: WebSocket is disabled.
+    # A reload cannot remove this user, but it can limit the user to WebSocket, which is disabled.
     how = "" if door_open else 'allowed_connection_types: ["WEBSOCKET"], '
     user = f'{{ user: {KEYLESS}, password: "", {how}{_permissions(publish, subscribe)} }}'
     return _block(

@@ -19,7 +19,7 @@ class Subjects(msgspec.Struct, frozen=True):
         return ".".join((self.prefix, *tokens))
 
     def keyless(self, *tokens: str) -> str:
-        """Return the daemon's side of a subject of anonymous agents."""
+        """Return the subject under which the daemon sees messages of anonymous agents."""
         return self.of("open", *tokens)
 
     @property

@@ -14,17 +14,17 @@ from safetyd.clock import uptime
 
 LOOK_S: Final = 0.25
 FROZEN_S: Final = 2.5
-# After a full disk, a stream rejects writes until its server restarts.
+# After the disk was full, a stream rejects writes until the server restarts.
 UNWRITTEN_S: Final = 3.0
 ROOM_BYTES: Final = 4 * 1024 * 1024
-# How long a start may take until the server answers and has written everything.
+# How long the server may take after its start to answer and to write pending batches.
 PATIENCE_S: Final = 5.0
 
 log = logging.getLogger("safetyd.bus")
 
 
 class Supervisor:
-    """Two tasks that watch the server."""
+    """Two tasks: one restarts the server, the other kills it when it hangs."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Supervisor:
             self._server.start()
 
     async def watch(self) -> None:
-        """Kill a server that hangs, or that cannot write although there is space."""
+        """Kill the server if it hangs, or cannot write although there is disk space."""
         while True:
             await anyio.sleep(LOOK_S)
             problem = self._problem()

@@ -18,7 +18,7 @@ import anyio.to_thread
 import msgspec
 
 from safetyd.client.discovery import Endpoint
-from safetyd.client.exceptions import Down, Lost, Unheard
+from safetyd.client.exceptions import Down, KeyRejected, Lost, Unheard
 from safetyd.client.rollback_inbox import RollbackInbox
 from safetyd.client.stop_state import StopState
 from safetyd.core.messages.notice_header import HEADER, VALUE
@@ -75,7 +75,7 @@ class _Attempt:
     def __init__(self) -> None:
         self.over = asyncio.Event()
         self.client: Client | None = None
-        self.why = ""
+        self.down = Down("not connected yet")
 
 
 class AgentConnection:
@@ -104,7 +104,7 @@ class AgentConnection:
 
     @property
     def where(self) -> str:
-        """The address of the last attempt, for messages to people."""
+        """The address of the last attempt, for error messages."""
         return self._where
 
     async def keep(self) -> None:
@@ -155,24 +155,24 @@ class AgentConnection:
         self._wake.set()
         await attempt.over.wait()
         if attempt.client is None:
-            raise Down(attempt.why)
+            raise attempt.down
         return attempt.client
 
     async def _publish(self, client: "Client", verb: str, payload: bytes, reply: str = "") -> None:
         # nats-py buffers without a limit if a frozen server does not read.
         if client.pending_data_size > MAX_HELD_BYTES:
-            raise Down(f"the bus at {self._where} takes no messages: look whether it is frozen")
+            raise Down(f"the bus at {self._where} accepts no messages; check whether it hangs")
         try:
             await client.publish(f"{self._prefix}.{verb}.{self._agent}", payload, reply)
-        except Exception as exc:  # for every nats-py error: the message was not sent
-            raise Down(f"the bus at {self._where} cannot be written to ({exc!r})") from exc
+        except Exception as exc:  # after any nats-py error, the message was not sent
+            raise Down(f"cannot send to the bus at {self._where} ({exc!r})") from exc
 
     async def _try(self) -> "Client | None":
         attempt = self._attempt
         try:
             self._client = attempt.client = await self._connect()
         except Down as down:
-            attempt.why = str(down)
+            attempt.down = down
             _log.debug("not connected: %s", down)
         self._attempt = _Attempt()
         self._wake.clear()
@@ -189,7 +189,7 @@ class AgentConnection:
             if idle.cancelled_caught:
                 await self._beat(client, msgspec.json.encode(self._stops.heartbeat()))
         self._client = None
-        self._offer_all(Lost(f"the connection to {self._where} broke"))
+        self._offer_all(Lost(f"lost the connection to {self._where}"))
         await _close(client)
 
     async def _beat(self, client: "Client", heartbeat: bytes) -> None:
@@ -208,7 +208,7 @@ class AgentConnection:
                 await self._open(client, endpoint)
             opened = True
         except Exception as exc:
-            raise Down(self._explained(endpoint, exc)) from exc
+            raise self._explained(endpoint, exc) from exc
         finally:
             if not opened:
                 await _close(client)
@@ -239,15 +239,15 @@ class AgentConnection:
         await client.subscribe(f"{self._prefix}.state.rollback", cb=self._on_rollback)
         self._rollbacks.reconnected()
 
-    def _explained(self, endpoint: Endpoint, exc: Exception) -> str:
+    def _explained(self, endpoint: Endpoint, exc: Exception) -> Down:
         # nats-py raises only "no servers"; it passes the cause to the error callback.
         exc = self._error or exc
         if "authorization violation" in str(exc).lower():
             key = f"the key {endpoint.key_file}" if endpoint.seed else "agents without a key"
-            advice = f"make a key with `safetyd agent add {self._agent}`"
-            return f"the bus at {endpoint.shown} refuses {key}; {advice}"
-        why = str(exc) or type(exc).__name__
-        return f"no safetyd answers at {endpoint.shown} ({why}); start it with `{endpoint.start}`"
+            advice = f"create a key with `safetyd agent add {self._agent}`"
+            return KeyRejected(f"the bus at {endpoint.shown} rejects {key}; {advice}")
+        why, start = str(exc) or type(exc).__name__, f"start it with `{endpoint.start}`"
+        return Down(f"no safetyd answers at {endpoint.shown} ({why}); {start}")
 
     async def _on_answer(self, msg: "Msg") -> None:
         published = not msg.subject.startswith(self._inbox)
@@ -261,7 +261,7 @@ class AgentConnection:
 
     async def _on_stop(self, msg: "Msg") -> None:
         if (msg.headers or {}).get(HEADER) != VALUE:
-            return  # not from the daemon: any client can have a reply sent to this subject
+            return  # not from the daemon: a client can use this subject as its reply subject
         heartbeat = self._stops.hear(msg.data)
         if heartbeat is not None and self._client is not None:
             await self._beat(self._client, msgspec.json.encode(heartbeat))
@@ -274,8 +274,8 @@ class AgentConnection:
         self._error = exc
         _log.debug("the bus reports %r", exc)
         if "permissions violation for publish" in str(exc).lower():
-            advice = f"use the key of agent {self._agent} or make one with `safetyd agent add`"
-            self._offer_all(Down(f"the bus at {self._where} refuses the message; {advice}"))
+            advice = f"use the key of agent {self._agent}, or create one with `safetyd agent add`"
+            self._offer_all(KeyRejected(f"the bus at {self._where} rejects the message; {advice}"))
 
     async def _on_closed(self) -> None:
         self._wake.set()

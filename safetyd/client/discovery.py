@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from safetyd.client.arguments import Path as AnyPath
-from safetyd.client.exceptions import Down
+from safetyd.client.exceptions import Down, KeyRejected
 
 _SWITCHES: Final = ("SAFETYD_ENABLED", "AI_COMPANY_ENABLED")
 _OFF: Final = frozenset({"false", "0", "no", "off"})
@@ -98,25 +98,27 @@ def _announced(directory: Path) -> str:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Announced).bus
     except FileNotFoundError:
-        where = f"safetyd is not running: there is no {path}"
+        where = f"safetyd is not running: {path} does not exist"
         start = f"start it with `{start_command(directory)}`"
         raise Down(f"{where}; {start}, or set SAFETYD_DATA_DIR or SAFETYD_URL") from None
     except OSError as exc:
-        raise Down(f"{path} cannot be read ({exc.strerror}); set SAFETYD_URL") from None
+        raise Down(f"cannot read {path} ({exc.strerror}); set SAFETYD_URL") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Down(f"{path} names no bus ({exc}); restart safetyd or set SAFETYD_URL") from None
+        why = f"{path} contains no bus address ({exc})"
+        raise Down(f"{why}; restart safetyd or set SAFETYD_URL") from None
 
 
 def _seed(path: Path, agent: str) -> str:
-    advice = f"make a key with `safetyd agent add {agent}`"
+    advice = f"create a key with `safetyd agent add {agent}`"
     try:
         seed = path.read_text().strip()
     except OSError as exc:
-        raise Down(f"the key file {path} cannot be read ({exc.strerror}); {advice}") from None
+        why = f"cannot read the key file {path} ({exc.strerror})"
+        raise KeyRejected(f"{why}; {advice}") from None
     except UnicodeDecodeError:
         seed = ""
     if not seed.startswith("SU"):
-        raise Down(f"the key file {path} holds no nkey seed of a user; {advice}")
+        raise KeyRejected(f"the key file {path} does not contain an nkey user seed; {advice}")
     return seed
 
 
@@ -124,5 +126,5 @@ def _without_password(server: str) -> str:
     try:
         parts = urlsplit(server)
     except ValueError:
-        return "an address that cannot be read"
+        return "an invalid address"
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

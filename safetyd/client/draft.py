@@ -27,8 +27,8 @@ _ASK_FIELDS: Final = frozenset(AskFields.__annotations__)
 
 _TO_MODELS: Final[Mapping[str, str]] = {
     "unavailable": (
-        "safetyd did not answer, so this is not allowed. Do not act. If the reason names something "
-        "that a person has to fix, tell a person and stop; otherwise try again later."
+        "safetyd did not answer, so this is not allowed. Do not act. If the reason names a problem "
+        "that a human must fix, report it and stop. Otherwise try again later."
     ),
     "disabled": "Autonomous work is switched off. Do not act and do not try another way.",
     "malformed": "The proposal is malformed. Do not act. Fix the named field and propose again.",
@@ -98,10 +98,12 @@ def draft_ask(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
     Wrong types, unknown fields and malformed values are handled as in `draft`.
     """
     if unknown := fields.keys() - _ASK_FIELDS:
-        raise TypeError(f"a permission ask has no field {', '.join(map(repr, sorted(unknown)))}")
+        raise TypeError(
+            f"a permission request has no field {', '.join(map(repr, sorted(unknown)))}"
+        )
     given = without_nulls(fields)
     if not isinstance(given.get("context", {}), Mapping):
-        raise TypeError("context is an object with names, not a single value")
+        raise TypeError("context must be an object with named fields")
     said = draft(agent, action, _as_proposal(given))
     if said.flaw:
         return said

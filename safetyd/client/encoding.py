@@ -12,10 +12,10 @@ from safetyd.core.messages.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES
 
 T = TypeVar("T")
 
-# msgspec writes "Expected `str`, got `int`" for a wrong type, and no "got" for a wrong value.
+# In errors of msgspec, only a wrong type has "got": "Expected `str`, got `int`".
 _WRONG_TYPE: Final = ", got `"
 
-# Not converted, so that the JSON encoder rejects them: people could not read base64.
+# These types are rejected, because operators could not read them as base64.
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -25,7 +25,7 @@ def encode(fields: Mapping[str, object] | msgspec.Struct) -> bytes:
     """Return `fields` as JSON. They can contain structs and paths.
 
     Raises `TypeError` for a type that JSON cannot represent. Raises `Malformed` for a message that
-    is too large or too deep, or that contains NUL, NaN, infinity or a lone surrogate.
+    is too large or nested too deeply, or that contains NUL, NaN, infinity or a lone surrogate.
     """
     try:
         plain = msgspec.to_builtins(fields, enc_hook=os.fspath, builtin_types=_BYTES)
@@ -35,7 +35,7 @@ def encode(fields: Mapping[str, object] | msgspec.Struct) -> bytes:
     except ValueError as exc:  # NaN, infinity, a lone surrogate
         raise Malformed(str(exc)) from None
     if len(payload) > MAX_MESSAGE_BYTES:
-        size = f"{len(payload)} bytes; at most {MAX_MESSAGE_BYTES} are taken"
+        size = f"{len(payload)} bytes; the limit is {MAX_MESSAGE_BYTES}"
         raise Malformed(f"the message has {size}")
     _check(plain, MAX_DEPTH)
     return payload
@@ -57,7 +57,7 @@ def check(payload: bytes, kind: type[T]) -> T:
 def _check(value: object, levels: int) -> None:
     if isinstance(value, str):
         if "\0" in value:
-            raise Malformed("a text holds the character NUL, which is not taken")
+            raise Malformed("a text contains the character NUL, which is not allowed")
     elif isinstance(value, dict):
         _check_all(value.keys(), levels)
         _check_all(value.values(), levels)

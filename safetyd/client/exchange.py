@@ -69,7 +69,7 @@ class Exchange(ABC, Generic[A]):
 
         Raises `Down` as soon as it is certain that no daemon receives the message, except:
         - With `wait`, a request that the daemon may have received is retried until `patience_s`
-          ends, because a person may be about to answer it.
+          ends, because an operator may be about to answer it.
         - If the daemon has answered on this connection, a few "no responders" replies are retried.
 
         With `wait` and without a timeout, a pending request is awaited until it expires.
@@ -77,8 +77,8 @@ class Exchange(ABC, Generic[A]):
         with anyio.move_on_after(patience_s) as self._patience:
             return await self._until_answered()
         if self._pending is None:
-            silence = f"no answer to this {self.noun} came within {round(patience_s, 1):g} s"
-            raise Down(f"{silence} from {self._link.where}; look at `safetyd status`")
+            silence = f"no answer to this {self.noun} within {round(patience_s, 1):g} s"
+            raise Down(f"{silence} from {self._link.where}; check `safetyd status`")
         return self._unanswered(self._pending)
 
     @abstractmethod
@@ -176,7 +176,7 @@ class ProposalExchange(Exchange[Decision]):
 
 class PermissionExchange(Exchange[PermissionResult]):
     verb = "permission"
-    noun = "ask"
+    noun = "permission request"
 
     def _heard(self, heard: ReceivedAnswer) -> PermissionResult | None:
         if not heard.published:
@@ -198,7 +198,7 @@ class PermissionExchange(Exchange[PermissionResult]):
 
 
 def _lasts_s(pending: Decision) -> float:
-    """Return how long a request stays open, computed only from the daemon's clock."""
+    """Return how many seconds a request stays open, computed only from the daemon's times."""
     if pending.expires_at is None or pending.at is None:
         return math.inf
     return (pending.expires_at - pending.at).total_seconds() + GRACE_S
@@ -208,7 +208,7 @@ async def answer_to(
     link: AgentConnection, verb: str, payload: bytes, read: Read[T], deadline_s: float
 ) -> T:
     """Send a query until `read` accepts an answer. Raise `Down` if none arrives in time."""
-    why = f"no answer to this {verb} came within {deadline_s:g} s from {link.where}"
+    why = f"no answer to this {verb} message within {deadline_s:g} s from {link.where}"
     with link.listen(new_id()) as listener, anyio.move_on_after(deadline_s):
         while True:
             try:

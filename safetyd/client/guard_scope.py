@@ -1,4 +1,4 @@
-"""Helpers of `guard`: the block after a refused claim, the duration and the error to report."""
+"""Helpers of `guard`: the block after a refused claim, and the duration and error to report."""
 
 import time
 import traceback
@@ -15,15 +15,16 @@ MAX_ERROR_CHARS: Final = 8192
 
 def unclaimed(decision: Decision, claim: Claim) -> Decision:
     """Return the block that replaces an allow after its claim was refused."""
-    # Each cause that only claims have means that the approval does not apply, or not any more.
+    # Causes that only claims have mean that the approval does not apply, or no longer applies.
     cause = cast("Cause", claim.cause) if claim.cause in get_args(Cause) else "conflict"
+    why = claim.reason or claim.cause
     return msgspec.structs.replace(
         decision,
         decision=BLOCK,
         cause=cause,
-        reason=f"a person approved this, but it cannot be claimed: {claim.reason or claim.cause}",
+        reason=f"an operator approved this, but the claim was refused: {why}",
         triggered_rules=(f"client.claim:{claim.cause}",),
-        agent_message="This was approved, but it is not yours to do now. Do not act.",
+        agent_message="This was approved, but the claim was refused. Do not act.",
     )
 
 

@@ -44,7 +44,7 @@ def encoded(proposal: str | None, fields: OutcomeFields, *, ok: bool) -> bytes |
         payload = encode(said)
         check(payload, Outcome)
     except Malformed as exc:
-        _log.warning("an outcome is malformed: %s", exc)
+        _log.warning("malformed outcome, not sent: %s", exc)
         return None
     return payload
 
@@ -64,7 +64,7 @@ async def tell(link: AgentConnection, payload: bytes, deadline_s: float) -> Note
 class OutcomeQueue:
     """A bounded queue: `CAPACITY` outcomes, and the one that is being sent.
 
-    When it is full, `put` refuses new outcomes. It drops no queued outcome to make room.
+    When it is full, `put` refuses new outcomes. Queued outcomes are never dropped to make room.
     """
 
     def __init__(self, link: AgentConnection, deadline_s: float) -> None:
@@ -115,7 +115,7 @@ class OutcomeQueue:
         level = logging.WARNING
         while (trouble := await self._trouble(outcome)) is not None:
             self._note(troubled=True)
-            _log.log(level, "an outcome is not acknowledged yet: %s", trouble)
+            _log.log(level, "outcome not acknowledged yet: %s", trouble)
             level = logging.DEBUG
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
@@ -131,6 +131,6 @@ class OutcomeQueue:
         except Down as down:
             return str(down)
         if noted.code == "malformed":
-            _log.error("an outcome will never be taken and is dropped: %s", noted.error)
+            _log.error("dropped an outcome that the daemon rejected: %s", noted.error)
             return None
         return None if noted.ok else noted.error or "refused"

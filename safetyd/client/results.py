@@ -13,7 +13,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Base class of the results. Check `approved` or `granted`: `bool(result)` raises."""
 
     def __bool__(self) -> bool:
-        raise TypeError("an answer is neither true nor false: look at `approved` or `granted`")
+        raise TypeError("a result is neither true nor false: check `approved` or `granted`")
 
 
 class Approved(Answer, frozen=True, kw_only=True):

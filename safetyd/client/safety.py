@@ -90,9 +90,9 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
     def __init__(self, agent: str, **options: Unpack[Options]) -> None:
         prefix = options.get("prefix", "safety.v1")
         if not is_token(agent):
-            raise ValueError(f"{agent!r} is no name for an agent: use 1 to 64 of A-Z a-z 0-9 _ -")
+            raise ValueError(f"{agent!r} is not a valid agent name: use 1 to 64 of A-Z a-z 0-9 _ -")
         if not all(map(is_token, prefix.split("."))):
-            raise ValueError(f"{prefix!r} is no prefix of subjects, such as safety.v1")
+            raise ValueError(f"{prefix!r} is not a valid subject prefix: use one like safety.v1")
         if unknown := options.keys() - Options.__annotations__.keys():
             raise TypeError(f"Safety has no option {', '.join(map(repr, sorted(unknown)))}")
         self._agent = agent
@@ -246,7 +246,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         try:
             return await self._question({"open": True}, read_open)
         except Down as down:
-            _log.warning("the own requests are not known: %s", down)
+            _log.warning("cannot get this agent's requests: %s", down)
             return ()
 
     async def rolled_back(self, *, timeout_s: float | None = None) -> Rollback | None:
@@ -261,7 +261,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
                 try:
                     return await self._rollbacks.next(self._ask_rollbacks)
                 except Down as down:
-                    _log.debug("rollbacks are not known: %s", down)
+                    _log.debug("cannot get rollbacks: %s", down)
                     await anyio.sleep(AGAIN_S)
         return None
 
@@ -274,7 +274,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         try:
             return await self._ask_rollbacks()
         except Down as down:
-            _log.warning("rollbacks are not known: %s", down)
+            _log.warning("cannot get rollbacks: %s", down)
             return ()
 
     async def _ask_rollbacks(self) -> tuple[Rollback, ...]:
@@ -388,7 +388,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
             check(payload, type(telemetry))
             return self._open is not None and await self._told(self._open.link, payload)
         except (Malformed, Down) as exc:
-            _log.warning("telemetry was not taken: %s", exc)
+            _log.warning("telemetry was not sent: %s", exc)
             return False
 
     async def _told(self, link: AgentConnection, payload: bytes) -> bool:
@@ -403,15 +403,19 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         return None
 
     async def _ask(self, said: Draft, ends: float) -> Decision:
+        try:
+            return await self._decision(said, ends)
+        except Down as down:
+            return said.refused("unavailable", str(down))
+
+    async def _decision(self, said: Draft, ends: float) -> Decision:
+        """Return the daemon's decision. Raise `Down` if there is none."""
         if self._open is None:
-            return said.refused("unavailable", NOT_OPEN)
+            raise Down(NOT_OPEN)
         # Guards that count errors need this agent's earlier outcomes before they decide.
         await self._open.outbox.flush()
         asking = ProposalExchange(self._open.link, said)
-        try:
-            decision = await asking.answer(ends - anyio.current_time())
-        except Down as down:
-            return said.refused("unavailable", str(down))
+        decision = await asking.answer(ends - anyio.current_time())
         if decision.allowed:
             self._stops.allowed()
         return decision

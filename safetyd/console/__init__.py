@@ -1,4 +1,4 @@
-"""The command line. What a command needs is imported when it is used, so that help is quick.
+"""The command line. A command's module is imported only when the command runs: help stays fast.
 
-`command_table` has every command, `cli` runs it. Nobody imports the console.
+`command_table` lists every command, and `cli` runs one. No other package imports the console.
 """

@@ -20,7 +20,7 @@ Answer = TypeVar("Answer", bound=Done)
 async def everybody(
     operator: OperatorConnection, *, patience_s: float = ANSWER_S
 ) -> list[AgentSeen]:
-    """Return all agents, in as many queries as that takes."""
+    """Return all agents, with as many queries as needed."""
     rows: list[AgentSeen] = []
     more = True
     while more:
@@ -32,7 +32,7 @@ async def everybody(
 
 
 def unheard(agent: str | None, rows: Sequence[AgentSeen] | None) -> str:
-    """Return a warning if no agent of that name is known, with the nearest name."""
+    """Return a warning if the agent is unknown, with the most similar known name."""
     if agent is None or rows is None or any(row.agent == agent for row in rows):
         return ""
     near = difflib.get_close_matches(agent, [row.agent for row in rows], n=1)
@@ -41,7 +41,7 @@ def unheard(agent: str | None, rows: Sequence[AgentSeen] | None) -> str:
 
 
 def tell_about(location: Location, agent: str, command: Command[Answer]) -> tuple[Answer, str]:
-    """Send a command about one agent; return its answer, and a warning if the name is unknown."""
+    """Send a command about one agent. Return its answer, and a warning if the agent is unknown."""
 
     async def tell(operator: OperatorConnection) -> tuple[Answer, str]:
         return await operator.ask(command), unheard(agent, await everybody(operator))
@@ -50,7 +50,7 @@ def tell_about(location: Location, agent: str, command: Command[Answer]) -> tupl
 
 
 def warn(stranger: str, anyway: str, *, err: bool) -> int:
-    """Print a warning about an agent's name, if there is one, and return the exit code."""
+    """Print the warning about an unknown agent, if there is one. Return the exit code."""
     if not stranger:
         return 0
     click.echo(f"{stranger} {anyway}", err=err)
@@ -63,7 +63,7 @@ def open_count(row: AgentSeen) -> int:
 
 
 def busy(rows: Sequence[AgentSeen], agent: str | None = None) -> dict[str, int]:
-    """Return the number of open actions by agent, for all agents or for one."""
+    """Return the number of open actions of each agent that has any, or of one agent."""
     counts = {row.agent: open_count(row) for row in rows if agent in {None, row.agent}}
     return {name: count for name, count in counts.items() if count}
 

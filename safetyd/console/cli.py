@@ -1,4 +1,4 @@
-"""The command line. Each command's module is imported only when it is used: help stays fast."""
+"""Runs the command that was typed. Its module is imported only then, so that help stays fast."""
 
 import difflib
 import importlib
@@ -22,11 +22,11 @@ COMPLETING: Final = "_SAFETYD_COMPLETE"  # set by the shell while it completes a
 
 
 class ReaderGone(Exception):
-    """The reader of the output closed it, as `head` does after ten lines."""
+    """The reader of standard output closed it, as `head` does after ten lines."""
 
 
 class Commands(Group):
-    """The root command, with the commands of the table."""
+    """The root command, which finds its subcommands in `command_table`."""
 
     def make_context(
         self,
@@ -83,11 +83,11 @@ def commands(ctx: click.Context) -> None:
 
     Agents propose actions. safetyd allows them, blocks them, or asks an operator for approval.
 
-    Times are in your local time zone; JSON, logs and audit files use UTC. Set TZ=UTC to see UTC
-    everywhere.
+    Times are in your local time zone; JSON, logs and audit files use UTC. To see UTC everywhere,
+    set TZ=UTC.
 
-    Exit codes: 0 done or allowed, 1 blocked or failed, 2 usage error, 3 needs approval, 4 the
-    daemon cannot be reached.
+    Exit codes: 0 done or allowed, 1 failed or blocked, 2 usage error, 3 needs approval, 4 cannot
+    reach the daemon.
 
     For example:
       # Write a configuration, then start the daemon
@@ -111,14 +111,14 @@ def commands(ctx: click.Context) -> None:
 def main() -> None:
     """Run the command that was typed and exit with its code."""
     if sys.argv[1:2] == ["run"]:
-        # A reload request that comes early waits until the daemon can handle it.
+        # A SIGHUP that arrives early stays pending until the daemon can handle it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     code = 0
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
     except (ReaderGone, BrokenPipeError):
-        # Python would report an error when it flushes the rest at exit.
+        # Otherwise Python reports an error when it flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
@@ -139,7 +139,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check_text(arguments: Sequence[str]) -> None:
-    """Reject arguments and variables that are not UTF-8: they can be neither sent nor shown."""
+    """Reject arguments and environment variables that are not UTF-8."""
     given = {name: value for name, value in os.environ.items() if name.startswith("SAFETYD_")}
     for name, value in (*(("argument", each) for each in arguments), *given.items()):
         if not _is_utf8(value):
@@ -157,7 +157,7 @@ def _is_utf8(text: str) -> bool:
 
 @contextmanager
 def _reader_may_go() -> Iterator[None]:
-    # click would exit with 1.
+    # click itself would exit with code 1.
     try:
         yield
     except BrokenPipeError as exc:

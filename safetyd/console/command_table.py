@@ -1,12 +1,13 @@
-"""Every command, by the heading that lists it, with the module that has it.
+"""Every command and its module, grouped by the heading in the help.
 
-The one-line help of each is in completions.json, which is generated from the commands.
+The one-line help of each command is in completions.json, which is generated from the commands.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-# The module below safetyd.console, and the name in it where it is not that of the command.
+# The module is relative to safetyd.console. After a colon follows the name of the function, if it
+# differs from the name of the command.
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Setup": {
         "init": "setup.write_config",

@@ -1,7 +1,7 @@
 """`safetyd completion`: shell completion of commands and options.
 
-Completion imports no command, because that is slow: everything that can be typed is in
-completions.json, which docs/generate.py generates from the commands.
+To be fast, completion imports no command. It reads completions.json, which docs/generate.py
+generates from the commands.
 """
 
 import json
@@ -47,12 +47,12 @@ def completion(shell: str) -> None:
     root = click.get_current_context().find_root()
     name = root.info_name or "safetyd"
     made = _SHELLS[shell](root.command, {}, name, f"_{name.upper()}{ENDING}")
-    # The shell's own class would start bash to find out its version.
+    # `BashComplete.source` would start bash to find out its version.
     click.echo(ShellComplete.source(made))
 
 
 def register() -> None:
-    """Let click complete from the table."""
+    """Make click complete from completions.json."""
     for kind in _SHELLS.values():
         add_completion_class(type(kind.__name__, (_FromTable, kind), {}), kind.name)
 
@@ -63,7 +63,7 @@ class _FromTable(ShellComplete):
 
 
 def following(root: Node, words: Sequence[str], begun: str) -> Iterator[CompletionItem[str]]:
-    """Yield what can follow these words and starts with `begun`."""
+    """Yield the completions of `begun` after these words."""
     node, option, arguments = _walk(root, words)
     if option is not None:
         yield from _values(option, begun)
@@ -76,7 +76,7 @@ def following(root: Node, words: Sequence[str], begun: str) -> Iterator[Completi
 
 
 def _walk(root: Node, words: Sequence[str]) -> tuple[Node, Node | None, int]:
-    """Return the command, the option that still needs a value, and the number of arguments."""
+    """Return the command, the option that still needs a value (or None), and how many arguments."""
     node, option, arguments = root, None, 0
     for word in words:
         if option is not None:
@@ -157,5 +157,5 @@ def _value(parameter: click.Parameter) -> dict[str, object]:
 
 
 def _some(**facts: object) -> dict[str, object]:
-    """Return the facts that are not empty."""
+    """Return the arguments that are not empty."""
     return {name: fact for name, fact in facts.items() if fact}

@@ -1,4 +1,4 @@
-"""The configuration that a daemon would start with."""
+"""Reads the configuration that a daemon would start with."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from safetyd.daemon.config import Config, ConfigError, load
 
 
 def read_config(file: Path | None) -> Config:
-    """Read a configuration file, or the defaults; raise `Failure` with every error in it."""
+    """Return the configuration in a file, or the defaults. Raise `Failure` with all its errors."""
     try:
         return load(file)
     except ConfigError as exc:

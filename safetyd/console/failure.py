@@ -1,4 +1,4 @@
-"""Errors of commands: what they print, and the exit code."""
+"""Errors of commands, and their exit codes."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ _MAX_LINE_CHARS: Final = 2000
 
 
 class Failure(click.ClickException):
-    """An expected error. Programs get `code`, and `errors` if there are several."""
+    """An expected error. With --json, the output also has `code` and `errors`."""
 
     exit_code = BLOCKED
 
@@ -48,7 +48,7 @@ class NotReachable(Failure):
 
 
 class NotInstalled(Failure):
-    """A command needs a package that only the daemon extra installs."""
+    """A command needs a package that is installed only with `safetyd[daemon]`."""
 
     def __init__(self, command: str, module: str) -> None:
         super().__init__(
@@ -79,7 +79,7 @@ def using_file(path: Path, done: Literal["read", "write"]) -> Iterator[None]:
 
 @contextmanager
 def packages_needed(command: str) -> Iterator[None]:
-    """Turn a missing package into `NotInstalled`, which says how to install it."""
+    """Turn `ModuleNotFoundError` into `NotInstalled`, which says how to install the package."""
     try:
         yield
     except ModuleNotFoundError as exc:

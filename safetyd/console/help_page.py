@@ -1,4 +1,4 @@
-"""The help page of every command: a summary, usage, grouped options, examples."""
+"""The layout of help pages: a summary, usage, grouped options, examples."""
 
 import inspect
 from collections.abc import Callable
@@ -14,7 +14,7 @@ EXAMPLES = "For example:\n"
 
 
 class SectionOption(click.Option):
-    """An option under a separate heading."""
+    """An option that the help lists under the heading `section`."""
 
     def __init__(self, *args: Any, section: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -22,9 +22,10 @@ class SectionOption(click.Option):
 
 
 class Command(click.Command):
-    """A command whose help ends with the examples of its docstring.
+    """A command. Its help is its docstring, with the examples at the end of the page.
 
-    If it sends a question or command to the daemon, its help begins with the summary of that.
+    If the command sends a question or command to the daemon (`sends`), its help begins with the
+    summary of that.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Command(click.Command):
         about = inspect.cleandoc(settings.pop("help", None) or "")
         text, _, examples = about.partition(EXAMPLES)
         if sends is not None:
-            # Not imported while the list of commands is shown, which must be quick.
+            # Imported only here, so that the list of commands is shown quickly.
             from safetyd.operators.contract.question import summary_of  # noqa: PLC0415
 
             text = f"{summary_of(sends)}\n\n{text}"
@@ -73,7 +74,7 @@ def _section(parameter: click.Parameter) -> str:
 
 
 class Group(Command, click.Group):
-    """A command with commands below it."""
+    """A command with subcommands."""
 
     command_class = Command
 
@@ -85,12 +86,12 @@ class Group(Command, click.Group):
 def command(
     name: str | None = None, *, sends: "type[Call[Done]] | None" = None
 ) -> Callable[[Callable[..., Any]], Command]:
-    """Make a function a command."""
+    """Return a decorator that makes a function a command."""
     return click.command(name, cls=Command, sends=sends)
 
 
 def group(
     *, sends: "type[Call[Done]] | None" = None, invoke_without_command: bool = False
 ) -> Callable[[Callable[..., Any]], Group]:
-    """Make a function a group of commands."""
+    """Return a decorator that makes a function a group of commands."""
     return click.group(cls=Group, sends=sends, invoke_without_command=invoke_without_command)

@@ -1,7 +1,7 @@
-"""Lines that fit the terminal: ours wrap between words, an agent's exactly at the edge.
+"""Wraps lines to the width of the terminal.
 
-Each line of an agent's text starts with a bar and continues after a plus, so that it can be
-mistaken neither for one of ours nor for its own end.
+safetyd's own lines wrap between words. Lines of an agent's text wrap at the edge: the first row
+starts with a bar and the others with a plus. So an agent cannot imitate safetyd's lines.
 """
 
 import re
@@ -23,17 +23,20 @@ def quoted(words: object, columns: int) -> list[str]:
 
 
 def barred(shown: str, columns: int) -> Iterator[str]:
-    """Yield one line of an agent's text after a bar, and each continuation after a plus."""
+    """Yield the rows of one line of an agent's text: the first after a bar, others after a plus."""
     return _chopped(shown, columns, BEGINS)
 
 
 def fitted(text: str, columns: int) -> str:
-    """Wrap lines that are too wide, so that no continuation looks like a line of ours."""
+    """Wrap all lines that are too wide."""
     return "\n".join(row for line in text.split("\n") for row in folded(line, columns))
 
 
 def folded(line: str, columns: int) -> Iterator[str]:
-    """Yield a line as several, none wider than `columns`, indented below its first word."""
+    """Yield a line as rows of at most `columns`. Continuations are indented.
+
+    If the line is a label and a fact, continuations begin below the fact.
+    """
     if line.startswith((BEGINS, GOES_ON)) or any(map(_is_wide, line)):
         yield from _chopped(line, columns, "")
         return

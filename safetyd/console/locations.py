@@ -39,7 +39,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def given(self) -> str | None:
-        """Return the bus address of the option or the environment, if there is one."""
+        """Return the bus address from the option or the environment, if there is one."""
         url = self.url or os.environ.get(URL_VARIABLE)
         if url and not all(_is_address(server.strip()) for server in url.split(",")):
             raise WrongUsage(
@@ -59,22 +59,22 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         if _hidden(path):
             raise NotReachable(
                 f"cannot read {path}, so it is unknown whether safetyd is running. Run this as "
-                "the user that safetyd runs as, or give its bus with --url"
+                "the daemon's user, or give the address of the bus with --url"
             )
         raise NotReachable(
             f"safetyd is not running on {self.data_dir} ({path} does not exist). "
-            f"{self.start}, or give another one with --data-dir or --url"
+            f"{self.start}, or use --data-dir or --url"
         )
 
     @property
     def start(self) -> str:
-        """Say how to start the daemon; with a bus address any data directory will do."""
+        """Return how to start the daemon, as the beginning of a sentence."""
         command = "safetyd run" if self.given else start_command(self.data_dir)
         return f"Start it with `{command}`"
 
     @property
     def seed(self) -> Path:
-        """Return the operator's key file: option, environment, or that of the data directory."""
+        """Return the operator's key file: option, environment, or default in the data directory."""
         given = self.key_file or os.environ.get(KEY_VARIABLE)
         if given:
             return Path(given)
@@ -87,7 +87,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Return the operator's name: the option, or else the name of the key file."""
+        """Return the operator's name from the option, or else from the name of the key file."""
         name = self.operator or (LOCAL if self._is_local else self.seed.stem)
         if not is_token(name):
             raise Failure(f"{name!r} is not a valid operator name. Give yours with --operator")
@@ -95,7 +95,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def observes(self) -> bool:
-        """Return True if the keys here say that this operator is an observer."""
+        """Return True if the key files in the data directory show that this is an observer."""
         observers = self.keys / "observers"
         if _is_within(self.seed, self.keys):
             return _is_within(self.seed, observers)
@@ -106,9 +106,9 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         return self.seed.stem == "operator" and self.seed.parent.name not in _PEOPLE
 
     def agent_key(self, agent: str) -> Path | None:
-        """Return the key file of an agent; None for an anonymous agent.
+        """Return the key file of an agent, None for an anonymous agent.
 
-        A key file in the environment that is an operator's is ignored.
+        A key file of this data directory in the environment is ignored: it is an operator's.
         """
         own = self.keys / "agents" / f"{agent}.nk"
         if self.key_file or os.access(own, os.R_OK):
@@ -120,12 +120,12 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def data_dir(given: str | None) -> Path:
-    """Return the data directory: option, environment, systemd's, or the user's own."""
+    """Return the data directory: the option, the environment, or the user's default."""
     return (Path(given) if given else find_data_dir()).absolute()
 
 
 def own_command() -> str:
-    """Return how to call this program: its name if the shell finds it, else its path."""
+    """Return the command that runs this program: its name if it is on PATH, else its path."""
     found = shutil.which("safetyd")
     own = Path(sys.executable).with_name("safetyd")
     if found and Path(found).resolve() == own.resolve():
@@ -134,7 +134,7 @@ def own_command() -> str:
 
 
 def make_private(directory: Path) -> None:
-    """Create a data directory that only its owner can read; leave an existing one alone."""
+    """Create a data directory that only its owner can read. Do not change an existing one."""
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -145,7 +145,7 @@ def make_private(directory: Path) -> None:
 
 
 def endpoint(directory: Path) -> Endpoint | None:
-    """Return what the running daemon of a data directory wrote about itself, if anything."""
+    """Return the addresses that the daemon wrote to the data directory, None if there are none."""
     try:
         return msgspec.json.decode((directory / ENDPOINT).read_bytes(), type=Endpoint)
     except (OSError, msgspec.DecodeError):
@@ -153,9 +153,9 @@ def endpoint(directory: Path) -> Endpoint | None:
 
 
 def look_into(directory: Path) -> list[Path]:
-    """Return the contents of a directory, or nothing if it does not exist.
+    """Return the paths in a directory, or an empty list if it does not exist.
 
-    Raises `Failure` if it cannot be read, which `Path.glob` ignores.
+    Unlike `Path.glob`, raises `Failure` if the directory cannot be read.
     """
     with using_file(directory, "read"), suppress(FileNotFoundError):
         return sorted(directory.iterdir())
@@ -170,7 +170,7 @@ def running(directory: Path) -> int | None:
     try:
         os.kill(found.pid, 0)
     except PermissionError:
-        return found.pid  # alive, as another user
+        return found.pid  # it runs as another user
     except (OSError, OverflowError):
         return None
     return found.pid

@@ -20,7 +20,7 @@ _VARIABLES: Final = {
     "SAFETYD_KEY_FILE": "The file with the nkey seed, like --key-file.",
     "SAFETYD_ENABLED": "If false, every proposal is blocked.",
     "NO_COLOR": "If set, output has no colours.",
-    "TZ": "The time zone for input and output; default: the zone of the machine.",
+    "TZ": "The time zone for input and output. Default: the zone of the machine.",
 }
 _EXIT_CODES: Final = {
     "0": "done or allowed",
@@ -55,7 +55,7 @@ def man(directory: Path | None) -> None:
 
 
 def page(root: click.Group) -> str:
-    """Return the page in troff."""
+    """Return the manual page as troff."""
     return "\n".join(_lines(root)) + "\n"
 
 
@@ -84,7 +84,7 @@ def _lines(root: click.Group) -> Iterator[str]:
 
 
 def _command(group: click.Group, parent: click.Context, name: str) -> Iterator[str]:
-    """Yield the section of a command, then those of its subcommands."""
+    """Yield the lines about a command, then those about its subcommands."""
     command = group.get_command(parent, name)
     if command is None or command.hidden:
         return
@@ -135,7 +135,7 @@ def _tagged(facts: dict[str, str]) -> Iterator[str]:
 
 
 def _text(said: str) -> str:
-    """Return a line with everything escaped that troff would interpret."""
+    """Return a line with all characters escaped that troff would interpret."""
     line = " ".join(said.split("\n")).replace("\\", "\\e").replace("-", "\\-")
     line = line.replace('"', "\\(dq")
     return f"\\&{line}" if line[:1] in {".", "'"} else line

@@ -22,11 +22,11 @@ from safetyd.operators.replies import Done, Refusal, too_many
 
 CONNECT_S: Final = 3.0
 ANSWER_S: Final = 5.0
-LONG_S: Final = 60.0  # from this on, check that the daemon is still there
+LONG_S: Final = 60.0  # with a longer timeout, check meanwhile that the daemon is still running
 LOOK_S: Final = 2.0
 CLOSE_S: Final = 1.0
 RETRY_S: Final = 20.0  # how long a command retries rate-limited queries
-AGAIN_S: Final = 0.5  # the pause if a refusal does not say how long
+AGAIN_S: Final = 0.5  # the pause before a retry if the refusal does not name one
 
 
 Answer = TypeVar("Answer", bound=Done)
@@ -38,9 +38,9 @@ class _Outcome(msgspec.Struct):
 
 
 class _Running(msgspec.Struct):
-    """The process of a daemon, as every version of it says."""
+    """The fields of `status` that every version of the daemon sends."""
 
-    pid: int = 0  # 0: there is none, or it cannot say anything
+    pid: int = 0  # 0 if no daemon answers, or if it cannot answer questions now
     version: str = ""
 
 
@@ -49,9 +49,9 @@ def _echo(line: str) -> None:
 
 
 class OperatorConnection:
-    """One connection of one operator. Its methods raise `Failure` and nothing else.
+    """A connection of an operator to the daemon. All its errors are `Failure`.
 
-    Rate-limited queries are sent again; `announce` gets a line about it.
+    Rate-limited queries are sent again. Before each retry, `announce` gets a line to print.
     """
 
     def __init__(self, location: Location, announce: Callable[[str], None] = _echo) -> None:
@@ -96,7 +96,7 @@ class OperatorConnection:
 
     @property
     def failed(self) -> BaseException | None:
-        """Return the exception that `heard` raised, which ends the subscription."""
+        """Return the exception that ended the subscription of `listen`, if any."""
         return self._client.failed
 
     async def ask(self, call: Call[Answer], *, patience_s: float = ANSWER_S) -> Answer:
@@ -110,22 +110,22 @@ class OperatorConnection:
             raise _unreadable(self.address, exc, version) from None
 
     async def listen(self, heard: Callable[[bytes], None]) -> None:
-        """Call `heard` with every SafetyEvent from now on; `lost` is set if it raises."""
+        """Call `heard` with every SafetyEvent from now on. If it raises, `lost` is set."""
         subject = self._subjects.of("event", ">")
         await self._client.listen(subject, lambda _subject, _reply, payload: heard(payload))
         await self._client.flush()
 
     async def _sent(self, subject: str, payload: bytes, patience_s: float) -> bytes:
-        """Send a message and return its answer; raise `Failure` if the bus refuses it."""
+        """Send a message and return its answer. Raise `Failure` if the bus refuses it."""
         data: bytes | None = None
         with anyio.CancelScope() as self._asking:
             data = await self._unlimited(subject, payload, patience_s)
         if data is None:
-            raise Failure(f"{self.name} may not do that: {self._complaint}", "refused")
+            raise Failure(f"{self.name} is not allowed to do that: {self._complaint}", "refused")
         return data
 
     async def _unlimited(self, subject: str, payload: bytes, patience_s: float) -> bytes:
-        """Return the answer; retry while the daemon says that there are too many queries."""
+        """Return the answer. Retry while the daemon refuses the message because of a rate limit."""
         waited = 0.0
         while True:
             data = await self._answer(subject, payload, patience_s)
@@ -154,7 +154,7 @@ class OperatorConnection:
             raise NotReachable(f"{silence} ({str(exc) or type(exc).__name__})") from None
 
     async def _answer_of_one_run(self, subject: str, payload: bytes, patience_s: float) -> bytes:
-        """Return the answer to a long command; fail early if the daemon ends meanwhile."""
+        """Return the answer to a long command. Fail early if the daemon ends meanwhile."""
         pid = (await self._running()).pid
         answer: bytes | None = None
         failed: Exception | None = None
@@ -174,7 +174,7 @@ class OperatorConnection:
         return answer
 
     async def _end_with(self, pid: int, scope: anyio.CancelScope) -> None:
-        """Cancel `scope` once the daemon with this pid is gone."""
+        """Cancel `scope` once the daemon with this pid has ended."""
         still = True
         while still:
             await anyio.sleep(LOOK_S)
@@ -183,7 +183,7 @@ class OperatorConnection:
         scope.cancel()
 
     async def _running(self) -> _Running:
-        """Ask for the process of the daemon."""
+        """Return the daemon's pid and version."""
         subject = self._subjects.of("query", self.name)
         asked = msgspec.json.encode(StatusQuestion())
         try:
@@ -206,7 +206,7 @@ class OperatorConnection:
             ) from None
 
     def _unconnected(self, exc: Exception) -> Failure:
-        # nats-py raises "no servers"; only its callback gets the cause.
+        # nats-py raises only "no servers"; it passes the cause to the error callback.
         why = self._complaint or str(exc) or type(exc).__name__
         if "authorization violation" in why.lower():
             refusal = f"the bus at {self.address} rejects the key {self._key_file} of {self.name}"
@@ -243,7 +243,7 @@ def ask(location: Location, call: Call[Answer], *, patience_s: float = ANSWER_S)
 def with_operator(
     location: Location, work: Callable[[OperatorConnection], Coroutine[Any, Any, Read]]
 ) -> Read:
-    """Connect, do the work and return its result."""
+    """Connect, call `work` with the connection, and return its result."""
 
     async def done() -> Read:
         async with connected(location) as operator:
@@ -253,7 +253,7 @@ def with_operator(
 
 
 def _refusal(data: bytes, address: str) -> Refusal | None:
-    """Return the refusal in an answer, if it is one."""
+    """Return the refusal if the answer is one, else None."""
     if _decoded(data, _Outcome, address).ok:
         return None
     return _decoded(data, Refusal, address)
@@ -267,19 +267,22 @@ def _decoded(data: bytes, kind: type[Read], address: str) -> Read:
 
 
 def _unreadable(address: str, exc: msgspec.DecodeError, version: str = "") -> Failure:
-    """Return why an answer cannot be decoded; `version` is that of the daemon, if known."""
+    """Return the error for an answer that cannot be decoded.
+
+    `version` is the daemon's version, if known.
+    """
     if version in {"", __version__}:
         return Failure(f"cannot decode the answer from {address}: {exc}")
     return Failure(
-        f"the daemon at {address} is safetyd {version}, this command is safetyd {__version__}, "
-        f"and the command cannot decode the daemon's answer ({exc}). After an upgrade, restart "
-        "the daemon; otherwise run the command of the daemon's version.",
+        f"this command is safetyd {__version__}, but the daemon at {address} is safetyd {version}: "
+        f"cannot decode its answer ({exc}). After an upgrade, restart the daemon. Otherwise use "
+        f"safetyd {version} for this command.",
         "other_version",
     )
 
 
 async def _through(location: Location, announce: Callable[[str], None]) -> OperatorConnection:
-    """Connect. Retry once after a reset: the server's reason may have arrived too late."""
+    """Connect. After a connection reset, retry once to get the server's reason."""
     operator = OperatorConnection(location, announce)
     try:
         await operator.connect()

@@ -25,7 +25,7 @@ def _json(ctx: click.Context, option: click.Parameter, given: bool) -> bool:  # 
 
 
 def together(*decorators: Decorator) -> Decorator:
-    """Return a decorator that applies several, as if they were written one below the other."""
+    """Return a decorator that applies several decorators, the last one first."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for decorator in reversed(decorators):
@@ -47,7 +47,7 @@ def _data_dir_option(**settings: Any) -> Decorator:
     )
 
 
-# Given before a subcommand, these also apply to the subcommand.
+# If these options precede a subcommand, they apply to the subcommand too.
 json_option: Decorator = click.option(
     "--json", "as_json", is_flag=True, callback=_json, help="Print JSON."
 )
@@ -80,7 +80,7 @@ _connected = together(
 
 
 def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the connection options to a command, which gets them as one `location`."""
+    """Add the connection options to a command. It gets them as one argument, `location`."""
 
     @wraps(command)
     def placed(directory: Path, **options: Any) -> R:
@@ -92,7 +92,7 @@ def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def says_why(command: Callable[..., R]) -> Callable[..., R]:
-    """Add `reason` to a command, as last argument or as option: people in a hurry type both."""
+    """Add `reason` to a command, as the last argument and as an option: users type either."""
 
     @click.argument("reason", default="", help="Why, for the record.")
     @click.option("--reason", "why", default="", metavar="TEXT", help="The same as REASON.")
@@ -114,7 +114,10 @@ def call_command(
     patience_s: float = ANSWER_S,
     below: Group | None = None,
 ) -> Command:
-    """Return a command that sends `call`, with its parameters as fields, and prints the answer."""
+    """Return a command that sends a message and prints the answer.
+
+    The parameters of the command become the fields of `call`.
+    """
 
     def run(location: Location, *, as_json: bool, **fields: Any) -> None:
         echo(ask(location, call(**fields), patience_s=patience_s), render, as_json=as_json)

@@ -1,7 +1,7 @@
 """The documents, configurations and systemd units that come with safetyd.
 
-Their names are those in the source: `docs/guards.md`, `config/production.toml`. A wheel has them
-in `share/` inside the package, a checkout next to the package.
+Their names are paths in the repository, such as `docs/guards.md`. A wheel contains them in `share/`
+inside the package. In a checkout they are next to the package.
 """
 
 import re
@@ -32,7 +32,7 @@ class ShippedFile(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return the first sentence of the heading or first comment, if there is one."""
+        """Return the first sentence of the heading or of the first comment."""
         text = _TITLES.get(self.name) or " ".join(self._opening())
         found = _SENTENCE.match(text)
         return found[1] if found else text
@@ -61,9 +61,9 @@ def _root() -> Path:
 
 
 def find(name: str, files: Sequence[ShippedFile]) -> Sequence[ShippedFile]:
-    """Return the file with a name, or the files in the folder with that name.
+    """Return the file with this name, or the files in the folder with this name.
 
-    `docs/` and `.md` may be left out: `guards` is docs/guards.md, `schemas` is docs/schemas.
+    `docs/` and `.md` are optional: `guards` is docs/guards.md, `schemas` is docs/schemas.
     """
     wanted = name.strip("/")
     for full in (wanted, f"docs/{wanted}"):

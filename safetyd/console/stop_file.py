@@ -1,4 +1,4 @@
-"""The stop file: how it is written and read; and why something is stopped."""
+"""Writes and reads the stop file, and describes stops."""
 
 import os
 import re
@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from safetyd.agents.emergency_stop import default_reason
 from safetyd.agents.stop_reserve import FREE
 from safetyd.console.render.layout import when
 from safetyd.console.terminal_text import plain
@@ -20,7 +21,7 @@ _READ_BYTES: Final = 64 * 1024
 
 
 def write(path: Path, by: str, at: datetime, reason: str) -> None:
-    """Write who, when and why, unless someone else wrote the file."""
+    """Write the author, time and reason of a stop, unless someone else wrote the file."""
     if is_there(path) and not is_ours(path):
         return
     lines = (f"Stopped by: {by}", f"Time: {at:%Y-%m-%dT%H:%M:%SZ}", f"Reason: {_one_line(reason)}")
@@ -29,7 +30,7 @@ def write(path: Path, by: str, at: datetime, reason: str) -> None:
 
 
 def put(path: Path) -> bool:
-    """Create the file on a full disk: empty, or by renaming the file kept in reserve."""
+    """Create the stop file on a full disk: empty, or by renaming the reserve file."""
     for make in (path.touch, lambda: path.with_name(FREE).rename(path)):
         with suppress(OSError):
             make()
@@ -47,7 +48,7 @@ def is_ours(path: Path) -> bool:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of the file, or nothing if it cannot be read."""
+    """Return the text of the file, or an empty string if it cannot be read."""
     try:
         if path.is_symlink() or not path.is_file():
             return ""
@@ -62,9 +63,9 @@ def _one_line(text: str) -> str:
 
 
 def told_of(stops: Sequence[Stop]) -> Iterator[tuple[str, str]]:
-    """Yield, for each stop, its cause and how to end it.
+    """Yield the cause of each stop, and how to end it.
 
-    The command of `safetyd stop` and the file that it wrote are one stop.
+    `safetyd stop` sends a command and writes a file. Both together are described as one stop.
     """
     written = {_meant(stop): stop for stop in stops if _kind(stop) == "file"}
     given = {_meant(stop) for stop in stops if _kind(stop) == "operator"}
@@ -110,7 +111,7 @@ def _ending(stop: Stop) -> str:
 
 def _unsaid(stop: Stop) -> str:
     """Return the reason that the daemon uses for a stop file without one."""
-    return f"{stop.source.partition(':')[2]} is there"
+    return default_reason(stop.source.partition(":")[2])
 
 
 def _by(stop: Stop) -> str:
@@ -130,12 +131,10 @@ def _by(stop: Stop) -> str:
 
 def _file_ending(path: Path) -> str:
     if not is_there(path):
-        return f"to end it, delete {plain(path)}, which is not visible from here"
+        return f"to end it, delete {plain(path)} where the daemon sees it; it is not visible here"
     if path.is_dir() and not path.is_symlink():
-        return (
-            f"it is a directory, which `safetyd resume` does not delete: run `rm -r {plain(path)}`"
-        )
+        return f"to end it, run `rm -r {plain(path)}`: `safetyd resume` deletes no directory"
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        return f"to end it, delete the file as a user who may write to {plain(path.parent)}"
+        return f"to end it, delete the file as a user who can write to {plain(path.parent)}"
     asks = "" if is_ours(path) else ", which asks before it deletes the file"
     return f"to end it, run `safetyd resume`{asks}"

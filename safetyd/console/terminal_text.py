@@ -1,4 +1,4 @@
-"""Text for terminals and programs, in which agents' words cannot move the cursor or hide."""
+"""Text for terminals and programs. Control and invisible characters of agents are escaped."""
 
 import json
 import os
@@ -16,10 +16,12 @@ Answer = TypeVar("Answer")
 
 MAX_CHARS: Final = 500
 UNLIMITED: Final = 100_000
+# `safetyd run` prints this last, so it also means that the daemon is ready.
+CTRL_C: Final = "Press Ctrl-C to stop."
 
 
 def plain(text: object, limit: int = MAX_CHARS) -> str:
-    """Return one line of at most about `limit` characters, all of them visible."""
+    """Return one line of about `limit` characters at most, in which every character is visible."""
     said = str(text)
     shown = visible(said[:limit])
     if len(said) <= limit and len(shown) <= limit:
@@ -28,13 +30,13 @@ def plain(text: object, limit: int = MAX_CHARS) -> str:
 
 
 def columns() -> int:
-    """Return the width of the terminal, or no limit if there is none."""
+    """Return the width of the terminal, or `UNLIMITED` if the output is no terminal."""
     unlimited = 0 if "COLUMNS" in os.environ or sys.stdout.isatty() else UNLIMITED
     return unlimited or shutil.get_terminal_size().columns
 
 
 def several(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless it is one."""
+    """Return a count and its noun: 1 request, 2 requests."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -44,6 +46,6 @@ def echo(answer: Answer, render: Callable[[Answer], str], *, as_json: bool) -> N
 
 
 def document(content: object, *, indent: int | None = None) -> str:
-    """Return JSON in ASCII, which is harmless on a terminal."""
+    """Return JSON in ASCII, without control characters."""
     text = json.dumps(msgspec.json.decode(msgspec.json.encode(content)), indent=indent)
     return text.replace("\x7f", "\\u007f")

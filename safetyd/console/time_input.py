@@ -1,4 +1,4 @@
-"""Times as people type them: 2h, 9:00, tomorrow 9:00, or RFC 3339.
+"""Parses times that users type: 2h, 9:00, tomorrow 9:00, or RFC 3339.
 
 A time without a zone is local time: that of TZ, or of this machine.
 """
@@ -16,7 +16,7 @@ _is_clock = re.compile(r"(?:(yesterday|today|tomorrow)\s+)?(\d{1,2}):(\d{2})\Z")
 
 
 def until(said: str, now: datetime) -> datetime:
-    """Return the time that is meant after `now`; raise `WrongUsage` if it is not."""
+    """Return a time in the future. `2h` is two hours after `now`, `9:00` is the next 9:00."""
     found = _meant(said, now, 1)
     if found is None:
         raise WrongUsage(f"{said!r} is not a time. Use 2h, 30min, 'tomorrow 9:00' or RFC 3339")
@@ -26,7 +26,7 @@ def until(said: str, now: datetime) -> datetime:
 
 
 def since(said: str, now: datetime) -> datetime:
-    """Return the time that is meant before `now`; raise `WrongUsage` if it is not."""
+    """Return a time in the past. `2h` is two hours before `now`, `9:00` is the last 9:00."""
     found = _meant(said, now, -1)
     if found is None:
         raise WrongUsage(f"{said!r} is not a time. Use 2h, 30min, 'yesterday 9:00' or RFC 3339")
@@ -48,7 +48,7 @@ def _after_span(text: str, now: datetime, direction: int) -> datetime | None:
 
 
 def _at_clock(text: str, now: datetime, direction: int) -> datetime | None:
-    """Return the next or the last time at which a clock shows this."""
+    """Return the next or last time of day, such as 9:00, depending on `direction`."""
     found = _is_clock(text)
     if found is None:
         return None
@@ -62,7 +62,7 @@ def _at_clock(text: str, now: datetime, direction: int) -> datetime | None:
         shown += timedelta(days=_DAYS[day])
     elif direction * (shown - wall) <= timedelta():
         shown += timedelta(days=direction)
-    return shown.astimezone()  # with the offset at that time, which may differ from that of `now`
+    return shown.astimezone()  # with the UTC offset at that time, which may differ from now
 
 
 def _exact(text: str) -> datetime | None:

@@ -1,4 +1,4 @@
-"""The configuration, and the daemon built from it: `app` connects, `lifecycle` starts and ends.
+"""Reads the configuration and connects the parts of the daemon.
 
-Only the console imports it: to run a daemon, and to check a configuration.
+`app` connects the parts, `lifecycle` starts and stops them. Only the console imports this package.
 """

@@ -1,4 +1,4 @@
-"""How agents and operators reach a running daemon: over the bus and over HTTP."""
+"""Connects agents and operators to a running daemon, over the bus and over HTTP."""
 
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple

@@ -1,7 +1,7 @@
-"""All parts of a running daemon, connected once the state is known.
+"""Creates and connects the parts of a running daemon, after its state is rebuilt.
 
-Parts get everything through their constructors, mostly as functions; nothing is added later. The
-constructor shows the order.
+Each part gets everything through its constructor, mostly as functions. Nothing is added later, so
+the constructor of `App` shows the order.
 """
 
 import os
@@ -121,7 +121,7 @@ class App:
         )
 
     async def start(self, tasks: anyio.abc.TaskGroup, url: str) -> host.Endpoint:
-        """Start serving; return the addresses once the bus works."""
+        """Start serving. Return the addresses once the bus works."""
         of, connections = self._of, self._of.connections
         agents = AgentAccess(of, self._parts)
         self._access = OperatorAccess(
@@ -159,7 +159,7 @@ class App:
             await self._access.site.stop()
 
     async def reload(self, by: str) -> list[str]:
-        """Reload the configuration and keys; return the errors."""
+        """Reload the configuration and keys. Return the errors."""
         errors = await self._of.reload.run(by, self._extras.prepare)
         if not errors:
             self._notifier.renew(by)

@@ -26,12 +26,12 @@ log = logging.getLogger("safetyd")
 
 
 def watch(of: Resources, tasks: anyio.abc.TaskGroup, server_owes_s: Callable[[], float]) -> None:
-    """Start all watchers; `server_owes_s` is how long the journal's server has not answered."""
+    """Start the background tasks. `server_owes_s` returns how long a write has been pending."""
     settings, reload = of.settings, of.reload
     for connection in of.connections.all:
         tasks.start_soon(connection.send_canaries)
     tasks.start_soon(reload.end_old_keys)
-    # Queries of a flood that are left in the connection would delay others: drop them.
+    # After a flood, drop the connection: its unread queries would delay those of others.
     hang_up = of.connections.questions.client.hang_up
     flooding_questions = settings.question_limits.flood_gate
     tasks.start_soon(flooding_questions.watch, reload.shut_out, hang_up)
@@ -71,12 +71,12 @@ async def log_problems(problem: Callable[[], str]) -> None:
             log.error("all actions are blocked: %s", trouble)
         elif not trouble and told_at:
             told_at = 0.0
-            log.info("the problem is over; actions are decided again")
+            log.info("the problem is solved; actions are decided again")
 
 
 async def feed_watchdog(problem: Callable[[], str]) -> None:
     """Notify the systemd watchdog while there is no problem."""
-    every = host.watchdog_s() / 4  # four times as often as needed
+    every = host.watchdog_s() / 4  # four times as often as systemd expects
     while every:
         if not problem():
             host.notify("WATCHDOG=1")

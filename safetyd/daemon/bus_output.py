@@ -1,6 +1,6 @@
 """Sends messages over the bus, with one publisher for each connection.
 
-They are muted while another daemon may be writing the journal.
+Nothing is sent while another daemon may be writing the journal.
 """
 
 import os
@@ -15,7 +15,10 @@ TENURE_S: Final = 2.0
 
 
 class BusOutput:
-    """`agents` has a publisher for agents with and without keys, `main` is for all others."""
+    """The publishers. `agents[True]` is for anonymous agents, `agents[False]` for agents with keys.
+
+    `main` is for all other messages.
+    """
 
     def __init__(self, of: Resources) -> None:
         self._of = of
@@ -36,15 +39,15 @@ class BusOutput:
         self.main.flush()
 
     def send_writer(self, _subject: bytes, reply: bytes, _payload: bytes) -> None:
-        """Answer another daemon that this one writes the journal."""
+        """Answer a standby's question: this daemon writes the journal."""
         if not self.displaced_perhaps():
             name = f"safetyd {self._of.boot_id} with pid {os.getpid()}"
             self._of.connections.main.client.send(pub(reply, name.encode()))
 
     def displaced_perhaps(self) -> bool:
-        """Return True if another daemon may be writing the journal, on an external bus.
+        """Return True if another daemon may be writing the journal. Only on an external bus.
 
-        A standby waits longer than this, so their messages never contradict each other.
+        A standby waits longer before it takes over, so two daemons never send at the same time.
         """
         return self._of.server is None and self._of.journal.unseen_s > TENURE_S
 

@@ -1,7 +1,7 @@
-"""The configuration: TOML converted to structs that are defined next to the code they configure.
+"""Reads the configuration from TOML. The struct of each section is next to the code that uses it.
 
-A file with errors is rejected as a whole. Every error names the file, the key, its value and what
-is allowed. Secrets in the file are not repeated.
+A file with errors is rejected as a whole. Every error names the file, the key, its value and the
+allowed values. Secrets are never printed.
 """
 
 import difflib
@@ -67,7 +67,7 @@ Table = Mapping[str, object]
 
 
 class ConfigError(Exception):
-    """The configuration is invalid; `errors` has one line for each error."""
+    """The configuration is invalid. `errors` has one line for each error."""
 
     def __init__(self, errors: list[str]) -> None:
         super().__init__("\n".join(errors))
@@ -116,7 +116,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Tables(self.notifications, self.recipients)
 
     def policy(self) -> Policy:
-        """Return the policy, as far as this file defines it."""
+        """Return the part of the policy that this file defines."""
         same = {name: getattr(self, name) for name in _SHARED}
         return Policy(
             timezone=self.notifications.timezone,
@@ -135,7 +135,7 @@ _SHARED: Final = tuple(
 
 
 def load(path: Path | None) -> Config:
-    """Read a configuration file; without one, return the defaults."""
+    """Read a configuration file. If `path` is None, return the defaults."""
     if path is None:
         return Config()
     try:
@@ -148,7 +148,7 @@ def load(path: Path | None) -> Config:
 
 
 def parse(text: str, name: str) -> Config:
-    """Parse a configuration; errors call the file `name`."""
+    """Parse a configuration. `name` is the file name in errors."""
     try:
         return _parsed(text)
     except ConfigError as exc:
@@ -164,7 +164,7 @@ def _parsed(text: str) -> Config:
 
 
 def parse_project(text: str) -> ProjectSettings:
-    """Parse a project's file; errors do not name it."""
+    """Parse a project file. Errors do not contain its name."""
     table = _toml(text)
     errors = list(_struct_errors(ProjectSettings, table, ""))
     if not errors:
@@ -184,7 +184,7 @@ def _toml(text: str) -> Table:
 
 
 def _errors(table: Table) -> Iterator[str]:
-    """Yield errors of shape, and contradictions in the sections without such errors."""
+    """Yield wrong keys and values, and contradictions in the sections that have none."""
     sound: dict[str, object] = {}
     for key, value in table.items():
         wrong = list(_struct_errors(Config, {key: value}, ""))
@@ -205,12 +205,12 @@ def _project_errors(projects: Mapping[str, ProjectTable]) -> Iterator[str]:
             )
         if project.committed and not project.root.startswith("/"):
             shown = _shown(project.root)
-            must = "with a file history it must be an absolute path"
+            must = "with file history it must be an absolute path"
             yield f"projects.{name}.root is {shown}; {must}"
     for (name, one), (other, two) in combinations(projects.items(), 2):
         if one.committed and two.committed and share(one.root, two.root):
             yield (
-                f"projects.{name}.root and projects.{other}.root overlap, and both have a file "
+                f"projects.{name}.root and projects.{other}.root overlap, and both have file "
                 'history; set history = "off" in one of them'
             )
 
@@ -302,7 +302,7 @@ def _fits(value: object, kind: object) -> bool:
 
 
 def _words(kind: mi.Type) -> str:
-    """Return what is allowed, in words."""
+    """Describe the allowed values."""
     match kind:
         case mi.Metadata(type=inner, extra_json_schema=extra):
             return str((extra or {}).get("description") or _words(inner))

@@ -1,6 +1,6 @@
-"""The disk of the data directory: how full it is, and how much of it safetyd uses.
+"""Checks how full the disk of the data directory is, and how much of it safetyd uses.
 
-It is checked in another thread, because disk access may be slow.
+The checks run in another thread, because disk access may be slow.
 """
 
 import os
@@ -22,15 +22,15 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.host import START_BYTES, START_FILES, Room, Spare, room
 
 LOOK_S: Final = 1.0
-MEASURE_S: Final = 300.0  # rarely, because there may be many files
+MEASURE_S: Final = 300.0  # measured rarely, because there may be many files
 SAMPLE_S: Final = 60.0
 SAMPLES: Final = 61  # one hour
 KNOWN_S: Final = 600.0  # minimum time to estimate the growth of audit files
-# The level improves only with 10 % more space than the threshold.
+# To return to a better level, the disk needs 10 % more free space than the threshold.
 HYSTERESIS: Final = 1.1
 MIB: Final = 1024**2
 GIB: Final = 1024**3
-BLOCK_BYTES: Final = 512  # unit of st_blocks, on any file system
+BLOCK_BYTES: Final = 512  # the unit of st_blocks on every file system
 
 PARTS: Final = {
     "nats": "journal",
@@ -57,7 +57,7 @@ class DiskConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Wanted(NamedTuple):
-    """Free space below which a level is reached."""
+    """The free space that a disk needs to stay out of a level."""
 
     bytes: float
     files: float
@@ -69,8 +69,8 @@ class Wanted(NamedTuple):
 def wanted(config: DiskConfig, found: Room, level: DiskLevel) -> Wanted:
     """Return the free space that a disk needs to stay out of a level.
 
-    It is a share of the disk, limited on large disks and raised on small ones. It is never less
-    than a start needs.
+    It is a share of the disk, with an upper limit for large disks and a lower limit for small ones.
+    It is never less than a start needs.
     """
     if level == "critical":
         percent, least, ample, files = config.critical_percent, config.critical_free_bytes, 5, 1000
@@ -87,7 +87,7 @@ def wanted(config: DiskConfig, found: Room, level: DiskLevel) -> Wanted:
 def spare(config: DiskConfig, directory: Path) -> Spare:
     """Return how much may be written to a directory before its disk is nearly full.
 
-    Only the journal and the audit files may use the rest.
+    The remaining space is reserved for the journal and the audit files.
     """
     found = room(directory)
     reserve = wanted(config, found, "critical")
@@ -125,7 +125,7 @@ def measured(data_dir: Path) -> dict[str, int]:
 
 
 def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield all files; files that disappear meanwhile are skipped."""
+    """Yield all files in a directory. Files that disappear meanwhile are skipped."""
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             with suppress(OSError):
@@ -138,8 +138,8 @@ def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
 class DiskSpace:
     """Checks the disk regularly, and records an event when the level changes.
 
-    `use` is the latest result, `known` the last recorded level; `written` returns the bytes written
-    to audit files since the start.
+    `use` is the latest result, and `known` the last recorded level. `written` returns how many
+    bytes were written to audit files since the start.
     """
 
     def __init__(
@@ -169,9 +169,9 @@ class DiskSpace:
             await anyio.sleep(LOOK_S)
 
     async def look(self, *, measure: bool = False) -> DiskUse:
-        """Return the current use; if the disk cannot be checked, the previous one.
+        """Check the disk and return its use. If that fails, return the previous result.
 
-        The size of the data directory is measured now and then, or now with `measure`.
+        The size of the data directory is measured only every few minutes, unless `measure` is set.
         """
         self._sample()
         with suppress(OSError):
@@ -186,7 +186,7 @@ class DiskSpace:
 
     @property
     def problem(self) -> str:
-        """Return that nothing can be written because the disk is full, or an empty text."""
+        """Return a description if the disk is full, or an empty string."""
         use = self.use
         files = START_FILES if use.free_files is None else use.free_files
         if use.free_bytes >= START_BYTES and files >= START_FILES:
@@ -194,7 +194,7 @@ class DiskSpace:
         return "; ".join(filter(None, (fullness(use), filling(use), MAKE_ROOM)))
 
     def _is_due(self) -> bool:
-        """Return True if the data directory should be measured: regularly, and before an event."""
+        """Return True if the data directory must be measured: regularly, and before an event."""
         at = self._measured_at
         return at is None or self.use.level != self._known or self._now() - at >= MEASURE_S
 

@@ -1,7 +1,7 @@
-"""Extras: optional features of a daemon, their interface, and all extras together.
+"""Extras: optional features of a daemon.
 
-An extra never prevents a start or a decision. If a configured extra lacks a program or a package,
-the log, `status` and the health checks say what to install.
+An extra never prevents a start or a decision. If a configured extra needs a program or a package
+that is missing, the log, `status` and the health checks say what to install.
 """
 
 import logging
@@ -25,18 +25,18 @@ log = logging.getLogger("safetyd.extras")
 
 
 class ExtraHost(NamedTuple):
-    """What extras get from the daemon."""
+    """The parts of the daemon that extras can use."""
 
     of: Resources
-    flush: Callable[[], None]  # sends answers that were held
+    flush: Callable[[], None]  # sends collected replies
     save_checkpoint: Callable[[], Awaitable[Path | None]]
-    checkpoint_problem: Callable[[], str]  # why the last one was not saved, or empty
+    checkpoint_problem: Callable[[], str]  # why the last checkpoint was not saved, or empty
 
 
 class Extra(ABC):
-    """An optional feature; it overrides the methods it needs.
+    """An optional feature. It overrides the methods that it needs.
 
-    `known` is the state at the start; an extra copies what it needs.
+    `known` is the state at the start. It changes later, so an extra copies what it needs.
     """
 
     commits: CommitsBefore = NO_COMMITS  # delays allowed actions until a commit is made
@@ -50,13 +50,13 @@ class Extra(ABC):
         return {}
 
     def observe(self, events: Sequence[Event]) -> None:  # noqa: B027 - few need to
-        """Receive the durable events of a batch, possibly none. It must not block."""
+        """Receive the durable events of a batch, which may be empty. This must not block."""
 
     async def prepare(self) -> None:  # noqa: B027
         """Prepare for new rules, at the start and at each reload."""
 
     async def run(self) -> None:  # noqa: B027
-        """Run until the daemon ends; return if there is nothing to do."""
+        """Run until the daemon ends. Return early if there is nothing to do."""
 
     def extended(self, facts: DaemonFacts) -> DaemonFacts:
         """Add facts of this extra to `status`."""
@@ -67,7 +67,7 @@ class Extra(ABC):
         yield from ()
 
     def unavailable(self) -> Iterator[UnavailableExtra]:
-        """Yield configured features that are unavailable. It may block."""
+        """Yield configured features that are unavailable. This may block."""
         yield from ()
 
 
@@ -111,11 +111,11 @@ class Extras:
 
     @property
     def unavailable(self) -> tuple[UnavailableExtra, ...]:
-        """Return what was unavailable at the last check."""
+        """Return the features that were unavailable at the last check."""
         return self._unavailable
 
     async def look(self) -> None:
-        """Check what is unavailable, and log changes."""
+        """Check which features are unavailable, and log changes."""
         found = await anyio.to_thread.run_sync(self._looked)
         for each in found:
             if each not in self._unavailable:

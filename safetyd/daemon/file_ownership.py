@@ -1,8 +1,8 @@
-"""Checks that no other user can change what the daemon trusts: its directory and its keys.
+"""Checks that no other user can change the data directory and the keys.
 
-Anyone who can add a key file is an operator, and anyone who can rename a parent directory can
-replace the keys. So all of it must belong to the daemon's user or root, and no one else may write
-to it.
+A user who can add a key file can become an operator. A user who can rename a parent directory can
+replace the keys. So all these paths must belong to the daemon's user or root, and nobody else may
+be able to write to them.
 """
 
 import grp
@@ -20,16 +20,16 @@ from safetyd.host import user_name
 _STATE: Final = ("nats", "audit", "checkpoints")
 _ROOT: Final = 0
 _EVERY_UID: Final = 2**32 - 1
-_OVERFLOW_UID: Final = 65534  # how owners outside a user namespace appear
+_OVERFLOW_UID: Final = 65534  # in a user namespace, owners outside of it have this uid
 _ELSEWHERE: Final = "or choose another directory with --data-dir"
 
 
 class Foreign(Exception):
-    """Other users could change what is trusted; each line says what to do."""
+    """Other users could change files that the daemon trusts. Each line has a fix."""
 
 
 def problems(data_dir: Path, uid: int) -> list[str]:
-    """Return what users other than `uid` and root could change, each with what to do."""
+    """Return the paths that users other than `uid` and root could change, each with a fix."""
     found = list(_above(data_dir, uid))
     found += _judged(data_dir, uid, _chown(data_dir, uid))
     for path in (data_dir / name for name in _STATE):
@@ -44,13 +44,13 @@ def problems(data_dir: Path, uid: int) -> list[str]:
 
 
 def check_owners(data_dir: Path) -> None:
-    """Reject keys and a data directory that other users could change."""
+    """Raise `Foreign` if other users could change the data directory or the keys."""
     if found := problems(data_dir, os.geteuid()):
         raise Foreign("\n".join(found))
 
 
 def _above(data_dir: Path, uid: int) -> Iterator[str]:
-    """Check all directories in which another user could replace the data directory."""
+    """Check the parent directories, in which another user could replace the data directory."""
     named, real = Path(os.path.abspath(data_dir)), data_dir.resolve()  # noqa: PTH100 - links too
     trusted = {uid, _ROOT, _unmapped()}
     upwards = [(path, *path.parents) for path in (named, real)]
@@ -61,12 +61,12 @@ def _above(data_dir: Path, uid: int) -> Iterator[str]:
             said = f"{parent} belongs to {user_name(seen.st_uid)}, who can replace {child}"
             yield f"{said}: {_chown(parent, uid)}, {_ELSEWHERE}"
         if _others_write(seen, uid) and not seen.st_mode & stat.S_ISVTX:
-            said = f"{parent} lets others replace {child} ({_mode(seen)})"
+            said = f"{parent} allows other users to replace {child} ({_mode(seen)})"
             yield f"{said}: `chmod go-w {_q(parent)}`, {_ELSEWHERE}"
 
 
 def _judged(path: Path, uid: int, fix: str) -> Iterator[str]:
-    """Check a path, if it exists, and the target if it is a link."""
+    """Check a path if it exists, and its target if it is a link."""
     if not os.path.lexists(path):
         return
     seen = path.lstat()
@@ -78,7 +78,7 @@ def _judged(path: Path, uid: int, fix: str) -> Iterator[str]:
             yield from _judged(path.resolve(), uid, fix)
         return
     if _others_write(seen, uid):
-        yield f"{path} can be written to by others ({_mode(seen)}): `chmod go-w {_q(path)}`"
+        yield f"other users can write to {path} ({_mode(seen)}): `chmod go-w {_q(path)}`"
 
 
 def _others_write(seen: os.stat_result, uid: int) -> bool:
@@ -98,7 +98,7 @@ def _only_ours(gid: int, uid: int) -> bool:
 
 
 def _unmapped() -> int:
-    """Return the uid that root's directories have: in a user namespace not 0."""
+    """Return the uid of root's directories. In a user namespace it is not 0."""
     first, _, count = Path("/proc/self/uid_map").read_text().split()[:3]
     return _ROOT if (int(first), int(count)) == (0, _EVERY_UID) else _OVERFLOW_UID
 

@@ -1,4 +1,4 @@
-"""Whether the daemon can answer, and whether a restart would help if it cannot."""
+"""Determines whether the daemon can answer and, if not, whether a restart might help."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,9 +7,9 @@ LAG_S: Final = 0.5
 
 
 class Health:
-    """Combines the problems of several parts; each function returns a problem or an empty text.
+    """Combines the problems of several parts. Each function returns a problem or an empty string.
 
-    `serving` is true after the start and before the end.
+    `serving` is True between the start and the end of the daemon.
     """
 
     def __init__(
@@ -39,29 +39,32 @@ class Health:
         self.serving = False
 
     def problem(self) -> str:
-        """Return a problem that a restart might fix, or an empty text."""
+        """Return a problem that a restart might fix, or an empty string."""
         if deaf := self._bus():
             return deaf
         if self._lag_s() > LAG_S:
-            return f"the event loop is {self._lag_s():.1f} s late"
+            return f"the event loop lags by {self._lag_s():.1f} s"
         return self._journal()
 
     def not_ready(self) -> str:
-        """Return why proposals cannot be answered now, or an empty text."""
+        """Return why proposals cannot be answered now, or an empty string."""
         if not self.serving:
             return "safetyd is starting or stopping"
         return self._stalled() or self.problem()
 
     def explained(self) -> str:
-        """Return the same for operators, with the state of a full disk."""
+        """Return `not_ready` for operators. If the disk is full, add its state."""
         problem = self.not_ready()
         full = self._disk() if problem and self.serving else ""
         return f"{problem}: {full}" if full else problem
 
     def trouble(self) -> str:
-        """Return the same for the log, which ignores starts and ends."""
+        """Return `explained` for the log, but an empty string while the daemon starts or ends."""
         return self.explained() if self.serving else ""
 
     def better_restarted(self) -> str:
-        """Return why the watchdog should restart the daemon; never while a stop is unwritten."""
+        """Return why the watchdog should restart the daemon, or an empty string.
+
+        While a stop is not written, no restart is requested, because it could lose the stop.
+        """
         return "" if self._unwritten_stops() else self.problem()

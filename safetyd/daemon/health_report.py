@@ -36,7 +36,7 @@ FRESH_S: Final = 1.0
 
 
 class HealthReport:
-    """Works without the engine. Files are checked at most once a second."""
+    """Answers health checks without the engine. Files are checked at most once a second."""
 
     def __init__(  # noqa: PLR0913 - whom it asks
         self,
@@ -121,7 +121,7 @@ class HealthReport:
         )
 
     def _port_taken(self) -> int | None:
-        """Return the configured port of the web, if it uses another one."""
+        """Return the default port of the web server if another program uses it, else None."""
         config, web = self._of.settings.config.web, self._web()
         moved = config.port is None and urlsplit(web).port != config.first_port
         return config.first_port if moved else None

@@ -1,7 +1,7 @@
-"""A daemon from start to end, in one task group. If one part fails, all end.
+"""Runs a daemon from start to end, in one task group. If one part fails, all parts end.
 
-No proposal is received before the state is rebuilt, stops are known, the audit file is complete and
-the bus works.
+Proposals are received only after the state is rebuilt, stops are applied, the audit file is
+complete and the bus works.
 """
 
 import logging
@@ -78,7 +78,7 @@ class Daemon:
         return self._settings.channels
 
     async def run(self, announce: Callable[[host.Endpoint], None]) -> None:
-        """Run until a signal; raise if any part fails."""
+        """Run until a signal ends the daemon. Raise if any part fails."""
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # see console/cli.py
             async with anyio.create_task_group() as tasks:
@@ -89,7 +89,7 @@ class Daemon:
     async def _obey(
         self, signals: AsyncIterator[signal.Signals], tasks: anyio.abc.TaskGroup
     ) -> None:
-        """Reload on SIGHUP; end on other signals, immediately if not serving yet."""
+        """Reload on SIGHUP. End on other signals, immediately if the daemon is still starting."""
         async for number in signals:
             if number is signal.SIGHUP:
                 tasks.start_soon(self._reload_once_serving)
@@ -113,7 +113,7 @@ class Daemon:
             with files_needed(self._data_dir):
                 stack.enter_context(host.lock(self._data_dir))
                 self._settings.keyring.make_own()
-                if not bus.url:  # on an external bus, a standby would not see the reserve
+                if not bus.url:  # with an external bus, a standby could not read the reserve
                     reserve = StopReserve(self._data_dir)
                     reserve.prepare()
                     server = EmbeddedServer(
@@ -171,7 +171,7 @@ class Daemon:
         )
 
     async def _join_bus(self, connections: Connections, reload: Reload) -> CheckpointBucket:
-        """Check that an external bus is suitable, and that no other daemon writes."""
+        """Check an external bus, and wait until no other daemon writes the journal."""
         client = connections.main.client
         problems = reload.take_on_keys("start") + await external_problems(client)
         if problems:

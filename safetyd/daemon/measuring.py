@@ -29,7 +29,7 @@ def measuring(
     channels: Callable[[], Sequence[ChannelState]],
     not_ready: Callable[[], str],
 ) -> Measuring:
-    """Return the disk check and the metrics; `not_ready` says why proposals cannot be answered."""
+    """Return the disk check and the metrics. `not_ready` returns why there are no decisions."""
     with host.files_needed(of.data_dir):
         disk = DiskSpace(
             of.data_dir,

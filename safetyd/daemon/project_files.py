@@ -1,4 +1,4 @@
-"""Reads project files, which agents may write; no content can prevent a start or reload.
+"""Reads project files. Agents may write them, so an invalid file never prevents a start or reload.
 
 They are read only at start and reload, and journalled with the rules. If a file is invalid, every
 action in its project needs approval.
@@ -18,20 +18,20 @@ from safetyd.core.text.visible_text import marked
 from safetyd.daemon.config import ConfigError, parse_project
 
 MAX_BYTES: Final = 64 * 1024
-# Everything that is read goes into one line of the journal.
+# A limit for all project files together, because they become one line of the journal.
 MAX_JOURNALLED_BYTES: Final = 96 * 1024
-# A key with thousands of dots takes minutes to parse.
+# Lines with more dots are rejected, because a key with thousands of dots takes minutes to parse.
 MAX_DOTS: Final = 100
 SHOWN_ERRORS: Final = 3
 SHOWN_CHARS: Final = 400
 
 
 class _Broken(Exception):
-    """A project file is invalid; the text says why."""
+    """A project file is invalid. The text says why."""
 
 
 def with_files(policy: Policy) -> Policy:
-    """Return the policy with the content of project files, or why they are invalid."""
+    """Return the policy with the content of each project file, or why it is invalid."""
     if not any(project.file for project in policy.projects.values()):
         return policy
     return msgspec.structs.replace(policy, projects=dict(_read_all(policy)))
@@ -94,11 +94,11 @@ def _content(path: Path) -> bytes:
 def _size(settings: ProjectSettings, room: int) -> int:
     size = len(msgspec.json.encode(settings))
     if size > room:
-        raise _Broken(f"its rules take {size} bytes, and only {room} are left")
+        raise _Broken(f"its rules need {size} bytes, but only {room} are left")
     return size
 
 
 def _shown(why: str) -> str:
-    """Return a reason with invisible characters escaped: it may contain text of agents."""
+    """Return a reason with invisible characters replaced, because it may contain agents' text."""
     line = marked(why[:SHOWN_CHARS], "?")
     return line if len(why) <= SHOWN_CHARS else f"{line}…"

@@ -27,7 +27,7 @@ from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
 WRITTEN_S: Final = 5.0
 END_S: Final = 1.0  # how often expired old keys are removed
-# Limits for errors in the journal.
+# At most this much of the errors is journalled.
 SHOWN_ERRORS: Final = 20
 SHOWN_CHARS: Final = 500
 _TOKEN: Final = "token "  # noqa: S105 - before what people see of its hash
@@ -38,7 +38,7 @@ log = logging.getLogger("safetyd.reload")
 
 
 class Reload:
-    """Reloads all or nothing; a rejected reload is remembered until one succeeds."""
+    """Reloads everything or nothing. `problem` describes a rejected reload until one succeeds."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Reload:
     async def run(
         self, by: str, prepare: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
     ) -> list[str]:
-        """Reload the file and keys; return the errors.
+        """Reload the configuration file and the keys. Return the errors.
 
-        `prepare` is awaited before the rules change.
+        `prepare` is awaited before the new rules apply.
         """
         errors = self._take_on(by)
         self.problem = "; ".join(errors)
@@ -81,7 +81,7 @@ class Reload:
         return []
 
     def take_on_keys(self, by: str) -> list[str]:
-        """Configure the server with the current keys; return the errors."""
+        """Configure the server with the current keys. Return the errors."""
         try:
             check_owners(self._settings.data_dir)
             users = self._settings.users()
@@ -93,14 +93,14 @@ class Reload:
         return []
 
     def keys_of(self, person: str) -> frozenset[str]:
-        """Return the keys that an operator can use now, including replaced ones."""
+        """Return the keys of an operator that are valid now, including replaced ones."""
         if self._users is None:
             return frozenset()
         trusted = chain(self._users.trusted("operators"), self._users.trusted("observers"))
         return frozenset(key for name, key in trusted if name == person)
 
     def shut_out(self) -> list[str]:
-        """Configure the server with who is shut out for flooding; return the errors."""
+        """Configure the server to shut out clients that flood. Return the errors."""
         if self._server is None or self._users is None:
             return []
         settings = self._settings
@@ -110,7 +110,7 @@ class Reload:
             shut_agents=settings.flood_gate.shut,
         )
         try:
-            # a subset of what the server accepted before
+            # Not validated again: it only removes users from a valid configuration.
             self._server.configure(self._users, tried=True)
         except OSError as exc:
             return [f"cannot shut out a flooding client: {exc}"]
@@ -126,9 +126,9 @@ class Reload:
             self._not_ended = problem
 
     def drop_ended(self, moment: Moment) -> str:
-        """Stop trusting expired old keys; return an error if that fails.
+        """Stop trusting expired old keys. Return an error if that fails.
 
-        Nothing else is read or changed, so an error in another file extends no key.
+        No file is read for this, so an invalid file cannot keep an expired key valid.
         """
         ended = self._ended(moment)
         if self._users is None or not ended:
@@ -136,7 +136,7 @@ class Reload:
         users = self._users.without(ended)
         try:
             if self._server is not None:
-                # a subset of what the server accepted before
+                # Not validated again: it only removes users from a valid configuration.
                 self._server.configure(users, tried=True)
         except OSError as exc:
             return str(exc)
@@ -145,12 +145,12 @@ class Reload:
             log.warning(
                 "an old key has expired; update the bus with the output of `safetyd nats-config`"
             )
-        with suppress(OSError, KeyUnusable):  # the next reload repeats it, or reports the error
+        with suppress(OSError, KeyUnusable):  # the next reload tries again, or reports the error
             self._settings.keyring.settle(max(key.until for key in ended))
         return ""
 
     def _ended(self, moment: Moment) -> set[OldKey]:
-        """Return expired old keys, even if the wall clock was set back."""
+        """Return the expired old keys. Setting the wall clock back does not extend a key."""
         keys = self._users.old_keys.values() if self._users is not None else ()
         held = {key for of_role in keys for _, key in of_role}
         left = {key: (key.until - moment.at).total_seconds() for key in held}
@@ -165,7 +165,7 @@ class Reload:
         )
 
     def _take_on(self, by: str) -> list[str]:
-        """Apply file and keys together, or neither."""
+        """Apply the file and the keys, or neither. Return the errors."""
         try:
             fresh = self._settings.read()
         except ConfigError as exc:
@@ -191,7 +191,7 @@ class Reload:
 
 
 def _named(users: Users) -> dict[Key, str]:
-    """Return every trusted key with its description."""
+    """Return a description of every trusted key."""
     old = {
         (role, name, key.public): f"old {role[:-1]} {name} {key.public}"
         for role in ROLES
@@ -211,7 +211,7 @@ def _named(users: Users) -> dict[Key, str]:
 
 
 def _after(users: Users, key: Key) -> str:
-    """Say which key a new one replaces, while that is still trusted."""
+    """Return which old key a new key replaces, if the old one is still trusted."""
     role, name, public = key
     if public.startswith(_TOKEN):
         return ""

@@ -1,4 +1,4 @@
-"""What a daemon has before its state is known."""
+"""The parts of a daemon that exist before its state is rebuilt."""
 
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,10 @@ from safetyd.journal.stream import JetStreamJournal
 
 
 class Resources(NamedTuple):
-    """What exists before the state is known. `server` and `reserve` are None on an external bus."""
+    """Parts that exist before the state is rebuilt.
+
+    `server` and `reserve` are None on an external bus, `bucket` on the embedded bus.
+    """
 
     settings: Settings
     data_dir: Path

@@ -27,7 +27,7 @@ from safetyd.host import THIS_MACHINE, netloc, own_config, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
 from safetyd.operators.contract.question import Role
 
-# Changes of these sections take effect at the next start.
+# Changes of these sections take effect only at the next start.
 BUILT_ONCE: Final = ("bus", "web", "audit", "stop", "outlets")
 
 AnyRules = TypeVar("AnyRules", RulesConfig, ProjectRules)
@@ -53,14 +53,14 @@ def policy_of(config: Config, data_dir: Path, path: Path | None = None) -> Polic
 
 
 def _telling(config: Config) -> Policy:
-    """Add recipients, and the system's time zone if none is configured."""
+    """Return the policy with recipients, and with the system's time zone if none is configured."""
     policy, zone = config.policy(), system_zone()
     told = telling(config.tables, zone=zone)
     return replace(policy, timezone=policy.timezone or zone, telling=told)
 
 
 def _own(config: Config, data_dir: Path, path: Path | None) -> OwnConfig:
-    """Return the daemon's own files and addresses, by all names that agents may use."""
+    """Return the daemon's own files and addresses, under all names that agents may use."""
     files = [data_dir / name for name in config.stop.files]
     files += [Path(config.bus.key_file)] if config.bus.key_file else []
     return OwnConfig(
@@ -73,7 +73,7 @@ def _own(config: Config, data_dir: Path, path: Path | None) -> OwnConfig:
 
 
 def _named(path: Path) -> tuple[str, ...]:
-    """Return the absolute path, and its target if that differs."""
+    """Return the absolute path, and its target if it contains a link."""
     given = os.path.abspath(path)  # noqa: PTH100 - agents may go by the name of a link
     return tuple(dict.fromkeys((given, str(path.resolve()))))
 
@@ -88,7 +88,7 @@ def _addresses(config: Config) -> Iterator[str]:
 
 
 def _guarding(policy: Policy) -> Policy:
-    """Make the daemon's own files sensitive, in addition to the operator's lists."""
+    """Return the policy with the daemon's own files as sensitive paths."""
     ours = tuple(f"{path}/**" for path in policy.own.directories)
     projects = {
         name: replace(project, rules=_with_paths(project.rules, ours))
@@ -105,7 +105,7 @@ def _with_paths(rules: AnyRules, paths: tuple[str, ...]) -> AnyRules:
 
 
 class Settings:
-    """The settings of an operator: a file and a directory of keys."""
+    """The configuration and the keys that are in force."""
 
     def __init__(self, config: Config, path: Path | None, data_dir: Path) -> None:
         self.config = config
@@ -113,7 +113,7 @@ class Settings:
         self.keyring = Keyring(data_dir / "keys")
         self.intake = Intake(config.rate.attempts_per_second)
         self.prices = price_list(config.prices)
-        self.path = path and path.absolute()  # absolute, so that other processes find it
+        self.path = path and path.absolute()  # absolute, because other processes read it
         self.policy = policy_of(config, data_dir, self.path)
         self.keyless_gate = KeylessGate()
         self.question_limits = QuestionLimits(
@@ -126,7 +126,7 @@ class Settings:
         self._operators: frozenset[str] = frozenset()
         self._observers: frozenset[str] = frozenset()
         self._names: dict[str, str] = {}
-        self.next_start: tuple[str, ...] = ()  # sections whose change takes effect then
+        self.next_start: tuple[str, ...] = ()  # changed sections that need a restart
 
     @property
     def stop_files(self) -> tuple[Path, ...]:
@@ -157,7 +157,7 @@ class Settings:
         return agent in self._keyed
 
     def role_of(self, name: str) -> Role | None:
-        """Return the role of an operator's key, None without one."""
+        """Return the role of an operator, None if the name has no key."""
         if name in self._operators:
             return "operator"
         return "observer" if name in self._observers else None
@@ -201,7 +201,7 @@ class Settings:
     def read(self) -> Config:
         """Return the configuration in the file, without applying it.
 
-        A file may have been written to the data directory since the start.
+        If there was no file at the start, use safetyd.toml in the data directory, if it exists now.
         """
         return load(self._file)
 

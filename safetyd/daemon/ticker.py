@@ -1,4 +1,4 @@
-"""Advances time for the engine, and records refusals."""
+"""Sends ticks to the engine, and records refusals."""
 
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ class Ticker:
         self.lag_s = 0.0  # how late the event loop was at the last tick
 
     async def tick(self) -> None:
-        """Advance time for the engine, forever."""
+        """Send a tick to the engine every second, forever."""
         while True:
             before = uptime()
             await anyio.sleep(TICK_S)
@@ -43,5 +43,5 @@ class Ticker:
 
 
 def _at(event: Event, moment: Moment) -> Event:
-    """Date an event when its turn comes: time never runs backwards in the journal."""
+    """Return an event with a new time, because times in the journal must not run backwards."""
     return msgspec.structs.replace(event, at=moment.at, t=moment.t)

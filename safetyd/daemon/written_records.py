@@ -1,4 +1,4 @@
-"""What is written: the commit loop, checkpoints, transcripts, recent events."""
+"""Creates the parts that store events: commit loop, checkpoints, transcripts, recent events."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -29,7 +29,7 @@ class Written:
 
 
 class WrittenRecords:
-    """`observers` receive events once they are durable."""
+    """The parts that store events. `observers` receive events once they are durable."""
 
     def __init__(
         self,

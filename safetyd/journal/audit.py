@@ -1,8 +1,8 @@
 """The audit files: the journal as JSON lines, chained by hash, rotated by size, never deleted.
 
-Each line is the journal's line with `hash` added: sha256 over the previous hash (hex) followed by
-the journal's line. The first line of a file names the file and has the last hash of the file
-before.
+Each line is a line of the journal with `hash` added: the SHA-256 of the previous hash (hex)
+followed by the line of the journal. The first line of a file contains its name and the last hash of
+the previous file.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ class Torn(msgspec.Struct, frozen=True):
 
 
 class BrokenAudit(Exception):
-    """The hash chain is broken; the text says where."""
+    """The hash chain is broken. The text says where."""
 
 
 class Numbered(msgspec.Struct):
@@ -64,7 +64,7 @@ _decode_seq = msgspec.json.Decoder(Numbered).decode
 
 
 class Audit:
-    """The open end of the chain. Appends are atomic."""
+    """Appends to the newest audit file. Appends are atomic."""
 
     def __init__(self, directory: Path, max_bytes: int) -> None:
         self._directory = directory
@@ -77,7 +77,7 @@ class Audit:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def open(self) -> Torn | None:
-        """Find the end of the chain; remove an incomplete last line and return it."""
+        """Find the end of the chain. Remove an incomplete last line and return it."""
         paths = files(self._directory)
         if not paths:
             self._begin(1)
@@ -101,7 +101,7 @@ class Audit:
     def append(self, lines: Sequence[bytes], last_seq: int) -> None:
         """Append journal lines. If it raises OSError, nothing was added."""
         if not os.fstat(self._fd).st_nlink:
-            raise OSError("it was removed; restore it or restart safetyd")
+            raise OSError("the file was removed; restore it or restart safetyd")
         if self._size > self._max_bytes:
             self._rotate()
         link = self._hash
@@ -113,12 +113,12 @@ class Audit:
         self._hash, self.seq = link, last_seq
 
     def skip_to(self, seq: int) -> None:
-        """Start a new file that declares the events up to `seq` as missing."""
+        """Start a new file whose first line says that the events up to `seq` are missing."""
         missing, self.seq = seq - self.seq, seq
         self._rotate(missing)
 
     def sync(self) -> None:
-        """Return once everything appended would survive a power cut."""
+        """Flush all appended lines to disk."""
         os.fsync(self._fd)
 
     def close(self) -> None:
@@ -171,10 +171,10 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChainCheck:
-    """Checks complete lines of consecutive files, and continues after a broken one.
+    """Checks the lines of consecutive files. After a broken line it continues with the next.
 
-    `broken` is the first broken place, and why; `head` is the last hash, `seq` the last event, and
-    `missing` counts events that are in other files.
+    `broken` describes the first broken line. `head` is the last hash, and `seq` the last event.
+    `missing` counts events that are in another daemon's files.
     """
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ class ChainCheck:
             self.skip_to(line)
 
     def skip_to(self, line: bytes) -> None:
-        """Accept a line that was not checked or is broken, so that the next one can be checked."""
+        """Accept a broken or unchecked line, so that the next one can be checked."""
         self._begun = True
         if hashed := HASHED.search(line):
             self.head = hashed.group(1)
@@ -214,11 +214,11 @@ class ChainCheck:
         self.missing += opened.missing
         begun, self._begun = self._begun, True
         if begun and before != (self.head, self.seq):
-            raise BrokenAudit(f"{place}: does not continue the file before it")
+            raise BrokenAudit(f"{place}: does not continue the previous file")
 
 
 def verify(directory: Path) -> Verified:
-    """Check all files; raise `BrokenAudit` at the first broken line."""
+    """Check all files. Raise `BrokenAudit` at the first broken line."""
     paths, chain = files(directory), ChainCheck()
     first = records = 0
     for path in paths:
@@ -252,7 +252,7 @@ def _opening(place: str, line: bytes) -> Opened:
 
 
 def _first_line(opened: Opened) -> bytes:
-    """Return the first line of a file; its hash is the last one of the file before."""
+    """Return the first line of a file. Its hash is the last hash of the previous file."""
     return msgspec.json.encode(opened)[:-1] + b',"hash":"%b"}\n' % opened.previous.encode()
 
 
@@ -293,7 +293,7 @@ def _cut_torn_line(path: Path) -> Torn | None:
 
 
 def end_of(path: Path) -> tuple[bytes, int]:
-    """Return hash and number of the last complete line of a file."""
+    """Return the hash and event number of the last line of a file."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         tail = file.read()

@@ -1,6 +1,6 @@
-"""Reads audit files while a daemon writes them: newest first, or from an event on.
+"""Reads audit files while a daemon writes them: newest first, or starting at an event.
 
-Only complete lines are read; anything else is skipped (`safetyd audit verify` reports it).
+Incomplete and damaged lines are skipped. `safetyd audit verify` reports them.
 """
 
 import math
@@ -24,7 +24,7 @@ from safetyd.journal.audit import HASHED, Opened, files
 
 BLOCK_BYTES: Final = 128 * 1024
 LINES_AT_ONCE: Final = 1000
-RESTS: Final = 3.0  # times as long as the work took
+RESTS: Final = 3.0  # a pause lasts this many times as long as the work before it
 
 DECIDED: Final = b'{"event":"decided",'
 SAFETY_EVENT: Final = b'{"event":"safety_event",'
@@ -35,7 +35,7 @@ _dated = re.compile(rb'\{"event":"[a-z_]+","seq":\d+,"at":"([^".Z]+)([^"]*)').ma
 
 
 class ReadingBounds(NamedTuple):
-    """How much is read before the client must ask again."""
+    """How much one query reads at most. To read more, the client asks again."""
 
     max_bytes: int = 64 * 1024 * 1024
     lines: int = 500_000
@@ -47,7 +47,7 @@ WITHOUT_BOUNDS: Final = ReadingBounds(sys.maxsize, sys.maxsize, math.inf)
 
 
 class Rests:
-    """Pauses for a worker thread, so that agents do not wait for it."""
+    """Pauses a worker thread, so that it does not slow down decisions."""
 
     def __init__(self, times: float = RESTS) -> None:
         self._times = times
@@ -55,7 +55,7 @@ class Rests:
         self.total_s = 0.0
 
     def begin(self) -> None:
-        """Count from now; the time before was spent waiting."""
+        """Count the work from now on. Time before this call was spent waiting."""
         self._since = uptime()
 
     def rest(self) -> None:
@@ -67,7 +67,7 @@ class Rests:
 
 
 class PlacedLine(NamedTuple):
-    """A line, its position, and the line before it."""
+    """A line, its file and number, and the previous line."""
 
     line: bytes
     file: str = ""
@@ -76,9 +76,10 @@ class PlacedLine(NamedTuple):
 
 
 class NewestFirst:
-    """The lines of events from the newest, or the last before event `before`, to the oldest.
+    """Iterates over the lines of events, newest first. With `before`, starts before that event.
 
-    `ended` is true once there are no older ones; false if a limit was reached first.
+    After the iteration, `ended` is True if there are no older events. It is False if a limit was
+    reached first.
     """
 
     def __init__(
@@ -117,24 +118,24 @@ class NewestFirst:
 
 
 def seq_of(line: bytes) -> int:
-    """Return the number of the event in a line, 0 if there is none."""
+    """Return the event number of a line, 0 if it contains no event."""
     found = _numbered(line)
     return int(found[1]) if found else 0
 
 
 def second_of(at: datetime) -> bytes:
-    """Return a time, to the second, as in audit lines."""
+    """Return a time in the format of audit lines, without fractions of a second."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}".encode()
 
 
 def is_before(line: bytes, second: bytes) -> bool:
-    """Return True if a line is older than a second, without decoding it."""
+    """Return True if a line is older than `second`. The line is not decoded."""
     found = _dated(line)
     return found is not None and found[1] < second
 
 
 def read_event(line: bytes) -> Event | None:
-    """Return the event in a line, None for a first line or a damaged one."""
+    """Return the event in a line, None for the first line of a file or a damaged line."""
     try:
         return decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -157,7 +158,7 @@ def safety_events_after(
 ) -> Iterator[SafetyEvent]:
     """Yield SafetyEvents after event `seq`, up to and including `until`, in order.
 
-    Call it in a worker thread; it pauses now and then.
+    It pauses now and then, so call it in a worker thread.
     """
     rests = Rests()
     for number, line in enumerate(lines_after(directory, seq), 1):
@@ -174,7 +175,7 @@ def newest_events(
 ) -> tuple[list[Event], int]:
     """Return the newest decisions and SafetyEvents before event `before`, oldest first.
 
-    Also return the number after which they are complete.
+    Also return an event number: the result contains all of them after that event.
     """
     lines = NewestFirst(directory, before, bounds)
     found: list[Event] = []
@@ -189,7 +190,7 @@ def newest_events(
 
 
 def later_files(paths: Sequence[Path], seq: int) -> list[Path]:
-    """Skip files that end with event `seq` or before, according to the file after each."""
+    """Return the files that may contain events after `seq`, according to their first lines."""
     return [path for path, after in pairwise(paths) if not _begins_by(after, seq)] + [*paths[-1:]]
 
 
@@ -209,19 +210,19 @@ def placed_lines(directory: Path, rests: Rests | None = None) -> Iterator[Placed
 
 
 def hash_on(line: bytes) -> str:
-    """Return the hash at the end of a line, or an empty text."""
+    """Return the hash at the end of a line, or an empty string."""
     found = HASHED.search(line)
     return found[1].decode() if found else ""
 
 
 def time_on(line: bytes) -> datetime | None:
-    """Return the time of the event in a line."""
+    """Return the time of the event in a line, None if it contains no event."""
     found = _dated(line)
     return datetime.fromisoformat((found[1] + found[2]).decode()) if found else None
 
 
 def steady_on(line: bytes) -> float | None:
-    """Return the steady second of the event in a line, which no clock step changes."""
+    """Return `t` of the event in a line: steady seconds, which no clock step changes."""
     found = _steady(line)
     return float(found[1]) if found else None
 
@@ -260,14 +261,14 @@ def _to_line(file: BinaryIO, offset: int) -> int:
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[list[bytes]]:
-    """Yield the complete lines before `end`, last first, in the blocks that were read."""
+    """Yield the complete lines before `end`, last first, in blocks."""
     rest, torn = b"", True
     while end > 0:
         begin = max(0, end - BLOCK_BYTES)
         file.seek(begin)
         lines = (file.read(end - begin) + rest).split(b"\n")
         if torn:
-            lines.pop()  # the rest after the last newline is incomplete
+            lines.pop()  # the text after the last newline is an incomplete line
             torn = not lines
         rest = lines.pop(0) if begin and lines else b""
         end = begin

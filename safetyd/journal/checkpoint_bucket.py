@@ -1,6 +1,6 @@
 """Checkpoints on an external bus, so that a daemon on another machine can take over.
 
-The journal is trimmed below the older one, so every daemon must be able to read them.
+Events before the older checkpoint are deleted from the journal, so every daemon needs a checkpoint.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The engine's state on disk, so that a start need not replay the whole journal."""
+"""Checkpoints: the engine's state on disk, so that a start need not replay the whole journal."""
 
 import hashlib
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class SavedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint of the engine, and its position in the journal."""
+    """A checkpoint: the engine's state, and its position in the journal."""
 
     stream_seq: int
     t: float
@@ -29,11 +29,11 @@ class Sealed(msgspec.Struct, frozen=True):
 
 
 class Unloadable(Exception):
-    """A checkpoint file is damaged, or of another version."""
+    """A checkpoint file is damaged, or was written by an incompatible version."""
 
 
 class Checkpoints:
-    """The two newest checkpoints as `<seq>.msgpack`."""
+    """The directory of the two newest checkpoints, `<seq>.msgpack`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -57,9 +57,9 @@ class Checkpoints:
         return sorted(self._directory.glob("*.msgpack"), reverse=True)
 
     def load(self) -> Iterator[SavedCheckpoint | Unloadable]:
-        """Yield all checkpoints, newest first; a damaged file is yielded as its error.
+        """Yield all checkpoints, newest first. For a damaged file, yield the error.
 
-        Damaged files are renamed, so that they do not count.
+        Damaged files are renamed, so that they are not counted as checkpoints.
         """
         for path in self.paths():
             try:
@@ -70,7 +70,7 @@ class Checkpoints:
 
 
 def read(path: Path, content: bytes | None = None) -> SavedCheckpoint:
-    """Return the checkpoint in a file, or in its content; raises `Unloadable`."""
+    """Return the checkpoint in a file, or in `content` if given. Raise `Unloadable` on errors."""
     try:
         data = path.read_bytes() if content is None else content
         sealed = msgspec.msgpack.decode(data, type=Sealed)
@@ -85,6 +85,6 @@ def read(path: Path, content: bytes | None = None) -> SavedCheckpoint:
 
 
 def state_digest(checkpoint: Checkpoint) -> str:
-    """Return a digest that is the same for engines with the same state."""
+    """Return a digest of the engine's state. Equal states have equal digests."""
     known = [(name, checkpoint.actors[name]) for name in sorted(checkpoint.actors)]
     return hashlib.sha256(_encode((checkpoint.seq, known))).hexdigest()

@@ -1,8 +1,8 @@
-"""From envelopes to replies: decide, append to the journal, mirror to the audit file, then reply.
+"""The commit loop: decide, append to the journal, copy to the audit file, then reply.
 
-While one batch is being written the next is already sent, and the engine decides into a third, so
-that neither disk nor CPU waits. Nothing is undone: an append is written, or another daemon owns the
-journal and this one ends.
+While one batch is being written, the next is already sent and the engine fills a third, so that
+neither the disk nor the CPU waits. A decision is never undone: either its batch is written, or
+another daemon owns the journal and this one ends.
 """
 
 import logging
@@ -27,15 +27,16 @@ from safetyd.journal.journals import MAX_BATCH_BYTES, Append, Journal
 from safetyd.journal.mailbox import STALLED_S, Effects, Envelope, Mailbox
 
 ALLOW_LEAVES_WITHIN_S: Final = 2.0
-RESTS: Final = 3.0  # times as long as a slice of a question took
+RESTS: Final = 3.0  # a pause lasts this many times as long as the slice before it
 AUDIT_AGAIN_S: Final = 0.25
-# One input produces at most the line of a 64 KiB proposal and a few short ones.
+# One input produces at most the line of a 64 KiB proposal and a few short lines.
 INPUT_BYTES: Final = 80 * 1024
 
 log = logging.getLogger("safetyd.journal")
 
 Observer = Callable[[Sequence[Event]], None]
-# Takes final decisions of requests, and returns a function that sends them once durable.
+# Gets final decisions of requests, and returns a function that sends them. It is called once they
+# are durable.
 Conclude = Callable[[EngineState, Sequence[Conclusion]], Callable[[], None]]
 
 
@@ -50,7 +51,7 @@ def _no_conclusions(_state: EngineState, _given: Sequence[Conclusion]) -> Callab
 
 
 def put(engine: Engine, envelope: Envelope, moment: Moment) -> Sequence[Event]:
-    """Apply an envelope to the engine; return the events to journal."""
+    """Apply an envelope to the engine, and return the events to journal."""
     decision: Decision | None = None
     lasting: list[Event] = []
     caused: Sequence[Event]
@@ -65,7 +66,7 @@ def put(engine: Engine, envelope: Envelope, moment: Moment) -> Sequence[Event]:
 
 
 class Batch:
-    """Lines that are written together, and everything to send once they are durable."""
+    """Lines that are written together, and the replies to send once they are durable."""
 
     def __init__(self) -> None:
         self.envelopes: list[Envelope] = []
@@ -87,7 +88,7 @@ class Batch:
 
 
 class Frozen(NamedTuple):
-    """The engine's state after a batch; `take` gets it with the batch's stream sequence."""
+    """The engine's state after a batch. `take` is called with it and the stream sequence."""
 
     t: float
     encode_engine: Callable[[], Checkpoint]
@@ -95,7 +96,7 @@ class Frozen(NamedTuple):
 
 
 class SentBatch(NamedTuple):
-    """A batch on its way to the journal; without lines it only waits for those before it."""
+    """A batch on its way to the journal. If it has no lines, `append` is None."""
 
     batch: Batch
     append: Append | None
@@ -103,7 +104,7 @@ class SentBatch(NamedTuple):
 
 
 class CommitLoop:
-    """The only place that uses the engine."""
+    """Applies envelopes to the engine and writes the results. Nothing else uses the engine."""
 
     def __init__(  # noqa: PLR0913 - what it takes from, writes to and tells
         self,
@@ -129,7 +130,7 @@ class CommitLoop:
         self._freeze: Callable[[int, Frozen], None] | None = None
         self._conclude = conclude
         self._observers = observers
-        self._appended = appended  # gets duration and number of events of an append
+        self._appended = appended  # called with the duration and number of events of an append
         self._flush = flush  # sends the replies of a batch
         self.audit_problem = ""
         self._under_way: deque[float] = deque()  # when each batch was sent
@@ -147,23 +148,23 @@ class CommitLoop:
 
     @property
     def server_owes_s(self) -> float:
-        """Return the same if the journal's server is the cause."""
+        """Return `unwritten_s` if the journal's server is the cause, else 0.0."""
         return 0.0 if self.audit_problem else self.unwritten_s
 
     @property
     def stalled(self) -> str:
-        """Return why new proposals would wait too long, or an empty text."""
+        """Return why new proposals would wait too long, or an empty string."""
         if self.unwritten_s <= STALLED_S:
             return ""
         return self.problem or f"the journal has not answered for {self.unwritten_s:.1f} s"
 
     @property
     def problem(self) -> str:
-        """Return why nothing can be written now, or an empty text."""
+        """Return why nothing can be written now, or an empty string."""
         return self._journal.problem or self.audit_problem
 
     def freeze_next(self, take: Callable[[int, Frozen], None]) -> None:
-        """Pass the engine's state after the next batch to `take`, once that is durable."""
+        """Call `take` with the engine's state after the next batch, once that is durable."""
         self._freeze = take
 
     async def decide(self) -> None:
@@ -177,7 +178,7 @@ class CommitLoop:
             self._filled.set()
 
     async def answer(self) -> None:
-        """Answer questions forever, leaving most of the time to agents."""
+        """Answer questions forever, with pauses that leave most of the time to agents."""
         while True:
             await self.mailbox.wait_for_question()
             begun = uptime()
@@ -199,7 +200,7 @@ class CommitLoop:
     def _open_envelopes(self) -> None:
         batch, engine, (moment, stepped_s) = self._open, self._engine, self._clock.read()
         if stepped_s:
-            # Before anything else happens at the new time, or that would be shifted too.
+            # First, because the step must not shift events that already have the new time.
             stepped = ClockStepped(at=moment.at, t=moment.t, seconds=stepped_s)
             batch.add(engine.handle(stepped))
         while not batch.full and (envelope := self.mailbox.take()) is not None:
@@ -209,7 +210,7 @@ class CommitLoop:
             batch.conclusions.append(self._conclude(engine, concluded))
 
     def _open_question(self) -> None:
-        """Continue with one question, so that proposals wait for one slice at most."""
+        """Compute one slice of a question, so that proposals wait for at most one slice."""
         question = self.mailbox.take_question()
         if question is None:
             return
@@ -234,7 +235,7 @@ class CommitLoop:
             await self._tell(sent)
 
     async def _tell(self, sent: SentBatch) -> None:
-        """Wait until a batch is written, mirror it, and send its replies."""
+        """Wait until a batch is written, copy it to the audit file, and send its replies."""
         batch, began = sent.batch, self._under_way[0]
         if sent.append is not None:
             self._told_seq = await sent.append.settled()

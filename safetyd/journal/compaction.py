@@ -27,7 +27,7 @@ log = logging.getLogger("safetyd.checkpoints")
 
 
 class Compaction:
-    """Saves checkpoints regularly; `saved` is the one that the start used."""
+    """Saves checkpoints regularly. `saved` is the checkpoint that the start used."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Compaction:
         self._audit = audit
         self._checkpoints = checkpoints
         self._bucket = bucket
-        self._older = 0  # stream sequence of the checkpoint before the newest
-        # stream sequence of the newest checkpoint
+        # The stream sequences of the two newest checkpoints.
+        self._older = 0
         self._newest = 0 if saved is None else saved.stream_seq
         self._saving = anyio.Lock()
         self._saved_seq = 0 if saved is None else saved.engine.seq
@@ -60,9 +60,10 @@ class Compaction:
                 await self.save()
 
     async def save(self) -> Path | None:
-        """Save a checkpoint after the next batch, then trim the journal before the previous one.
+        """Save a checkpoint after the next batch, then trim the journal.
 
-        Return its path, or None if it failed; then `problem` says why.
+        Batches before the previous checkpoint are deleted. Return the path of the checkpoint. If
+        saving fails, return None and set `problem`.
         """
         async with self._saving:
             stream_seq, frozen = await self._freeze()
@@ -72,7 +73,7 @@ class Compaction:
                 if self._bucket is not None:
                     await self._bucket.put(path, await anyio.Path(path).read_bytes())
             except (OSError, nats.errors.Error, TimeoutError) as exc:
-                log.error("cannot write a checkpoint; the journal is not trimmed: %s", exc)  # noqa: TRY400 - the cause is in the text
+                log.error("cannot write a checkpoint, so the journal is not trimmed: %s", exc)  # noqa: TRY400 - the cause is in the text
                 self.problem = str(exc)
                 return None
             self.problem = ""
@@ -86,7 +87,7 @@ class Compaction:
         try:
             await self._journal.trim(self._older)
         except JournalSilent as exc:
-            log.warning("cannot trim the journal, trying again later: %s", exc)
+            log.warning("cannot trim the journal; will retry later: %s", exc)
 
     async def _due(self) -> bool:
         new = self._loop.seq - self._saved_seq

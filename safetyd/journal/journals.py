@@ -12,19 +12,19 @@ MAX_BATCH_BYTES: Final = 192 * 1024
 
 
 class JournalSilent(Exception):
-    """The journal does not answer now; try again later."""
+    """The journal does not answer now."""
 
 
 class Append(Protocol):
     """A batch that was sent."""
 
     async def settled(self) -> int:
-        """Return its sequence number once the batch would survive a power cut."""
+        """Wait until the batch is safe on disk, and return its sequence number."""
         ...
 
 
 class Journal(Protocol):
-    """Batches of lines in order; their sequence numbers start at 1."""
+    """A sequence of batches of lines, numbered from 1."""
 
     @property
     def last(self) -> int:
@@ -33,32 +33,32 @@ class Journal(Protocol):
 
     @property
     def problem(self) -> str:
-        """Return why sent batches are not written yet, or an empty text."""
+        """Return why sent batches are not written yet, or an empty string."""
         ...
 
     def send(self, batch: bytes) -> Append:
-        """Send a batch that follows all earlier ones."""
+        """Send the next batch. It is written after all earlier ones."""
         ...
 
     def replay(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield all batches after a sequence number, with their own."""
+        """Yield all batches after a sequence number, each with its own number."""
         ...
 
     async def first(self) -> int:
-        """Return the oldest sequence number in the journal."""
+        """Return the sequence number of the oldest batch."""
         ...
 
     async def used(self) -> float:
-        """Return the used share of its space; raise `JournalSilent` without an answer."""
+        """Return the used share of the journal's space, from 0 to 1."""
         ...
 
     async def trim(self, below: int) -> None:
-        """Delete batches before a sequence number; the newest one always stays."""
+        """Delete batches before a sequence number, but never the newest batch."""
         ...
 
 
 class MemoryJournal:
-    """Keeps batches in memory only."""
+    """Stores batches in memory only."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -76,7 +76,7 @@ class MemoryJournal:
             self.send(b"\n".join(lines))
 
     def events(self) -> Iterator[Event]:
-        """Yield all events, as a start reads them."""
+        """Yield all events, decoded from the stored batches."""
         for batch in self._batches.values():
             yield from decode_batch(batch)
 

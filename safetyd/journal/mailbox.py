@@ -1,6 +1,6 @@
-"""The mailbox: everything that waits for the engine, in order, in envelopes.
+"""The mailbox: a queue of inputs and questions for the engine, each in an envelope.
 
-An envelope reads the engine's state and returns events; only the commit loop applies them. If a
+An envelope reads the engine's state and returns events. Only the commit loop applies events. If a
 question or command raises, it is logged, its sender gets an error, and the daemon continues.
 """
 
@@ -37,11 +37,11 @@ log = logging.getLogger("safetyd.mailbox")
 
 
 class Unanswered(Exception):
-    """No answer is possible; the text says why."""
+    """There is no answer. The text says why."""
 
 
 class Effects(NamedTuple):
-    """The result of an envelope: its lasting events, and the decision on its last proposal."""
+    """The result of an envelope: the events to journal, and the decision if it proposes."""
 
     events: Sequence[Event]
     decision: Decision | None
@@ -55,14 +55,14 @@ class Envelope(ABC):
 
     @abstractmethod
     def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
-        """Return the events; a `Proposed` among them is decided."""
+        """Return the events to apply. The engine decides a `Proposed` among them."""
 
     def note(self, state: EngineState, effects: Effects) -> None:  # noqa: B027 - few need to
-        """Look at the result before it is durable."""
+        """Receive the result, before it is durable."""
 
     @abstractmethod
     def deliver(self, *, late: bool) -> None:
-        """Reply. `late`: too much time has passed to send an allow."""
+        """Send the reply. If `late`, too much time has passed to allow an action."""
 
 
 class Question(Envelope):
@@ -74,8 +74,8 @@ class Question(Envelope):
 class Mailbox:
     """A queue limited by count, bytes and the age of the oldest envelope.
 
-    Questions of operators wait separately and are limited elsewhere: they cause no refusal of a
-    proposal.
+    Questions of operators wait in a separate queue (see `bus/question_limits.py`), so that they
+    never cause a proposal to be refused.
     """
 
     def __init__(self) -> None:
@@ -104,22 +104,22 @@ class Mailbox:
         self._arrived.set()
 
     def record(self, make: Callable[[Moment], Event]) -> None:
-        """Record an event without waiting for it."""
+        """Record an event. Do not wait until it is durable."""
         self.put(EventEnvelope(lambda _state, moment: make(moment)))
 
     def put_first(self, envelope: Envelope) -> None:
-        """Put a stop before everything that is waiting."""
+        """Put an envelope before all others. Stops use this."""
         self._envelopes.appendleft(envelope)
         self._bytes += envelope.size
         self._arrived.set()
 
     def put_question(self, question: Question) -> None:
-        """Put a question, which is answered between envelopes."""
+        """Put a question. Its slices are computed between batches."""
         self._questions.append(question)
         self._asked.set()
 
     def put_back(self, question: Question) -> None:
-        """Continue with an unfinished question before others."""
+        """Put an unfinished question back, before the other questions."""
         self._questions.appendleft(question)
 
     def take_question(self) -> Question | None:
@@ -152,13 +152,13 @@ class Mailbox:
         return answers[0]
 
     async def wait(self) -> None:
-        """Return once an envelope is waiting."""
+        """Wait until there is an envelope."""
         if not self._envelopes:
             self._arrived = anyio.Event()
             await self._arrived.wait()
 
     async def wait_for_question(self) -> None:
-        """Return once a question is waiting."""
+        """Wait until there is a question."""
         if not self._questions:
             self._asked = anyio.Event()
             await self._asked.wait()
@@ -175,7 +175,7 @@ Plan = Callable[[EngineState, Moment], Carried[Answer_co]]
 
 
 class EventEnvelope(Envelope):
-    """An event from outside; `told` is called once it is durable."""
+    """An event from outside the engine. `told` is called once it is durable."""
 
     def __init__(self, make: Make, told: Callable[[], None] = lambda: None) -> None:
         self.received = uptime()
@@ -191,9 +191,9 @@ class EventEnvelope(Envelope):
 
 
 class InquiryEnvelope(Question, Generic[Packed]):
-    """A question of an operator; `spent` gets the time of each slice.
+    """A question of an operator. `spent` is called with the duration of each slice.
 
-    The answer waits for the journal in the form that `pack` returns.
+    `pack` converts the answer as soon as it is computed. It is sent once the journal is written.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class InquiryEnvelope(Question, Generic[Packed]):
         self._deliver()
 
     def _next(self, state: EngineState, moment: Moment) -> msgspec.Struct | None:
-        """Return the answer, or None if only a slice was computed."""
+        """Compute a slice. Return the answer, or None if it is not complete."""
         if self._slices is not None:
             return _advanced(self._slices, moment)
         found = self._ask(state, moment)
@@ -250,7 +250,7 @@ def _advanced(slices: Slices, moment: Moment | None) -> msgspec.Struct | None:
 
 
 class CommandEnvelope(Envelope, Generic[Answer_co]):
-    """A command that depends on the engine's state; the answer follows once all is durable."""
+    """A command that depends on the engine's state. It is answered once its events are durable."""
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ class CommandEnvelope(Envelope, Generic[Answer_co]):
 
 
 class QuestionEnvelope(CommandEnvelope[Answer]):
-    """A question about the engine's state; the answer contains only durable facts."""
+    """A question about the engine's state. It is answered once that state is durable."""
 
     def __init__(
         self,

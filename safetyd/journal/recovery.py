@@ -14,8 +14,8 @@ from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
 from safetyd.journal.journals import Journal
 
 _LOST: Final = (
-    "the journal was lost or replaced. Restore it, or move audit files and checkpoints away to "
-    "start with an empty one"
+    "the journal was lost or replaced. Restore it, or move the audit files and checkpoints away to "
+    "start with an empty journal"
 )
 
 log = logging.getLogger("safetyd.journal")
@@ -41,7 +41,7 @@ class Restored(msgspec.Struct):
 async def restore(
     policy: Policy, checkpoints: Checkpoints, journal: Journal, audit: Audit
 ) -> Restored:
-    """Bring the engine and the audit file to the end of the journal."""
+    """Rebuild the engine, and complete the audit file, from checkpoint and journal."""
     saved = _newest(checkpoints)
     engine = Engine(policy) if saved is None else Engine.restore(saved.engine)
     after = 0 if saved is None else saved.stream_seq
@@ -77,12 +77,12 @@ def _newest(checkpoints: Checkpoints) -> SavedCheckpoint | None:
     for saved in checkpoints.load():
         if isinstance(saved, SavedCheckpoint):
             return saved
-        log.error("skipping a damaged checkpoint and using the one before: %s", saved)
+        log.error("skipping a damaged checkpoint; using the previous one: %s", saved)
     return None
 
 
 async def _mirror(journal: Journal, audit: Audit, up_to: int) -> None:
-    """Write events to the audit file that are already in the checkpoint."""
+    """Append missing events up to the checkpoint (`up_to`) to the audit file."""
     async for _, batch in journal.replay(max(0, await journal.first() - 1)):
         events = decode_batch(batch)
         _append_missing(audit, batch, events)

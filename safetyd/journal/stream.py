@@ -1,8 +1,8 @@
 """The journal in JetStream: one stream, one message per batch of lines.
 
-Every append names the sequence it expects to follow, so only one of two daemons can write. An
-append without an answer is repeated until there is one. The error "wrong last sequence" alone
-proves nothing, because the repeat of a successful append gets it too.
+Every append names the sequence that it must follow, so only one of two daemons can write. An append
+without an answer is repeated until there is one. The error "wrong last sequence" alone does not
+prove that there is another daemon: repeating a successful append also causes it.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ _CHECKED: Final = (
 
 
 class Displaced(Exception):
-    """Another daemon writes this journal; this one must not reply any more."""
+    """Another daemon writes this journal. This daemon must send no more replies."""
 
 
 class JournalUnusable(Exception):
-    """The stream is unsuitable for a journal; the text says why."""
+    """The stream is unsuitable for a journal. The text says why."""
 
 
 class ApiError(msgspec.Struct):
@@ -63,7 +63,7 @@ _decode_ack = msgspec.json.Decoder(Ack).decode
 
 
 class SentAppend:
-    """A batch that was sent; `written` gets its stream sequence."""
+    """A batch that was sent. Its stream sequence is the result of `written`."""
 
     def __init__(
         self, journal: "JetStreamJournal", number: int, message_id: str, batch: bytes
@@ -84,7 +84,7 @@ class JetStreamJournal:
     def __init__(self, client: HardenedClient, subjects: Subjects, boot_id: str) -> None:
         self._client = client
         self._js: JetStreamContext = client.jetstream(timeout=5)
-        # A request to a server that has died must not delay the next attempt.
+        # With a short timeout, so that a dead server does not delay the next attempt.
         self._asking: JetStreamContext = client.jetstream(timeout=ANSWER_S)
         self._subjects = subjects
         self._boot_id = boot_id
@@ -97,7 +97,7 @@ class JetStreamJournal:
         self.problem = ""  # why sent batches are not written yet
 
     async def open(self, max_bytes: int, replicas: int = 1) -> None:
-        """Create the stream if it is missing, and find its end."""
+        """Create the stream if it is missing, and find its last sequence."""
         await self._client.handle(f"{self._inbox}.*", self._answered)
         wanted = js_api.StreamConfig(
             name=STREAM,
@@ -127,7 +127,7 @@ class JetStreamJournal:
         return append
 
     async def settle(self, append: SentAppend) -> int:
-        """Return the stream sequence once the batch would survive a power cut."""
+        """Wait until the batch is safe on disk, and return its stream sequence."""
         with anyio.move_on_after(ANSWER_S):
             return await asyncio.shield(append.written)
         async with self._settling:
@@ -143,11 +143,11 @@ class JetStreamJournal:
 
     @property
     def unseen_s(self) -> float:
-        """Return how long ago this daemon was last known to own the journal."""
+        """Return how many seconds ago this daemon last confirmed that it owns the journal."""
         return uptime() - self._seen
 
     async def watch(self) -> None:
-        """Check forever that this daemon owns the journal; raise `Displaced` if not."""
+        """Check regularly that this daemon owns the journal. Raise `Displaced` if it does not."""
         while True:
             await self._find_out()
             await anyio.sleep(WATCH_S)
@@ -213,7 +213,7 @@ class JetStreamJournal:
         self.problem = ""
 
     async def _find_out(self) -> bool:
-        """Ask the stream which sent batches it has; return False without an answer."""
+        """Ask the stream which of the sent batches it has. Return False if it does not answer."""
         asked, known = uptime(), self.last
         found = await self._end()
         if found is None:
@@ -228,7 +228,10 @@ class JetStreamJournal:
         return True
 
     async def _end(self) -> tuple[int, str] | None:
-        """Return sequence and id of the newest batch (0 if empty), or None without an answer."""
+        """Return sequence and id of the newest batch, 0 if there is none.
+
+        Return None if the server does not answer.
+        """
         try:
             last = await self._asking.get_last_msg(STREAM, self._subjects.journal)
         except nats.js.errors.NotFoundError:

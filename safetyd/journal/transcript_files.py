@@ -1,7 +1,7 @@
-"""Transcripts as files: one for each finished session, named after its start.
+"""Writes transcripts to files: one for each finished session, named after its start time.
 
-Every transcript is in the journal first. `.written` has the number of the last event that became a
-file, so that files missing after a crash or a full disk are written from the audit files.
+Every transcript is in the journal first. `.written` contains the number of the last event that was
+written. So files that are missing after a crash or a full disk are written from the audit files.
 """
 
 import logging
@@ -33,7 +33,7 @@ log = logging.getLogger("safetyd.transcripts")
 
 
 class Filed(Transcript, frozen=True, kw_only=True, gc=False):
-    """The content of a file: a transcript, and the number of its event."""
+    """The content of a file: a transcript, and its event number."""
 
     seq: int
 
@@ -45,12 +45,12 @@ class TranscriptFiles:
         self._directory = data_dir / DIRECTORY
         self._audit = data_dir / "audit"
         self._waiting: list[Transcribed] = []
-        self._behind = True  # the audit files may have more
+        self._behind = True  # True: the audit files may contain unwritten transcripts
         self._told = anyio.Event()
         self._told.set()
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Queue transcripts; if there are too many, they are read from the audit files later."""
+        """Queue transcripts. If there are too many, read the rest from the audit files later."""
         for event in events:
             if type(event) is Transcribed:
                 if len(self._waiting) < MAX_WAITING:
@@ -71,7 +71,7 @@ class TranscriptFiles:
         try:
             await anyio.to_thread.run_sync(self._write, told, behind)
         except OSError as exc:
-            log.error("cannot write transcripts, trying again later: %s", exc)  # noqa: TRY400 - the cause is in the text
+            log.error("cannot write transcripts; will retry: %s", exc)  # noqa: TRY400 - the cause is in the text
             self._behind = True
             await anyio.sleep(AGAIN_S)
             self._told.set()
@@ -99,7 +99,7 @@ class TranscriptFiles:
     def _free(self, event: Transcribed) -> Path | None:
         """Return the first free name, or None if the event already has a file.
 
-        After a crash between a file and `.written`, it is the last of its name.
+        It can have one after a crash before `.written` was updated.
         """
         start = f"{event.transcript.started_at:%Y-%m-%d-%H%M%S}"
         last, path = None, self._directory / f"{start}.json"
@@ -110,7 +110,7 @@ class TranscriptFiles:
 
 
 def last_written(directory: Path) -> int:
-    """Return the number of the last event that became a file."""
+    """Return the number of the last event that was written to a file."""
     try:
         return int((directory / WRITTEN).read_text())
     except (FileNotFoundError, ValueError):
@@ -124,7 +124,7 @@ def names(directory: Path) -> list[str]:
 
 
 def read(directory: Path, name: str) -> Filed:
-    """Return a transcript; raises OSError or `msgspec.DecodeError`."""
+    """Return a transcript. Raise OSError or `msgspec.DecodeError` if it cannot be read."""
     return msgspec.json.decode((directory / f"{name}.json").read_bytes(), type=Filed)
 
 
@@ -140,8 +140,8 @@ def _order(name: re.Match[str]) -> tuple[str, int]:
 
 
 def seq_in(path: Path) -> int:
-    """Return the event number in a transcript, 0 if it is none."""
+    """Return the event number in a transcript file, 0 if the file is not a transcript."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Filed).seq
     except (OSError, msgspec.DecodeError):
-        return 0  # not written by safetyd; it stays as it is
+        return 0

@@ -1,4 +1,4 @@
 """Metrics, the log, and SafetyEvents on the bus.
 
-Other packages import `Metrics` to count; the daemon passes events to the rest.
+Other packages import `Metrics` to count. The daemon passes events to the other modules.
 """

@@ -1,7 +1,7 @@
 """Counters of journalled events: rounds and money by agent, anomalies, answers, deliveries.
 
-They start at zero with the daemon. An amount is counted under the label that its agent has at that
-moment, because moving it to another label later would look like a counter reset.
+They start at zero when the daemon starts. An amount is counted under the label that its agent has
+at that time. It never moves to another label, because that would look like a counter reset.
 """
 
 from bisect import bisect_left
@@ -25,12 +25,12 @@ from safetyd.core.messages.telemetry import Iteration
 from safetyd.core.messages.verdict import Severity
 from safetyd.monitoring.metric_families import counter_by
 
-OTHER: Final = "other"  # the label of agents that have none of their own
-# Agents whose rounds are counted separately; any beyond this share one count.
+OTHER: Final = "other"  # the label of agents without their own label
+# Rounds are counted separately for this many agents. All others share one count.
 MAX_AGENTS: Final = 4096
-MAX_ASKED: Final = 10_000  # requests whose age is known
+MAX_ASKED: Final = 10_000  # pending requests whose age is measured
 
-# How operators answer; anything else is counted as the last.
+# The ways in which operators answer. Unknown ways are counted as the last one.
 VIAS: Final = ("cli", "tui", "web", "link", "sms", "desktop", "bus")
 WAITS_S: Final = (10, 60, 300, 900, 3600, 14_400, 86_400, 604_800)
 
@@ -39,7 +39,7 @@ _REPORTED: Final = 1
 
 
 class Histogram:
-    """Buckets with upper bounds, counted without labels or locks."""
+    """A histogram with fixed buckets, without labels or locks."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = tuple(bounds)
@@ -64,9 +64,9 @@ class Histogram:
 
 
 class Counters:
-    """Counters of events. `label` returns an agent's label, `labels` those that always exist.
+    """Counters of events. `label` returns an agent's label, `labels` the labels to always show.
 
-    `asked` are the requests that are pending at the start, and when each was opened.
+    `asked` contains the requests that are pending at the start, and when each was opened.
     """
 
     def __init__(
@@ -113,13 +113,13 @@ class Counters:
         self._anomalies[event.rule.removeprefix("anomaly."), event.severity] += 1
 
     def asked(self, request_id: str, at: datetime) -> None:
-        """Remember when a request was opened, and forget the oldest if there are too many."""
+        """Store when a request was opened. If there are too many, drop the oldest."""
         self._asked.setdefault(request_id, at)
         if len(self._asked) > MAX_ASKED:
             del self._asked[next(iter(self._asked))]
 
     def _answered(self, event: Answered) -> None:
-        """Count how long the answer took."""
+        """Record how long the answer took."""
         asked_at = self._asked.pop(event.request_id, None)
         if asked_at is not None:
             waited_s = (event.at - asked_at).total_seconds()
@@ -156,7 +156,7 @@ class Counters:
         )
 
     def _round(self, agent: str, which: int) -> None:
-        """Count a round once, though an agent may both propose and report it."""
+        """Count a round only once, even if the agent both proposes and reports it."""
         known = agent in self._rounds or len(self._rounds) < MAX_AGENTS
         rounds = self._rounds.setdefault(agent if known else "", [0, 0])
         before = max(rounds)
@@ -165,6 +165,6 @@ class Counters:
             self._iterations[self._label(agent)] += 1
 
     def _by_agent(self, name: str, text: str, counts: Mapping[str, float]) -> CounterMetricFamily:
-        # A series must start at zero, or a rate would miss its first increase.
+        # A series must start at zero, otherwise `rate()` misses its first increase.
         known = {**dict.fromkeys((OTHER, *self._labels()), 0), **counts}
         return counter_by(("agent",), name, text, (((key,), count) for key, count in known.items()))

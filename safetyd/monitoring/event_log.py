@@ -1,4 +1,4 @@
-"""The log on standard error: restricted and risky decisions, and other events."""
+"""Writes restricted decisions, risky decisions and other events to the log (standard error)."""
 
 import logging
 import os
@@ -49,18 +49,18 @@ class EventLog:
     """Logs durable events.
 
     Each restricted decision and each event gets a line. Allowed actions of medium or higher risk
-    get one line per agent, type and second, with a count and the last id, because a line takes over
-    10 µs. Of an agent's texts only short names are logged.
+    share one line per agent, type and second, with a count and the last id. Allowed actions of low
+    risk are logged only with --verbose. Texts of agents are not logged, only short names.
     """
 
     def __init__(self, now: Callable[[], float] = uptime) -> None:
         self._now = now
         self._since = 0.0
-        # how many are not logged yet, and the last one
+        # By agent and type: how many allowed actions are not logged yet, and the last one.
         self._allows: dict[tuple[str, str], tuple[int, Decided]] = {}
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Log events; called at least once a second, possibly without any."""
+        """Log events. This is called at least once a second, even without events."""
         verbose = log.isEnabledFor(logging.DEBUG)
         for event in events:
             if type(event) is Decided:
@@ -85,7 +85,7 @@ class EventLog:
         _allow(event, 1)
 
     def _count(self) -> None:
-        """Log the actions that continued, and forget the others."""
+        """Log the counts since the last line, and drop agents and types without new actions."""
         self._since = self._now()
         went_on = {key: last for key, last in self._allows.items() if last[0]}
         for count, event in went_on.values():
@@ -118,7 +118,7 @@ def _allow(event: Decided, count: int) -> None:
 
 
 def _happened(event: SafetyEvent) -> None:
-    """Log an event. The reason of a refusal contains text of the agent, so it is left out."""
+    """Log an event. The reason of a refusal is omitted, because it contains text of the agent."""
     level = _LEVELS[severity_of(event)]
     if log.isEnabledFor(level):
         said = sentence_of(replace(event, reason="") if is_refusal(event) else event)

@@ -1,6 +1,6 @@
 """Gauges of the engine's state, computed at each scrape.
 
-Labels come from bounded sets. Everything else shares the label `other`, which shows the maximum.
+The number of labels is limited. All others share the label `other`, which shows their maximum.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -17,9 +17,9 @@ from safetyd.core.text.visible_text import visible
 from safetyd.monitoring.counters import OTHER
 from safetyd.monitoring.metric_families import gauge, gauge_by
 
-MAX_BREAKERS: Final = 100  # that have their own label
+MAX_BREAKERS: Final = 100  # breakers with their own label
 STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
-SLICE: Final = 200  # agents, in about a millisecond
+SLICE: Final = 200  # agents per slice, which takes about a millisecond
 SCOPES: Final = ("chain", "session", "day")
 
 
@@ -43,7 +43,7 @@ class ChannelHealth(Protocol):
 
 
 class Gauges:
-    """`policy` returns the policy in force, `keyed` the agents whose names need a key."""
+    """Computes gauges. `policy` returns the policy in force, `keyed` the agents with a key."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Gauges:
     ) -> None:
         self._policy = policy
         self._keyed = keyed
-        self._breakers: dict[str, None] = {}  # the first ones, in order
+        self._breakers: dict[str, None] = {}  # breakers with their own label, in order
         self._channels_now = channels
 
     def label(self, agent: str) -> str:
@@ -63,12 +63,12 @@ class Gauges:
         return agent if any(agent in names for names in named) else OTHER
 
     def labels(self) -> set[str]:
-        """Return the labels of all agents that are named."""
+        """Return the agents with their own label."""
         policy = self._policy()
         return {*policy.agents, *policy.iterations.agents, *self._keyed()}
 
     def families(self, state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily | None]:
-        """Yield all gauges, and None where the caller may pause."""
+        """Yield all gauges. None marks a place where the caller may pause."""
         guards = state.guards
         yield gauge(
             "autonomy_safe_mode_active",
@@ -147,7 +147,7 @@ def _requests(state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily]
 
 
 def _budgets(state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily]:
-    """Yield the budget of the day, and of the fullest chain and session."""
+    """Yield gauges of the daily budget and of the chain and session nearest to their limits."""
     standings = list(state.guards.budget.standings(moment.at))
     fullest = {
         scope: max(found, key=_fill)
@@ -166,7 +166,7 @@ def _budgets(state: EngineState, moment: Moment) -> Iterator[GaugeMetricFamily]:
 
 
 def _fill(standing: Standing) -> tuple[float, int]:
-    """Return how full a budget is; without a limit, the one with more spent is fuller."""
+    """Return a sort key: the used share of the limit, then the used amount."""
     used, limit = standing.account.used, standing.limit
     return (used / limit if limit else 0.0), used
 

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: plain numbers while deciding, families only when scraped."""
+"""Metrics for Prometheus. They are plain numbers, and are formatted only at a scrape."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -95,12 +95,12 @@ class Metrics:
         return counts
 
     def slices(self) -> Iterator[bytes]:
-        """Yield all families that do not need the engine's state, one at a time."""
+        """Yield the families that do not need the engine's state, as text, one at a time."""
         for family in self._families():
             yield generate_latest(_Only(family))
 
     def gauges(self, state: EngineState, moment: Moment) -> Generator[None, Moment, GaugeText]:
-        """Return the gauges of the engine's state, pausing between slices."""
+        """Return the gauges of the engine's state. Yield between slices."""
         text = []
         for family in self._sources.gauges(state, moment):
             if family is None:
@@ -121,7 +121,7 @@ class Metrics:
         yield gauge("safetyd_ready", "0 while proposals cannot be answered.", sources.ready())
         yield gauge("safetyd_bus_up", "0 while the bus does not answer.", sources.bus_up())
         yield counter("safetyd_bus_reconnects", "Reconnections to the bus.", sources.reconnects())
-        yield gauge("safetyd_emergency_stop_active", "1 while any stop holds.", sources.stopped())
+        yield gauge("safetyd_emergency_stop_active", "1 while a stop is active.", sources.stopped())
         yield gauge(
             "safetyd_config_last_reload_successful",
             "0 after a rejected reload.",
@@ -152,7 +152,7 @@ class Metrics:
 
 
 class _Only(CollectorRegistry):
-    """A registry of one family."""
+    """A Prometheus registry with a single family."""
 
     def __init__(self, family: Family) -> None:
         super().__init__()

@@ -30,6 +30,6 @@ class PublishedEvents:
 
 
 def published(event: SafetyEvent) -> dict[str, object]:
-    """Return a SafetyEvent with exactly the fields of the contract."""
+    """Return the fields of a SafetyEvent that are published."""
     fields = msgspec.structs.asdict(event)
     return {key: value for key, value in fields.items() if key not in {"seq", "at", "t"}}

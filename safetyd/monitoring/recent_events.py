@@ -1,8 +1,7 @@
 """The newest decisions and SafetyEvents in memory, for feeds and lists.
 
-Only references are stored, so recording an event is cheap; whoever shows it makes a row. A
-subscriber only has a position in this list, so many cost little, and a slow one learns which events
-were dropped.
+Recording an event is cheap, because only a reference is stored. A subscriber is only a position in
+the list, so there can be many. A slow subscriber learns which events were dropped.
 """
 
 import logging
@@ -22,14 +21,15 @@ from safetyd.core.events.event import Event
 MAX_EVENTS: Final = 2000
 MAX_BYTES: Final = 4 * 1024 * 1024  # approximately
 
-_SLACK: Final = MAX_EVENTS // 4  # how many may be too many before some are dropped
+_SLACK: Final = MAX_EVENTS // 4  # events above MAX_EVENTS before the oldest are dropped
 _EVENT_BYTES: Final = 1024
 _VERDICT_BYTES: Final = 512
 
 log = logging.getLogger("safetyd.recent")
 
 Kept = Decided | SafetyEvent
-# Returns the events before a number, oldest first, and the number after which they are complete.
+# Returns the newest events before an event number, oldest first. The second result is the event
+# number after which they are complete.
 ReadEarlier = Callable[[int], tuple[Sequence[Event], int]]
 
 _seq = attrgetter("seq")
@@ -51,10 +51,7 @@ class Taken(NamedTuple):
 
 
 class RecentEvents:
-    """Recent durable events.
-
-    All decisions and SafetyEvents after event `after` are here; `seq` is the newest.
-    """
+    """Recent durable events: all decisions and SafetyEvents after event `after`, up to `seq`."""
 
     def __init__(self, seq: int, earlier: ReadEarlier) -> None:
         self._events: list[Kept] = []
@@ -104,12 +101,12 @@ class RecentEvents:
         return Subscription(self, self.seq if after is None else after)
 
     def later(self, seq: int, limit: int) -> Sequence[Kept]:
-        """Return the first events after `seq`."""
+        """Return the first events after `seq`, at most `limit`."""
         start = bisect_right(self._events, seq, key=_seq)
         return self._events[start : start + limit]
 
     async def news(self) -> None:
-        """Return once there is a newer event."""
+        """Wait for the next event."""
         self._waited_for = True
         await self._news.wait()
 
@@ -126,14 +123,14 @@ class RecentEvents:
 
 
 class Subscription:
-    """A reader's position: everything up to event `seq` was read. It may be dropped at any time."""
+    """A reader's position: everything up to event `seq` was read. It need not be closed."""
 
     def __init__(self, recent: RecentEvents, seq: int) -> None:
         self._recent = recent
         self.seq = seq
 
     def take(self, limit: int = MAX_EVENTS) -> Taken:
-        """Return new events, at most `limit`."""
+        """Return at most `limit` new events, and the events that were dropped."""
         missed = None
         if self.seq < self._recent.after:
             missed = Missed(self.seq, self._recent.after)
@@ -144,13 +141,13 @@ class Subscription:
         return Taken(events, missed)
 
     async def wait(self) -> None:
-        """Return once there are new events. Pause between two calls."""
+        """Wait until there are new events."""
         if self._recent.seq <= self.seq:
             await self._recent.news()
 
 
 def _size(event: Kept) -> int:
-    """Return roughly how much memory an event takes."""
+    """Return approximately how much memory an event uses."""
     if type(event) is not Decided:
         return _EVENT_BYTES
     said = event.proposal

@@ -78,7 +78,7 @@ def test_port_used_by_another_program_is_replaced(
         moved = EmbeddedServer(tmp_path / "nats", Subjects())
 
     assert moved.url != server.url
-    assert "is used by another program" in caplog.text
+    assert "is in use by another program" in caplog.text
     assert EmbeddedServer(tmp_path / "nats", Subjects()).url == moved.url
 
 

@@ -199,7 +199,7 @@ async def test_a_bus_that_does_not_read_messages_is_unavailable_immediately(
     monkeypatch.setattr(link, "MAX_HELD_BYTES", -1)
 
     async with Safety("code", url=bus.url) as safety:
-        assert_unavailable(await safety.propose("read_file"), "frozen")
+        assert_unavailable(await safety.propose("read_file"), "accepts no messages")
 
     assert daemon.unread() == 0
 

@@ -247,7 +247,7 @@ async def test_guard_names_the_request_if_the_body_needs_approval(
                 pytest.fail("the body ran")
 
     (request,) = person.waiting(agent)
-    assert str(caught.value).startswith(f"needs a person ({request['id']}): ")
+    assert request["id"] in str(caught.value)
 
 
 NEXT_CYCLE = """

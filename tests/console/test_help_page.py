@@ -74,3 +74,11 @@ def test_options_have_sections_and_examples_come_last() -> None:
     places = [said.index(f"\n{section}:\n") for section in sections]
     assert places == sorted(places)
     assert "For example" not in said
+
+
+@pytest.mark.parametrize("path", CONTEXTS)
+def test_examples_are_not_part_of_the_text(path: str) -> None:
+    command = CONTEXTS[path].command
+
+    assert "  safetyd " not in (command.help or "")
+    assert "Examples:" not in (command.help or "")

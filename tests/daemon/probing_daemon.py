@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 
+from safetyd.console.terminal_text import CTRL_C
 from safetyd.core.events.event import Event
 from safetyd.core.reporting.records import Records
 from safetyd.daemon.config import load
@@ -60,5 +61,5 @@ if __name__ == "__main__":
     extras = [kind for kind in EXTRAS if kind is not SnapshotsAndBackup]
     anyio.run(
         Daemon(load(config), config, data_dir, (*extras, Probe)).run,
-        lambda _endpoint: print("Press Ctrl-C to stop.", flush=True),
+        lambda _endpoint: print(CTRL_C, flush=True),
     )

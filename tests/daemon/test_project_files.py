@@ -132,7 +132,7 @@ def test_files_that_are_too_much_for_one_line_of_the_journal_are_not_used(tmp_pa
     read = policy(*files).projects.values()
 
     assert [bool(each.file_broken) for each in read] == [False, True, True]
-    assert "bytes, and only" in project(blown_up).file_broken
+    assert "bytes, but only" in project(blown_up).file_broken
 
 
 def test_the_slowest_file_takes_no_longer_than_its_lines_do(file: Path, tmp_path: Path) -> None:

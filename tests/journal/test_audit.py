@@ -340,7 +340,7 @@ def test_missing_middle_file_is_found(tmp_path: Path) -> None:
     written(tmp_path, 20, max_bytes=500)
     files(tmp_path)[1].unlink()
 
-    assert broken(tmp_path) == "audit-00000003.jsonl:1: does not continue the file before it"
+    assert broken(tmp_path) == "audit-00000003.jsonl:1: does not continue the previous file"
 
 
 def test_missing_file_after_one_without_records_is_found(tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_missing_file_after_one_without_records_is_found(tmp_path: Path) -> None
     audit.close()
     (tmp_path / "audit-00000002.jsonl").unlink()
 
-    assert broken(tmp_path) == "audit-00000003.jsonl:1: does not continue the file before it"
+    assert broken(tmp_path) == "audit-00000003.jsonl:1: does not continue the previous file"
 
 
 def test_renamed_file_is_found(tmp_path: Path) -> None:
@@ -387,14 +387,14 @@ def test_file_that_declares_fewer_missing_than_there_are_is_found(tmp_path: Path
     path = files(tmp_path)[-1]
     path.write_bytes(path.read_bytes().replace(b'"missing":7', b'"missing":6'))
 
-    assert broken(tmp_path) == "audit-00000002.jsonl:1: does not continue the file before it"
+    assert broken(tmp_path) == "audit-00000002.jsonl:1: does not continue the previous file"
 
 
 def test_appending_to_a_file_that_was_removed_is_an_error(tmp_path: Path) -> None:
     audit = opened(tmp_path)
     only_file(tmp_path).unlink()
 
-    with pytest.raises(OSError, match="it was removed"):
+    with pytest.raises(OSError, match="the file was removed"):
         audit.append([line(1)], 1)
 
     audit.close()

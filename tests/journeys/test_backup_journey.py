@@ -139,7 +139,7 @@ def test_restored_keys_work_and_restored_commits_can_be_rolled_back_to(
     daemon.kill()
     said = told(daemon, "restore", str(file), str(into), **named)
     assert said.returncode == 0, said.stderr
-    assert "revoke them before you start" in said.stdout
+    assert "revoked after the backup" in said.stdout
     started_from(daemon, into)
 
     with Asker(daemon, "code", key) as agent:

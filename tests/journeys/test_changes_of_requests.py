@@ -84,7 +84,7 @@ def changed(
 def test_the_terminal_shows_what_an_approved_action_changed(changed: Changed) -> None:
     shown = changed.daemon.safetyd("show", changed.request).stdout
 
-    assert f"what it changed, commit {changed.commit} of shop" in shown
+    assert f", commit {changed.commit} of shop" in shown
     assert f"\n  | {SEEN}\n" in shown
     assert changed.whole in shown
     assert "\x1b" not in shown

@@ -82,7 +82,7 @@ def test_the_longest_idle_connections_are_closed_first(daemon: RunningDaemon, sa
 
         if b"PUB" not in said:
             assert allowed(working, "working"), "who has spoken stays while others have not"
-    until(lambda: "connections without a key: " in daemon.log())
+    until(lambda: "connections of anonymous agents: " in daemon.log())
 
 
 def test_one_observer_cannot_keep_operators_out(daemon: RunningDaemon) -> None:

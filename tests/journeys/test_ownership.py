@@ -86,7 +86,7 @@ def test_a_key_planted_by_another_user_is_named_and_rejected(
 
     said = refusal(data)
 
-    assert any(f"{data} can be written to by others" in line for line in said)
+    assert any(f"other users can write to {data}" in line for line in said)
     assert any(f"{planted} belongs to nobody" in line and "`rm " in line for line in said)
     doctor = safetyd("doctor", "--data-dir", str(data))
     assert doctor.returncode == 1
@@ -109,7 +109,7 @@ def test_a_data_directory_of_another_user_is_refused_and_the_printed_fix_works(
 
     said = refusal(data)
 
-    assert any(f"{shared} lets others replace {data}" in line for line in said)
+    assert any(f"{shared} allows other users to replace {data}" in line for line in said)
     assert any(f"{data} belongs to nobody" in line for line in said)
     mend(said)
     with running(shared) as daemon:
@@ -125,7 +125,7 @@ def test_keys_writable_by_others_are_refused_at_start_and_reload(
         (data / "keys" / "operator.pub").chmod(0o666)
         reloaded = daemon.safetyd("reload")
         assert reloaded.returncode == 1
-        assert f"{data / 'keys'} can be written to by others" in reloaded.stderr
+        assert f"other users can write to {data / 'keys'}" in reloaded.stderr
 
         daemon.stop()
         said = refusal(data)

@@ -85,7 +85,7 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_is_used(
 
     daemon.start()
 
-    assert f"using the one before: {newest}" in daemon.log()
+    assert f"using the previous one: {newest}" in daemon.log()
     status = query(daemon, "status")
     assert status["stop"]["active"]
     assert status["agents"] == 1

@@ -175,8 +175,8 @@ def test_undoing_a_finished_rollback_restores_the_state_before_the_first_attempt
     ]
     assert "as the unfinished rollback" in project.rows()[2]["subject"]
 
-    (undo,) = [line for line in finished.stdout.splitlines() if line.startswith("To undo it: ")]
-    daemon.safetyd(*undo.removeprefix("To undo it: safetyd ").split())
+    (undo,) = [line for line in finished.stdout.splitlines() if line.startswith("To undo this: ")]
+    daemon.safetyd(*undo.removeprefix("To undo this: safetyd ").split())
     assert hold("of a human\n") == FILES
 
 

@@ -1,4 +1,4 @@
 """Access: keys of agents and operators, tokens for HTTP, and browsers of the control room.
 
-`command_table.py` names these commands, and `cli.py` loads them.
+The commands are `agent` and `operator` (`manage_keys`), `open` and `sessions` (`control_room`).
 """

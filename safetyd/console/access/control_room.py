@@ -1,4 +1,4 @@
-"""`safetyd open` and `safetyd sessions`: sign browsers in to the control room, and out."""
+"""`safetyd open` signs a browser in to the control room, `safetyd sessions end` signs it out."""
 
 import os
 import re
@@ -26,9 +26,9 @@ from safetyd.operators.contract.session_contract import (
     SignInQuestion,
 )
 
-MAX_CHARS: Final = 40  # of an unknown browser
+MAX_CHARS: Final = 40  # of the User-Agent header of an unknown browser
 
-# The first match counts: many browsers also claim to be others.
+# The first match counts, because a User-Agent header usually names several browsers.
 _BROWSERS: Final = {
     "Edge": r"Edg(?:e|A|iOS)?/(\d+)",
     "Opera": r"OPR/(\d+)",
@@ -56,14 +56,15 @@ _SYSTEMS: Final = {
 def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool) -> None:
     """Open the control room in a browser, signed in.
 
-    The link works once and expires after five minutes. Over ssh, forward the port and use
-    --print. Each start of the daemon has a new host name below localhost, so that nothing stored in
-    the browser can reach it. Safari does not resolve such names: use --numeric.
+    The link works once and expires after five minutes. Over ssh, forward the port and use --print.
 
-    Examples:
+    The address is a random name below localhost, which changes whenever the daemon starts. So no
+    other page in the browser can reach the control room. Safari cannot open such names: use
+    --numeric.
+
+    For example:
       safetyd open
       safetyd open --print
-
     """
     answer = ask(location, SignInQuestion(numeric=numeric))
     if as_json:
@@ -72,7 +73,7 @@ def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool)
     minutes = round(answer.expires_s / 60)
     if not only_print and _has_browser() and webbrowser.open(_redirect_page(answer.url)):
         click.echo(f"Opening the control room in your browser, signed in as {answer.operator}.")
-        click.echo("If no window opens: safetyd open --print", err=True)
+        click.echo("If no window opens, run `safetyd open --print`.", err=True)
         return
     click.echo(answer.url)
     click.echo(
@@ -101,10 +102,9 @@ def sessions(
 ) -> None:
     """To sign browsers out, use `end` with the IDs of their sessions, --of NAME or --all.
 
-    Examples:
+    For example:
       safetyd sessions
       safetyd sessions end --of alice
-
     """
     if action == "list":
         echo(ask(location, SessionsQuestion()), _listed, as_json=as_json)
@@ -120,12 +120,15 @@ def sessions(
 
 def _listed(answer: SessionsAnswer) -> str:
     if not answer.sessions:
-        return "No browser is signed in. To sign one in: `safetyd open`"
+        return "No browser is signed in. To sign in, run `safetyd open`."
     return table(answer.sessions, _SESSIONS)
 
 
 def browser_name(said: str) -> str:
-    """Return browser and system, such as Chrome 156 on Linux, or the start of an unknown name."""
+    """Return browser and system, such as Chrome 156 on Linux.
+
+    For an unknown browser, return the start of its User-Agent header.
+    """
     for name, pattern in _BROWSERS.items():
         if found := re.search(pattern, said):
             system = next((known for known, word in _SYSTEMS.items() if word in said), "")
@@ -145,7 +148,7 @@ _SESSIONS: Final[Columns[SessionRow]] = {
 def _redirect_page(link: str) -> str:
     """Write a private page that redirects to a link, and return its address.
 
-    Other users of this machine can see the arguments of a browser, so the link is not among them.
+    The link itself is not passed to the browser, because other users can see its arguments.
     """
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or Path.home() / ".cache")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -155,7 +158,7 @@ def _redirect_page(link: str) -> str:
 
 
 def _has_browser() -> bool:
-    """Return True if a browser would open where the command was typed."""
+    """Return True if this is a desktop session, and not a session over ssh."""
     if os.environ.get("SSH_CONNECTION"):
         return False
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

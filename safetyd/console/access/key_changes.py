@@ -1,4 +1,4 @@
-"""Change keys and reload the daemon; undo the change if the daemon refuses it."""
+"""Change keys and reload the daemon. If the daemon refuses the change, undo it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +39,7 @@ name_argument = click.argument("name", callback=_checked)
 
 @contextmanager
 def key_errors(failed: str) -> Iterator[None]:
-    """Turn errors of keys into failures; `failed` says what an OSError prevented."""
+    """Turn key errors into `Failure`. The message for an OSError begins with `failed`."""
     try:
         yield
     except KeyExists as exc:
@@ -53,7 +53,7 @@ def key_errors(failed: str) -> Iterator[None]:
 
 
 def reloaded(location: Location) -> StatusAnswer | None:
-    """Make the daemon reload its keys; return its status, or None if no daemon answers."""
+    """Make the daemon reload its keys. Return its status, or None if no daemon answers."""
 
     async def reload() -> StatusAnswer:
         async with connected(location) as operator:
@@ -87,7 +87,7 @@ def rotation_terms(role: Role, name: str, overlap: str | None, *, at_once: bool)
 def rotated(
     location: Location, keyring: Keyring, terms: Terms
 ) -> tuple[Rotation, StatusAnswer | None]:
-    """Rotate a key; return it and the status of the daemon, None if no daemon answers."""
+    """Rotate a key. Return it and the daemon's status, which is None if no daemon answers."""
     try:
         return anyio.run(_rotate, location, keyring, terms)
     except NotReachable:
@@ -97,9 +97,10 @@ def rotated(
 async def _rotate(
     location: Location, keyring: Keyring, terms: Terms
 ) -> tuple[Rotation, StatusAnswer | None]:
-    """Rotate a key, perhaps the one that this connection uses.
+    """Rotate a key, which may be the one that this connection uses.
 
-    The daemon loads the new key while the old one is valid. With --now it then drops the old one.
+    The daemon loads the new key while the old one is still valid. With --now, it then reloads
+    without the old key.
     """
     role, name, now, until, at_once = terms
     async with connected(location) as operator:
@@ -129,7 +130,7 @@ async def _rotate(
 
 
 async def _reloaded_with_new_key(location: Location) -> Reloaded:
-    """Make the daemon reload its keys; retry while the bus does not accept the new key yet."""
+    """Make the daemon reload its keys. Retry while the bus does not accept the new key yet."""
     end = uptime() + LET_IN_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""`safetyd agent` and `safetyd operator`: manage keys. A running daemon reloads them at once."""
+"""`safetyd agent` and `safetyd operator`: manage keys. A running daemon reloads them."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ from safetyd.console.terminal_text import document
 from safetyd.operators.contract.status_contract import StatusAnswer
 
 _AGENT_USAGE: Final = """\
-Agents that use the name {name} without this key are now refused.
+From now on, only agents with this key can use the name {name}.
 
 In the agent's shell:
 
@@ -58,8 +58,8 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     public: str = ""
     seed_here: bool = False
     old_keys: tuple[OldKey, ...] = ()
-    role: Literal["operator", "observer"] | UnsetType = UNSET  # of an operator
-    token: bool | UnsetType = UNSET  # whether an agent has one
+    role: Literal["operator", "observer"] | UnsetType = UNSET  # UNSET for agents
+    token: bool | UnsetType = UNSET  # whether the agent has a token; UNSET for operators
 
 
 rotates = together(
@@ -67,7 +67,7 @@ rotates = together(
     click.option(
         "--overlap", metavar=OVERLAP, help=f"How long the old key stays valid. Default: {OVERLAP}."
     ),
-    click.option("--now", "at_once", is_flag=True, help="End the old key at once."),
+    click.option("--now", "at_once", is_flag=True, help="Revoke the old key immediately."),
     json_option,
     reaches_daemon,
 )
@@ -85,10 +85,9 @@ def agent() -> None:
 def agent_add(location: Location, name: str, *, token: bool) -> None:
     """Create a key for an agent and print how to use it.
 
-    Examples:
+    For example:
       safetyd agent add code
       safetyd agent add code --token
-
     """
     if token:
         add_token(location, name)
@@ -125,10 +124,9 @@ def agent_rotate(
 ) -> None:
     """Replace the key of an agent. The old key stays valid for a while.
 
-    Examples:
+    For example:
       safetyd agent rotate code --overlap 2h
       safetyd agent rotate code --now
-
     """
     terms = rotation_terms("agents", name, overlap, at_once=at_once)
     rotate = rotate_token if token else _rotate
@@ -151,22 +149,19 @@ def operator() -> None:
 
 @operator.command("add")
 @name_argument
-@click.option(
-    "--observer", is_flag=True, help="Create an observer, who can read and change nothing."
-)
+@click.option("--observer", is_flag=True, help="Create an observer, who can only read.")
 @reaches_daemon
 def operator_add(location: Location, name: str, *, observer: bool) -> None:
     """Create a key for an operator and print how to use it.
 
-    Examples:
+    For example:
       safetyd operator add alice
       safetyd operator add wall --observer
-
     """
     _make_own(location)
     if (role := _role(location, name)) is not None:
         held = Keyring(location.keys).known(role, name)
-        raise Failure(f"{held}. All keys: `safetyd operator list`", "exists")
+        raise Failure(f"{held}. To list all keys, run `safetyd operator list`", "exists")
     _add(location, "observers" if observer else "operators", name, _OPERATOR_USAGE)
 
 
@@ -187,10 +182,9 @@ def operator_rotate(
 
     For the operator "local" of this machine, this also replaces the token of the web API.
 
-    Examples:
+    For example:
       safetyd operator rotate alice
       safetyd operator rotate local --now
-
     """
     _make_own(location)
     role = _role(location, name) or "operators"
@@ -204,7 +198,7 @@ def operator_revoke(location: Location, name: str) -> None:
     """Revoke the keys of an operator and close their connections."""
     if name == LOCAL_OPERATOR:
         raise Failure(
-            f"{name} is the operator of this machine and must have a key. To replace the key: "
+            f"{name} is the operator of this machine and must have a key. To replace it, run "
             f"`safetyd operator rotate {name} --now`",
             "local",
         )
@@ -219,7 +213,7 @@ def _make_own(location: Location) -> None:
 
 
 def _add(location: Location, role: Role, name: str, usage: str) -> None:
-    """Create a key and reload the daemon; delete the key if the daemon refuses."""
+    """Create a key and reload the daemon. If the daemon refuses, delete the key."""
     make_private(location.data_dir)
     keyring = Keyring(location.keys)
     with key_errors(f"cannot create a key in {location.keys}"):
@@ -241,27 +235,31 @@ def _revoke(location: Location, role: Role, name: str) -> None:
     with key_errors(f"cannot delete the key of {name}"):
         Keyring(location.keys).revoke(role, name)
     try:
-        lines = _reload(location, f"Revoked the key of {name}.", f"the key of {name} ends")
+        lines = _reload(location, f"Revoked the key of {name}.", f"the key of {name} is revoked")
     except Failure as exc:
         raise Failure(
             f"the key of {name} is still valid, because the daemon refused: {exc.message}\n"
-            "fix that, then run `safetyd reload`: the key ends then",
+            "Fix that, then run `safetyd reload` to revoke the key.",
             exc.code,
         ) from exc
     click.echo("\n".join(lines))
 
 
 def _reload(location: Location, done: str, later: str) -> list[str]:
-    """Reload the daemon; return `done`, or when `later` becomes true, and pending changes."""
+    """Reload the daemon and return lines to print.
+
+    The first is `done` or, if the change is not in force yet, when `later` will be true. The others
+    name settings that need a restart.
+    """
     status = reloaded(location)
     if status is None:
-        return [f"No daemon is running; {later} from its next start."]
-    another = f"Update the bus with the output of `safetyd nats-config`; {later} from then on."
+        return [f"No daemon is running; {later} when it starts."]
+    another = f"Update the bus with the output of `safetyd nats-config`; then {later}."
     return [done if status.embedded else another, *pending(status.next_start)]
 
 
 def _rotate(location: Location, terms: Terms, *, as_json: bool) -> None:
-    """Replace a key and reload the daemon; keep the old key if the daemon refuses."""
+    """Replace a key and reload the daemon. If the daemon refuses, restore the old key."""
     keyring, name = Keyring(location.keys), terms.name
     was_here = keyring.seed_of(terms.role, name).exists()
     with key_errors(f"the key of {name} is unchanged"):
@@ -278,36 +276,34 @@ def _rotate(location: Location, terms: Terms, *, as_json: bool) -> None:
     lines = [f"{name} has a new key: {rotation.seed}"]
     lines += [*_rotated_lines(rotation, status), *_next_steps(terms, was_here=was_here)]
     if terms.role == "operators" and name == LOCAL_OPERATOR:
-        lines.append(
-            f"The token of the web API is new, too; read it from {keyring.operator_token}."
-        )
+        lines.append(f"The token of the web API is also new. It is in {keyring.operator_token}.")
     click.echo("\n".join((*lines, *pending(status.next_start if status else ()))))
 
 
 def _rotated_lines(rotation: Rotation, status: StatusAnswer | None) -> Iterator[str]:
-    """Yield which keys are valid until when, and what to do for that."""
+    """Yield how long the old keys are valid, and what the user has to do."""
     old = rotation.old_keys
     if len(old) > 1:
         yield f"{len(old)} old keys are still valid, the last until {_last(old)}."
     elif old:
-        yield f"The old key is valid until {_last(old)}; its connections end then."
+        yield f"The old key is valid until {_last(old)}. Then its connections are closed."
     if not status:
-        also = "" if old else ", and the old one ends then"
-        yield f"No daemon is running; the new key is valid from its next start{also}."
+        also = "" if old else ", and rejects the old one"
+        yield f"No daemon is running. When it starts, it accepts the new key{also}."
     elif not status.embedded:
         again = f", and again after {_last(old)}" if old else ""
         yield f"Update the bus with the output of `safetyd nats-config` now{again}."
-        yield "Until then it accepts the old key and refuses the new one."
+        yield "Until you do, it accepts the old key and rejects the new one."
     elif not old:
-        yield "The old key is no longer valid; its connections end."
+        yield "The old key is no longer valid, and its connections are closed."
 
 
 def _next_steps(terms: Terms, *, was_here: bool) -> Iterator[str]:
     if not was_here:
-        yield "The old key file was moved away: move the new one to the same place."
+        yield "The old key file was moved. Move the new one to the same place."
         return
     if terms.role == "agents":
-        yield "Agents that use safetyd's client with this file load the new key by themselves."
+        yield "Agents that use safetyd's client with this file load the new key automatically."
     others = "" if terms.at_once else " before then"
     yield f"Restart other programs that use this file{others}, and replace copies of it."
 
@@ -317,7 +313,7 @@ def _last(old: Sequence[OldKey]) -> str:
 
 
 def _role(location: Location, name: str) -> Role | None:
-    """Return the role of an operator or observer with a key."""
+    """Return the role of the operator or observer with this name, None if it has no key."""
     roles: dict[object, Role] = {"operator": "operators", "observer": "observers"}
     return next((roles[row.role] for row in _people(location) if row.name == name), None)
 

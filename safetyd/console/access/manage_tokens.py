@@ -14,11 +14,11 @@ from safetyd.console.terminal_text import document
 
 _ADDRESS: Final = "<the web address that `safetyd run` prints>"
 _EXAMPLE: Final = """\
-The token of {name}; it is not shown again:
+The token of {name}. It is not shown again:
 
   {token}
 
-Agents that use the name {name} without a key or token are now refused.
+From now on, only agents with this token or a key can use the name {name}.
 
 In the agent's shell:
 
@@ -39,7 +39,7 @@ def add_token(location: Location, name: str) -> None:
 
 
 def rotate_token(location: Location, terms: Terms, *, as_json: bool) -> None:
-    """Create a new token; the old one stays valid until the overlap ends."""
+    """Create a new token. The old one stays valid until the overlap ends."""
     tokens, name = AgentTokens(location.keys), terms.name
     token, lines = _changed(
         location, tokens, name, lambda: tokens.rotate(name, now=terms.now, until=terms.until)
@@ -49,14 +49,17 @@ def rotate_token(location: Location, terms: Terms, *, as_json: bool) -> None:
         click.echo(document({"ok": True, "name": name, "token": token, "old_until": until}))
         return
     old = f"is valid until {when(until)}" if until else "is no longer valid"
-    shown = f"The new token of {name}; it is not shown again:\n\n  {token}"
+    shown = f"The new token of {name}. It is not shown again:\n\n  {token}"
     click.echo("\n".join((*lines, f"The old token {old}.", shown)))
 
 
 def _changed(
     location: Location, tokens: AgentTokens, name: str, change: Callable[[], str]
 ) -> tuple[str, Sequence[str]]:
-    """Change a token and reload the daemon; return it and notes. Undo it if the daemon refuses."""
+    """Change a token and reload the daemon. Return the token, and lines to print.
+
+    If the daemon refuses, undo the change.
+    """
     with key_errors(f"cannot write a token to {location.keys}"):
         before = tokens.read(name)
         token = change()
@@ -67,5 +70,5 @@ def _changed(
         raise Failure(
             f"no token was created for {name}, because the daemon refused: {exc.message}", exc.code
         ) from exc
-    later = ("No daemon is running; the token is valid from its next start.",)
+    later = ("No daemon is running. The token is valid when it starts.",)
     return token, () if status else later

@@ -1,4 +1,4 @@
 """Snapshots and backups: `retention`, `backup` and `restore`.
 
-`command_table.py` names these commands, and `cli.py` loads them.
+The commands are in `show_retention` and `backup_commands`.
 """

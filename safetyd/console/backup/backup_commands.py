@@ -1,4 +1,4 @@
-"""`safetyd backup` and `safetyd restore`: the state of a daemon in one file."""
+"""`safetyd backup` writes the state of a daemon to one file; `safetyd restore` reads it."""
 
 import os
 import shlex
@@ -38,7 +38,7 @@ _GROUPS: Final = {"agents": "agent add", "operators": "operator add", "observers
 
 @command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--with-keys", is_flag=True, help="Include keys; the file is then encrypted.")
+@click.option("--with-keys", is_flag=True, help="Include keys, and encrypt the file.")
 @click.option(
     "--recipient",
     "recipients",
@@ -61,14 +61,15 @@ def backup(
     """Write the state of the running daemon to FILE.
 
     `safetyd restore` creates a data directory from it, with the same decisions, requests, grants
-    and budgets. With --with-keys the file is encrypted, for the recipients that you give or with a
-    passphrase. The passphrase is prompted for, or read from the file in SAFETYD_PASSPHRASE_FILE.
-    `age`, `zstd` and `tar` can read the file, too.
+    and budgets.
 
-    Examples:
+    With --with-keys the file is encrypted for the given recipients or, if you give none, with a
+    passphrase. The command prompts for the passphrase, or reads it from the file that
+    SAFETYD_PASSPHRASE_FILE names. You can also open the file with `age`, `zstd` and `tar`.
+
+    For example:
       safetyd backup /mnt/backup/safetyd.tar.zst
       safetyd backup --with-keys --recipient age1... safetyd.tar.zst.age
-
     """
     need("backup", "zstandard", "pyrage")
     if file.exists():
@@ -97,11 +98,11 @@ def backup(
         click.echo("Keys are not included; use --with-keys to include them.")
     if found.facts.stores and not with_history:
         stores = several(found.facts.stores, "project")
-        click.echo(f"File history of {stores} is not included; use --with-history to include it.")
+        click.echo(f"File history of {stores} is not included. Use --with-history to include it.")
 
 
 def _record(location: Location, facts: BackupFacts, written: int) -> None:
-    """Make the daemon record the backup; the file is valid even if that fails."""
+    """Make the daemon record the backup. The file is valid even if that fails."""
     made = BackupMadeCommand(seq=facts.seq, size=written, keys=facts.keys, history=facts.history)
     try:
         ask(location, made)
@@ -112,7 +113,7 @@ def _record(location: Location, facts: BackupFacts, written: int) -> None:
 def _prepared(location: Location, *, with_keys: bool, with_history: bool) -> Backup:
     """Make the daemon save a checkpoint, and collect the files that belong to it.
 
-    A busy daemon may already have deleted that checkpoint for newer ones; then retry.
+    Retry if the daemon has already replaced that checkpoint with newer ones.
     """
     at = Clock().now().at
     for left in reversed(range(TRIES)):
@@ -124,8 +125,8 @@ def _prepared(location: Location, *, with_keys: bool, with_history: bool) -> Bac
                 raise Failure(f"no backup was made: {exc}", "failed") from exc
         except OSError as exc:
             raise Failure(
-                f"cannot read {reply.data_dir} ({exc}): run this on the machine of the daemon, as "
-                "its user",
+                f"cannot read {reply.data_dir} ({exc}). Run this on the daemon's machine, as the "
+                "daemon's user",
                 "unreadable",
             ) from exc
     raise AssertionError
@@ -159,9 +160,8 @@ def restore(file: Path, into: Path, *, identity: Path | None, as_json: bool) -> 
     The whole backup is verified before anything is written. Stop the old daemon before you start
     one with DIR.
 
-    Examples:
+    For example:
       safetyd restore safetyd.tar.zst /var/lib/safetyd
-
     """
     try:
         restoring = Restoring(file, into.absolute(), _known_passphrase, identity)
@@ -185,17 +185,17 @@ def restore(file: Path, into: Path, *, identity: Path | None, as_json: bool) -> 
 
 
 def _next_steps(into: Path, facts: BackupFacts) -> Iterator[str]:
-    """Yield what to do before agents can connect again."""
+    """Yield what the user has to do before agents can connect again."""
     option = f"--data-dir {shlex.quote(str(into))}"
     if not facts.settings:
         yield "The backup has no configuration file: the daemon had none."
     if facts.stores and not facts.history:
-        yield "File history was not included: projects start a new one."
-    yield f"To start it: safetyd run {option}"
+        yield "File history was not included. Projects start a new one."
+    yield f"To start the daemon: safetyd run {option}"
     if facts.keys:
-        yield "Keys revoked after the backup are valid again: revoke them before you start."
+        yield "Keys that were revoked after the backup are valid again. Revoke them first."
         return
-    yield "Keys were not included: the start creates new ones for the daemon and for you."
+    yield "Keys were not included. The daemon creates new ones for itself and for you."
     for role, names in facts.names.items():
         more = " --observer" if role == "observers" else ""
         for name in names:
@@ -204,7 +204,7 @@ def _next_steps(into: Path, facts: BackupFacts) -> Iterator[str]:
 
 
 def _new_passphrase() -> str:
-    """Return the passphrase for a new file; at a terminal it is typed twice."""
+    """Return the passphrase for a new file. If the user types it, ask for it twice."""
     found = _from_file() or _typed("Passphrase for the backup", twice=True)
     if len(found) < MIN_CHARS:
         raise Failure(
@@ -225,10 +225,10 @@ def _from_file() -> str:
     try:
         text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
-        raise Failure(f"cannot read {name} of {VARIABLE}: {exc}", "passphrase") from exc
+        raise Failure(f"cannot read {name} (from {VARIABLE}): {exc}", "passphrase") from exc
     first = text.partition("\n")[0].removesuffix("\r")
     if not first:
-        raise Failure(f"the first line of {name} of {VARIABLE} is empty", "passphrase")
+        raise Failure(f"the first line of {name} (from {VARIABLE}) is empty", "passphrase")
     return first
 
 
@@ -244,7 +244,7 @@ def _typed(prompt: str, *, twice: bool) -> str:
 
 @contextmanager
 def _progress(label: str, size: int, *, hidden: bool) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar at a terminal; yield a function that adds bytes."""
+    """Show a progress bar on a terminal. Yield a function that adds processed bytes."""
     hidden = hidden or not sys.stderr.isatty()
     with click.progressbar(length=size, label=label, file=sys.stderr, hidden=hidden) as bar:
         yield bar.update

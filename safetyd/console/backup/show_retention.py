@@ -1,4 +1,4 @@
-"""`safetyd retention`: snapshots and archives, and until when they are stored."""
+"""`safetyd retention`: list snapshots and archives, and when they expire."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -27,9 +27,9 @@ from safetyd.operators.contract.status_contract import StatusQuestion
 
 # How long the parts of the data directory are stored.
 RULES: Final = {
-    "audit": "forever; all but the newest file can be moved",
-    "transcripts": "forever; they can be moved",
-    "journal": "as long as the older checkpoint needs it",
+    "audit": "forever (you can move all but the newest file)",
+    "transcripts": "forever (you can move them)",
+    "journal": "back to the older checkpoint",
     "checkpoints": "the two newest",
 }
 
@@ -43,12 +43,11 @@ RULES: Final = {
 def retention(location: Location, config_path: Path | None, *, now: bool, as_json: bool) -> None:
     """List snapshots and archives, their size and when they expire.
 
-    The daemon deletes expired ones after each daily snapshot. It deletes nothing else.
+    After each daily snapshot, the daemon deletes expired snapshots and archives, and nothing else.
 
-    Examples:
+    For example:
       safetyd retention
       safetyd retention --now
-
     """
     config = _config(location, config_path)
     kept = Retention(location.data_dir, config.history.archive_dir)

@@ -28,14 +28,15 @@ SHOWN_BYTES: Final = 1024 * 1024
 @json_option
 @reaches_daemon
 def explain(location: Location, id_: str | None, last: str | None, *, as_json: bool) -> None:
-    """ID names a proposal or a request. The output also shows what would have been allowed.
+    """ID is the id of a proposal or a request. The output also says how the action would be
+    allowed.
 
-    If no daemon is running, the audit files are read; they do not have the present state of guards.
+    If no daemon is running, this reads the audit files, which do not contain the current state of
+    guards.
 
-    Examples:
+    For example:
       safetyd explain req_36998346ea45
       safetyd explain --last code
-
     """
     if bool(id_) == bool(last):
         raise WrongUsage("give the ID of a proposal or request, or --last AGENT")
@@ -53,5 +54,5 @@ def _from_files(location: Location, asked: ExplainQuestion, missing: NotReachabl
     with using_file(where, "read"):
         found = search(where, asked, SHOWN_BYTES, rests=Rests(0.0))
     if found is None:
-        raise Failure(f"no decision {asked} is in the audit files", "not_found")
+        raise Failure(f"the audit files have no decision {asked}", "not_found")
     return explained(found, untold, SHOWN_BYTES)

@@ -16,7 +16,7 @@ from safetyd.console.operator_connection import connected
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.decision_table import VERDICTS, decision_line, decisions
 from safetyd.console.subcommands.read_records import readable
-from safetyd.console.terminal_text import document
+from safetyd.console.terminal_text import CTRL_C, document
 from safetyd.console.time_input import since as read_since
 from safetyd.core.messages.verdict import Severity
 from safetyd.journal.audit_reading import WITHOUT_BOUNDS, NewestFirst, Rests
@@ -28,9 +28,9 @@ from safetyd.operators.contract.decision_contract import (
 from safetyd.operators.views import decision_view
 
 SEARCH_S: Final = 30.0
-PAGE: Final = 1000  # the most that one question may ask for
+PAGE: Final = 1000  # rows per query, the most that the daemon accepts
 LOOK_S: Final = 0.5
-MAX_NEW: Final = 500  # rows per look while following
+MAX_NEW: Final = 500  # new rows per query with --follow
 
 Answered = Callable[[DecisionsQuestion], Awaitable[DecisionsAnswer]]
 Newest = tuple[list[Row], bool, int]
@@ -43,7 +43,7 @@ Newest = tuple[list[Row], bool, int]
     type=click.Choice([*VERDICTS, *(verdict.value for verdict in Severity)]),
     help="Only this verdict.",
 )
-@click.option("--rule", metavar="R", help="Only this rule, or rules that start with this.")
+@click.option("--rule", metavar="R", help="Only rules that start with this.")
 @click.option("--text", metavar="T", help="Only actions or reasons that contain this text.")
 @click.option("--since", metavar="WHEN", help="Only since this time: 2h, 9:00, 'yesterday 9:00'.")
 @click.option("--events", is_flag=True, help="Include events such as stops, answers and limits.")
@@ -51,7 +51,7 @@ Newest = tuple[list[Row], bool, int]
 @click.option("-f", "--follow", is_flag=True, help="Keep printing new decisions until Ctrl-C.")
 @json_option
 @reaches_daemon
-def decided(  # noqa: PLR0913 - each narrows down what is shown
+def decided(  # noqa: PLR0913 - the options of a command
     location: Location,
     *,
     agent: str | None,
@@ -64,13 +64,12 @@ def decided(  # noqa: PLR0913 - each narrows down what is shown
     follow: bool,
     as_json: bool,
 ) -> None:
-    """The newest come first; with --follow the newest come last, with --json one document per line.
-    If no daemon is running, the audit files are read.
+    """The newest come first. With --follow, the newest come last and --json prints one object per
+    line. If no daemon is running, this reads the audit files.
 
-    Examples:
+    For example:
       safetyd decisions --verdict block --since 24h
       safetyd decisions --agent code --events --follow
-
     """
     asked = DecisionsQuestion(
         what="all" if events else "decisions",
@@ -109,7 +108,7 @@ async def _listed(location: Location, asked: DecisionsQuestion, limit: int) -> N
 
 
 async def _newest(answered: Answered, asked: DecisionsQuestion, limit: int) -> Newest:
-    """Return the newest rows, whether there are more, and the number of the last event."""
+    """Return the newest rows, True if there are more, and the number of the newest event."""
     rows: list[Row] = []
     more, newest = True, 0
     while more and len(rows) < limit:
@@ -131,14 +130,14 @@ async def _follow(
         ask = partial(operator.ask, patience_s=SEARCH_S)
         rows, _, newest = await _newest(ask, asked, limit)
         _print(rows, as_json=as_json)
-        click.echo(f"Following {operator.address}. Press Ctrl-C to stop.", err=True)
+        click.echo(f"Following {operator.address}. {CTRL_C}", err=True)
         while True:
             await anyio.sleep(LOOK_S)
             later = replace(asked, after=newest)
             rows, more, last = await _newest(ask, later, MAX_NEW)
             if more:
                 click.echo(
-                    "Some decisions were skipped; filter with --agent or --verdict.", err=True
+                    "Too many new decisions: some were skipped. Use --agent or --verdict.", err=True
                 )
             _print(rows, as_json=as_json)
             newest = last or newest

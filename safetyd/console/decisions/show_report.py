@@ -24,15 +24,15 @@ from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.report_contract import ReportQuestion
 from safetyd.operators.replies import CommandRefused
 
-SEARCH_S: Final = 120.0  # a daemon reads slowly, so that agents do not wait
-LATE_S: Final = 1.0  # after which progress is shown
+SEARCH_S: Final = 120.0  # long, because the daemon pauses while it reads: agents come first
+LATE_S: Final = 1.0  # progress is shown after this time
 
 
 @command(sends=ReportQuestion)
 @click.option(
     "--date", "day", metavar="D", help="The day: 2026-03-01, today or yesterday. Default: today."
 )
-@click.option("--since", metavar="D", help="Report all days from this one on.")
+@click.option("--since", metavar="D", help="The first day of a report over several days.")
 @click.option("--md", "as_md", is_flag=True, help="Print Markdown.")
 @click.option("--html", "as_html", is_flag=True, help="Print HTML.")
 @json_option
@@ -46,13 +46,12 @@ def report(
     as_html: bool,
     as_json: bool,
 ) -> None:
-    """Days are in the time zone of notifications.timezone. If no daemon is running, the audit files
-    are read; the report is the same.
+    """Days begin at midnight in the time zone notifications.timezone. If no daemon is running, this
+    makes the same report from the audit files.
 
-    Examples:
+    For example:
       safetyd report --date yesterday
       safetyd report --since 2026-03-01 --md > report.md
-
     """
     if as_md + as_html + as_json > 1:
         raise WrongUsage("give only one of --md, --html and --json")
@@ -78,7 +77,7 @@ def _made(location: Location, asked: ReportQuestion) -> DailyReport:
 
 
 def _from_files(audit: Path, asked: ReportQuestion) -> DailyReport:
-    """Make a report from the audit files."""
+    """Make the report from the audit files, without a daemon."""
     progress = ReadingProgress()
     try:
         zone = policy_now(audit).zone
@@ -88,13 +87,13 @@ def _from_files(audit: Path, asked: ReportQuestion) -> DailyReport:
     except CommandRefused as exc:
         raise WrongUsage(str(exc)) from exc
     except OSError as exc:
-        raise Failure(f"{audit} cannot be read: {exc.strerror}") from exc
+        raise Failure(f"cannot read {audit}: {exc.strerror}") from exc
     finally:
         progress.end()
 
 
 class ReadingProgress:
-    """Progress at a terminal, shown if reading takes longer than a second."""
+    """Shows progress on a terminal if reading takes longer than a second."""
 
     def __init__(self) -> None:
         self._begun = uptime()

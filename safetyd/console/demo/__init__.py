@@ -1,4 +1,4 @@
 """`safetyd demo`: scenes with real agents and a temporary daemon.
 
-`demo` has the command.
+The command is in `demo`.
 """

@@ -1,4 +1,4 @@
-"""`safetyd demo`: a temporary daemon and a few agents, with commentary."""
+"""`safetyd demo`: runs a temporary daemon and plays the scenes."""
 
 import os
 import select
@@ -20,14 +20,14 @@ from safetyd.console.failure import BLOCKED, Failure, need
 from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.subcommands.read_records import verified
-from safetyd.console.terminal_text import several
+from safetyd.console.terminal_text import CTRL_C, several
 from safetyd.journal.audit import files
 
 READY_S: Final = 30.0
 STOP_S: Final = 10.0
-LAST_WORD: Final = b"Press Ctrl-C to stop."
+
 _OURS: Final = ("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_")
-FASTER: Final = 20  # the factor by which waiting times are shortened
+FASTER: Final = 20  # CONFIG divides the default waiting times by this
 
 CONFIG: Final = """\
 [web]
@@ -52,13 +52,13 @@ severity = "high"
 """
 
 OPENING: Final = (
-    "This demo runs its own daemon in a temporary directory, with default settings, except that\n"
-    f"waiting times are divided by {FASTER} and where a scene says otherwise."
+    "This demo runs its own daemon in a temporary directory. It has the default settings, except\n"
+    f"that waiting times are {FASTER} times shorter. Scenes mention other exceptions."
 )
 
 
 def forget_environment() -> None:
-    """Clear variables that would lead to another daemon or disable agents."""
+    """Delete environment variables that would lead to another daemon or disable agents."""
     for name in tuple(os.environ):
         if name.startswith(_OURS):
             del os.environ[name]
@@ -66,7 +66,7 @@ def forget_environment() -> None:
 
 @contextmanager
 def daemon(directory: Path, settings: str) -> Iterator[None]:
-    """Run `safetyd run` on `directory` during the block."""
+    """Run `safetyd run` with this data directory and configuration during the `with` block."""
     config, log = directory / "safetyd.toml", directory / "log"
     config.write_text(settings)
     options = ["--config", str(config), "--data-dir", str(directory)]
@@ -87,7 +87,7 @@ def daemon(directory: Path, settings: str) -> Iterator[None]:
 
 def _says_ready(out: IO[bytes]) -> bool:
     said = b""
-    while LAST_WORD not in said:
+    while CTRL_C.encode() not in said:
         ready, _, _ = select.select([out], [], [], READY_S)
         chunk = os.read(out.fileno(), 4096) if ready else b""
         if not chunk:
@@ -118,11 +118,11 @@ def tidy(directory: Path) -> None:
 @click.option(
     "--scene", type=click.IntRange(1, len(SCENES)), metavar="N", help="Play only this scene."
 )
-@click.option("--auto", is_flag=True, help="Approve requests without asking you.")
+@click.option("--auto", is_flag=True, help="Approve requests automatically.")
 def demo(scene: int | None, *, auto: bool) -> int:
-    """Watch a few agents being allowed, blocked and sent for approval.
+    """Play scenes in which agents are allowed, blocked, or need approval.
 
-    One of them waits for your answer, unless there is no terminal.
+    In the last scene you answer a request. Without a terminal, the demo approves it.
 
     For example:
       safetyd demo
@@ -142,8 +142,8 @@ def demo(scene: int | None, *, auto: bool) -> int:
         tidy(directory)
     click.echo(f"\n{played.summary}")
     click.echo(f"Audit file: {files(directory / 'audit')[-1]}")
-    click.echo(f"Its chain of {several(found.records, 'record')} is intact.")
-    click.echo(f"Everything else was deleted. You may delete {directory}.")
+    click.echo(f"Its hash chain of {several(found.records, 'record')} is intact.")
+    click.echo(f"All other files were deleted. You can delete {directory}.")
     return BLOCKED if played.surprises else 0
 
 

@@ -1,4 +1,4 @@
-"""The scenes of the demo: what agents propose and the expected answers. Add new ones at the end."""
+"""The scenes of the demo: proposals and the expected answers. Add new scenes at the end."""
 
 from typing import Final
 
@@ -89,14 +89,14 @@ async def flapping(stage: Stage) -> None:
     await stage.shows("breakers", breaker="weather", state="half_open")
     await stage.does("caller", "web_fetch", text="May 6", dependency="weather")
     for day in (7, 8):
-        await stage.waits(0.3, "probes are spaced out")
+        await stage.waits(0.3, "time until the next probe")
         await stage.does("caller", "web_fetch", text=f"May {day}", dependency="weather")
     await stage.does("caller", "web_fetch", text="May 9", dependency="weather")
     await stage.shows("breakers", breaker="weather", state="closed")
 
 
 async def bursting(stage: Stage) -> None:
-    stage.say("(burster has its own limit here: 5 at once, then 3 a minute)")
+    stage.say("(burster has its own limit here: a burst of 5, then 3 a minute)")
     for number in (1, 2, 3, 4, 5):
         await stage.wants("burster", Allow, "read_file", paths=[f"{number}.txt"])
     await stage.wants("burster", "rate_limit", "read_file", paths=["6.txt"])
@@ -129,15 +129,15 @@ SCENES: Final[tuple[Scene, ...]] = (
     ("A reader reads a file.", reading),
     ("A coder runs a command that would delete everything.", destroying),
     ("A shopper is about to place an order, which needs approval.", ordering),
-    ("A clicker is not sure about what it sees.", doubting),
+    ("A clicker is unsure what is on the screen.", doubting),
     ("A looper clicks the same button three times without effect.", looping),
     ("A typist fills in a password: it needs approval, and the text is not recorded.", typing),
-    ("The operator stops everything, even reading, and resumes it.", stopping),
+    ("The operator stops all actions, even reading, and resumes.", stopping),
     ("A tester is allowed to act, fails, and reports the error.", failing),
-    ("An editor fails three times in a row: safe mode lets it only read.", stumbling),
+    ("An editor fails three times in a row: in safe mode it can only read.", stumbling),
     ("A spender calls models: the operator is warned, then the budget blocks it.", spending),
     ("A service fails: its circuit breaker opens, then probes it.", flapping),
-    ("A burst hits the rate limit, and another agent is not affected.", bursting),
+    ("A burst exceeds the rate limit. Another agent is not affected.", bursting),
     ("A rogue repeats the same edit: it is paused until an operator unpauses it.", hammering),
     ("A pusher wants to push and waits for your approval.", pushing),
 )

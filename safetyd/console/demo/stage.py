@@ -44,14 +44,14 @@ _SAID: Final = {"allow": "allowed", "require_confirmation": "needs approval", "b
 
 
 class Shown(NamedTuple):
-    """A question, the rows of its answer, and how to print one row."""
+    """A question, a function that returns the rows of its answer, and one that prints a row."""
 
     question: Question[Done]
     rows: Callable[[Any], Sequence[Any]]
     render: Callable[[Any, Any], str]
 
 
-# By the command that prints it.
+# The keys are command names.
 SHOWN: Final[Mapping[str, Shown]] = {
     "safe-mode": Shown(
         SafeModeQuestion(), lambda found: (found,), lambda _, row: guard_tables.safe_mode(row)
@@ -68,7 +68,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
 }
 
-# The expected answer: a decision, or the cause of a block.
+# A decision, or the cause of a block.
 Expected = Literal["allow", "require_confirmation", "block"] | Cause
 Scene = tuple[str, Callable[["Stage"], Awaitable[None]]]
 Answer = Callable[[], bool]
@@ -83,7 +83,7 @@ async def play(
 ) -> "Stage":
     """Play scenes and return the stage with its counts.
 
-    `answer` answers requests; without it they are approved.
+    `answer` returns True to approve a request. Without it, all requests are approved.
     """
     async with connected(location) as operator, AsyncExitStack() as stack:
         played = Stage(location, operator, stack, patience_s, answer)
@@ -95,7 +95,7 @@ async def play(
 
 
 class Stage:
-    """Plays scenes. Anything that does not happen within `patience_s` is a surprise."""
+    """Plays scenes and counts surprises: results that were not expected, or came too late."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Stage:
     async def does(
         self, agent: str, action: str, /, *, error: str = "", **fields: Unpack[ProposalFields]
     ) -> None:
-        """Let an agent act and report success or `error`; wait until the daemon has it."""
+        """Let an agent propose an action and report its outcome: success, or `error`."""
         decision = await self._proposed(agent, action, fields)
         self._judge(decision, "allow")
         if decision.allowed:
@@ -179,11 +179,11 @@ class Stage:
     async def _answered(self) -> bool:
         if self._answer is not None:
             return await anyio.to_thread.run_sync(self._answer)
-        self.say("(no terminal, so the demo approves it by itself)")
+        self.say("(without a terminal, the demo approves the request)")
         return True
 
     async def operator(self, command: Command[Done], /, *, refused: str = "") -> None:
-        """Send an operator's command; `refused` is the expected error code."""
+        """Send an operator's command. `refused` is the expected error code, if any."""
         said = to_builtins(command)
         reason = f"({said['reason']})" if "reason" in said else ""
         words = (said["command"].replace("_", " "), said.get("agent"), reason)
@@ -252,7 +252,7 @@ class Stage:
         self._note(right=right, said=f"-> {_SAID[said]}{why}")
 
     async def _report(self, decision: Decision, error: str, dependency: str | None) -> None:
-        """Report an outcome and wait until the daemon has it."""
+        """Report an outcome, wait until the daemon has recorded it, and print it."""
 
         async def look() -> AgentSeen | None:
             rows = (await self._operator.ask(AgentsQuestion())).agents
@@ -268,7 +268,7 @@ class Stage:
         self._note(right=right, said=_ending(error, self._failed[agent]))
 
     async def _found(self, look: Callable[[], Awaitable[Found | None]]) -> Found | None:
-        """Poll until `look` returns something, or the time is over."""
+        """Poll until `look` returns something. Return None after `patience_s`."""
         ends = anyio.current_time() + self._patience_s
         found = await look()
         while found is None and anyio.current_time() < ends:
@@ -282,7 +282,7 @@ class Stage:
 
 
 def _limit(decision: Decision) -> str:
-    """Return the limit that was hit, if any, and when to retry."""
+    """Return the limit that the proposal exceeded, if any, and when to retry."""
     wait_s = decision.retry_after_s
     facts = (decision.limit_id, f"retry after {wait_s:.1f} s" if wait_s is not None else None)
     said = ", ".join(fact for fact in facts if fact)

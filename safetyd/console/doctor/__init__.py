@@ -1,4 +1,4 @@
-"""The checks of `safetyd doctor`, and what to do about each problem.
+"""`safetyd doctor`: its checks, and how to fix each problem.
 
-`doctor` is the command.
+The command is in `doctor`.
 """

@@ -1,4 +1,4 @@
-"""Checks of a running daemon or, if there is none, of what a start needs."""
+"""Checks of a running daemon or, if there is none, whether one could start."""
 
 import errno
 import socket
@@ -37,7 +37,7 @@ def parts(answer: HealthAnswer) -> Iterator[Finding]:
 
 
 def daemon(status: StatusAnswer) -> Iterator[Finding]:
-    """Yield stops, pending requests, wide grants and access of anonymous agents."""
+    """Yield findings about stops, pending requests, wide grants and anonymous agents."""
     yield from _stops(status.stop)
     waiting = status.requests
     yield note(
@@ -47,15 +47,15 @@ def daemon(status: StatusAnswer) -> Iterator[Finding]:
     )
     if waiting.unnotified:
         missed = several(waiting.unnotified, "request")
-        yield wrong("requests", f"nobody was notified of {missed}: see `safetyd notify outbox`")
+        yield wrong("requests", f"nobody was notified of {missed}. See `safetyd notify outbox`")
     if status.wide_grants:
         wide = names(status.wide_grants)
-        yield note("grants", f"{wide} allows any text: see `safetyd grants`")
+        yield note("grants", f"{wide} allows any text. See `safetyd grants`")
     if status.open_agents:
         yield note(
             "open agents",
-            "anonymous agents are allowed: each can use any name without a key and read the "
-            "answers to the others. To protect a name, create a key: `safetyd agent add NAME`",
+            "anonymous agents are allowed. Each can use any name that has no key, and can read the "
+            "answers to other anonymous agents. To protect a name, run `safetyd agent add NAME`",
         )
 
 
@@ -68,11 +68,11 @@ def _stops(view: Standstill) -> Iterator[Finding]:
         yield ok("stop", "no stop is active")
     if view.silent:
         silent = names(view.silent)
-        yield wrong("stop", f"not acknowledged by {silent}: check these agents manually")
+        yield wrong("stop", f"not acknowledged by {silent}. Check these agents manually")
 
 
 def histories(answer: CommitsAnswer, status: StatusAnswer) -> Iterator[Finding]:
-    """Yield problems of file history, except a missing git, which the health checks name."""
+    """Yield problems of file history, except those that the health checks already report."""
     missing = [extra.why for extra in status.unavailable]
     for problem in answer.problems:
         if not any(why in problem for why in missing):
@@ -82,7 +82,7 @@ def histories(answer: CommitsAnswer, status: StatusAnswer) -> Iterator[Finding]:
 def config_given(path: Path | None, data_dir: Path | None) -> Iterator[Finding]:
     """Check a configuration file, if there is one, and the project files that it names.
 
-    With `data_dir`, also check whether a daemon of this user could store file history.
+    With `data_dir`, also check whether a daemon that runs as this user could store file history.
     """
     if path is None:
         return
@@ -124,13 +124,13 @@ def channels(path: Path | None, data_dir: Path) -> Iterator[Finding]:
 
 
 def start(location: Location, path: Path | None) -> Iterator[Finding]:
-    """Check for stops and a taken port that a start would meet."""
+    """Check for stops and ports in use that would affect a daemon that starts now."""
     directory = location.data_dir
     stopping = directory / stop_file.NAME
     if stop_file.is_there(stopping):
-        yield note("stop", f"{stopping} exists: a daemon would start in the stopped state")
+        yield note("stop", f"{stopping} exists: a daemon would be stopped from its start")
     if off := switched_off():
-        yield note("stop", f"{off} is set: a start from this shell would be stopped")
+        yield note("stop", f"{off} is set: a daemon started from this shell would be stopped")
     if running(directory) is None:
         yield from _port(path)
 
@@ -148,7 +148,7 @@ def _port(path: Path | None) -> Iterator[Finding]:
             yield ok("web port", f"{where} is free")
     except OSError as exc:
         if config.port is None and exc.errno == errno.EADDRINUSE:
-            yield note("web port", f"{where} is in use; a start would use another port")
+            yield note("web port", f"{where} is in use; a daemon would use another port")
         else:
             yield wrong("web port", f"cannot listen on {where} ({exc.strerror}): set web.port")
 

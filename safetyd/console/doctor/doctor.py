@@ -1,4 +1,4 @@
-"""`safetyd doctor`: run all checks and print problems with what to do."""
+"""`safetyd doctor`: run all checks, and print each problem with its fix."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ from safetyd.operators.contract.status_contract import HealthQuestion, StatusQue
 
 
 def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
-    """Run all checks of a data directory and its daemon."""
+    """Yield the results of all checks of a data directory and its daemon."""
     yield from data_dir(location.data_dir)
     yield from keys(location.keys)
     yield from operators(location.keys, Clock().now().at)
@@ -68,7 +68,7 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
 def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
     try:
         status = ask(location, StatusQuestion())
-    except Failure as exc:  # the journal cannot be written; the health checks above say so
+    except Failure as exc:  # for example a full disk, which the health checks report
         yield note("status", exc.message)
         yield from config_given(config_path, location.data_dir)
     else:
@@ -76,7 +76,7 @@ def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
         file = config_path or (Path(status.config) if status.config else None)
         yield from config_given(file, None)
         yield from channels(file, location.data_dir)
-        # The daemon may see less of the disk than the user of this command.
+        # The daemon checks this, because it may have access to fewer folders than this user.
         commits = ask(location, CommitsQuestion(limit=1), patience_s=READ_S)
         yield from histories(commits, status)
 
@@ -88,13 +88,12 @@ def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
 def doctor(location: Location, config_path: Path | None, *, as_json: bool) -> int:
     """Check the daemon, its files and channels, and print what to fix.
 
-    If no daemon is running, this checks whether one could start. Give --config unless the
-    configuration is safetyd.toml in the data directory. The exit code is 1 if there are problems.
+    If no daemon is running, this checks whether one could start. Use --config if the configuration
+    is not safetyd.toml in the data directory. The exit code is 1 if there are problems.
 
-    Examples:
+    For example:
       safetyd doctor
       safetyd doctor --config /etc/safetyd/safetyd.toml
-
     """
     found = list(examine(location, config_path))
     wrong = sum(finding.level == "wrong" for finding in found)

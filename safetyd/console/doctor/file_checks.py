@@ -1,4 +1,4 @@
-"""Findings, and checks of the files of a data directory and of projects."""
+"""Checks of the files of a data directory and of projects."""
 
 import os
 import re
@@ -28,7 +28,7 @@ from safetyd.host import user_name
 
 Level = Literal["ok", "note", "wrong"]
 OTHERS: Final = 0o077
-_FIX: Final = "no start or reload succeeds with it: fix or delete it"
+_FIX: Final = "fix or delete it, or every start and reload will fail"
 _is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
 
 
@@ -59,7 +59,7 @@ def data_dir(path: Path) -> Iterator[Finding]:
     except OSError as exc:
         yield wrong("data dir", f"cannot read {path}: {exc.strerror}")
     except Failure as exc:
-        yield wrong("data dir", f"{exc.message}; are you the user of the daemon?")
+        yield wrong("data dir", f"{exc.message}. Run this as the daemon's user")
     else:
         yield _private(path, found.st_mode)
         yield from _owners(path)
@@ -73,7 +73,10 @@ def _private(path: Path, mode: int) -> Finding:
 
 
 def _owners(path: Path) -> Iterator[Finding]:
-    """Yield what other users could change. For root, the owner counts as the daemon's user."""
+    """Yield files that other users could change.
+
+    If root runs this, the owner of the data directory is taken for the daemon's user.
+    """
     owner = path.stat().st_uid
     uid = os.geteuid() or owner
     try:
@@ -87,7 +90,7 @@ def _owners(path: Path) -> Iterator[Finding]:
 
 
 def operators(directory: Path, now: datetime) -> Iterator[Finding]:
-    """List all operators, so that an unknown one is noticed."""
+    """Yield every operator key, so that the user notices an unexpected one."""
     named = {directory / "operator.pub": LOCAL_OPERATOR}
     with suppress(Failure):  # `keys` reports it
         paths = look_into(directory / "operators")
@@ -99,8 +102,8 @@ def operators(directory: Path, now: datetime) -> Iterator[Finding]:
             continue
         made = datetime.fromtimestamp(seen.st_mtime, UTC)
         age = several(max(0, (now - made).days), "day")
-        said = f"operator {name} has the key {path}, {age} old ({when(made)})"
-        yield note("operators", f"{said}, of user {user_name(seen.st_uid)}")
+        said = f"operator {name}: {path}, created {age} ago ({when(made)})"
+        yield note("operators", f"{said}, owned by {user_name(seen.st_uid)}")
         with suppress(OSError, KeyUnusable):
             for key in old_keys_in(path):
                 if key.until > now:
@@ -139,7 +142,7 @@ def _fault(path: Path) -> str:
         if path.name.endswith(OLD):
             old_keys_in(path.with_name(path.name.removesuffix(OLD)))
         if path.suffix == ".pub" and not _is_public_key(path.read_text(errors="replace").strip()):
-            return f"{path} holds no public key (56 characters, first a U); {_FIX}"
+            return f"{path} does not contain a public key (56 characters, starting with U); {_FIX}"
     except OSError as exc:
         return f"cannot read {path}: {exc.strerror}"
     except KeyUnusable as exc:
@@ -177,7 +180,7 @@ def _unverified(directory: Path, exc: Failure) -> Finding:
     if exc.code != "not_found":
         return wrong("audit", exc.message)
     if os.access(directory.parent / "nats", os.F_OK):
-        return wrong("audit", f"{exc.message}, but there is a journal: restore your copy of them")
+        return wrong("audit", f"{exc.message}, but there is a journal. Restore them from a backup")
     return note("audit", f"{exc.message}; `{start_command(directory.parent)}` creates one")
 
 
@@ -199,8 +202,8 @@ def project_files(policy: Policy) -> Iterator[Finding]:
     for name, project in with_files(policy).projects.items():
         if project.file_broken:
             why = f"{project.file}: {project.file_broken}"
-            what = f"until then every action in project {name} needs approval"
-            yield wrong("project", f"{why}. Fix it, then run `safetyd reload`; {what}")
+            what = f"Until then every action in project {name} needs approval"
+            yield wrong("project", f"{why}. Fix it, then run `safetyd reload`. {what}")
 
 
 def separation(key: Path) -> Finding:
@@ -211,6 +214,6 @@ def separation(key: Path) -> Finding:
     return note(
         "separation",
         f"an agent that runs as Unix user {user_name(uid)} can read {key} and act as an operator. "
-        "Run agents as another user and give each only its own key: `safetyd agent add NAME`, then "
-        "move keys/agents/NAME.nk to that user.",
+        "Run agents as another user, and give each only its own key: run `safetyd agent add NAME`, "
+        "then move keys/agents/NAME.nk to that user's home directory.",
     )

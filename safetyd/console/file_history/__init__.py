@@ -1,4 +1,4 @@
-"""File history: what agents changed, and rollbacks.
+"""File history: `safetyd history` shows what agents changed, `safetyd rollback` restores files.
 
-Others import `list_history` (`safetyd history`) and `roll_back` (`safetyd rollback`).
+The commands are in `list_history` and `roll_back`.
 """

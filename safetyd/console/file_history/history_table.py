@@ -17,8 +17,8 @@ NO_PROJECT: Final = (
 NONE: Final = "No matching commits."
 HINT: Final = (
     "`safetyd history diff COMMIT` shows what a commit changed.\n"
-    "`safetyd rollback COMMIT --soft --reason WHY` restores the state after COMMIT; "
-    "to undo COMMIT itself, use --revert."
+    "`safetyd rollback COMMIT --soft --reason WHY` restores the state after COMMIT.\n"
+    "`safetyd rollback COMMIT --revert --reason WHY` undoes COMMIT itself."
 )
 
 _COLOURS: Final[Mapping[DiffKind, str]] = {
@@ -30,7 +30,7 @@ _COLOURS: Final[Mapping[DiffKind, str]] = {
 
 
 def commits(answer: CommitsAnswer, limit: int) -> str:
-    """Return a table of commits, commands for them, and how to see older ones if it is full."""
+    """Return a table of commits, and the commands to use with them."""
     problems = [plain(problem) for problem in answer.problems]
     if not answer.projects:
         return "\n".join((*problems, NO_PROJECT))
@@ -52,7 +52,7 @@ def commits(answer: CommitsAnswer, limit: int) -> str:
 
 
 def change(text: str) -> str:
-    """Return a diff or a message, coloured at a terminal."""
+    """Return a diff, coloured on a terminal, or a message if there is none."""
     lines = diff_lines(text)
     if not sys.stdout.isatty():
         return "\n".join(plain(line.text) for line in lines)

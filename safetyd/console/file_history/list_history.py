@@ -1,4 +1,4 @@
-"""`safetyd history`: commits of what agents changed."""
+"""`safetyd history`: list the commits of agents' changes, and show diffs."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ from safetyd.console.time_input import since as read_since
 from safetyd.core.approvals.request import KeptChange
 from safetyd.operators.contract.history_contract import CommitQuestion, CommitsQuestion
 
-READ_S: Final = 30.0  # git may have much to read
+READ_S: Final = 30.0  # git can be slow on a large history
 
 project_option = click.option("--project", metavar="P", default="", help="Only this project.")
 
@@ -52,11 +52,10 @@ def history(  # noqa: PLR0913 - each narrows down what is shown
     """A project has file history if history = "shadow" is set under [projects.NAME]. Paths are
     absolute or relative to the folder of the project. `safetyd rollback` restores files.
 
-    Examples:
+    For example:
       safetyd history --agent code --since 2h
       safetyd history --path data/orders.csv
       safetyd history diff 4f2a91c0
-
     """
     if context.invoked_subcommand is not None:
         return
@@ -90,14 +89,14 @@ def show(*, location: Location, commit: str, project: str, as_json: bool) -> Non
 @json_option
 @reaches_daemon
 def diff(*, location: Location, commit: str, other: str, project: str, as_json: bool) -> None:
-    """Show what a commit changed or, with OTHER, the difference between two commits."""
+    """Show the changes of a commit or, with OTHER, the difference between two commits."""
     asked = CommitQuestion(commit=commit, other=other, project=project)
     answer = ask(location, asked, patience_s=READ_S)
     click.echo(document(answer) if as_json else change(answer.diff))
 
 
 async def change_of(operator: OperatorConnection, kept: KeptChange | UnsetType) -> Change | None:
-    """Return the diff of a commit or why it cannot be read; None if there is no commit."""
+    """Return the diff of a commit, or why it cannot be read. Return None if there is no commit."""
     if kept is UNSET:
         return None
     try:

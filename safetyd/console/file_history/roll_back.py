@@ -26,14 +26,14 @@ EFFECTS: Final = ("restored", "created", "deleted")
     "--soft",
     "kind",
     flag_value="soft",
-    help="Restore the state after COMMIT, of all files or of PATHS.",
+    help="Restore all files, or PATHS, to the state after COMMIT.",
 )
 @click.option("--revert", "kind", flag_value="revert", help="Undo COMMIT and keep later changes.")
 @project_option
-@click.option("--reason", required=True, help="Why; it is recorded and shown to agents.")
+@click.option("--reason", required=True, help="Why. It is recorded, and agents receive it.")
 @json_option
 @reaches_daemon
-def rollback(  # noqa: PLR0913 - each is a part of the order
+def rollback(  # noqa: PLR0913 - the options of a command
     *,
     location: Location,
     commit: str,
@@ -43,13 +43,12 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
     reason: str,
     as_json: bool,
 ) -> None:
-    """Give --soft or --revert. The present files are committed first, so that a rollback can be
-    undone. Agents that work in the project are paused meanwhile and notified afterwards.
+    """Use --soft or --revert. safetyd first commits the current files, so that you can undo the
+    rollback. It pauses agents of the project during the rollback, and notifies them afterwards.
 
-    Examples:
+    For example:
       safetyd rollback 4f2a91c0 --soft --reason "broken build"
       safetyd rollback 4f2a91c0 --revert --reason "wrong file deleted"
-
     """
     if kind is None:
         raise Failure("give --soft (restore the state after COMMIT) or --revert (undo COMMIT)")
@@ -66,18 +65,18 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
         return
     click.echo(f"Commit: {done.made[:12]}")
     if done.agents:
-        click.echo(f"Paused meanwhile and notified: {names(done.agents)}.")
-    click.echo(f"To undo it: safetyd rollback {done.kept[:12]} --soft --reason WHY")
+        click.echo(f"Agents that were paused and notified: {names(done.agents)}.")
+    click.echo(f"To undo this: safetyd rollback {done.kept[:12]} --soft --reason WHY")
 
 
 def _files(done: RollbackDone, kind: str, commit: str) -> Iterator[str]:
-    """Yield what happened to each file, and which files were left alone."""
+    """Yield the changed files, and the files that were left unchanged although they differ."""
     project, went_to = plain(done.project), f"the state after {commit}"
     if not done.made:
         already = f"{commit} is already undone" if kind == "revert" else f"this is {went_to}"
         yield f"Nothing to change in {project}: {already}."
         if kind != "revert":
-            yield "To undo that commit itself, use --revert, or give the commit before it."
+            yield "To undo that commit, use --revert, or name the commit before it."
     else:
         what = f"Undid {commit} in" if kind == "revert" else "Rolled back"
         where = "" if kind == "revert" else f" to {went_to}"
@@ -88,7 +87,7 @@ def _files(done: RollbackDone, kind: str, commit: str) -> Iterator[str]:
     if more := done.files - len(done.changes):
         yield f"  and {more} more"
     if done.left:
-        yield "Not in the file history, left unchanged:"
+        yield "Left unchanged, because they are not in the file history:"
         yield from (f"  {plain(one.path)} {plain(one.why)}" for one in done.left)
     if more := done.left_count - len(done.left):
         yield f"  and {more} more"

@@ -1,4 +1,4 @@
-"""Text for the terminal: pure functions that turn an answer into lines.
+"""Text for the terminal: pure functions that turn answers into lines.
 
-All commands, doctor, the demo and the review screen use them.
+All commands, `doctor`, the demo and the review screen use them.
 """

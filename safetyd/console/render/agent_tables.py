@@ -1,4 +1,4 @@
-"""Agents as text: a table with what is left of every limit, or everything about one agent."""
+"""Agents as text: a table of agents and their limits, or everything about one agent."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -77,7 +77,7 @@ _PENDING: Final[Columns[PendingRequest]] = {
 
 
 def agents(rows: Sequence[AgentSeen]) -> str:
-    """Return a table of agents with their state, limits and numbers of decisions."""
+    """Return a table of agents with their state, their limits and decision counts."""
     return table(rows, _AGENTS) if rows else "No agent has connected yet."
 
 
@@ -87,7 +87,10 @@ def brief(rows: Sequence[AgentRow]) -> str:
 
 
 def limits(row: AgentRow, *, reached: bool) -> Iterator[str]:
-    """Yield each limit that an agent has reached, or is only near, with its setting."""
+    """Yield each limit that an agent has reached, or is near to, and the setting that defines it.
+
+    With `reached`, yield only limits that are reached, otherwise only those that are near.
+    """
     agent = plain(row.agent)
     for name in row.near:
         if (name in row.reached) is reached:
@@ -98,11 +101,11 @@ def _limit(row: AgentRow, name: str) -> str:
     match name:
         case "errors":
             errors = several(row.consecutive_errors, "error")
-            return f"{errors} in a row; {row.max_consecutive_errors} start safe mode"
+            return f"{errors} in a row; safe mode starts at {row.max_consecutive_errors}"
         case "tokens":
-            return f"{int(row.tokens)} of {int(row.burst)} actions left in its rate limit"
+            return f"{int(row.tokens)} of {int(row.burst)} actions left under its rate limit"
         case "iterations":
-            return f"{row.iterations} of {row.max_iterations} rounds of its session used"
+            return f"{row.iterations} of {row.max_iterations} rounds used in its session"
     budget = next(budget for budget in row.budgets if budget.scope == name)
     named = f" by {budget.scope} {plain(budget.id) or '(unnamed)'}"
     return f"{spent(budget)} used{' today' if name == 'agent' else named}"
@@ -175,7 +178,7 @@ def _session(row: LiveSession) -> str:
 
 
 def _latest(timeline: Sequence[Row]) -> Iterator[str]:
-    """Yield the newest decisions and events; equal ones share a line with their count."""
+    """Yield the newest decisions and events. Equal ones share a line with their count."""
     alike: dict[tuple[object, ...], list[Row]] = {}
     for row in timeline:
         alike.setdefault(tuple(getattr(row, name, None) for name in _SAME), []).append(row)

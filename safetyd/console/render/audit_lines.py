@@ -20,8 +20,8 @@ class _Reported(msgspec.Struct):
     type: str = ""
 
 
-class _Told(msgspec.Struct):
-    """The fields that say what a record is about."""
+class _Subject(msgspec.Struct):
+    """The fields that identify the kind of a record and its agent."""
 
     event: str = ""
     agent: str | None = None
@@ -29,21 +29,21 @@ class _Told(msgspec.Struct):
     telemetry: _Reported = msgspec.field(default_factory=_Reported)
 
 
-_read = msgspec.json.Decoder(_Told).decode
+_read = msgspec.json.Decoder(_Subject).decode
 
 
 def tells_something(line: bytes) -> bool:
-    """Return True unless a record is routine bookkeeping."""
-    told = _read(line)
-    if told.event == "reported":
-        return told.telemetry.type == "outcome"
-    return told.event not in ROUTINE
+    """Return False for routine records, which `safetyd audit tail` hides."""
+    subject = _read(line)
+    if subject.event == "reported":
+        return subject.telemetry.type == "outcome"
+    return subject.event not in ROUTINE
 
 
 def agent_of(line: bytes) -> str | None:
     """Return the agent of a record, or None."""
-    told = _read(line)
-    return told.agent or told.agent_id
+    subject = _read(line)
+    return subject.agent or subject.agent_id
 
 
 def record(line: bytes) -> str:
@@ -56,7 +56,7 @@ def _says(line: bytes, view: View) -> str:
     try:
         event = decode(line)
     except msgspec.ValidationError:
-        return _rest(view)  # the first line of a file, or an event of another version
+        return _rest(view)  # the first line of a file, or an unknown kind of event
     kind = f"{plain(event.event_type)}: " if isinstance(event, SafetyEvent) else ""
     return f"{kind}{plain(sentence_of(event), 200)}"
 

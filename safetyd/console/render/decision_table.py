@@ -1,4 +1,4 @@
-"""Decisions and events as text. Agents' words go through `plain`."""
+"""Decisions and events as text. Text from agents is escaped by `plain`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -11,11 +11,11 @@ from safetyd.core.messages.verdict import Severity, seconds
 from safetyd.operators.contract.decision_contract import DecisionRow, EventRow, Row
 
 NONE: Final = "No matching decisions."
-WHY: Final = "`safetyd explain ID` shows why, and what would have been allowed."
-LEAST_CHARS: Final = 24  # of an action, however narrow the terminal
+WHY: Final = "`safetyd explain ID` shows why, and how the action would be allowed."
+LEAST_CHARS: Final = 24  # the minimum width of the column "action"
 
 _SAID: Final = {"allow": "allowed", "require_confirmation": "asked", "block": "blocked"}
-VERDICTS: Final = {said: verdict for verdict, said in _SAID.items()}  # as options name them
+VERDICTS: Final = {said: verdict for verdict, said in _SAID.items()}  # for --verdict
 _HEADING: Final = ("time", "agent", "verdict", "action", "rule", "id")
 _AGENT: Final = 12
 _VERDICT: Final = 8
@@ -42,7 +42,7 @@ def _notes(answer: Decision, *, dry_run: bool) -> Iterator[str]:
     if answer.request_id is None:
         yield "the action would need approval"
     else:
-        yield f"to see it and answer: `safetyd show {plain(answer.request_id)}`"
+        yield f"`safetyd show {plain(answer.request_id)}` shows the request and how to answer it"
 
 
 def _headline(answer: Decision, kind: str) -> str:
@@ -79,9 +79,9 @@ def decisions(rows: Sequence[Row], *, more: bool = False) -> str:
     ).splitlines()
     begin = heading.index(_HEADING[3].upper())
     for place, cell in enumerate(cells):
-        if not cell[5]:  # an event has no rule and no id, so its text has more room
+        if not cell[5]:  # an event has no rule and no id, so its text can be longer
             lines[place] = _cut(f"{lines[place][:begin]}{cell[3]}", max(width, begin + chars))
-    notes = ("There are older ones; --limit shows more.", WHY) if more else (WHY,)
+    notes = ("To see older ones, use --limit.", WHY) if more else (WHY,)
     return "\n".join((heading, *lines, "", *notes))
 
 

@@ -24,20 +24,20 @@ ARRIVED: Final = frozenset({"accepted", "delivered"})
 MEANS: Final = {
     "accepted": "accepted by the server{took}; delivery not confirmed",
     "delivered": "delivered{took}",
-    "open": "not sent yet; will be retried",
-    "parked": "NOT sent; it waits until the channel is fixed",
+    "open": "not sent yet; safetyd will retry",
+    "parked": "NOT sent; safetyd will retry when the channel is fixed",
     "undelivered": "NOT delivered",
-    "dead": "NOT sent; safetyd gave up",
+    "dead": "NOT sent; safetyd will not retry",
 }
 _UNREADABLE: Final = (
-    "store the secret in that file, readable by the daemon's user, or name another file in the "
-    "channel's section; then run `safetyd reload`"
+    "put the secret into that file and make it readable for the daemon's user, or set another file "
+    "in the channel's section. Then run `safetyd reload`"
 )
-# Parts of error messages, and what to do about each; channels add their own.
+# If an error message contains the first text, the second says what to do. Channels add their own.
 HINTS: Final = (
     ("contains no secret", _UNREADABLE),
     ("cannot read", _UNREADABLE),
-    ("timed out", "check host and port, and firewalls between"),
+    ("timed out", "check the host, the port, and firewalls"),
     ("name or service", "check the host name"),
     ("name resolution", "check the host name"),
     ("refused", "check host and port: no server is listening there"),
@@ -45,7 +45,7 @@ HINTS: Final = (
     ("401", "check the token or secret in the file"),
     ("403", "check the token or secret in the file"),
     ("404", "check the address"),
-    ("not permitted", "systemd's IPAddressDeny may block it: see `safetyd docs operations`"),
+    ("not permitted", "systemd's IPAddressDeny may block it. See `safetyd docs operations`"),
 )
 
 
@@ -68,7 +68,7 @@ def tested(rows: Sequence[DeliveryRow], *, waited_for_click: bool) -> str:
         if waited_for_click and arrived(row):
             opened = f"confirmed at {when(row.opened_at)}" if row.opened_at else "not confirmed"
             lines.append(f"  its link was {opened}")
-    return "\n".join(lines) or "No test message was sent; see `safetyd notify channels`."
+    return "\n".join(lines) or "No test message was sent. See `safetyd notify channels`."
 
 
 def _lane(row: LaneRow | DeliveryRow) -> str:
@@ -130,7 +130,7 @@ _CHANNELS: Final[Columns[ChannelRow]] = {
 
 
 def outbox(view: OutboxAnswer) -> str:
-    """Return a table of messages and one of batches that are being collected."""
+    """Return a table of messages, and one of messages that still wait for their batch."""
     parts = []
     if view.deliveries:
         parts.append(table(view.deliveries, _MESSAGES))
@@ -143,7 +143,7 @@ def outbox(view: OutboxAnswer) -> str:
 
 def channels(view: ChannelsAnswer) -> str:
     if not view.channels:
-        return "No channel is configured, so nobody is notified: see `safetyd docs notifications`."
+        return "No channel is configured, so nobody is notified. See `safetyd docs notifications`."
     people = [line for person in view.recipients for line in _person(person)]
     return "\n".join((table(view.channels, _CHANNELS), "", *people))
 
@@ -163,7 +163,7 @@ def _person(person: RecipientRow) -> Iterator[str]:
 def previews(view: PreviewAnswer) -> str:
     """Return the message that each channel would send, and when."""
     if not view.previews:
-        return "No channel is configured: see `safetyd docs notifications`."
+        return "No channel is configured. See `safetyd docs notifications`."
     return "\n\n".join("\n".join(_preview(shown)) for shown in view.previews)
 
 

@@ -1,6 +1,6 @@
-"""Everything about one proposal as text: each decision, why, and what would have been allowed.
+"""Everything about one proposal as text: each decision, its reasons, and how to get it allowed.
 
-What guards say about the present follows the word `now`; it may have been different then.
+The text after `now:` is the guard's current state, which may have been different at the decision.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,11 +31,11 @@ _SAID: Final = {
     "block": "blocked",
 }
 _WITHHELD: Final = {
-    "stopped": "an emergency stop came before the answer was sent",
-    "late": "recording it took too long",
+    "stopped": "an emergency stop began before the answer was sent",
+    "late": "recording the decision took too long",
 }
 _THEN: Final = {"require_confirmation": "; then it needs approval"}
-# What happened to a proposal, and the words before the names of a step.
+# Each step in words. _BY and _VIA are the prepositions before its `by` and `via`.
 _STEPS: Final = {
     "asked": "approval requested",
     "told": "notification sent",
@@ -43,7 +43,7 @@ _STEPS: Final = {
     "deferred": "deferred",
     "lifted": "denial lifted",
     "answered": "answered",
-    "held_back": "held back after the answer",
+    "held_back": "withheld after the answer",
     "cancelled": "cancelled",
     "expired": "expired without an answer",
     "superseded": "replaced by another request",
@@ -77,10 +77,7 @@ def account(view: ExplainAnswer) -> str:
 
 
 def _way(steps: Sequence[Step]) -> Iterator[str]:
-    """Yield the steps between the decision and the outcome.
-
-    Decisions, outcomes and withheld answers have their own parts.
-    """
+    """Yield the steps between the decision and the outcome."""
     told = [step for step in steps if step.what in _STEPS]
     if not told:
         return
@@ -116,7 +113,7 @@ def _outcome(outcome: OutcomeExplained) -> str:
 
 def _decided(decided: DecisionExplained) -> Iterator[str]:
     said = _SAID[decided.decision]
-    note = "" if decided.first else ", a dry run or a repeat: no budget used"
+    note = "" if decided.first else "; a dry run or a repetition, so no budget was used"
     yield f"{when(decided.at)} {said} (event {decided.seq}{note})"
     yield from _why(decided)
     yield from indented(
@@ -157,7 +154,7 @@ def _why(decided: DecisionExplained) -> Iterator[str]:
 
 
 def way_out(decided: DecisionExplained) -> str:
-    """Return how the proposal would have been allowed, in one line."""
+    """Return one line that says how the proposal would have been allowed."""
     then = _THEN.get(decided.then or "", "")
     return f"  To be allowed: {plain(decided.remedy, 4000)}{then}"
 
@@ -178,7 +175,7 @@ def _guard(guard: GuardExplained) -> Iterator[str]:
 
 
 def _part(part: CommandPart) -> Iterator[str]:
-    """Yield what a part of a command does, its position, and what encloses it."""
+    """Yield the effect of a part of a command, its position, and the commands around it."""
     yield f"      `{plain(part.shown)}`: {plain(part.why)}"
     way = " → ".join(map(plain, part.way))
     program = f", {plain(part.program)}" if part.program else ""

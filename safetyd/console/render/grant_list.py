@@ -33,7 +33,7 @@ def _facts(row: GrantRow) -> Iterator[tuple[str, str]]:
     if row.rules:
         yield "overrides", names(row.rules)
     if row.wide:
-        yield "WIDE", "any text is allowed. Revoke it, or replace it by one with --text."
+        yield "WIDE", "it allows any text. Revoke it, or replace it with a grant with --text."
     if row.seen is not None:
         request = plain(row.request_id)
         yield "only", f"the action of {request}: {plain(row.seen, 200) or '(no text)'}"
@@ -50,7 +50,7 @@ def suggestions(view: SuggestionsAnswer) -> str:
     """Return each suggested rule with its reason, ready to paste."""
     if not view.suggestions:
         return "No suggestions: no kind of request was answered the same way five times."
-    parts = ["None of these applies until you add it to the configuration:"]
+    parts = ["To apply a suggestion, add it to the configuration:"]
     parts += ["\n".join(_suggestion(row)) for row in view.suggestions]
     return "\n\n".join((*parts, *left_out(view.left_out, "suggestion")))
 
@@ -63,16 +63,16 @@ def _suggestion(row: SuggestionRow) -> Iterator[str]:
 
 
 def grant_offer(offer: GrantOffer) -> Iterator[str]:
-    """Yield what a grant for a request covers, and how such requests were answered lately."""
+    """Yield what a grant for a request covers, and how those requests were answered last week."""
     yield f"Covers: {plain(offer.shape)}"
     yield f"In the last week it would have covered {_answered(offer)}."
 
 
 def program_offer(offer: GrantOffer) -> Iterator[str]:
-    """Yield how to grant an unknown program, if the request is about one."""
+    """Yield how to grant the program of a request, if it is unknown."""
     if offer.program:
         program = plain(offer.program)
-        yield f"{program} is an unknown program; --program covers all its arguments."
+        yield f"{program} is an unknown program. --program covers it with any arguments."
 
 
 def _answered(offer: GrantOffer) -> str:

@@ -1,4 +1,4 @@
-"""What guards count and hold: safe mode, breakers, limits, anomalies and types, as text."""
+"""The state of guards as text: safe mode, breakers, limits, anomalies and types."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,10 +45,10 @@ TIERS: Final = (
     "blocked.\n[rules] and the other guards can restrict each type further."
 )
 
-ONE_WORD: Final = "These names also match as one word: WebFetch is web_fetch."
+ONE_WORD: Final = "These names also match without underscores: WebFetch is web_fetch."
 
 _SHARED: Final = {"global": "all agents", "keyless": "anonymous agents"}  # buckets
-_ALIAS_COLUMNS: Final = 76  # of the line with the other names of a type
+_ALIAS_COLUMNS: Final = 76  # the width of the column "also known as"
 
 
 def unpaused(agent: str, reply: UnpauseDone) -> str:
@@ -58,7 +58,10 @@ def unpaused(agent: str, reply: UnpauseDone) -> str:
 
 
 def safe_mode(view: SafeModeShown | SafeModeAnswer) -> str:
-    """Return who is in safe mode, why and how to end it, or how close safe mode is."""
+    """Return which agents are in safe mode, why, and how to end it.
+
+    If none is, return how many errors in a row there were and how many start safe mode.
+    """
     if not view.active:
         return _not_in_safe_mode(view)
     lines = [line for hold in view.holds for line in _hold(hold)]
@@ -72,7 +75,7 @@ def _hold(hold: Hold) -> Iterator[str]:
     who, left_ms = kernel_name(hold.agent), hold.cooldown_remaining_ms
     by = f"by {plain(hold.by)} since {when(hold.since)}"
     wait = f" in {duration(left_ms / 1000)}" if left_ms else ""
-    early = " (now: add --force --reason WHY)" if left_ms else ""
+    early = " (to end it now, add --force --reason WHY)" if left_ms else ""
     yield f"SAFE MODE: {who} can only read, {by}{because(hold.reason)}"
     yield f"  To end it{wait}: {_exit_command(hold.agent)}{early}"
 
@@ -84,23 +87,23 @@ def _exit_command(kernel: object) -> str:
 
 def _not_in_safe_mode(view: SafeModeShown | SafeModeAnswer) -> str:
     errors = several(view.consecutive_errors, "error")
-    count = f"{errors} in a row; {view.threshold} start safe mode"
+    count = f"{errors} in a row; safe mode starts at {view.threshold}"
     if view.agent:
         return f"{plain(view.agent)} is not in safe mode ({plain(view.state)}; {count})."
     return f"No agent is in safe mode (at most {count})."
 
 
 def left(agent: str | None, reply: SafeModeLeft) -> str:
-    """Return who left safe mode, and which safe mode still applies to the named agent."""
+    """Return which agents left safe mode, and whether the named agent is still in it."""
     return "\n".join((_left(agent, reply), *_still(agent, reply)))
 
 
 def _left(agent: str | None, reply: SafeModeLeft) -> str:
     if reply.left:
-        return f"Out of safe mode: {some([kernel_name(name) for name in reply.left])}."
+        return f"Left safe mode: {some([kernel_name(name) for name in reply.left])}."
     if agent is None:
         return "No agent was in safe mode."
-    return f"No safe mode was set for {kernel_name(agent)}."
+    return f"There was no safe mode for {kernel_name(agent)}."
 
 
 def _still(agent: str | None, reply: SafeModeLeft) -> Iterator[str]:
@@ -110,21 +113,21 @@ def _still(agent: str | None, reply: SafeModeLeft) -> Iterator[str]:
         yield f"{reply.more} more {are} still in safe mode. Run the command again."
     elif EVERYBODY in still or (ANONYMOUS in still and agent not in {None, EVERYBODY}):
         holder = EVERYBODY if EVERYBODY in still else ANONYMOUS
-        held = f"{kernel_name(agent)} can still only read, like {kernel_name(holder)}"
-        yield f"{held}. To end that: {_exit_command(holder)}"
+        held = f"{kernel_name(agent)} can still only read, because of safe mode for"
+        yield f"{held} {kernel_name(holder)}. To end that: {_exit_command(holder)}"
     elif still:
         yield f"Still in safe mode: {names(still)}. `safetyd safe-mode` shows details."
 
 
 def kernel_name(name: object) -> str:
-    """Return the name of the agent or agents that a safe mode applies to."""
+    """Return the agent that a safe mode applies to, or `all agents` and the like."""
     if name == ANONYMOUS:
         return "all anonymous agents"
     return "all agents" if name == EVERYBODY else plain(name)
 
 
 def whom(row: Breaker) -> str:
-    """Return the agent or agents that a breaker applies to."""
+    """Return the agent that a breaker applies to, or `agents with keys` and the like."""
     if row.agent:
         return plain(row.agent)
     return "anonymous agents" if row.keyless else "agents with keys"
@@ -136,7 +139,7 @@ def _why_open(row: Breaker) -> str:
 
 
 def _if_closed(row: Breaker, count: int) -> int | None:
-    """Return a count of calls, None unless the breaker is closed: otherwise only probes count."""
+    """Return the count if the breaker is closed, else None: then only probes are counted."""
     return count if row.state == "closed" else None
 
 
@@ -168,14 +171,14 @@ _COOLDOWNS: Final[Columns[CoolingDown]] = {
 
 
 def breakers(answer: BreakersAnswer) -> str:
-    """Return a table of breakers, those that are not closed first."""
+    """Return a table of breakers: first those that are not closed."""
     if not answer.breakers:
         return "No dependency has been called yet."
     return "\n\n".join((table(answer.breakers, _BREAKERS), *left_out(answer.left_out)))
 
 
 def limits(view: LimitsAnswer) -> str:
-    """Return tables of rate limits, of sessions without rounds left, and of cooldowns."""
+    """Return tables of rate limits, sessions that have used all their rounds, and cooldowns."""
     parts = [table(view.buckets, _BUCKETS)]
     if view.iterations:
         parts.append(table(view.iterations, _ROUNDS))
@@ -185,7 +188,7 @@ def limits(view: LimitsAnswer) -> str:
 
 
 def anomalies(view: AnomaliesAnswer) -> str:
-    """Return recent anomalies, those that are active, and the numbers behind them."""
+    """Return recent anomalies, active anomalies, and the numbers that detectors compare."""
     parts = [findings(view.findings)]
     if view.holding:
         parts.append("\n".join(("Active now:", *_holding(view.holding))))
@@ -230,7 +233,7 @@ _MEASURES: Final[Columns[Measure]] = {
 
 
 def findings(rows: Sequence[Finding]) -> str:
-    """Return a table of anomalies; those that no operator has seen are marked as new."""
+    """Return a table of anomalies. Those that no operator has seen are marked as new."""
     return table(rows, _FINDINGS) if rows else "No anomalies."
 
 
@@ -249,7 +252,7 @@ _TYPES: Final[Columns[TypeKnown]] = {
 
 
 def types(view: TypesAnswer) -> str:
-    """Return a table of known types, then the settings that would define the unknown ones."""
+    """Return a table of known types, then the settings that would define unknown types."""
     other = (*_aliases(view.types), *_same(view.same_as))
     return "\n".join((table(view.types, _TYPES), *other, "", TIERS, *_unknown(view.unknown)))
 

@@ -1,4 +1,4 @@
-"""Tables, lists, amounts and times for a terminal. Agents' words go through `plain`."""
+"""Tables, lists, amounts and times for a terminal. Text from agents is escaped by `plain`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,19 +10,18 @@ from safetyd.core.text.time_words import to_the_second
 
 R = TypeVar("R")
 
-Columns = Mapping[
-    str, Callable[[R], object]
-]  # by heading, a function that returns the cell of a row
+# For each heading, a function that returns the cell of a row.
+Columns = Mapping[str, Callable[[R], object]]
 
 
 def table(rows: Iterable[R], columns: Columns[R]) -> str:
-    """Return rows as lines below the headings of their columns."""
+    """Return a table with a line for each row, below the headings of the columns."""
     cells = ([_cell(cell(row)) for cell in columns.values()] for row in rows)
     return aligned([list(columns), *cells])
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Align columns of text; the first row is the heading."""
+    """Align columns of text. The first row is the heading."""
     rows = [[cell.upper() for cell in rows[0]], *rows[1:]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lined = (
@@ -58,7 +57,7 @@ def names(found: Iterable[str], nobody: str = "nobody") -> str:
 
 
 def some(found: Sequence[str], most: int = 10) -> str:
-    """Return the first names and the number of the others."""
+    """Return at most `most` names, and how many more there are."""
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return f"{', '.join(map(plain, found[:most]))}{more}"
 
@@ -75,7 +74,7 @@ def usd(amount: float) -> str:
 def when(moment: object) -> str:
     """Return a time in the reader's time zone: that of TZ, or of this machine.
 
-    The zone is included, because two lines of a table may differ in it.
+    The text includes the zone, because it can change within a table (summer time).
     """
     try:
         at = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
@@ -85,6 +84,6 @@ def when(moment: object) -> str:
 
 
 def day_end(moment: datetime) -> str:
-    """Return the next midnight UTC, when daily budgets start again, in the reader's time zone."""
+    """Return the next midnight UTC in the reader's time zone. Daily budgets are reset then."""
     tomorrow = moment.astimezone(UTC) + timedelta(days=1)
     return when(tomorrow.replace(hour=0, minute=0, second=0, microsecond=0))

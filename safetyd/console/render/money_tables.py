@@ -47,14 +47,12 @@ _SPENDING: Final[Columns[Spending]] = {
 }
 _TODAY: Final[Columns[Budget]] = {
     **_AMOUNTS,
-    "used": lambda row: (
-        f"{100 * (row.spent + row.reserved) / row.limit:.0f} %" if row.limit else ""
-    ),
+    "used": _share,
 }
 
 
 def money(view: MoneyAnswer) -> str:
-    """Return today's spending, the projection until midnight UTC, and tables of who spent most."""
+    """Return today's spending, the projection until midnight UTC, and the biggest spenders."""
     parts = ["\n".join(("Spending today (UTC):", *indented(_today(view))))]
     for name, rows in (("agent", view.agents), ("model", view.models)):
         if rows:
@@ -73,7 +71,7 @@ def _today(view: MoneyAnswer) -> Iterator[tuple[str, str]]:
     yield "reserved", f"{usd(today.reserved)} for actions in progress"
     yield "pending", f"{usd(today.pending)} for actions that need approval; not counted yet"
     if bought := view.purchases.spent + view.purchases.reserved:
-        yield "purchases", f"{usd(bought)}, apart from model spending"
+        yield "purchases", f"{usd(bought)}, not counted as spending"
     lately = f"over the last {duration(projection.over_s)}"
     yield "rate", f"{usd(projection.per_hour)} per hour {lately}"
     yield "projected", f"{usd(projection.at_midnight)} by {day_end(view.at)}"
@@ -106,12 +104,12 @@ def raised(scope: str, reply: BudgetLifted) -> str:
 
 
 def spent(budget: Budget, *, near: bool = False) -> str:
-    """Return how much of a budget is spent or reserved, and how much is pending besides."""
+    """Return how much of a budget is spent or reserved, and the pending amount if any."""
     used = dollars(nano(budget.spent) + nano(budget.reserved))
     said = used if budget.limit is None else of(used, usd(budget.limit), near=near)
     return f"{said}, {usd(budget.pending)} pending" if budget.pending else said
 
 
 def of(part: object, whole: object, *, near: bool) -> str:
-    """Return a share of a limit, with an exclamation mark if it is nearly used up."""
+    """Return `part of whole`, with an exclamation mark if the limit is near."""
     return f"{part} of {whole}{' !' if near else ''}"

@@ -1,4 +1,4 @@
-"""What each profile allows, as printed by `safetyd run` and `safetyd init`."""
+"""Descriptions of the profiles, which `safetyd run` and `safetyd init` print."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,11 +8,11 @@ from safetyd.core.policy import Profile
 # The profiles differ only in shell commands.
 PASSES: Final[Mapping[Profile, str]] = {
     "strict": "shell commands need approval unless they only read",
-    "coding": "shell commands may read, and work in the project",
+    "coding": "shell commands may only read, and work in the project",
 }
 _OTHER: Final[Mapping[Profile, str]] = {
     "strict": 'profile = "coding" also allows work in the project (`safetyd init`).',
-    "coding": 'profile = "strict" allows only those that read.',
+    "coding": 'profile = "strict" allows only commands that read.',
 }
 
 

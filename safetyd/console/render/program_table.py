@@ -1,4 +1,4 @@
-"""Known shell programs: all of them by effect, or the entry of one as TOML."""
+"""Known shell programs as text: all of them by effect, or the entry of one as TOML."""
 
 import re
 import textwrap
@@ -13,13 +13,13 @@ from safetyd.core.shell.reading import Effect
 
 BY_VERB: Final = "by verb"
 WRAPS: Final = "runs another program"
-BY_FUNCTION: Final = "by its words"  # a function analyses them
+BY_FUNCTION: Final = "by its words"  # a function analyses the arguments
 GAP: Final = 2
 KEYS: Final = "# `safetyd docs shell` explains the keys."
 _OPEN: Final = (None, "", (), False, 0)  # the defaults of a row
-_SHIPPED: Final = frozenset({"program", "names", "package"})  # not settings of an operator
+_SHIPPED: Final = frozenset({"program", "names", "package"})  # operators cannot set these
 
-_KEPT: Final = "\0"  # a space at which no line is broken
+_KEPT: Final = "\0"  # stands for a space at which a line must not be broken
 _is_bare = re.compile(r"[\w-]+", re.ASCII).fullmatch
 _MEANS: Final = {
     Effect.READ: "only read",
@@ -34,7 +34,7 @@ _MEANS: Final = {
 
 
 def by_effect(table: Table) -> dict[str, list[str]]:
-    """Return all programs by the effect of every use, or by what the effect depends on."""
+    """Return the names of all programs, grouped by effect or by what the effect depends on."""
     headings: list[str] = [*Effect, WRAPS, BY_VERB, BY_FUNCTION]
     found: dict[str, list[str]] = {heading: [] for heading in headings}
     for name in table.names():
@@ -53,13 +53,13 @@ def all_programs(table: Table, columns: int) -> str:
 
 
 def facts(program: Program) -> dict[str, Any]:
-    """Return a row without its defaults."""
+    """Return the settings of a program that differ from the defaults."""
     row: dict[str, Any] = msgspec.to_builtins(program.row)
     return {"program": program.name, **{key: row[key] for key in row if row[key] not in _OPEN}}
 
 
 def one_program(program: Program, columns: int) -> str:
-    """Return a row as TOML for the configuration."""
+    """Return the entry of a program as TOML for the configuration."""
     name = program.name if _is_bare(program.name) else as_toml(program.name)
     row = {key: value for key, value in facts(program).items() if key not in _SHIPPED}
     lines = [line for key, value in row.items() for line in _setting(key, _brief(value), columns)]
@@ -67,7 +67,7 @@ def one_program(program: Program, columns: int) -> str:
 
 
 def _setting(key: str, value: object, columns: int) -> Iterator[str]:
-    """Yield a setting on lines that fit, broken only between items of a list."""
+    """Yield a setting as lines of at most `columns`. Lists are broken only between items."""
     items = value if isinstance(value, tuple) else (value,)
     said = ", ".join(as_toml(item).replace(" ", _KEPT) for item in items)
     line = f"{key}{_KEPT}={_KEPT}{f'[{said}]' if isinstance(value, tuple) else said}"
@@ -93,7 +93,7 @@ def _heading(program: Program) -> str:
 
 
 def _columns(names: Sequence[str], columns: int) -> list[str]:
-    """Return names in columns, read downwards."""
+    """Return names in columns, sorted from top to bottom."""
     width = max(map(len, names)) + GAP
     across = max(1, (columns - GAP) // width)
     down = -(-len(names) // across)

@@ -1,4 +1,4 @@
-"""Tables of pending and answered requests. Agents' words go through `plain`."""
+"""Tables of pending and answered requests. Text from agents is escaped by `plain`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from safetyd.core.text.time_words import duration
 NOBODY: Final = "Nobody is notified: no channel is configured (see `safetyd docs notifications`)."
 WHAT_CHARS: Final = 60
 
-Group = Sequence[RequestRow]  # one request, or those of one agent for one unknown type
+Group = Sequence[RequestRow]  # one request, or all of one agent for the same unknown type
 
 _URGENCIES: Final = ("high", "normal", "low")
 
@@ -27,7 +27,7 @@ def notified_by(
 
 
 def queue(rows: Sequence[RequestRow], channels: Sequence[str], *, all_: bool = False) -> str:
-    """Return pending requests, the most urgent first, then the oldest."""
+    """Return a table of pending requests, sorted by urgency and age."""
     if not rows:
         return "No pending requests."
     groups: list[Group] = [[row] for row in rows] if all_ else list(_groups(rows))
@@ -35,12 +35,12 @@ def queue(rows: Sequence[RequestRow], channels: Sequence[str], *, all_: bool = F
     notes = [f"{several(len(rows), 'request')}. `safetyd show ID` shows one in full."]
     notes.append(notified_by(channels))
     if len(groups) < len(rows):
-        notes.append("Requests of an unknown type are grouped by agent; --all lists each.")
+        notes.append("Requests for an unknown type are grouped by agent. --all lists each.")
     return "\n".join((table(groups, _QUEUE), "", *notes))
 
 
 def _groups(rows: Sequence[RequestRow]) -> Iterable[Group]:
-    """Group the requests of one agent for one unknown type."""
+    """Group requests of the same agent for the same unknown type."""
     groups: dict[tuple[str, ...], list[RequestRow]] = {}
     for row in rows:
         key = (row.agent, row.type) if row.unknown else (row.id,)
@@ -59,7 +59,7 @@ def _left(group: Group) -> str:
 
 
 def what(row: RequestRow | RequestEnded) -> str:
-    """Return the type of an action, its path and the agent's words."""
+    """Return the type of an action, its path and its text."""
     said = row.words if isinstance(row, RequestRow) else row.text
     where = f" {plain(row.place, WHAT_CHARS)}" if row.path else ""
     quoted = f' "{plain(said, WHAT_CHARS)}"' if said else ""

@@ -1,4 +1,4 @@
-"""The analysis of a shell command as a tree, and the counts of a corpus."""
+"""The analysis of a shell command as a tree, and the counts of a corpus, as text."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -24,7 +24,7 @@ MIN_COLUMNS: Final = 40
 
 
 def reading(read: CommandRead, columns: int) -> str:
-    """Return every part below what encloses it, then the verdict."""
+    """Return the parts of a command as a tree, then the verdict."""
     lines = list(_tree(read))
     said = "\n".join((*lines, *([""] if lines else ()), *_verdict(read)))
     return fitted(said, max(columns, MIN_COLUMNS))
@@ -64,7 +64,7 @@ def _tree(read: CommandRead) -> Iterator[str]:
 
 
 def _opened(above: tuple[str, ...], way: tuple[str, ...]) -> Iterator[str]:
-    """Yield what encloses a part, as far as it did not enclose the part before."""
+    """Yield a line for each command around a part, except those that also contain the last part."""
     same = next((n for n, (a, b) in enumerate(zip(above, way, strict=False)) if a != b), len(way))
     for depth in range(min(same, len(above)), len(way)):
         yield f"{_STEP * depth}{plain(way[depth])}"
@@ -86,7 +86,7 @@ def _verdict(read: CommandRead) -> Iterator[str]:
     reason = read.reason if read.rules else ""
     yield f"{_HEADS[read.decision]}{because(reason, 2000)}"
     if not read.read:
-        yield f'{_STEP}gate.shell is "patterns": the text was matched, not analysed'
+        yield f'{_STEP}gate.shell is "patterns": the text was only matched against patterns'
     if read.rules:
         label = "rule" if len(read.rules) == 1 else "rules"
         yield f"{_STEP}{label:<7}  {names(read.rules)}"

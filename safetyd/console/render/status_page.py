@@ -1,4 +1,4 @@
-"""The state of a daemon: problems first, then facts about it, then the agents that matter most."""
+"""The state of a daemon as text: first its problems, then facts, then the most important agents."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -21,9 +21,9 @@ from safetyd.operators.contract.hold_contract import Pausing
 from safetyd.operators.contract.status_contract import Standstill, StatusAnswer, Waiting
 
 MAX_FINDINGS: Final = 5
-MANY: Final = 5  # requests of one agent
+MANY: Final = 5  # pending requests of one agent
 SETTINGS: Final = (
-    "`safetyd agents` shows what is left. After changing a setting, run `safetyd reload`."
+    "`safetyd agents` shows all limits. To raise one, change its setting and run `safetyd reload`."
 )
 WELL = "All is well: nothing is stopped, paused, in safe mode or near a limit."
 
@@ -79,7 +79,7 @@ def _wrong(view: StatusAnswer) -> Iterator[str]:
     yield from _requests(view.requests, view.failing)
     if view.wide_grants:
         yield f"WIDE GRANT: {some(view.wide_grants)} allows any text"
-        yield "  `safetyd grants` shows what it permits. To end it: `safetyd grant revoke ID`"
+        yield "  `safetyd grants` shows what it allows. To end it: `safetyd grant revoke ID`"
     yield from _breakers(view)
     yield from _budget(view, view.today, "all agents")
     if view.keyless_today:
@@ -92,22 +92,22 @@ def _wrong(view: StatusAnswer) -> Iterator[str]:
         yield f"  {plain(each.fix)}"
     if view.config_problem:
         yield f"CONFIGURATION REFUSED: {plain(view.config_problem, 2000)}"
-        yield "  Fix it, then run `safetyd reload`. Until then the last valid one applies."
+        yield "  Fix it, then run `safetyd reload`. Until then the previous configuration applies."
     yield from _findings(view)
 
 
 def _disk(use: DiskUse) -> Iterator[str]:
-    """Yield how full the disk is and what fills it, unless it has room."""
+    """Yield how full the disk is and what fills it, if there is too little space."""
     if use.level != "good":
         title = "DISK FILLING" if use.level == "warn" else "DISK NEARLY FULL"
         yield f"{title}: {plain(fullness(use))}"
         if use.parts or use.audit_bytes_per_hour:
             yield f"  {plain(filling(use))}"
-        yield f"  {MAKE_ROOM}; when it is full, every action is blocked"
+        yield f"  {MAKE_ROOM}. When it is full, every action is blocked."
 
 
 def _stops(view: Standstill) -> Iterator[str]:
-    """Yield each stop and how to end it, and which agents have acknowledged them."""
+    """Yield each stop, how to end it, and which agents have acknowledged the stops."""
     for cause, ending in told_of(view.stops):
         yield f"STOPPED: {cause}"
         yield f"  {ending}"
@@ -160,7 +160,7 @@ def _requests(view: Waiting, failing: Sequence[str]) -> Iterator[str]:
 
 
 def _insistent(view: Waiting) -> Iterator[str]:
-    """Yield the agent that made most of many requests."""
+    """Yield the agent that made most requests, if there are many."""
     agent, count = view.most, view.most_pending
     if agent and count >= max(MANY, view.pending / 2):
         denial = f"To deny them: `safetyd deny --agent {plain(agent)}`"
@@ -179,12 +179,12 @@ def _breakers(view: StatusAnswer) -> Iterator[str]:
 
 
 def _exporters(view: StatusAnswer) -> Iterator[str]:
-    """Yield the exporters that fail; one that is only behind catches up."""
+    """Yield the exporters that fail. One that is only behind catches up by itself."""
     for state in view.outlets:
         if state.problem:
             behind = several(state.behind, "event")
             yield f"EXPORTER: {plain(state.name)} is {behind} behind: {plain(state.problem)}"
-            yield "  `safetyd outlet status` shows details. No event is lost, agents go on."
+            yield "  `safetyd outlet status` shows details. No event is lost, and no agent waits."
 
 
 def _missing(view: StatusAnswer) -> Iterator[str]:
@@ -195,7 +195,7 @@ def _missing(view: StatusAnswer) -> Iterator[str]:
 
 
 def _budget(view: StatusAnswer, budget: Budget, whose: str) -> Iterator[str]:
-    """Yield a budget of the day that is nearly or fully used, and how to raise it."""
+    """Yield a daily budget if it is (nearly) used up, and how to raise it."""
     used = budget.spent + budget.reserved
     if budget.limit is None or used < budget.limit * view.warn_ratio:
         return
@@ -217,7 +217,7 @@ def _near(view: StatusAnswer) -> Iterator[str]:
 
 
 def _findings(view: StatusAnswer) -> Iterator[str]:
-    """Yield the anomalies of the last hour that no operator has seen, except low ones."""
+    """Yield the unseen anomalies of the last hour, except those of low severity."""
     worth = [found for found in view.findings if _is_news(found, view.pauses)]
     for found in worth[:MAX_FINDINGS]:
         who = found.agent or found.breaker or "all agents"
@@ -230,7 +230,7 @@ def _findings(view: StatusAnswer) -> Iterator[str]:
 
 
 def _is_news(found: Finding, pauses: Sequence[Pausing]) -> bool:
-    """Return True for an anomaly that no operator has seen and that caused no pause shown above."""
+    """Return True if no operator has seen the anomaly, and no pause in the list is due to it."""
     if found.seen or found.severity == "low":
         return False
     told = (pause for pause in pauses if pause.source == "anomaly")

@@ -1,7 +1,7 @@
-"""A request card for the terminal; the review screen limits the lines of each field.
+"""A request card for the terminal.
 
-Every line of the agent's own words begins with a bar, or with a plus where a long line continues,
-so that the agent cannot imitate safetyd's text.
+Every line of the agent's text begins with a bar, or with a plus where a long line continues. So the
+agent cannot imitate safetyd's text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,16 +19,16 @@ from safetyd.core.approvals.request import KeptChange
 from safetyd.core.text.visible_text import visible
 from safetyd.operators.contract.history_contract import SHORT, diff_command
 
-CHANGE_LINES: Final = 400  # of the diff of an action
+CHANGE_LINES: Final = 400  # the maximum length of a diff
 FACT_CHARS: Final = 2000
 MIN_WIDTH: Final = 20
 OWN_WORDS: Final = (
-    "Lines with a bar are the agent's own words; invisible characters are spelled out."
+    "Lines with a bar are the agent's own text. Invisible characters are spelled out."
 )
 
 
 class CardMark(NamedTuple):
-    """A highlighted part of a row: a level, or a part of a command that needs approval."""
+    """A highlighted part of a row: the urgency, the risk, or a command that needs approval."""
 
     start: int
     end: int
@@ -58,7 +58,7 @@ def card(
     change: Change | None = None,
     zone: tzinfo | None = None,
 ) -> str:
-    """Return a request, at most `width` columns wide, and the commands that answer it."""
+    """Return a request as text of at most `width` columns, and the commands to answer it."""
     made = request_card(details, zone, now)
     shown = [row.text for row in card_rows(details, made, width, change=change)]
     return "\n".join((*shown, *_answers(made)))
@@ -73,7 +73,7 @@ def card_rows(
 ) -> list[CardRow]:
     """Return a request in rows of at most `width` columns, with at most `most` lines per field.
 
-    The review screen redraws often and cannot draw tens of thousands of rows.
+    The review screen sets `most`, because it redraws often.
     """
     columns = max(width, MIN_WIDTH)
     rows = [*_top(made), *map(CardRow, _end(details)), CardRow("")]
@@ -94,7 +94,7 @@ def is_cut(made: RequestCard, most: int) -> bool:
 def change_rows(change: Change, columns: int, most: int = CHANGE_LINES) -> Iterator[CardRow]:
     """Yield the diff of an action, at most `most` lines."""
     kept = change.kept
-    title = f"what it changed, commit {kept.commit[:SHORT]} of {kept.project}"
+    title = f"changes by this action, commit {kept.commit[:SHORT]} of {kept.project}"
     yield CardRow(f"  {visible(title)}", "heading")
     if change.diff is None:
         yield CardRow(f"  (cannot be shown: {plain(change.lack)})")
@@ -122,7 +122,7 @@ def field_rows(field: CardField, columns: int, most: int | None = None) -> Itera
 
 
 def _on_row(parts: Sequence[tuple[int, int]], at: int, length: int) -> Iterator[CardMark]:
-    """Yield the parts of a line that are on the row that begins at `at`, its bar included."""
+    """Yield marks for the parts of a line that are on this row. `at` is where the row begins."""
     for start, end in parts:
         first, last = max(start - at, len(BEGINS)), min(end - at, length)
         if first < last:
@@ -140,7 +140,7 @@ def _top(made: RequestCard) -> Iterator[CardRow]:
 
 
 def _end(details: RequestDetails) -> Iterator[str]:
-    """Yield how a request was answered, or until when it is deferred."""
+    """Yield how a request was answered, or when a deferred request is due again."""
     if details.until:
         yield f"Deferred until {when(details.until)}."
     answer = details.answer
@@ -155,7 +155,7 @@ def _end(details: RequestDetails) -> Iterator[str]:
         yield f"The approval can be used once, until {when(details.valid_until)}."
     elif details.denied_until:
         yield f"The same action is denied automatically until {when(details.denied_until)}."
-        yield f"To let the agent ask again: `safetyd deny {plain(details.id)} --once`"
+        yield f"To let the agent request it again: `safetyd deny {plain(details.id)} --once`"
 
 
 def _facts(fields: Sequence[CardField]) -> Iterator[CardRow]:
@@ -168,7 +168,7 @@ def _said(fields: Sequence[CardField], columns: int, most: int | None) -> Iterat
         yield CardRow(f"  {visible(field.title)}", "heading")
         yield from field_rows(field, columns, most)
         if most is not None and len(field.lines) > most:
-            yield CardRow(f"  ({len(field.lines) - most:,} more lines: v shows all of them)")
+            yield CardRow(f"  ({len(field.lines) - most:,} more lines: press v to see all)")
 
 
 def _answers(made: RequestCard) -> Iterator[str]:
@@ -178,11 +178,12 @@ def _answers(made: RequestCard) -> Iterator[str]:
     yield ""
     yield from (f"  {plain(command)}" for command in made.commands)
     if offer := made.grant:
-        yield f"  safetyd approve {plain(made.id)} --grant   also permits the same for a while"
+        command = f"safetyd approve {plain(made.id)} --grant"
+        yield f"  {command}   also allows similar actions for a while"
         yield from (f"    {line}" for line in (*grant_offer(offer), *program_offer(offer)))
 
 
 def _fitted(row: CardRow, columns: int) -> Iterator[CardRow]:
-    """Yield a row as rows that fit; marks stay on the first."""
+    """Wrap a row to rows of at most `columns`. Its marks stay on the first."""
     for number, text in enumerate(folded(row.text, columns)):
         yield row._replace(text=text, marks=() if number else row.marks)

@@ -1,6 +1,6 @@
 """Texts of the review screen: lines of the list, cards, results, and summaries of sessions.
 
-An agent's words have a bar, as on every card, so that they cannot imitate safetyd's text.
+Lines of an agent's text have a bar, as on every card, so that they cannot imitate safetyd's text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,17 +30,17 @@ from safetyd.operators.contract.request_contract import ReviewResult
 from safetyd.operators.contract.status_contract import StatusAnswer
 
 ODD_LINES: Final = 3
-FIELD_LINES: Final = 400  # of each field on the card
-CHANGE_LINES: Final = 200  # of each change on a page of several
+FIELD_LINES: Final = 400  # per field of the card
+CHANGE_LINES: Final = 200  # per diff on the page of all changes
 NO_CHANGES: Final = "No approved action changed a project with file history."
 SESSION_CHARS: Final = 40
 _RANKS: Final = {"high": 0, "normal": 1, "low": 2}
 NEWEST: Final = 10
-NORMAL: Final = "NORMAL"  # the level while nothing is held
+NORMAL: Final = "NORMAL"  # the level while no agent is stopped, paused or in safe mode
 
 
 def ordered(rows: Sequence[RequestRow]) -> list[RequestRow]:
-    """Sort requests: urgent ones first, then the oldest; deferred ones last."""
+    """Sort requests by urgency, then by age. Deferred requests come last."""
     return sorted(rows, key=lambda row: (bool(row.until), _RANKS[row.urgency]))
 
 
@@ -58,9 +58,9 @@ def _age(rows: Sequence[RequestRow], now: datetime) -> str:
 
 
 def standing(status: StatusAnswer) -> tuple[str, str]:
-    """Return the strictest level that applies, and whom it holds, by whom, since when and why.
+    """Return the strictest level in force, and its details: agents, author, time and reason.
 
-    Other holds are counted.
+    The details end with a count of the other stops, pauses and safe modes.
     """
     if status.problem:
         return "EVERYTHING BLOCKED", plain(status.problem)
@@ -75,7 +75,7 @@ def standing(status: StatusAnswer) -> tuple[str, str]:
 
 
 class _Hold(NamedTuple):
-    """All holds of one kind: the text of each, and how many agents are held."""
+    """All stops, all pauses or all safe modes: a text for each, and how many agents they hold."""
 
     level: str
     told: Sequence[str]
@@ -84,7 +84,7 @@ class _Hold(NamedTuple):
 
 
 def _holds(status: StatusAnswer) -> Iterator[_Hold]:
-    """Yield all kinds of holds, the strictest first."""
+    """Yield stops, safe modes and pauses, the strictest kind first."""
     safe, stops = status.safe_mode, status.stop.stops
     common = [cause for cause, _ in told_of([one for one in stops if one.agent is None])]
     single = [cause for cause, _ in told_of([one for one in stops if one.agent is not None])]
@@ -92,7 +92,7 @@ def _holds(status: StatusAnswer) -> Iterator[_Hold]:
     pauses = [_held(plain(pause.agent), pause) for pause in status.pauses]
     count, paused = len(safe.agents), len(status.paused)
     whom = "all agents" if EVERYBODY in safe.agents else str(count)
-    yield _Hold("STOPPED", common, len(common), "")  # none is stricter
+    yield _Hold("STOPPED", common, len(common), "")  # always first, so never in the count
     yield _Hold("SAFE MODE", kept, count, f"{whom} in safe mode")
     yield _Hold("STOPPED", single, len(single), f"{len(single)} stopped")
     yield _Hold("PAUSED", pauses, paused, f"{paused} paused")
@@ -104,7 +104,7 @@ def _held(whom: str, hold: Hold | Pausing) -> str:
 
 
 def matches(row: RequestRow, wanted: str) -> bool:
-    """Return True if a request contains the searched text, in any case."""
+    """Return True if a request contains the text. Case is ignored."""
     path = row.path or ""
     said = (row.id, row.agent, row.type, path, row.text, row.description, row.urgency, row.rule)
     return wanted.casefold() in " ".join(said).casefold()
@@ -118,7 +118,7 @@ def line(row: RequestRow, passed_s: float, *, marked: bool) -> str:
 
 
 def left(row: RequestRow, passed_s: float) -> str:
-    """Return the time until a request expires, to the second in the last hour."""
+    """Return the time until a request expires. In the last hour it shows seconds."""
     if row.until:
         return "later"
     if row.left_s is None:
@@ -127,13 +127,13 @@ def left(row: RequestRow, passed_s: float) -> str:
 
 
 def chosen(rows: Sequence[RequestRow], columns: int) -> str:
-    """Return id, digest, agent and text of the requests that an answer is for."""
+    """Return id, digest, agent and text of the requests to be answered."""
     parts = ("\n".join(_chosen(row, columns)) for row in rows)
     return "\n\n".join(parts)
 
 
 def covered(row: RequestRow, columns: int) -> str:
-    """Return what a grant would cover, and what it would have covered in the last week."""
+    """Return what a grant covers, and how many requests it would have covered in the last week."""
     if row.grant is UNSET:
         return "Covers exactly this action."
     return fitted("\n".join(grant_offer(row.grant)), columns)
@@ -145,7 +145,7 @@ def card(details: RequestDetails, now: datetime, columns: int) -> list[CardRow]:
 
 
 def whole(details: RequestDetails, now: datetime) -> bool:
-    """Return True if the card shows everything that an approval covers."""
+    """Return True if the card shows the whole action, without shortening a field."""
     return not is_cut(request_card(details, None, now), FIELD_LINES)
 
 
@@ -170,24 +170,24 @@ def _changed(row: RequestEnded, change: Change, columns: int) -> Iterator[CardRo
 
 
 def session_of(card: RequestDetails | None, row: RequestRow) -> str:
-    """Return the session of a request whose card is shown, or an empty string."""
+    """Return the session of a request, or an empty string if its card is not shown."""
     session = card.proposal.session if card is not None and card.id == row.id else ""
     return plain(session or "", SESSION_CHARS)
 
 
 def only_looks(name: str) -> str:
-    """Return the notice that an observer cannot answer."""
+    """Return the notice that an observer cannot answer requests."""
     return f"NOT ANSWERED: {plain(name)} is an observer and cannot answer requests."
 
 
 def unread(rows: Sequence[RequestRow]) -> str:
-    """Return the notice that requests were not shown in full and so not approved."""
+    """Return the notice that requests were not approved, because they were not shown in full."""
     ids = some([row.id for row in rows], ODD_LINES)
-    return f"NOT APPROVED: {ids}: read it in full first. Select it and press v."
+    return f"NOT APPROVED: {ids}: view the full text first. Select it and press v."
 
 
 def outcomes(results: Sequence[ReviewResult], wanted: int, trouble: str) -> str:
-    """Return the results of `wanted` answers: failures by id, the others as a count."""
+    """Return the results of `wanted` answers: each failure, and a count of the others."""
     odd = [outcome(result) for result in results if not result.ok or result.held]
     fine = [outcome(result) for result in results if result.ok and not result.held]
     lines = [*odd[:ODD_LINES], *filter(None, (plain(trouble),))]
@@ -221,7 +221,7 @@ def _chosen(row: RequestRow, columns: int) -> Iterator[str]:
 
 
 def sessions(data_dir: Path) -> str:
-    """Return the newest session summaries, if the transcripts are on this machine."""
+    """Return the summaries of the newest sessions, if the transcripts are on this machine."""
     where = data_dir / DIRECTORY
     newest = names(where)[::-1][:NEWEST]
     told = "\n\n\n".join(_summary(where, name) for name in newest)

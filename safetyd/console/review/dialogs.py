@@ -1,4 +1,4 @@
-"""Dialogs over the list: confirmations before an answer is sent, and pages to read."""
+"""Dialogs of the review screen: confirmations before an answer is sent, and pages to read."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -28,9 +28,9 @@ HELP: Final = """\
 Pending requests, the most urgent first: urgency, time left to answer,
 agent and action.
 
-  a        approve once, exactly what is shown
-  d        deny; the agent gets your reason
-  g        approve, and grant the same for a while
+  a        approve exactly what is shown, once
+  d        deny; the agent receives your reason
+  g        approve, and grant similar actions for a while
   s        defer; the request stays pending
   v        view the exact text, the diff and the context in full
   space    mark; a, d and s then answer all marked requests
@@ -41,22 +41,22 @@ agent and action.
   ?        this page
   q        quit
 
-Lines with a bar are the agent's own words; invisible characters are spelled
-out, and a plus continues a long line. Parts of a command that need approval
-are underlined. Without an answer the action does not run. The first answer
-counts."""
+Lines with a bar are the agent's own text. A plus continues a long line.
+Invisible characters are spelled out. Parts of a command that need approval
+are underlined. Without an answer, the action does not run. If several
+operators answer, the first answer counts."""
 
 
 class GrantChoice(msgspec.Struct, frozen=True):
-    """The terms of a grant: how many uses, and for how many hours."""
+    """The terms of a grant that the operator chose."""
 
     uses: int
     hours: float
-    program: bool = False  # all arguments of an unknown program
-    session: bool = False  # only in the session of the request
+    program: bool = False  # True: the grant covers the unknown program with any arguments
+    session: bool = False  # True: the grant covers only the session of the request
 
     def terms(self, now: datetime) -> RequestGrantTerms:
-        """Return the terms for the command."""
+        """Return the terms in the form of `ApproveCommand`."""
         ends = now + timedelta(hours=self.hours)
         return RequestGrantTerms(
             uses=self.uses, until=ends, program=self.program, session=self.session
@@ -68,15 +68,15 @@ ANSWER_KEYS: Final = (("Enter", "send it"), ("Esc", "back"))
 GRANT_KEYS: Final = (("Enter", "send it"), ("Tab", "next box"), ("Esc", "back"))
 TICK_KEYS: Final = (*GRANT_KEYS, ("Space", "tick"))
 NOTICE_KEYS: Final = (("v", "view it"), ("Esc", "back"))
-COLUMNS: Final = 60  # for the keys of a dialog
+COLUMNS: Final = 60  # the width of the line of keys in a dialog
 MAX_COLUMNS: Final = 110
 MARGIN: Final = 6  # columns of frame, padding and scroll bar
 
 
 class WordsDialog(Dialog[str | None]):
-    """Shows which requests would be answered and asks for a message; returns None on Esc.
+    """Shows the requests to be answered and asks for a message. Returns None on Esc.
 
-    `wrong` returns why a message cannot be sent, or an empty string.
+    `wrong` returns why the message is invalid, or an empty string.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss(None)", "back")]
@@ -117,25 +117,25 @@ class TickBox(Checkbox):
 
 
 class GrantDialog(Dialog[GrantChoice | None]):
-    """Asks for the terms of a grant; returns None on Esc."""
+    """Asks for the terms of a grant. Returns None on Esc."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss(None)", "back")]
 
     def __init__(self, about: str, program: str = "", session: str = "") -> None:
         super().__init__()
         self._about = about
-        self._program = program  # unknown, with its verb
-        self._session = session  # of the request, or empty
+        self._program = program  # the unknown program and its verb, or empty
+        self._session = session  # the session of the request, or empty
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static("Approve, and grant the same again?", classes="question")
+            yield Static("Approve, and grant similar actions?", classes="question")
             with VerticalScroll(can_focus=False):
                 yield Static(Content(self._about), classes="lines")
             with Horizontal(classes="boxes"):
                 yield from _boxes()
             if self._program:
-                yield TickBox(Content(f"all arguments of {self._program}"), id="program")
+                yield TickBox(Content(f"{self._program} with any arguments"), id="program")
             if self._session:
                 yield TickBox(Content(f"only in session {self._session}"), id="session")
             known = TICK_KEYS if self._program or self._session else GRANT_KEYS
@@ -152,9 +152,9 @@ class GrantDialog(Dialog[GrantChoice | None]):
 
 
 class NoticeDialog(Dialog[bool]):
-    """Says why a request cannot be answered; returns True to view it.
+    """Says why a request cannot be answered. Returns True to view the request.
 
-    It opens in place of the expected dialog and catches the keys that were typed for that.
+    It opens instead of the answer dialog, so that keys typed for that dialog have no effect.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -173,7 +173,7 @@ class NoticeDialog(Dialog[bool]):
 
 
 class PageDialog(Dialog[None]):
-    """A page on the whole screen; it opens at once and can be filled later."""
+    """A page on the whole screen. It opens immediately and can be filled later."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape,q,v,t,c,question_mark", "dismiss(None)", "back"),
@@ -219,7 +219,7 @@ def _labelled(box: Input, label: str) -> Input:
 
 
 def dialog_columns(width: int) -> int:
-    """Return the width of a line in a dialog on a screen of this width."""
+    """Return the width of the text in a dialog, on a screen of this width."""
     return min(width * 9 // 10, MAX_COLUMNS) - MARGIN
 
 

@@ -1,4 +1,4 @@
-"""The pending requests as they change, over a connection that is renewed when it breaks."""
+"""Follows the pending requests, over a connection that reconnects when it breaks."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -30,8 +30,8 @@ from safetyd.operators.replies import Done
 POLL_S: Final = 2.0
 RETRY_S: Final = 0.5
 BURST_S: Final = 0.05  # events within this time cause one query
-MOST: Final = 1000  # requests that are listed
-CHANGES: Final = 10  # shown, of the requests that were answered last
+MOST: Final = 1000  # requests in the list
+CHANGES: Final = 10  # diffs on the page of changes
 ENDED: Final = 200
 
 Answer = TypeVar("Answer", bound=Done)
@@ -45,7 +45,7 @@ def _silent(_line: str) -> None:
 
 
 class WaitingRequests(msgspec.Struct, frozen=True, kw_only=True):
-    """The pending requests at time `at`; `trouble` says why they may be outdated."""
+    """The pending requests at time `at`. `trouble` says why they may be outdated."""
 
     rows: tuple[RequestRow, ...] = ()
     count: int = 0
@@ -55,22 +55,23 @@ class WaitingRequests(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestFeed:
-    """The connection of the review screen. It asks one question at a time."""
+    """The connection of the review screen. It sends one query at a time."""
 
     def __init__(self, location: Location, told: Callable[[WaitingRequests], None]) -> None:
         self.observes = location.observes
         self.waiting = WaitingRequests()
-        self.grants = False  # whether this operator can grant
+        self.grants = False  # True if this operator can create grants
         self._location = location
         self._told = told
         self._operator: OperatorConnection | None = None
-        self._turn = anyio.Lock()  # a refusal by the bus does not name the question
+        # One query at a time, because a refusal by the bus does not name its query.
+        self._turn = anyio.Lock()
         self._stale = anyio.Event()
         self._status: StatusAnswer | None = None
         self._status_at = 0.0  # by `uptime`; 0.0 if it may be outdated
 
     async def run(self) -> None:
-        """Report the pending requests whenever they change, until cancelled."""
+        """Report the pending requests whenever they change, forever."""
         while True:
             try:
                 async with connected(self._location, _silent) as self._operator:
@@ -104,7 +105,7 @@ class RequestFeed:
         return (await self._ask(command)).results[0]
 
     async def _greet(self) -> None:
-        """Record that an operator is present, and find out what they can do."""
+        """Record that an operator is present, and find out what this operator can do."""
         if not self.observes:
             self.observes = not await self._may(AckCommand())
         self.grants = not self.observes and await self._may(GrantsQuestion())
@@ -167,6 +168,6 @@ class RequestFeed:
 
 
 def _as_of(now: datetime, row: RequestRow) -> RequestRow:
-    """Return a row without a deferral that has ended."""
+    """Return a request as not deferred if its deferral has ended."""
     over = row.until is not None and row.until <= now
     return msgspec.structs.replace(row, until=None) if over else row

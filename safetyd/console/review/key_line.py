@@ -1,4 +1,4 @@
-"""The line of keys at the bottom: those that do something now, the most important first."""
+"""The line of keys at the bottom: the keys that have an effect now, the most important first."""
 
 from collections.abc import Iterable, Sequence
 from itertools import product
@@ -30,7 +30,7 @@ QUEUE_KEYS: Final = (
 def offered(
     *, shown: int, chosen: int, hidden: int, answers: bool, grants: bool
 ) -> list[tuple[str, str]]:
-    """Return the keys that do something, for the numbers of shown, chosen and hidden requests."""
+    """Return the keys that have an effect for this number of shown, chosen and hidden requests."""
     some = chosen > 0
     count = f" {chosen}" if chosen > 1 else ""
     known = (
@@ -53,7 +53,7 @@ def offered(
 
 
 def keys(pairs: Iterable[tuple[str, str]], columns: int, lines: int = 1) -> Content:
-    """Return the keys on at most `lines` lines, without the last ones if they do not fit."""
+    """Return the keys on at most `lines` lines. The last keys are omitted if they do not fit."""
     shown = [Content.assemble((f"[{key}]", "bold"), f" {does}") for key, does in pairs]
     while True:
         for most, gap in product(range(1, lines + 1), ("  ", " ")):

@@ -20,14 +20,14 @@ from safetyd.operators.contract.request_contract import PendingQuestion
 @command()
 @reaches_daemon
 def review(location: Location) -> int:
-    """Review and answer pending requests on a full-screen terminal.
+    """Review and answer pending requests in a full-screen terminal.
 
-    The list updates by itself. Keys: a approve, d deny, v view, ? help, q quit.
+    The list updates automatically. Keys: a approve, d deny, v view, ? help, q quit.
     """
     if why := _unfit():
         raise WrongUsage(f"{why}; use `safetyd list`, `safetyd approve` and `safetyd deny`")
-    ask(location, PendingQuestion(limit=1))  # fails before the screen opens
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the parent process may ignore it
+    ask(location, PendingQuestion(limit=1))  # if this fails, the screen does not open
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the parent process may have ignored it
     threading.Thread(target=_end_with_terminal, args=(sys.stdin.fileno(),), daemon=True).start()
     screen = ReviewScreen(location)
     anyio.run(screen.run_async)
@@ -44,12 +44,12 @@ def _unfit() -> str:
 
 
 def _end_with_terminal(number: int) -> None:
-    """Wait until the terminal is gone, then end this process as the kernel would.
+    """Wait until the terminal is closed, then end this process with SIGHUP.
 
-    The process may not get a signal, and the screen's own loop may hang while writing. So this runs
-    in another thread.
+    The kernel does not always send a signal, and the screen's event loop may hang while it writes
+    to the terminal. So this runs in another thread.
     """
     terminal = select.poll()
-    terminal.register(number, 0)  # only its hang-up
+    terminal.register(number, 0)  # POLLHUP is always reported
     if any(what & select.POLLHUP for _, what in terminal.poll()):
         os.kill(os.getpid(), signal.SIGHUP)

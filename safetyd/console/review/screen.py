@@ -1,4 +1,4 @@
-"""The review screen: the list of pending requests, the card of one, and the keys."""
+"""The review screen: its layout, its keys, and the answers that it sends."""
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -54,7 +54,7 @@ from safetyd.operators.contract.request_contract import (
 )
 
 TICK_S: Final = 1.0
-WIDE: Final = 160  # columns from which the card is next to the list
+WIDE: Final = 160  # from this width on, the card is next to the list
 MARGIN: Final = 6  # columns of frame, padding and scroll bar
 MIN_COLUMNS: Final = 20
 NOTHING: Final = "No pending requests. New ones appear here."
@@ -67,7 +67,7 @@ W = TypeVar("W", bound=Widget)
 
 
 class ReviewScreen(TypeAheadApp):
-    """No single key answers: the requests are shown and the answer is confirmed first."""
+    """The review screen. Every answer is confirmed in a dialog that shows the requests."""
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
@@ -90,7 +90,7 @@ class ReviewScreen(TypeAheadApp):
             yield RequestList(id="queue", markup=False)
             with VerticalScroll(id="card", can_focus=False):
                 yield Static(id="text", classes="lines", markup=False)
-        yield Input(id="filter", placeholder="text to filter by; Enter keeps it, Esc shows all")
+        yield Input(id="filter", placeholder="filter by text; Enter applies it, Esc shows all")
         yield Static(id="said", markup=False)
         yield Static(id="keys", classes="foot", markup=False)
 
@@ -181,11 +181,11 @@ class ReviewScreen(TypeAheadApp):
             return DeferCommand(ids=(row.id,), until=until(words, Clock().now().at), via=VIA)
 
         if self._may_answer():
-            hint = "until when, in your time zone: 2h, 9:00, tomorrow 9:00"
+            hint = "time in your time zone: 2h, 9:00, tomorrow 9:00"
             self._ask_words("Defer", self._to_answer(), hint, deferral, invalid_time)
 
     def action_grant(self) -> None:
-        """Approve the selected request and grant the same for a while."""
+        """Approve the selected request, and grant similar actions for a while."""
         row = self._selected
         if row is None or not (self._may_answer() and self.feed.grants and self._have_read([row])):
             return
@@ -201,14 +201,14 @@ class ReviewScreen(TypeAheadApp):
         self.push_screen(GrantDialog(about, program, detail.session_of(self._card, row)), chose)
 
     def _may_answer(self) -> bool:
-        """Return True if this operator can answer requests; otherwise show a notice."""
+        """Return True if this operator can answer requests. Otherwise show a notice."""
         if self.feed.observes:
             notice = NoticeDialog(detail.only_looks(self._location.name))
             self.push_screen(notice, lambda view: self.action_view() if view else None)
         return not self.feed.observes
 
     def _have_read(self, rows: Sequence[RequestRow]) -> bool:
-        """Return True if all of these were shown in full; otherwise show a notice."""
+        """Return True if all these requests were shown in full. Otherwise show a notice."""
         missing = [row for row in rows if not row.whole and row.id not in self._read]
         if missing:
             notice = NoticeDialog(detail.unread(missing))
@@ -223,10 +223,9 @@ class ReviewScreen(TypeAheadApp):
         answer: Callable[[RequestRow, str], Review[ReviewDone]],
         wrong: Callable[[str], str] = lambda _: "",
     ) -> None:
-        """Ask for a message and answer with it.
+        """Ask for a message, and answer `rows` with it.
 
-        The answer is for the requests that were selected when the key was pressed, whatever happens
-        to the list meanwhile.
+        `rows` does not change while the dialog is open, even if the list does.
         """
         if not rows:
             return
@@ -240,7 +239,7 @@ class ReviewScreen(TypeAheadApp):
         self.push_screen(WordsDialog(question, about, hint, wrong), said)
 
     def _view(self, row: RequestRow) -> None:
-        """Show a request in full; it counts as read once it is shown."""
+        """Show a request in full. Then it can be approved."""
 
         async def everything() -> Content:
             known = self._card is not None and self._card.id == row.id
@@ -252,7 +251,7 @@ class ReviewScreen(TypeAheadApp):
         page = self._open_page(plain(row.id), everything)
 
     def _open_page(self, title: str, content: Callable[[], Awaitable[Content]]) -> PageDialog:
-        """Open a page at once, and fill it when its content has arrived."""
+        """Open a page immediately, and fill it when its content has arrived."""
         page = PageDialog(title)
         self.push_screen(page)
         self._fill(page, content)
@@ -271,7 +270,7 @@ class ReviewScreen(TypeAheadApp):
 
     @work
     async def _send(self, rows: Sequence[RequestRow], answer: MakeAnswer) -> None:
-        """Answer one request after the other until one fails, and show the results."""
+        """Answer the requests in order until one fails, and show the results."""
         results: list[ReviewResult] = []
         trouble = ""
         try:
@@ -289,7 +288,7 @@ class ReviewScreen(TypeAheadApp):
         said.add_class("open")
 
     def _focus(self, part: Widget) -> None:
-        """Give the next key to a part; `Widget.focus` would come too late."""
+        """Focus a widget immediately. `Widget.focus` would miss the next key."""
         self.screen_stack[0].set_focus(part)
 
     @property
@@ -297,12 +296,12 @@ class ReviewScreen(TypeAheadApp):
         return self._part("#queue", RequestList)
 
     def _part(self, name: str, kind: type[W]) -> W:
-        """Return a part of the screen, also while a dialog covers it."""
+        """Return a widget of the screen, even while a dialog covers it."""
         return self.screen_stack[0].query_one(name, kind)
 
     @property
     def _rows(self) -> list[RequestRow]:
-        """The shown requests, in their order."""
+        """The requests in the list, in their order."""
         rows = detail.ordered(self.feed.waiting.rows)
         return [row for row in rows if detail.matches(row, self._wanted)]
 
@@ -312,7 +311,7 @@ class ReviewScreen(TypeAheadApp):
         return next((row for row in self._rows if option and row.id == option.id), None)
 
     def _to_answer(self) -> list[RequestRow]:
-        """Return the marked requests that are shown, or else the selected one."""
+        """Return the marked requests in the list or, if none is marked, the selected one."""
         marked = [row for row in self._rows if row.id in self._marked]
         if marked or self._selected is None:
             return marked
@@ -320,7 +319,7 @@ class ReviewScreen(TypeAheadApp):
 
     @property
     def _open(self) -> bool:
-        """Whether the screen is open; ticks and answers may still arrive while it closes."""
+        """True while the screen is open. Ticks and answers may still arrive while it closes."""
         return bool(self.screen_stack) and bool(self.screen_stack[0].query("#heading"))
 
     def _told(self, waiting: WaitingRequests) -> None:
@@ -333,7 +332,7 @@ class ReviewScreen(TypeAheadApp):
         self._describe()
 
     def _list(self) -> None:
-        """Update the list; the selected request stays selected while it is pending."""
+        """Update the list. The selected request stays selected while it is pending."""
         self._queue.show([(row.id, self._line(row)) for row in self._rows])
         if self._queue.highlighted is None and self._card is not None:
             self._card = None
@@ -346,7 +345,7 @@ class ReviewScreen(TypeAheadApp):
         return listed(text, row.urgency, selected=selected)
 
     def _tick(self) -> None:
-        """Update everything that counts down."""
+        """Update all remaining times."""
         if not self._open:
             return
         self._describe()
@@ -390,7 +389,7 @@ class ReviewScreen(TypeAheadApp):
         if row is None:
             return
         if self._card is not None and self._card.id != row.id:
-            self._card = None  # better no card than that of another request
+            self._card = None  # never show the card of another request
             self._draw_card()
         with suppress(Failure):  # it was answered meanwhile, or the heading shows the error
             before, self._card = self._card, await self.feed.card(row.id)
@@ -404,7 +403,7 @@ class ReviewScreen(TypeAheadApp):
 def _approval(
     row: RequestRow, words: str = "", grant: RequestGrantTerms | None = None
 ) -> ApproveCommand:
-    """Return an approval of exactly what was shown, by its digest."""
+    """Return an approval of exactly what was shown: it includes the digest."""
     return ApproveCommand(ids=(row.id,), message=words, digest=row.digest, grant=grant, via=VIA)
 
 

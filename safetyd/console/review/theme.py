@@ -1,6 +1,6 @@
 """Layout and colours of the review screen, and the list of requests.
 
-Colours come from the theme, light or dark, and only repeat what the text says.
+Colours come from the theme, light or dark. They add no information to the text.
 """
 
 import re
@@ -20,7 +20,7 @@ LIGHT: Final = "textual-light"
 _BAD, _DOUBTFUL, _GOOD = "bold $text-error", "$text-warning", "$text-success"
 _LEVELS: Final = {"prohibited": _BAD, "high": _BAD, "medium": _DOUBTFUL, "low": _GOOD}
 _URGENCIES: Final = {"high": _BAD, "low": "$text-muted"}
-_URGENCY_COLUMNS: Final = slice(2, 8)  # in a line of the list
+_URGENCY_COLUMNS: Final = slice(2, 8)  # of a line in the list
 _ROLES: Final = {
     **{f"risk {level}": style for level, style in _LEVELS.items()},
     **{f"urgency {level}": style for level, style in _URGENCIES.items()},
@@ -30,7 +30,7 @@ _ROLES: Final = {
     "hunk": "$text-primary",
     "part": "bold underline $text-warning",
 }
-_is_light = re.compile(r".*;(7|15)").fullmatch  # the background colour, as terminals number it
+_is_light = re.compile(r".*;(7|15)").fullmatch  # the background is ANSI colour 7 or 15
 
 CSS: Final = """
 #heading, .question { text-style: bold; height: auto; }
@@ -92,7 +92,7 @@ class RequestList(OptionList):
             super().action_cursor_up()
 
     def show(self, lines: Sequence[tuple[str, Content]]) -> None:
-        """Show these lines; keep the selection, or select the line in its place."""
+        """Show these lines. Keep the selection; if it is gone, select the line in its place."""
         if [id_ for id_, _ in lines] == [option.id for option in self.options]:
             for (_, text), (index, option) in zip(lines, enumerate(self.options), strict=True):
                 if str(option.prompt) != text.plain:
@@ -107,21 +107,21 @@ class RequestList(OptionList):
 
 
 def listed(line: str, urgency: str, *, selected: bool) -> Content:
-    """Return a line of the list with coloured urgency, and a sign if it is selected."""
+    """Return a line of the list with coloured urgency, and with `>` if it is selected."""
     sign = ">" if selected else " "
     return _styled(f"{line[:1]}{sign}{line[2:]}", _URGENCIES.get(urgency, ""), _URGENCY_COLUMNS)
 
 
 def painted(rows: Iterable[CardRow]) -> Content:
-    """Return the rows of a card with colours by role.
+    """Return the rows of a card, each in the colour of its role.
 
-    Important parts are also bold, underlined or marked, for readers who do not see colours.
+    Important parts are also bold or underlined, for readers who do not see colours.
     """
     return Content("\n").join(map(_painted, rows))
 
 
 def topped(level: str, why: str, told: str) -> Content:
-    """Return the heading: the level as a badge and, if something is held, why."""
+    """Return the heading: the level as a badge, the reason if there is one, and `told`."""
     style = "bold reverse $text-error" if why else "bold reverse $text-success"
     badge = (f" {level} " if level else "", style)
     if not why:

@@ -1,4 +1,4 @@
-"""Keys that arrive faster than the screen is drawn: bursts, pastes, slow connections."""
+"""Handles keys that arrive faster than the screen is drawn: bursts, pastes, slow connections."""
 
 from typing import Final, TypeVar
 
@@ -21,18 +21,18 @@ def at_once(key: str, action: str, words: str) -> Binding:
 class Dialog(ModalScreen[R]):
     """A dialog over the list. It ignores keys that were typed before it was shown."""
 
-    shown_at = NEVER  # on the clock of key events
+    shown_at = NEVER  # comparable with the `time` of key events
 
-    def on_mount(self) -> None:  # textual also calls those of subclasses
+    def on_mount(self) -> None:  # textual calls this and also `on_mount` of subclasses
         self.screen_layout_refresh_signal.subscribe(self, self._painted, immediate=True)
-        self.call_after_refresh(self._painted)  # if no layout is pending
+        self.call_after_refresh(self._painted)  # in case no layout is pending
 
     def _painted(self, _: object = None) -> None:
         self.shown_at = min(self.shown_at, Message().time)
 
 
 class TypeAheadApp(App[None]):
-    """Gives each key to what was on the screen when it was typed, or drops it."""
+    """Sends each key to the dialog that was open when it was typed, or drops the key."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the keys of the list while a dialog is open."""

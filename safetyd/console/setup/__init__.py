@@ -1,4 +1,4 @@
 """`safetyd init`: its questions, and the configuration that it writes.
 
-`write_config` has the command.
+The command is in `write_config`.
 """

@@ -13,8 +13,8 @@ from safetyd.core.policy import Profile
 from safetyd.notify.email.channel import EmailConfig
 
 _HEAD: Final = """\
-# Configuration of safetyd, written by `safetyd init`. Every other setting has its default;
-# `safetyd docs config/safetyd.toml` explains all of them.
+# Configuration of safetyd, written by `safetyd init`. Settings that are missing here have their
+# defaults. `safetyd docs config/safetyd.toml` explains all settings.
 # After a change, run `safetyd config check FILE` and then `safetyd reload`.
 """
 _FOOT: Final = """\
@@ -27,7 +27,7 @@ _not_in_names = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def config_text(answers: Answers) -> str:
-    """Return the whole file."""
+    """Return the content of the configuration file."""
     parts = (_profile(answers), _project(answers.root), _telling(answers))
     return "\n".join((_HEAD, *("".join(f"{line}\n" for line in part) for part in parts), _FOOT))
 
@@ -41,12 +41,12 @@ def project_name(root: Path) -> str:
 def _profile(answers: Answers) -> Iterator[str]:
     other: Profile = "coding" if answers.profile == "strict" else "strict"
     yield f"# {PASSES[answers.profile].capitalize()}."
-    yield f'# With "{other}" {PASSES[other]}.'
+    yield f'# With "{other}", {PASSES[other]}.'
     yield _setting("profile", answers.profile)
 
 
 def _project(root: Path | None) -> Iterator[str]:
-    """Yield the lines of a project, as comments if there is none."""
+    """Yield the section of the project or, if there is none, an example in comments."""
     if root is None:
         yield "# [projects.web]            # a folder that agents work in, and its name"
         yield '# root = "/srv/web"         # actions outside of it need approval'

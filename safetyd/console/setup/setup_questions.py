@@ -1,6 +1,6 @@
 """The three questions of `safetyd init`, their defaults, and the answers.
 
-Questions go to standard error: standard output has only the result.
+Questions are printed to standard error, so that standard output contains only the result.
 """
 
 import os
@@ -47,7 +47,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
-        """Return the channel that notifies operators, as the third question names it."""
+        """Return the answer to the third question: how operators are notified."""
         if self.email.enabled:
             return "mail"
         return "desktop" if self.desktop.enabled else "none"
@@ -59,12 +59,12 @@ def proposed() -> Answers:
 
 
 def on_a_desktop() -> DesktopConfig:
-    """Return the desktop channel; without a desktop here, through the helper."""
+    """Return the desktop channel. It uses the helper if this is not a desktop session."""
     return DesktopConfig(helper=not session_bus())
 
 
 def unfit(root: Path) -> str:
-    """Return why a folder cannot be a project, or nothing if it can."""
+    """Return why a folder cannot be a project, or an empty string if it can."""
     if not root.is_dir():
         return f"{root} is not a folder"
     if Path(os.path.expanduser("~")).resolve().is_relative_to(root):  # noqa: PTH111 - never raises
@@ -77,7 +77,7 @@ def unfit(root: Path) -> str:
 
 
 def _repository(directory: Path) -> Path | None:
-    """Return the root of the git repository that a directory is in, if that can be a project."""
+    """Return the root of the git repository around a directory, if it can be a project."""
     for root in (directory, *directory.parents):
         if (root / ".git").exists():
             return None if unfit(root) else root
@@ -85,7 +85,7 @@ def _repository(directory: Path) -> Path | None:
 
 
 def ask(proposed: Answers) -> Answers:
-    """Ask the three questions; Enter accepts the default."""
+    """Ask the three questions and return the answers."""
     _say("Three questions. Press Enter for the default in brackets, Ctrl-C to cancel.")
     profile = _ask_profile(proposed.profile)
     root = _ask_root(proposed.root)
@@ -134,7 +134,7 @@ def _ask_told(default: str) -> str:
 
 
 def _ask_mail() -> EmailConfig:
-    """Ask for the settings of mail."""
+    """Ask for the mail settings."""
     _say("\n   Your mail server (`safetyd docs notifications` explains the settings)")
     mail: dict[str, object] = {"enabled": True}
     to = _ask_setting(mail, "to")
@@ -156,7 +156,7 @@ def _ask_setting(
     default: str | None = None,
     kind: click.ParamType[Any] = click.STRING,
 ) -> Any:
-    """Ask for one setting of mail until it is valid."""
+    """Ask for one mail setting until it is valid."""
 
     def read(typed: str) -> object:
         given = {**mail, name: kind(typed)}

@@ -33,17 +33,17 @@ _FROM_KEYBOARD: Final = "install -m 600 /dev/stdin"
     "file",
     required=False,
     type=click.Path(path_type=Path),
-    help="Default: safetyd.toml in the data directory.",
+    help="The file to write. Default: safetyd.toml in the data directory.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask; use the defaults.")
+@click.option("--yes", is_flag=True, help="Use the defaults instead of asking.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @data_dir_option
 @json_option
 def init(file: Path | None, directory: Path, *, yes: bool, force: bool, as_json: bool) -> None:
-    """Write a configuration for this machine, after three questions.
+    """Ask three questions and write a configuration for this machine.
 
-    `safetyd run` finds safetyd.toml in the data directory by itself. Secrets are not written to
-    it, but to separate files.
+    `safetyd run` uses safetyd.toml in the data directory by default. The configuration contains no
+    secrets: it names files that contain them.
 
     For example:
       safetyd init
@@ -62,18 +62,18 @@ def init(file: Path | None, directory: Path, *, yes: bool, force: bool, as_json:
 
 
 class ConfigPlace(NamedTuple):
-    """The path of the file, and the data directory that it is for."""
+    """The path of the configuration file, and the data directory of its daemon."""
 
     path: Path
     data_dir: Path
 
     @property
     def own(self) -> bool:
-        """Return True if `safetyd run` finds the file by itself."""
+        """Return True if `safetyd run` uses this file by default."""
         return self.path == self.data_dir / CONFIG
 
     def command(self, words: str, option: str = "") -> str:
-        """Return a command line; `option` precedes the file where the file must be named."""
+        """Return a command line. It names the file, after `option`, unless that is the default."""
         named = "" if self.own else f" {option}{shlex.quote(str(self.path))}"
         return f"{own_command()} {words}{named}{naming(self.data_dir)}"
 
@@ -126,7 +126,7 @@ def _steps(place: ConfigPlace, config: Config) -> Iterator[str]:
 
 
 def _reloads(place: ConfigPlace) -> bool:
-    """Return True if a running daemon reads this file, unless it was started with another."""
+    """Return True if a daemon is running that uses this file by default."""
     return running(place.data_dir) is not None and place.path == own_config(place.data_dir)
 
 
@@ -164,7 +164,7 @@ def _told(
     )
     if pid := running(place.data_dir):
         until = "you reload it" if _reloads(place) else "you restart it"
-        yield f"The running daemon (pid {pid}) keeps its configuration until {until}."
+        yield f"The running daemon (pid {pid}) uses the old configuration until {until}."
     yield "\nNext steps:"
     yield from (f"  {plain(step, MAX_PATH_CHARS)}" for step in steps)
     if steps[0].startswith(_FROM_KEYBOARD):

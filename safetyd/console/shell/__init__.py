@@ -1,4 +1,4 @@
-"""What `safetyd shell` does: it shows how a command is read, and measures files of commands.
+"""`safetyd shell`: shows how a command is analysed, and measures files of commands.
 
-`read_shell` is the command.
+The command is in `read_shell`.
 """

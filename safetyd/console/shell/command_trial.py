@@ -1,6 +1,6 @@
-"""How the daemon would decide a shell command, without a daemon.
+"""Decides shell commands without a daemon.
 
-Only the guards that look at the command itself are used: classify and gate.
+Only the guards that check the command itself are used: classify and gate.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ class TouchRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartRead(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a command as it was analysed. `verdict` is for this part alone."""
+    """The analysis of a part of a command. `verdict` is for this part alone."""
 
     shown: str
     way: tuple[str, ...]
@@ -62,12 +62,12 @@ class CommandRead(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...]
     reason: str
     remedy: str
-    read: bool  # False: `gate.shell` is set to patterns
+    read: bool  # False: not analysed, because `gate.shell` is "patterns"
     parts: tuple[PartRead, ...]
 
 
 class _PartReader(CommandReader):
-    """Analyses as the rules say; while `part` is set, every command consists of that part."""
+    """Analyses commands. While `part` is set, the analysis of any command is that part."""
 
     def __init__(self, policy: Policy, kinds: Kinds) -> None:
         how = policy.gate.shell or "judge"
@@ -95,7 +95,7 @@ class CommandTrial:
         return self._judge(_proposal(command, place)).decision
 
     def read(self, command: str, place: Place) -> CommandRead:
-        """Return the analysis of a command, and the decision as in `safetyd explain`."""
+        """Return the analysis of a command, and the decision about it."""
         proposal = _proposal(command, place)
         told = decision_explained(self._judge(proposal), {})
         read = self._reader.reads(self._reader.kinds.of(proposal), proposal)
@@ -159,7 +159,10 @@ def _proposal(command: str, place: Place) -> Proposal:
 
 
 def _reasons(found: Sequence[Finding], first: Finding, verdict: Verdict) -> Iterator[str]:
-    """Yield what a part does, the strictest first, then why a rule restricts it nevertheless."""
+    """Yield the effects of a part, the strictest first.
+
+    If a rule restricts a part that is harmless in itself, also yield the reason of the rule.
+    """
     yield first.why
     others = (finding.why for finding in found if not finding.passes)
     yield from (why for why in dict.fromkeys(others) if why != first.why)

@@ -1,4 +1,4 @@
-"""A file of labelled commands, and how many of them are judged as labelled."""
+"""Measures a file of labelled commands: how many are decided as their label says."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
@@ -22,7 +22,7 @@ MICROSECONDS: Final = 1_000_000
 
 
 class Labelled(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the file, with a `label`, the exact expected verdict, or both."""
+    """A line of the file. It has a `label`, the exact verdict in `expect`, or both."""
 
     command: str
     label: Literal["harmless", "dangerous", ""] = ""
@@ -36,7 +36,7 @@ class Labelled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A command of the file that was judged differently than expected."""
+    """A command that was not decided as expected."""
 
     command: str
     expected: str
@@ -53,7 +53,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """The counts of `--corpus`. `otherwise` lists the commands that were judged differently."""
+    """The result of `--corpus`. `otherwise` lists the commands not decided as expected."""
 
     dangerous_allowed: Share
     harmless_stopped: Share
@@ -65,7 +65,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_corpus(path: Path) -> list[Labelled]:
-    """Read a file with a command on each line; raise `Failure` with the number of a bad line."""
+    """Read a file of JSON lines. If a line is invalid, raise `Failure` with its number."""
     with using_file(path, "read"):
         lines = path.read_bytes().splitlines()
     return [_labelled(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -74,7 +74,7 @@ def load_corpus(path: Path) -> list[Labelled]:
 def measure(
     trial: CommandTrial, corpus: Sequence[Labelled], place: Place, now: Callable[[], float] = uptime
 ) -> Measured:
-    """Judge every command in its own project and folder, or else at `place`."""
+    """Decide every command and count the results. `place` is for commands that name none."""
     took_s: list[float] = []
     said: list[tuple[Labelled, Said]] = []
     for each in corpus:
@@ -124,6 +124,6 @@ def _labelled(path: Path, number: int, line: bytes) -> Labelled:
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Failure(f"{path}, line {number}: {exc}", "corpus") from exc
     if not found.label and not found.expect:
-        why = 'give label ("harmless" or "dangerous") or expect ("pass", "ask" or "block")'
+        why = 'set label ("harmless" or "dangerous") or expect ("pass", "ask" or "block")'
         raise Failure(f"{path}, line {number}: {why}", "corpus")
     return found

@@ -35,10 +35,10 @@ _EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: B
 @click.option(
     "--corpus",
     type=click.Path(path_type=Path),
-    help="Analyse a file of labelled commands and count errors.",
+    help="Analyse a file of labelled commands and count wrong decisions.",
 )
-@click.option("--verbose", is_flag=True, help="With --corpus: list the errors.")
-@click.option("--project", metavar="NAME", help="Analyse it as part of this project.")
+@click.option("--verbose", is_flag=True, help="With --corpus: list the wrong decisions.")
+@click.option("--project", metavar="NAME", help="Decide as for an agent of this project.")
 @click.option(
     "--cwd", type=click.Path(path_type=Path), help="The folder that the command would run in."
 )
@@ -65,15 +65,14 @@ def shell(  # noqa: PLR0913 - the options of a command
 ) -> int:
     """Show how a shell command is analysed and whether it would be allowed.
 
-    The command is never run, and no daemon is needed. Without COMMAND, it is read from standard
-    input. With --project it is judged as an agent of that project. The exit code is 0 if the
-    command is allowed, 3 if it needs approval and 1 if it is blocked.
+    The command is never run, and no daemon is needed. Without COMMAND, the command is read from
+    standard input. The exit code is 0 if the command is allowed, 3 if it needs approval and 1 if it
+    is blocked.
 
-    Examples:
+    For example:
       safetyd shell 'rm -rf node_modules'
       safetyd shell --project web --cwd /srv/web 'git push'
       safetyd shell --table kubectl
-
     """
     config_path = config_path or own_config(directory)
     config = _config(config_path, profile)

@@ -1,4 +1,4 @@
-"""Try rules before you use them: on the recorded past with `simulate`, on examples with `test`.
+"""Try rules before you use them: on past decisions with `simulate`, on examples with `test`.
 
-`try_rules` and `run_policy_tests` have the commands.
+The commands are in `try_rules` and `run_policy_tests`.
 """

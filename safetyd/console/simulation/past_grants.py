@@ -1,4 +1,4 @@
-"""The past requests that a grant would have covered, from the audit files."""
+"""Finds the past requests that a grant would have covered, in the audit files."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -40,13 +40,13 @@ class CoveredExample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PastGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant, and the requests since some time that it would have covered."""
+    """A grant, and the requests after `since` that it would have covered."""
 
     agent: str
-    uses: int | None  # None: not given
+    uses: int | None  # None if --uses was not given
     since: datetime
     covered: GrantCoverage
-    spent_at: datetime | None  # when its uses would have run out
+    spent_at: datetime | None  # when its last use would have been used
     examples: tuple[CoveredExample, ...]  # the newest
 
 
@@ -58,12 +58,12 @@ class PastRequests:
         self._asked: dict[str, Decided] = {}
         self._answers: dict[str, Answered] = {}
         self._blocked: list[Decided] = []
-        self.keyless = False  # at its last proposal
+        self.keyless = False  # whether its last proposal was anonymous
         for event in _events(where):
             self._take(event)
 
     def since(self, moment: datetime) -> Iterator[PastRequest]:
-        """Yield blocked proposals, unanswered requests, and requests answered since this time."""
+        """Yield proposals blocked, requested or answered at this time or later."""
         for id_, asked in self._asked.items():
             answer = self._answers.get(id_)
             if (asked if answer is None else answer).at >= moment:
@@ -97,7 +97,7 @@ def past_request(where: Path, id_: str) -> Request:
                     deadline=asks.deadline,
                 )
     if len(found) != 1:
-        error = f"{len(found)} requests start with this" if found else "no request has this id"
+        error = f"{len(found)} requests have this prefix" if found else "no request has this id"
         raise Failure(f"{id_}: {error}", "not_found")
     return next(iter(found.values()))
 
@@ -111,7 +111,7 @@ def of_command(state: EngineState, command: GrantCommand, moment: Moment) -> Gra
 
 
 def of_request(state: EngineState, request: Request, terms: RequestGrantTerms) -> Granted:
-    """Return the grant that would have come with the approval of a request."""
+    """Return the grant that `safetyd approve --grant` would have created for a request."""
     moment = Moment(request.asked.at, request.asked.t)
     granted = from_request(state, moment, request, terms, "safetyd", "cli")
     if isinstance(granted, str):
@@ -126,7 +126,7 @@ def cover(
     since: datetime,
     uses: int | None,
 ) -> PastGrant:
-    """Return what a grant would have covered of the past requests."""
+    """Return which of the past requests a grant would have covered."""
     covered = GrantTrial(state, granted).covered(past)
     covered.sort(key=lambda one: one.asked.at)
     return PastGrant(

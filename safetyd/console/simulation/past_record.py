@@ -1,4 +1,4 @@
-"""The recorded past in the audit files, decided again under other rules."""
+"""Decides recorded proposals again under other rules. The audit files are the record."""
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
@@ -32,23 +32,22 @@ TOLD_EVERY: Final = 1_000  # lines
 GARBAGE: Final = 200_000  # objects
 
 Read = TypeVar("Read")
-Progress = Callable[
-    [float, int], None
-]  # the share of the files read, and the number of decisions repeated
+# Called with the share of the files that is read, and the number of repeated decisions.
+Progress = Callable[[float, int], None]
 
 
 class PastRun(msgspec.Struct, kw_only=True):
-    """The report of a simulation, and the parts of the record that it could not use."""
+    """The report of a simulation, and counts of events that it did not decide again."""
 
     report: SimulationReport
-    before: int = 0  # events that were only replayed
-    missing: int = 0  # events that the files do not have
+    before: int = 0  # events before `--since`, which were only replayed
+    missing: int = 0  # events that are not in the files
     damaged: int = 0  # lines that cannot be read
     from_the_start: bool = True  # False: earlier files are missing
 
 
 def recorded_policy(where: Path) -> Policy | None:
-    """Return the last rules in the files, if there are any."""
+    """Return the newest rules in the audit files, None if there are none."""
     for line in NewestFirst(where, None, WITHOUT_BOUNDS, Rests(0.0)):
         if line.startswith(CONFIGURED) and isinstance(event := read_event(line), Configured):
             return event.policy
@@ -67,7 +66,7 @@ class PastRecord:
 
     @property
     def share(self) -> float:
-        """Return the share of the files read so far, up to 1."""
+        """Return the share of the files that is read, from 0 to 1."""
         return min(1.0, self._read / self._size) if self._size else 1.0
 
     @property
@@ -77,7 +76,7 @@ class PastRecord:
 
     @property
     def missing(self) -> int:
-        """Return how many events are missing between the first and the last one read."""
+        """Return how many events between the first and the last are missing."""
         return seq_of(self._last) - self.begins + 1 - self._lines if self._lines else 0
 
     def __iter__(self) -> Iterator[bytes]:
@@ -90,7 +89,7 @@ class PastRecord:
 
 
 class PastSimulation:
-    """Replays everything before some time, and decides everything since then again."""
+    """Replays the events before `since`, and decides the later proposals again."""
 
     def __init__(self, record: PastRecord, policy: Policy, progress: Progress) -> None:
         self._record = record
@@ -114,13 +113,13 @@ class PastSimulation:
         )
 
     def _past(self, lines: Iterator[bytes], since: datetime, first: list[bytes]) -> Iterator[Event]:
-        """Yield events before `since`, and append the first later line to `first`."""
+        """Yield the events before `since`. Append the first later line to `first`."""
         last_t = -1.0
         for line in lines:
             event = self._decoded(decode, line)
             if event is None:
                 continue
-            # Events of one cause have the same `t`, and stay together.
+            # Events with the same cause have the same `t` and are not separated.
             if event.at >= since and event.t != last_t:
                 first.append(line)
                 return
@@ -148,7 +147,7 @@ class PastSimulation:
 
 @contextmanager
 def _collected_seldom() -> Iterator[None]:
-    """Collect garbage rarely: there are many events, and none has cycles."""
+    """Collect garbage rarely during the block: events are many and have no cycles."""
     usual = gc.get_threshold()
     gc.set_threshold(GARBAGE)
     try:

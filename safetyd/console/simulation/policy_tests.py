@@ -23,25 +23,25 @@ Table = dict[str, object]
 
 
 class PolicyTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One `[[test]]`. `earlier` proposals may have `ok`, their outcome, and `after_s`."""
+    """One `[[test]]`. Proposals in `earlier` can have `ok` (their outcome) and `after_s`."""
 
     name: str
     proposal: Table
     expect: Severity
-    rule: str = ""  # or a prefix of it
+    rule: str = ""  # the expected rule, or a prefix of it
     earlier: tuple[Table, ...] = ()
-    at: datetime | None = None  # of the first proposal; None: noon on a Monday
+    at: datetime | None = None  # time of the first proposal; None means noon on a Monday
 
 
 class PolicyTests(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file of tests. `config` is the path of the rules, relative to this file."""
+    """A file of tests. `config` is the configuration file, relative to this file."""
 
     test: tuple[PolicyTest, ...]
     config: str = ""
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A test and its decision."""
+    """The result of a test."""
 
     name: str
     ok: bool
@@ -53,7 +53,7 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_tests(path: Path) -> PolicyTests:
-    """Read a file of tests; raise `Failure` if it is invalid."""
+    """Read a file of tests. Raise `Failure` if it is invalid."""
     try:
         with using_file(path, "read"):
             table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -66,7 +66,7 @@ def load_tests(path: Path) -> PolicyTests:
 
 
 def run_tests(tests: Sequence[PolicyTest], policy: Policy) -> Iterator[TrialResult]:
-    """Run each test on its own, as if nothing else had happened."""
+    """Run each test independently, starting from an empty state."""
     for test in tests:
         try:
             steps = [

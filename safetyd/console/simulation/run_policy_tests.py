@@ -34,11 +34,11 @@ REASON_CHARS: Final = 2000
 def test_(
     files: tuple[Path, ...], config_path: Path | None, directory: Path, *, as_json: bool
 ) -> int:
-    """Run policy tests and exit with 1 if one fails.
+    """Run policy tests. The exit code is 1 if one fails.
 
-    The rules are those of --config, or of the file that the tests name in `config`, or the
-    defaults. No daemon is needed, and nothing changes. `safetyd docs config/policy_tests` lists
-    examples.
+    The rules come from --config, else from the file that the tests name in `config`, else from the
+    defaults. No daemon is needed, and nothing is changed. For example tests, see
+    `safetyd docs config/policy_tests`.
 
     For example:
       safetyd test rules/*.toml --config safetyd.toml

@@ -24,7 +24,7 @@ _STATES: Final = {"pending": "not answered"}
 
 
 def simulation(run: PastRun, zone: str) -> str:
-    """Return the report: decisions first, then requests, spending and anomalies."""
+    """Return the report: decisions, requests, spending and anomalies."""
     report = run.report
     parts = [
         "\n".join(_decisions(run)),
@@ -36,7 +36,7 @@ def simulation(run: PastRun, zone: str) -> str:
 
 
 def grant(past: PastGrant) -> str:
-    """Return what a grant would have covered."""
+    """Return which past requests a grant would have covered."""
     covered, whose = past.covered, f"Since {when(past.since)} it would have covered"
     counts = {
         "approved": covered.approved,
@@ -63,10 +63,10 @@ def _covered(example: CoveredExample) -> str:
 def _decisions(run: PastRun) -> Iterator[str]:
     report = run.report
     if report.first_at is None or report.last_at is None:
-        yield "No events are recorded since then."
+        yield "No events were recorded in this time."
         return
     span = f"from {when(report.first_at)} to {when(report.last_at)}"
-    yield f"Repeated {several(report.decisions, 'decision')}, {span}."
+    yield f"Simulated {several(report.decisions, 'decision')} {span}."
     if not run.from_the_start:
         yield "The audit files do not go back to the first event, so the earlier state is unknown."
     if run.missing:
@@ -75,7 +75,7 @@ def _decisions(run: PastRun) -> Iterator[str]:
         yield f"Damaged: {several(run.damaged, 'line')}. Run `safetyd audit verify`."
     if report.unread:
         yield (
-            f"{several(report.unread, 'masked text')} cannot be decided again. The recorded "
+            f"{several(report.unread, 'masked text')} cannot be decided again, so the recorded "
             "decision is used."
         )
     differing = report.decisions - report.same
@@ -84,7 +84,8 @@ def _decisions(run: PastRun) -> Iterator[str]:
         return
     yield f"{several(report.same, 'decision')} would be the same; {differing} would differ."
     if report.loosened:
-        yield f"WARNING: {report.loosened} that a rule or an operator blocked would be allowed."
+        blocked = several(report.loosened, "action")
+        yield f"WARNING: {blocked} that a rule or an operator blocked would be allowed."
 
 
 def _difference(each: Difference) -> Iterator[str]:
@@ -96,11 +97,11 @@ def _difference(each: Difference) -> Iterator[str]:
     more = f", and {len(ranked) - _AGENTS} more agents" if len(ranked) > _AGENTS else ""
     yield f"{each.count} {change} ({agents}{more})"
     if each.denied:
-        yield f"  an operator had denied {each.denied} of these"
+        yield f"  an operator denied {each.denied} of these"
     if each.by_approval:
         yield (
-            f"  {each.by_approval} of these would use an earlier approval of the same action "
-            "that was not used before"
+            f"  {each.by_approval} of these would use an approval of the same action "
+            "that was not used"
         )
     yield from map(_example, each.examples)
 
@@ -123,12 +124,12 @@ def _people(report: SimulationReport, zone: str) -> Iterator[str]:
         if change.was != change.would:
             yield f"  of {plain(agent)}: {_instead(change)}"
     if answers.alike:
-        yield f"  {answers.alike} answered like the same or a similar action at another time"
+        yield f"  {answers.alike} would be answered like a similar request at another time"
     if answers.missing:
-        yield f"  {answers.missing} without an answer: there never was a similar request"
+        yield f"  {answers.missing} would have no answer: there was no similar request"
     if answers.not_taken:
         late = several(answers.not_taken, "answer")
-        yield f"  {late} not accepted: too late, or in a way that these rules do not accept"
+        yield f"  {late} would be rejected: too late, or given in a way that these rules forbid"
     for recipient, messages in report.messages.items():
         yield f"Messages to {plain(recipient)}: {_instead(messages)}{_hours(messages, zone)}"
 
@@ -142,7 +143,7 @@ def _instead(change: Change) -> str:
 
 
 def _hours(change: HourlyChange, zone: str) -> str:
-    """Return the hours of the day that would differ."""
+    """Return the hours of the day with a different count."""
     pairs = enumerate(zip(change.was_by_hour, change.would_by_hour, strict=True))
     moved = [f"{hour:02}h {would} instead of {was}" for hour, (was, would) in pairs if was != would]
     return f"\n  at {', '.join(moved)} ({plain(zone)})" if moved else ""
@@ -154,6 +155,6 @@ def _rest(report: SimulationReport) -> Iterator[str]:
     yield f"Spending: {would}, unchanged" if was == would else f"Spending: {would} instead of {was}"
     if spent.estimated_usd:
         estimate = dollars(nano(spent.estimated_usd))
-        yield f"  plus an estimated {estimate} for actions that did not run then"
+        yield f"  plus an estimated {estimate} for actions that were not run"
     for rule, change in sorted(report.anomalies.items()):
         yield f"{plain(rule)} ({plain(change.severity)}): {_instead(change)}"

@@ -1,4 +1,4 @@
-"""`safetyd simulate`: apply other rules, or a grant, to the recorded past."""
+"""`safetyd simulate`: apply other rules, or a grant, to past decisions."""
 
 import sys
 from datetime import datetime
@@ -43,8 +43,8 @@ _CLEARED: Final = "\r\x1b[K"
 @command()
 @config_option
 @click.option("--since", metavar="TIME", help="Only since 7d, 9:00, 'yesterday 9:00' or RFC 3339.")
-@click.option("--grant", is_flag=True, help="Simulate a grant, with the options below.")
-@click.option("--grant-request", metavar="ID", help="Simulate the grant of this request.")
+@click.option("--grant", is_flag=True, help="Simulate a grant with the options in Grant.")
+@click.option("--grant-request", metavar="ID", help="Simulate `approve --grant` of this request.")
 @grant_options(required=False)
 @data_dir_option
 @json_option
@@ -60,12 +60,12 @@ def simulate(
 ) -> int:
     """Repeat past decisions under other rules and show the differences.
 
-    The rules are those of --config, or of the daemon's configuration file as it is now. The past
-    is in the audit files. Nothing changes, and no daemon is needed. The exit code is 3 if
-    something that was blocked would be allowed.
+    The new rules come from --config, or from the current content of the daemon's configuration
+    file. The past decisions come from the audit files. No daemon is needed, and nothing is changed.
+    The exit code is 3 if an action that was blocked would be allowed.
 
-    With --grant or --grant-request, shows instead what such a grant would have covered since
-    --since, or in the last week.
+    With --grant or --grant-request, this shows instead which requests such a grant would have
+    covered since --since, or in the last week.
 
     For example:
       safetyd simulate --config new.toml --since 7d
@@ -83,7 +83,7 @@ def simulate(
         past = _of_command(where, terms, begin)
     else:
         if terms:
-            raise WrongUsage("options of a grant, such as --agent, need --grant")
+            raise WrongUsage(f"--{next(iter(terms)).rstrip('_')} needs --grant or --grant-request")
         return _simulated(where, _policy(config_path, directory, where), begin, as_json=as_json)
     told = document({"ok": True, **msgspec.to_builtins(past)})
     click.echo(told if as_json else simulation_words.grant(past))
@@ -91,7 +91,7 @@ def simulate(
 
 
 def _policy(config_path: Path | None, place: Path, where: Path) -> Policy:
-    """Return the rules of the given file, or of the daemon's own."""
+    """Return the rules of the given file, or of the daemon's configuration file."""
     recorded = recorded_policy(where)
     path = config_path or _followed(recorded, place) or own_config(place)
     if path is None:
@@ -104,7 +104,10 @@ def _policy(config_path: Path | None, place: Path, where: Path) -> Policy:
 
 
 def _followed(recorded: Policy | None, place: Path) -> Path | None:
-    """Return the configuration file that the daemon used last, if this is its directory."""
+    """Return the configuration file that the daemon used last.
+
+    Return None if `place` is not the data directory of that daemon.
+    """
     if recorded is None or str(place.resolve()) not in recorded.own.directories:
         return None
     return next((path for path in map(Path, recorded.own.settings) if path.is_file()), None)

@@ -39,10 +39,10 @@ ids_argument = click.argument(
     metavar="ID...",
     nargs=-1,
     required=True,
-    help="Ids of requests, as `safetyd list` shows them; unique prefixes will do.",
+    help="Ids of requests, as `safetyd list` shows them, or unique prefixes.",
 )
 
-# How to release an approved action, by what holds it.
+# Why an approved action is held, and how to release it.
 _REMEDIES: Final[Mapping[str, str]] = {
     "stopped": "an emergency stop is active. `safetyd status` says how to end it",
     "paused": "the agent is paused. To end that, run `safetyd unpause AGENT`",
@@ -52,7 +52,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
 }
 _REFUSALS: Final[Mapping[str, str]] = {
     "not_found": "run `safetyd list` to see pending requests",
-    "digest_mismatch": "run `safetyd show` to see it as it is now",
+    "digest_mismatch": "run `safetyd show` to see the current version",
 }
 
 
@@ -63,10 +63,10 @@ _grant_option = partial(click.option, cls=SectionOption, section="Grant")
 @ids_argument
 @click.option("--message", default="", metavar="TEXT", help="A message to the agent.")
 @click.option(
-    "--digest", default="", metavar="HEX", help="Approve only the version that `show` printed."
+    "--digest", default="", metavar="HEX", help="Approve only the version with this digest."
 )
 @_grant_option("--grant", is_flag=True, help="Also allow similar actions for a while.")
-@_grant_option("--program", is_flag=True, help="Cover every call of an unknown program.")
+@_grant_option("--program", is_flag=True, help="Cover the unknown program with any arguments.")
 @_grant_option("--session", is_flag=True, help="Cover only the session of the request.")
 @_grant_option(
     "--uses",
@@ -74,10 +74,10 @@ _grant_option = partial(click.option, cls=SectionOption, section="Grant")
     metavar="N",
     default=5,
     show_default=True,
-    help="How many actions it covers.",
+    help="How many actions the grant covers.",
 )
 @_grant_option(
-    "--for", "for_", default="8h", show_default=True, metavar="TIME", help="How long it lasts."
+    "--for", "for_", default="8h", show_default=True, metavar="TIME", help="How long it is valid."
 )
 @json_option
 @reaches_daemon
@@ -94,8 +94,8 @@ def approve(  # noqa: PLR0913
     session: bool,
     as_json: bool,
 ) -> int:
-    """The first answer counts. With --grant, similar actions of the agent are allowed for a while;
-    `safetyd show ID` says which.
+    """If several operators answer, the first answer counts. With --grant, similar actions of the
+    agent are allowed for a while. `safetyd show ID` says which actions.
 
     For example:
       safetyd approve req_3f2a
@@ -133,8 +133,9 @@ def deny(  # noqa: PLR0913
     once: bool,
     as_json: bool,
 ) -> int:
-    """For one day, the same action is then denied without a new request. With --once the agent may
-    request it again at once; `safetyd deny ID --once` also lifts an earlier denial.
+    """If the agent proposes the same action again within a day, it is denied automatically. With
+    --once, this creates a new request instead. `safetyd deny ID --once` also ends an earlier
+    automatic denial.
 
     For example:
       safetyd deny req_3f2a --reason "not before Monday"
@@ -149,7 +150,7 @@ def deny(  # noqa: PLR0913
             return BLOCKED if rows else 0
         ids = tuple(row.id for row in rows)
     command = DenyCommand(ids=ids, reason=reason, once=once)
-    said = "denied, once" if once else "denied; the same action stays denied for one day"
+    said = "denied, once" if once else "denied; the same action is denied automatically for one day"
     return _answer(location, command, lambda _: said, as_json=as_json)
 
 
@@ -164,7 +165,7 @@ def deny(  # noqa: PLR0913
 @json_option
 @reaches_daemon
 def defer(location: Location, ids: tuple[str, ...], until: str, *, as_json: bool) -> int:
-    """Their deadlines move by the same time.
+    """Their deadlines are extended by the same time.
 
     For example:
       safetyd defer req_3f2a --until "tomorrow 9:00"
@@ -179,7 +180,7 @@ def defer(location: Location, ids: tuple[str, ...], until: str, *, as_json: bool
 @json_option
 @reaches_daemon
 def cancel(location: Location, ids: tuple[str, ...], *, as_json: bool) -> int:
-    """The actions do not run.
+    """Cancelled actions do not run.
 
     For example:
       safetyd cancel req_3f2a req_91bc
@@ -188,7 +189,7 @@ def cancel(location: Location, ids: tuple[str, ...], *, as_json: bool) -> int:
 
 
 def _show(rows: Sequence[RequestRow], agent: str, *, err: bool) -> None:
-    """Print how many requests an agent has, by type."""
+    """Print how many pending requests an agent has, by type."""
     if not rows:
         click.echo(f"{plain(agent)} has no pending requests.", err=err)
         return
@@ -220,7 +221,7 @@ def _answer(
 
 
 async def _review(location: Location, command: AnyAnswer) -> list[ReviewResult]:
-    """Answer all requests, in as many messages as that takes."""
+    """Answer all requests, with as many messages as needed."""
     results: list[ReviewResult] = []
     async with connected(location) as operator:
         for start in range(0, len(command.ids), AT_ONCE):
@@ -236,12 +237,12 @@ def _approved(result: ReviewResult) -> str:
             return "approved, once"
         return f"approved, with grant {plain(result.grant)}; see `safetyd grants`"
     why = _REMEDIES.get(held, f"a guard blocks it ({plain(held)})")
-    return f"approved, but HELD: {why}. The approval stays valid; the agent must propose again"
+    return f"approved, but HELD: {why}. The approval stays valid: the agent can propose again later"
 
 
 def _refused(result: ReviewResult) -> str:
     if result.code == "expired":
-        return "expired without an answer; the agent may request it again"
+        return "expired without an answer; the agent can request it again"
     if result.code == "already_decided":
         by = f"{plain(result.by)} via {plain(result.via)}"
         return f"already {plain(result.decision)} by {by} at {when(result.at)}"

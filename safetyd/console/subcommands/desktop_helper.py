@@ -1,7 +1,7 @@
-"""`safetyd desktop`: shows notifications of the daemon on an operator's desktop.
+"""`safetyd desktop`: shows the daemon's notifications on an operator's desktop.
 
-A daemon that runs as a service cannot reach a desktop session; this program runs inside one. It
-answers with the operator's key, so a button counts as much as a command.
+A daemon that runs as a service cannot reach a desktop session, so this program runs inside one. It
+answers requests with the operator's key, so a button has the same effect as a command.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, connected
 from safetyd.console.options import reaches_daemon
-from safetyd.console.terminal_text import plain
+from safetyd.console.terminal_text import CTRL_C, plain
 from safetyd.host import session_bus
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopBus, DesktopNotification
@@ -35,7 +35,7 @@ from safetyd.operators.replies import Done
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
-MOST: Final = 64  # queued jobs; the daemon sends a notification again if it is dropped
+MOST: Final = 64  # queued jobs; the daemon resends notifications that are dropped
 HIDE_S: Final = 1.0
 OPENER: Final = "xdg-open"
 
@@ -47,7 +47,7 @@ _HEARD: Final = (b'"DESKTOP_NOTICE"', *(f'"{end}"'.encode() for end in _ENDS))
 
 
 class News(msgspec.Struct):
-    """The parts of an event that the helper uses."""
+    """The fields of an event that the helper uses."""
 
     event_type: str
     notice: DesktopNotice | None = None
@@ -65,8 +65,8 @@ _read = msgspec.json.Decoder(News).decode
 def desktop(location: Location, *, once: bool) -> None:
     """Show notifications on this desktop until Ctrl-C.
 
-    Their buttons answer the request. Use this when the daemon runs as a service: it needs
-    `helper = true` under [notifications.desktop].
+    The buttons of a notification answer the request. Use this if the daemon runs as a service. Set
+    `helper = true` under [notifications.desktop] in its configuration.
 
     For example:
       safetyd desktop
@@ -76,8 +76,8 @@ def desktop(location: Location, *, once: bool) -> None:
     address = session_bus()
     if not address:
         raise Failure(
-            "no desktop session found: DBUS_SESSION_BUS_ADDRESS is not set. Run this as the user "
-            "of the desktop, or run `systemctl --user enable --now safetyd-desktop`",
+            "no desktop session found: DBUS_SESSION_BUS_ADDRESS is not set. Run this in a terminal "
+            "on the desktop, or run `systemctl --user enable --now safetyd-desktop`",
             "no_session_bus",
         )
     if failure := anyio.run(_serve, location, address, once):
@@ -85,7 +85,7 @@ def desktop(location: Location, *, once: bool) -> None:
 
 
 async def _serve(location: Location, address: str, once: bool) -> Failure | None:  # noqa: FBT001 - called by anyio.run
-    """Run until a signal or `once` ends it; return the error that ended it, if one did."""
+    """Run until a signal, `once` or an error ends it. Return the error, if any."""
     async with anyio.create_task_group() as tasks:
         helper = Helper(location, address, tasks, once=once)
         tasks.start_soon(_end_on_signal, tasks)
@@ -102,7 +102,7 @@ async def _end_on_signal(tasks: TaskGroup) -> None:
 
 
 class Helper:
-    """Shows notifications and sends answers, one at a time, and reconnects when needed."""
+    """Shows notifications and sends answers, one at a time. Reconnects when needed."""
 
     def __init__(self, location: Location, address: str, tasks: TaskGroup, *, once: bool) -> None:
         self.failure: Failure | None = None
@@ -111,19 +111,19 @@ class Helper:
         self._once = once
         self._desktop_bus = DesktopBus(address, self._pressed, self._gone)
         self._operator: OperatorConnection | None = None
-        self._shown: dict[str, DesktopNotice] = {}  # notifications that can be answered, by key
+        self._shown: dict[str, DesktopNotice] = {}  # open notifications, by key
         self._put, self._todo = anyio.create_memory_object_stream[Job](MOST)
         self._said = ""
 
     async def listen(self) -> None:
-        """Receive notifications; reconnect whenever the connection is lost."""
+        """Receive notifications. Reconnect whenever the connection is lost."""
         pause_s = FIRST_PAUSE_S
         while True:
             try:
                 async with connected(self._location) as operator:
                     await operator.listen(self._heard)
                     self._operator, pause_s = operator, FIRST_PAUSE_S
-                    self._say(f"Showing notifications of {operator.address}. Press Ctrl-C to stop.")
+                    self._say(f"Showing notifications of {operator.address}. {CTRL_C}")
                     await operator.lost.wait()
                 self._say(f"lost the connection to {operator.address}")
             except NotReachable as exc:
@@ -162,13 +162,13 @@ class Helper:
             self._do(partial(self._withdraw, str(news.metadata["request_id"])))
 
     def _own(self, notice: DesktopNotice) -> DesktopNotice:
-        """Return a notification with the buttons that this operator may use."""
+        """Return a notification, without buttons if this is an observer."""
         if not self._location.observes:
             return notice
         return msgspec.structs.replace(notice, actions=())
 
     def _do(self, job: Job) -> bool:
-        """Queue a job; return False if the queue is full."""
+        """Queue a job. Return False if the queue is full."""
         try:
             self._put.send_nowait(job)
         except anyio.WouldBlock:
@@ -192,7 +192,7 @@ class Helper:
             self._end_once()
 
     async def _review(self, notice: DesktopNotice) -> None:
-        """Open the page of a request, whose link only operators who may answer get."""
+        """Open the page of a request. The daemon refuses the link to observers."""
         try:
             reply = await self._ask(LinkCommand(delivery=notice.delivery))
         except Failure as exc:
@@ -203,7 +203,7 @@ class Helper:
     async def _answer(self, notice: DesktopNotice, action: str) -> None:
         """Send an answer and show the result in the same notification.
 
-        An approval names the digest that was shown, so that it approves nothing else.
+        An approval includes the digest that was shown, so that it approves nothing else.
         """
         ids = (notice.request_id,)
         command: Review[ReviewDone] = DenyCommand(ids=ids, via=VIA)
@@ -234,7 +234,7 @@ class Helper:
         return await self._operator.ask(call)
 
     async def _up(self, notification: DesktopNotification) -> bool:
-        """Show a notification; return False if that fails."""
+        """Show a notification. Return False if that fails."""
         try:
             await self._desktop_bus.show(notification)
         except Unavailable as exc:

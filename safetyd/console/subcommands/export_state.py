@@ -1,4 +1,4 @@
-"""`safetyd export`: requests, past answers and configuration as JSON files."""
+"""`safetyd export`: write requests, past answers and the configuration to JSON files."""
 
 from pathlib import Path
 
@@ -31,8 +31,8 @@ from safetyd.operators.contract.status_contract import StatusQuestion
 def export(location: Location, into: Path) -> None:
     """Export pending requests, past answers and the configuration as JSON.
 
-    Writes queue.json, history.json and config.json. They are copies, which the daemon neither
-    reads nor updates.
+    Writes queue.json, history.json and config.json. The daemon neither reads nor updates these
+    files.
 
     For example:
       safetyd export ./safetyd-export
@@ -42,7 +42,7 @@ def export(location: Location, into: Path) -> None:
     with using_file(into, "write"):
         into.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, content in found.items():
-            # Only the owner may read them: they contain agents' words.
+            # Only the owner can read the files, because they contain texts of agents.
             write_whole(into / f"{name}.json", f"{document(content, indent=2)}\n".encode())
     counts = f"{several(len(requests), 'pending request')}, {several(len(history), 'answer')}"
     click.echo(f"Wrote queue.json, history.json and config.json to {into}: {counts}.")
@@ -51,7 +51,7 @@ def export(location: Location, into: Path) -> None:
 async def _read(
     location: Location,
 ) -> tuple[list[dict[str, object]], list[RequestEnded], str]:
-    """Return pending requests, ended ones, and the path of the configuration."""
+    """Return pending requests, ended requests, and the path of the configuration."""
     async with connected(location) as operator:
         requests = [_asked(row) for row in await waiting(operator)]
         status = await operator.ask(StatusQuestion())

@@ -1,4 +1,4 @@
-"""Commands that pause and limit agents, and that show what guards count."""
+"""Commands that pause and limit agents, and that show the state of guards."""
 
 from typing import Final
 
@@ -49,7 +49,8 @@ agent_argument = click.argument("agent", help="The name of an agent.")
 @json_option
 @reaches_daemon
 def pause(location: Location, agent: str, reason: str, *, as_json: bool) -> int:
-    """To let an agent read, use `safetyd safe-mode enter` instead.
+    """A paused agent can do nothing, not even read. To let it read, use `safetyd safe-mode enter`
+    instead.
 
     For example:
       safetyd pause crawler "too many requests to the shop"
@@ -64,7 +65,7 @@ def pause(location: Location, agent: str, reason: str, *, as_json: bool) -> int:
 @json_option
 @reaches_daemon
 def unpause(location: Location, agent: str, *, as_json: bool) -> None:
-    """Clears every pause of the agent: by operators, anomalies and budgets.
+    """All pauses of the agent end, whether by operators, anomalies or budgets.
 
     For example:
       safetyd unpause crawler
@@ -88,10 +89,8 @@ def unpause(location: Location, agent: str, *, as_json: bool) -> None:
     metavar="NAME",
     help='Only this agent. "*" means all agents, "*keyless" all anonymous agents.',
 )
-@click.option("--all", "all_", is_flag=True, help="With exit: end safe mode of every agent.")
-@click.option(
-    "--force", is_flag=True, help="With exit: do not wait for the cooldown; needs --reason."
-)
+@click.option("--all", "all_", is_flag=True, help="With exit: end all safe modes.")
+@click.option("--force", is_flag=True, help="With exit: end the cooldown too. Needs --reason.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
 @json_option
 @reaches_daemon
@@ -105,7 +104,7 @@ def safe_mode(  # noqa: PLR0913 - one option each
     force: bool,
     as_json: bool,
 ) -> int:
-    """In safe mode, agents may only read.
+    """In safe mode, agents can only read.
 
     For example:
       safetyd safe-mode
@@ -158,7 +157,8 @@ ack = call_command(
     "ack",
     AckCommand,
     lambda _: "Recorded that an operator is present.",
-    about="""Resets the timer of the no_human detector, which reports that nobody is watching.
+    about="""The command resets the timer of the no_human detector, which reports that no operator
+    is present.
 
     For example:
       safetyd ack
@@ -187,7 +187,7 @@ def budgets(location: Location, *, as_json: bool) -> None:
 @json_option
 @reaches_daemon
 def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as_json: bool) -> int:
-    """The scope keyless is the budget of all anonymous agents together.
+    """SCOPE day is the budget of all agents together, keyless that of all anonymous agents.
 
     For example:
       safetyd budgets raise day 20 --reason "release day"
@@ -220,7 +220,7 @@ anomalies = call_command(
         type=click.Choice(["severity", "at"]),
         default="severity",
         show_default=True,
-        help="The worst first, or the newest first.",
+        help="Sort by severity, or by time.",
     ),
 )
 
@@ -228,7 +228,7 @@ anomalies = call_command(
 @command(sends=ResetCommand)
 @agent_argument
 @click.option(
-    "--session", metavar="ID", help="Only visits and rounds of this session, and cooldowns."
+    "--session", metavar="ID", help="Only loop visits and rounds of this session, and cooldowns."
 )
 @click.option("--episode", metavar="ID", help="Only loop visits of this episode.")
 @json_option
@@ -236,7 +236,7 @@ anomalies = call_command(
 def reset(
     location: Location, agent: str, session: str | None, episode: str | None, *, as_json: bool
 ) -> None:
-    """Use it when a loop or a cooldown blocks work that is fine.
+    """Use this when loop detection or a cooldown blocks legitimate work.
 
     For example:
       safetyd reset crawler
@@ -257,7 +257,8 @@ reload = call_command(
     "reload",
     ReloadCommand,
     lambda reply: "\n".join(("Reloaded.", *pending(reply.next_start))),
-    about="""If the file has errors, all of them are printed and the daemon keeps the last good one.
+    about="""If the file has errors, this prints all of them, and the daemon keeps the previous
+    configuration.
 
     For example:
       safetyd config check

@@ -1,4 +1,4 @@
-"""`list`, `show` and `log`: pending requests, and how requests ended."""
+"""`list`, `show` and `log`: pending requests, and past answers."""
 
 from typing import Final
 
@@ -21,13 +21,13 @@ from safetyd.operators.contract.request_contract import (
     RequestQuestion,
 )
 
-MAX_LOG: Final = 1000  # about what the daemon remembers; the audit files have all
+MAX_LOG: Final = 1000  # the daemon remembers about as many; the audit files contain all
 
 
 @command("list", sends=PendingQuestion)
 @click.option("--agent", metavar="NAME", help="Only requests of this agent.")
 @click.option(
-    "--all", "all_", is_flag=True, help="One line for each request, also for unknown types."
+    "--all", "all_", is_flag=True, help="Print one line per request, even for unknown types."
 )
 @json_option
 @reaches_daemon
@@ -48,7 +48,7 @@ def listed(location: Location, agent: str | None, *, all_: bool, as_json: bool) 
 @json_option
 @reaches_daemon
 def show(location: Location, id_: str, *, as_json: bool) -> None:
-    """Shows the action, its risk and cost, why it needs approval, and earlier answers.
+    """The output shows the action, its risk and cost, why it needs approval, and earlier answers.
 
     For example:
       safetyd show req_3f2a
@@ -72,7 +72,7 @@ def show(location: Location, id_: str, *, as_json: bool) -> None:
 @json_option
 @reaches_daemon
 def log(location: Location, limit: int, *, as_json: bool) -> None:
-    """Shows who answered, how, and how long it took.
+    """The output shows who answered, on which channel, and how long it took.
 
     For example:
       safetyd log --limit 5
@@ -98,7 +98,7 @@ async def _waiting(
 
 
 async def waiting(operator: OperatorConnection, agent: str | None = None) -> list[RequestRow]:
-    """Return all pending requests, oldest first, in as many queries as that takes."""
+    """Return all pending requests, oldest first, with as many queries as needed."""
     rows: list[RequestRow] = []
     more = True
     while more:

@@ -1,4 +1,4 @@
-"""Grants: list, add and revoke them; and rules that past answers suggest."""
+"""Commands that list, add and revoke grants, and that suggest rules from past answers."""
 
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ grants = call_command(
     "grants",
     GrantsQuestion,
     grant_list.grants,
-    about="""Shows what each allows, how many uses are left, and when it ends.
+    about="""The output shows what each grant allows, how many uses are left, and when it expires.
 
     For example:
       safetyd grants
@@ -46,7 +46,7 @@ def grant() -> None:
 
 
 def grant_options(*, required: bool) -> Decorator:
-    """Return the options of a grant: `required` to add one, optional to simulate one."""
+    """Return the options of a grant. They are `required` to add one, but not to simulate one."""
     kind: dict[str, Any] = {} if required else {"cls": SectionOption, "section": "Grant"}
     option = partial(click.option, **kind)
     return together(
@@ -59,21 +59,27 @@ def grant_options(*, required: bool) -> Decorator:
             "paths",
             multiple=True,
             metavar="GLOB",
-            help="Only if every path matches; repeatable.",
+            help="Only if every path matches. Can be repeated.",
         ),
         option(
             "--uses",
             type=click.IntRange(1, 1000),
             metavar="N",
             required=required,
-            help="How many actions, at most 1000.",
+            help="Maximum number of actions, up to 1000.",
         ),
-        option("--for", "for_", required=required, metavar="TIME", help="How long, such as 2h."),
+        option(
+            "--for",
+            "for_",
+            required=required,
+            metavar="TIME",
+            help="How long it is valid, such as 2h.",
+        ),
         option(
             "--max-usd",
             type=click.FloatRange(min=0),
             metavar="USD",
-            help="How much all of it may cost.",
+            help="Maximum total cost in US dollars.",
         ),
         option("--reason", required=required, metavar="TEXT", help="Why, for the record."),
     )
@@ -84,15 +90,15 @@ def grant_options(*, required: bool) -> Decorator:
 @json_option
 @reaches_daemon
 def grant_add(location: Location, agent: str, for_: str, *, as_json: bool, **terms: Any) -> int:
-    """By default, a grant covers actions that need approval because of their type. It lasts at most
-    7 days.
+    """By default, a grant covers actions that need approval because of their type. It is valid for
+    at most 7 days.
 
-    With --rule, it lifts that rule of classify or of the gate's blocklist, even if the rule
-    blocks. Such a grant needs --text or --path and is limited to 20 uses and 24 hours; gate.own
-    also needs one exact --text.
+    With --rule, the grant lifts this rule of classify or of the gate's blocklist, even if the rule
+    blocks. Such a grant needs --text or --path, and is limited to 20 uses and 24 hours. For the
+    rule gate.own, --text must match exactly one text.
 
-    No grant lets an agent contact people, and none lifts a stop, a pause, safe mode, a limit, a
-    budget or a circuit breaker.
+    No grant allows an agent to contact people. No grant lifts a stop, a pause, safe mode, a limit,
+    a budget or a circuit breaker.
 
     For example:
       safetyd grant add --agent code --type push --uses 3 --for 2h --reason hotfix
@@ -106,7 +112,7 @@ def grant_add(location: Location, agent: str, for_: str, *, as_json: bool, **ter
         click.echo(document(reply))
     else:
         click.echo(f"{plain(reply.id)}: {uses} for {plain(agent)} until {when(reply.until)}.")
-        click.echo(f"To end it earlier, run `safetyd grant revoke {plain(reply.id)}`.")
+        click.echo(f"To revoke it, run `safetyd grant revoke {plain(reply.id)}`.")
     return warn(stranger, "The grant applies to that name anyway.", err=as_json)
 
 
@@ -116,7 +122,7 @@ def grant_add(location: Location, agent: str, for_: str, *, as_json: bool, **ter
 @json_option
 @reaches_daemon
 def grant_revoke(location: Location, id_: str, reason: str, *, as_json: bool) -> None:
-    """It takes effect immediately.
+    """The change takes effect immediately.
 
     For example:
       safetyd grant revoke grt_5c21 --reason "the release is out"
@@ -130,8 +136,8 @@ suggestions = call_command(
     "suggestions",
     SuggestionsQuestion,
     grant_list.suggestions,
-    about="""Suggests to allow an exact text that was approved five times and never denied, and to
-    block a kind of action that was always denied.
+    about="""A rule that allows is suggested for an exact text that was approved five times and
+    never denied. A rule that blocks is suggested for a kind of action that was always denied.
 
     For example:
       safetyd suggestions

@@ -1,4 +1,4 @@
-"""Notifications: test and preview them, and fix those that were not delivered."""
+"""Commands that test, preview and inspect notifications, and resend undelivered ones."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -55,13 +55,13 @@ def notify() -> None:
 @notify.command(sends=TestCommand)
 @click.argument("channels", nargs=-1, metavar="[CHANNEL]...", help="Only these channels.")
 @click.option(
-    "--recipient", "recipients", multiple=True, metavar="NAME", help="Only to this recipient."
+    "--recipient", "recipients", multiple=True, metavar="NAME", help="Send only to this recipient."
 )
 @click.option(
     "--wait-click",
     type=click.IntRange(1, 3600),
     metavar="SECONDS",
-    help="Wait until someone opens a link and presses the button.",
+    help="Wait for someone to open the link and press the button.",
 )
 @json_option
 @reaches_daemon
@@ -73,8 +73,8 @@ def test(
     *,
     as_json: bool,
 ) -> int:
-    """The message is sent at once, without batching or quiet hours. With --wait-click you also test
-    that links in messages work.
+    """The message is sent immediately, regardless of batching and quiet hours. With --wait-click,
+    you can also test whether links in messages work.
 
     For example:
       safetyd notify test
@@ -109,7 +109,7 @@ async def _test(
 
 
 async def _with_parked(operator: OperatorConnection, rows: Rows) -> Rows:
-    """Mark messages as parked whose channel is parked because of another message."""
+    """Set the state of unsent messages to `parked` if their channel is parked."""
     if not any(row.state == "open" and row.error for row in rows):
         return rows
     channels = (await operator.ask(ChannelsQuestion())).channels
@@ -128,7 +128,7 @@ async def _until(
     patience_s: float,
     done: Callable[[Rows], bool],
 ) -> Rows:
-    """Poll the messages until `done` returns True or the time is over."""
+    """Poll the test messages until `done` returns True, for at most `patience_s`."""
     rows: Rows = ()
     with anyio.move_on_after(patience_s):
         while True:
@@ -140,7 +140,7 @@ async def _until(
 
 
 def _sent(rows: Rows, wanted: int) -> bool:
-    """Return True if every message was tried. One that failed may be retried later."""
+    """Return True if safetyd has tried to send every message, even if an attempt failed."""
     tried = [row for row in rows if row.state not in UNFINISHED or row.error]
     return len(tried) >= wanted
 
@@ -158,14 +158,14 @@ def _opened(rows: Rows) -> bool:
     show_default=True,
     help="The urgency of the sample.",
 )
-@click.option("--request", "request_id", metavar="ID", help="Use this request, not a sample.")
+@click.option("--request", "request_id", metavar="ID", help="Use this request instead of a sample.")
 @click.option(
     "--batch",
     type=click.IntRange(1, 1000),
     metavar="N",
     default=1,
     show_default=True,
-    help="Requests in one message.",
+    help="Number of requests in the message.",
 )
 @click.option("--digest", is_flag=True, help="Show the digest that follows quiet hours.")
 @click.option(
@@ -185,7 +185,7 @@ def preview(
     as_json: bool,
     **wanted: Any,
 ) -> None:
-    """Shows the text, its length, and when it would be sent. Nothing is sent.
+    """The output shows the text, its length, and when it would be sent. Nothing is sent.
 
     For example:
       safetyd notify preview --channel email --out mail.html
@@ -201,9 +201,7 @@ def preview(
 def _write_page(out: Path, previews: Sequence[PreviewRow]) -> None:
     pages = [shown.html for shown in previews if shown.html]
     if not pages:
-        raise Failure(
-            "there is no HTML to write: no mail channel is configured or chosen", "no_channel"
-        )
+        raise Failure("--out needs a mail channel, but none is configured or chosen", "no_channel")
     with using_file(out, "write"):
         out.write_text(pages[0], encoding="utf-8")
 
@@ -212,10 +210,10 @@ def _write_page(out: Path, previews: Sequence[PreviewRow]) -> None:
 @click.option("--copy", metavar="NAME", help="Copy this template to the data directory.")
 @reaches_daemon
 def templates(location: Location, copy: str | None) -> None:
-    """List the templates of messages, or copy one to edit it.
+    """List the message templates, or copy one to edit it.
 
-    The daemon uses a copy instead of the shipped template. If a copy fails, the daemon uses the
-    shipped one and raises an alert.
+    The daemon uses your copy instead of the shipped template. If rendering your copy fails, it uses
+    the shipped template and raises an alert.
 
     For example:
       safetyd notify templates
@@ -238,7 +236,7 @@ def templates(location: Location, copy: str | None) -> None:
         with file.open("x", encoding="utf-8") as out:
             out.write(shipped(copy))
     click.echo(
-        f"Created {file}, which is used from now on. Run `safetyd notify preview` to check it."
+        f"Created {file}. The daemon now uses it. To check it, run `safetyd notify preview`."
     )
 
 
@@ -290,8 +288,8 @@ pair = call_command(
         f"Open this link in the browser of {plain(reply.recipient)} within ten minutes:\n"
         f"  {plain(reply.link)}"
     ),
-    click.argument("recipient", default="", help="Who uses the browser. Default: the first one."),
-    about="""Open the link within ten minutes. The pairing lasts 90 days.
+    click.argument("recipient", default="", help="The user of the browser. Default: the first."),
+    about="""Open the printed link within ten minutes. The pairing is valid for 90 days.
 
     For example:
       safetyd pair alice
@@ -309,17 +307,17 @@ def keys() -> None:
 
 
 @keys.command(sends=RotateCommand)
-@click.option("--revoke-now", is_flag=True, help="Invalidate all links that were sent.")
+@click.option("--revoke-now", is_flag=True, help="Invalidate all earlier links.")
 @reaches_daemon
 def rotate(location: Location, *, revoke_now: bool) -> None:
-    """Links that were sent keep working for a week, unless you give --revoke-now.
+    """Earlier links work for another week, unless you use --revoke-now.
 
     For example:
       safetyd keys rotate --revoke-now
     """
     ask(location, RotateCommand(revoke_now=revoke_now), patience_s=ROTATE_S)
     click.echo(
-        "All links that were sent are invalid. `safetyd list` shows pending requests."
+        "All earlier links are now invalid. `safetyd list` shows pending requests."
         if revoke_now
-        else "New links use the new key. Links that were sent work for one more week."
+        else "New links use the new key. Earlier links work for another week."
     )

@@ -34,7 +34,7 @@ _MAX_CHARS = 1000
 
 
 class Chosen(NamedTuple):
-    """The configured export of a data directory."""
+    """The settings of the export, and the data directory."""
 
     config: PostgresConfig
     data_dir: Path
@@ -50,7 +50,7 @@ class Chosen(NamedTuple):
 
 @group()
 def outlet() -> None:
-    """Check and load events that are exported to PostgreSQL.
+    """Manage the export of events to PostgreSQL.
 
     For example:
       safetyd outlet status
@@ -63,7 +63,7 @@ def outlet() -> None:
 @json_option
 @reaches_daemon
 def status_(location: Location, config_path: Path | None, *, as_json: bool) -> int:
-    """Show how far the export is, and the last error of the daemon.
+    """Show how many events are exported, and the daemon's last error.
 
     For example:
       safetyd outlet status
@@ -109,7 +109,7 @@ def _standing(chosen: Chosen) -> "Standing":
 def verify_outlet(config_path: Path | None, directory: Path, after: int, *, as_json: bool) -> int:
     """Compare PostgreSQL with the audit files and print the first difference.
 
-    The exit code is 1 if there is one. Events that are not loaded yet do not count.
+    The exit code is 1 if there is a difference. Events that are not exported yet are ignored.
 
     For example:
       safetyd outlet verify --after 100000
@@ -129,7 +129,7 @@ def verify_outlet(config_path: Path | None, directory: Path, after: int, *, as_j
         same = several(found.events, "event")
         click.echo(f"Equal: {same} up to number {found.last_seq}, and the rows derived from them.")
         if found.missing:
-            click.echo(f"{several(found.missing, 'event')} were skipped: no audit file has them.")
+            click.echo(f"Skipped: {several(found.missing, 'event')} that no audit file has.")
     return BLOCKED if found.difference else 0
 
 
@@ -153,9 +153,9 @@ def backfill(
     without_missing: bool,
     as_json: bool,
 ) -> None:
-    """Load events from the audit files that are not in PostgreSQL yet.
+    """Load missing events from the audit files into PostgreSQL.
 
-    The daemon may be running.
+    You can run this while the daemon is running.
 
     For example:
       safetyd outlet backfill
@@ -185,7 +185,7 @@ def backfill(
 def role(config_path: Path | None, directory: Path, *, as_json: bool) -> None:
     """Print the SQL that creates a read-only role.
 
-    A database administrator runs it if the daemon's own user may not create roles.
+    Use this if the daemon's database user is not allowed to create roles.
 
     For example:
       safetyd outlet role | sudo -u postgres psql safetyd
@@ -225,7 +225,7 @@ def _wrong(found: "Standing | None", daemon: ExporterState | None) -> Iterator[s
 
 
 def _status(location: Location) -> StatusAnswer | None:
-    """Return the status of the daemon, if it answers."""
+    """Return the daemon's status, None if it does not answer."""
     try:
         return ask(location, StatusQuestion())
     except Failure:
@@ -240,9 +240,7 @@ def _chosen(path: Path | None, directory: Path) -> Chosen:
     file = path or own_config(directory)
     config = read_config(file).outlets.postgres
     if not config.dsn_file:
-        where = (
-            f"in {file}" if file else "and there is no configuration file. Give it with --config"
-        )
+        where = f"in {file}" if file else "and there is no configuration file. Use --config FILE"
         raise Failure(f"outlets.postgres.dsn_file is not set {where}", "not_configured")
     return Chosen(config, directory)
 

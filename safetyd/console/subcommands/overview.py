@@ -1,4 +1,4 @@
-"""`status`, `agents`, `watch` and `version`: the state of everything."""
+"""`status`, `agents`, `watch` and `version`."""
 
 import platform
 import subprocess
@@ -19,7 +19,7 @@ from safetyd.console.operator_connection import connected, with_operator
 from safetyd.console.options import call_command, json_option, reaches_daemon
 from safetyd.console.render import agent_tables, decision_table
 from safetyd.console.render.status_page import status as shown
-from safetyd.console.terminal_text import document, plain
+from safetyd.console.terminal_text import CTRL_C, document, plain
 from safetyd.operators.contract.agent_contract import (
     AgentAnswer,
     AgentQuestion,
@@ -29,14 +29,14 @@ from safetyd.operators.contract.decision_contract import DecisionsQuestion, Row
 from safetyd.operators.contract.status_contract import StatusQuestion
 
 RUN_S: Final = 5.0
-LATEST: Final = 100  # decisions and events of one agent; equal ones share a line
+LATEST: Final = 100  # decisions and events of one agent, before equal ones are merged
 
 
 status = call_command(
     "status",
     StatusQuestion,
     shown,
-    about="""Problems come first, then the most important agents.
+    about="""The output begins with problems, and ends with the most important agents.
 
     For example:
       safetyd status
@@ -50,8 +50,8 @@ status = call_command(
 @json_option
 @reaches_daemon
 def agents(location: Location, name: str, *, as_json: bool) -> None:
-    """With NAME, shows what holds the agent, its limits, spending, usual behaviour and latest
-    decisions.
+    """With NAME, this shows the agent's stops and pauses, limits, spending, usual behaviour and
+    latest decisions.
 
     For example:
       safetyd agents
@@ -100,7 +100,7 @@ def version(*, as_json: bool) -> None:
 
 
 def nats_server_version(binary: str = "") -> str:
-    """Return the version of the nats-server that would be started, or why it is missing."""
+    """Return the version of nats-server, or `missing:` and the reason."""
     try:
         command = [binary or shipped_binary(), "--version"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=RUN_S)  # noqa: S603
@@ -134,7 +134,7 @@ async def _watch(location: Location, as_json: bool) -> None:  # noqa: FBT001 - c
 
     async with connected(location) as operator:
         await operator.listen(heard)
-        click.echo(f"Watching {operator.address}. Press Ctrl-C to stop.", err=True)
+        click.echo(f"Watching {operator.address}. {CTRL_C}", err=True)
         await operator.lost.wait()
         if operator.failed is not None:
             raise operator.failed

@@ -1,6 +1,6 @@
 """`check`, `propose` and `outcome`: commands that act as an agent.
 
-Unknown fields are recorded and shown, but no guard uses them; the command prints a warning.
+Unknown fields are recorded and shown, but no guard uses them. `propose` prints a warning for each.
 """
 
 import difflib
@@ -19,7 +19,7 @@ from safetyd.client.arguments import Options
 from safetyd.client.draft import Draft, id_of, prepared
 from safetyd.client.encoding import check as read
 from safetyd.client.encoding import encode
-from safetyd.client.exceptions import Down, Malformed
+from safetyd.client.exceptions import Down, KeyRejected, Malformed
 from safetyd.client.outcome_queue import tell
 from safetyd.console.failure import (
     BLOCKED,
@@ -72,17 +72,17 @@ def _unknown(
 
 
 def _struct(kind: object) -> type[msgspec.Struct] | None:
-    """Return the struct of `Target | None`."""
+    """Return the struct in a union such as `Target | None`."""
     kinds = (k for k in get_args(kind) if isinstance(k, type) and issubclass(k, msgspec.Struct))
     return next(kinds, None)
 
 
 @command()
 @click.argument("agent", help="The name of the agent.")
-@click.argument("kind", metavar="TYPE", help="The type of action; see `safetyd types`.")
+@click.argument("kind", metavar="TYPE", help="The type of action. See `safetyd types`.")
 @click.option("--text", default="", metavar="TEXT", help="What would be executed, typed or sent.")
-@click.option("--path", "paths", multiple=True, metavar="PATH", help="A file; repeatable.")
-@click.option("--dry-run", is_flag=True, help="Do not count it and do not ask for approval.")
+@click.option("--path", "paths", multiple=True, metavar="PATH", help="A file. Can be repeated.")
+@click.option("--dry-run", is_flag=True, help="Use up no limit and create no request.")
 @click.option("--wait", is_flag=True, help="Wait up to an hour for an operator's answer.")
 @json_option
 @reaches_daemon
@@ -99,8 +99,8 @@ def check(  # noqa: PLR0913 - the options of a command
 ) -> int:
     """Propose an action as an agent and print the decision.
 
-    This is a real proposal: it counts against limits and may create a request for approval,
-    unless you give --dry-run. It needs no outcome.
+    This is a real proposal: it counts against limits and may create a request for approval. To
+    prevent both, use --dry-run. You need not report an outcome.
 
     For example:
       safetyd check code run_shell --text 'rm -rf build'
@@ -108,13 +108,14 @@ def check(  # noqa: PLR0913 - the options of a command
     """
     said: dict[str, object] = {"type": kind, "text": text, "paths": paths}
     said |= {"dry_run": dry_run, "wait": wait}
-    answer = _ask(location, agent, {name: value for name, value in said.items() if value})
+    given = {name: value for name, value in said.items() if value}
+    answer, exit_code = _ask(location, agent, given)
     if as_json:
-        click.echo(document(_told(answer)))
+        click.echo(document(_as_json(answer, exit_code)))
     else:
         shown = decision_table.decision(answer, kind, dry_run=dry_run)
         click.echo("\n".join((shown, *_way_out(location, answer))))
-    return _exit_code(answer)
+    return exit_code
 
 
 @command()
@@ -125,9 +126,9 @@ def check(  # noqa: PLR0913 - the options of a command
 @json_option
 @reaches_daemon
 def propose(location: Location, agent: str, *, outcome_follows: bool, as_json: bool) -> int:
-    """Propose the action on standard input, as JSON, and print the decision.
+    """Read a proposal as JSON from standard input and print the decision.
 
-    The decision is JSON too, on one line with --json. `safetyd docs protocol` lists the fields.
+    The decision is JSON too. With --json it is one line. `safetyd docs protocol` lists the fields.
 
     For example:
       echo '{"type": "run_shell", "text": "git push"}' | safetyd propose code
@@ -135,15 +136,15 @@ def propose(location: Location, agent: str, *, outcome_follows: bool, as_json: b
     fields = _stdin()
     for note in unknown_fields(fields):
         click.echo(f"safetyd: {note}", err=True)
-    answer = _ask(location, agent, fields, outcome_follows=outcome_follows)
-    click.echo(document(_told(answer), indent=None if as_json else 2))
-    return _exit_code(answer)
+    answer, exit_code = _ask(location, agent, fields, outcome_follows=outcome_follows)
+    click.echo(document(_as_json(answer, exit_code), indent=None if as_json else 2))
+    return exit_code
 
 
 @command()
 @click.argument("agent", help="The name of the agent.")
 @click.argument("id_", metavar="ID", help="The id of the decision.")
-@click.argument("result", type=click.Choice(["ok", "error"]), help="Whether the action ran.")
+@click.argument("result", type=click.Choice(["ok", "error"]), help="ok if the action ran.")
 @click.option("--error", default="", metavar="TEXT", help="What went wrong.")
 @click.option("--exit-code", type=int, metavar="N", help="The exit code of the command.")
 @click.option("--cost-usd", type=float, metavar="USD", help="The cost in US dollars.")
@@ -155,7 +156,7 @@ def outcome(
 ) -> int:
     """Report the outcome of an allowed action.
 
-    The result is `error` only if the action could not run. A command that ran and failed is
+    Use `error` only if the action could not run. If a command ran and failed, report
     `ok --exit-code 1`.
 
     For example:
@@ -177,7 +178,7 @@ def outcome(
     click.echo(
         document({"ok": True})
         if as_json
-        else f"Recorded the outcome of {id_} of {agent}: {result}."
+        else f"Recorded the outcome of {agent}'s action {id_}: {result}."
     )
     return 0
 
@@ -190,18 +191,25 @@ async def _report(agent: str, where: Options, payload: bytes) -> Noted:
 class _Speaker(Safety):
     """A client that sends proposals unchanged, including unknown fields."""
 
-    async def put(self, said: Draft, *, outcome_follows: bool) -> Decision:
-        """Propose, and tell the daemon not to expect an outcome unless one follows."""
+    async def put(self, said: Draft, *, outcome_follows: bool) -> tuple[Decision, int]:
+        """Propose an action. Return the decision and the exit code for it.
+
+        Unless an outcome follows, tell the daemon not to expect one.
+        """
         answer = self._refusal(said)
         if answer is None:
             ends = anyio.current_time() + self._patience_s(said, DEADLINE_S)
-            answer = await self._ask(said, ends)
+            try:
+                answer = await self._decision(said, ends)
+            except Down as down:
+                exit_code = USAGE if isinstance(down, KeyRejected) else NOT_REACHABLE
+                return said.refused("unavailable", str(down)), exit_code
         if answer.allowed and not outcome_follows:
             await self._tell(Unreported(id=answer.id))
-        return answer
+        return answer, _EXIT[answer.decision]
 
     async def report_payload(self, payload: bytes) -> Noted:
-        """Send an outcome and return the acknowledgement of the daemon."""
+        """Send an outcome and return the daemon's acknowledgement."""
         if self._open is None:
             raise AssertionError("the client is not open")
         try:
@@ -211,15 +219,17 @@ class _Speaker(Safety):
 
 
 def _way_out(location: Location, answer: Decision) -> list[str]:
-    """Return how to lift a block, if this is a terminal and an operator's key is here.
+    """Return how to get a blocked action allowed.
 
-    The decision itself does not say it, because agents read it.
+    It is not part of the decision, because agents read that. So it is printed only on a terminal,
+    and only for a user with an operator's key.
     """
     if answer.decision is not Severity.BLOCK or answer.seq is None or not sys.stdout.isatty():
         return []
-    person = msgspec.structs.replace(location, key_file=None)  # the option is the agent's key
+    # --key-file names the agent's key, which cannot ask this.
+    operator = msgspec.structs.replace(location, key_file=None)
     try:
-        account = ask(person, ExplainQuestion(id=answer.id))
+        account = ask(operator, ExplainQuestion(id=answer.id))
     except Failure:
         return []
     own = (row for row in account.decisions if row.seq == answer.seq)
@@ -234,9 +244,9 @@ def _check_name(agent: str) -> None:
 
 
 def _options(location: Location, agent: str) -> Options:
-    """Return the address of the daemon and the key of the agent, as client options."""
+    """Return the client options: the daemon's address and the agent's key."""
     key_file = location.agent_key(agent)
-    os.environ.pop(KEY_VARIABLE, None)  # else the client would use an operator's key
+    os.environ.pop(KEY_VARIABLE, None)  # otherwise the client might use an operator's key
     return Options(
         url=location.given, key_file=key_file, data_dir=location.data_dir, prefix=location.prefix
     )
@@ -244,12 +254,12 @@ def _options(location: Location, agent: str) -> Options:
 
 def _ask(
     location: Location, agent: str, fields: dict[str, object], *, outcome_follows: bool = False
-) -> Decision:
+) -> tuple[Decision, int]:
     _check_name(agent)
     said = _draft(agent, fields)
     where = _options(location, agent)
 
-    async def ask() -> Decision:
+    async def ask() -> tuple[Decision, int]:
         async with _Speaker(agent, **where) as speaker:
             return await speaker.put(said, outcome_follows=outcome_follows)
 
@@ -279,15 +289,10 @@ def _stdin() -> dict[str, object]:
     return fields
 
 
-def _told(answer: Decision) -> dict[str, object]:
-    told: dict[str, object] = msgspec.to_builtins(answer)
-    code = _NOT_ASKED.get(_exit_code(answer))
+def _as_json(answer: Decision, exit_code: int) -> dict[str, object]:
+    """Return a decision and, if the daemon was not asked, the error."""
+    fields: dict[str, object] = msgspec.to_builtins(answer)
+    code = _NOT_ASKED.get(exit_code)
     if code:
-        told |= {"ok": False, "error": answer.reason, "code": code}
-    return told
-
-
-def _exit_code(answer: Decision) -> int:
-    if "client.unavailable" not in answer.triggered_rules:
-        return _EXIT[answer.decision]
-    return USAGE if "`safetyd agent add" in answer.reason else NOT_REACHABLE
+        fields |= {"ok": False, "error": answer.reason, "code": code}
+    return fields

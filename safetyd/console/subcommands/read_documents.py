@@ -15,7 +15,7 @@ from safetyd.console.render.layout import indented
 from safetyd.console.shipped_files import ShippedFile, find, shipped_files
 from safetyd.console.terminal_text import document, plain
 
-# Folders with many files, listed in one line each.
+# Folders with many files. Each is listed on one line.
 FOLDED: Final = {
     "docs/decisions": "Design decisions",
     "docs/schemas": "JSON Schemas of messages and audit files",
@@ -27,9 +27,9 @@ FOLDED: Final = {
 @click.option("--path", "only_path", is_flag=True, help="Print the path instead of the content.")
 @json_option
 def docs(name: str | None, *, only_path: bool, as_json: bool) -> None:
-    """Read the documentation and example configurations of safetyd.
+    """Print safetyd's documentation and example configurations.
 
-    On a terminal, a file opens in your pager.
+    On a terminal, the file opens in your pager.
 
     For example:
       safetyd docs

@@ -1,4 +1,4 @@
-"""`safetyd audit` and `safetyd transcripts`: read the files, with or without a daemon."""
+"""`safetyd audit` and `safetyd transcripts`: read audit files and transcripts without a daemon."""
 
 import time
 from collections.abc import Iterator
@@ -80,11 +80,11 @@ def verify_(directory: Path, *, as_json: bool) -> None:
 )
 @click.option("--agent", metavar="NAME", help="Only records of this agent.")
 @click.option("--since", metavar="TIME", help="Only since 2h, 9:00, 'yesterday 9:00' or RFC 3339.")
-@click.option("--all", "all_", is_flag=True, help="Include bookkeeping.")
+@click.option("--all", "all_", is_flag=True, help="Include routine records.")
 @click.option("-f", "--follow", is_flag=True, help="Print new records until Ctrl-C.")
 @json_option
 @data_dir_option
-def tail_(  # noqa: PLR0913 - each narrows down what is shown
+def tail_(  # noqa: PLR0913 - the options of a command
     directory: Path,
     *,
     count: int,
@@ -94,10 +94,10 @@ def tail_(  # noqa: PLR0913 - each narrows down what is shown
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Show the last records.
+    """Show the newest records.
 
-    Records that only follow from others (bookkeeping, such as sent notifications) are hidden
-    unless you give --all. With --json, each record is one line.
+    Routine records, such as sent notifications, are shown only with --all. With --json, each record
+    is one line.
 
     For example:
       safetyd audit tail -n 50 --agent crawler
@@ -118,7 +118,7 @@ def tail_(  # noqa: PLR0913 - each narrows down what is shown
 
 
 class Wanted:
-    """Select the records to show."""
+    """Returns True for the records to show."""
 
     def __init__(self, agent: str | None, begin: bytes, *, all_: bool) -> None:
         self._agent = agent
@@ -131,26 +131,26 @@ class Wanted:
         return self._agent is None or self._agent == agent_of(line)
 
     def ends(self, line: bytes) -> bool:
-        """Return True if a record, and thus every earlier one, is too old."""
+        """Return True if a record is too old. Then all earlier records are too old as well."""
         return bool(self._begin) and is_before(line, self._begin)
 
 
 def verified(where: Path) -> Verified:
-    """Verify the audit chain; raise `Failure` with the first place where it is broken."""
+    """Verify the hash chain. If it is broken, raise `Failure` with the first broken place."""
     some_files(where)
     with using_file(where, "read"):
         try:
             with suppress(BrokenAudit, msgspec.DecodeError):
                 return verify(where)
-            return verify(where)  # a running daemon may have been in the middle of a line
+            return verify(where)  # again, because a daemon may have been writing a line
         except (BrokenAudit, msgspec.DecodeError) as exc:
             said = f"the audit chain is broken: {where}/{exc}{_event_at(where, str(exc))}"
-            advice = "Compare it with your backup; do not overwrite it"
+            advice = "Compare it with your backup. Do not overwrite it"
             raise Failure(f"{said}. {advice}", "broken") from exc
 
 
 def gaps(found: Verified) -> Iterator[str]:
-    """Yield a warning for records that are missing although the chain is intact."""
+    """Yield warnings about records that are missing although the chain is intact."""
     before = max(0, found.first_seq - 1)
     between = found.last_seq - before - found.records if found.records else 0
     if before:
@@ -168,9 +168,9 @@ def some_files(where: Path) -> None:
 
 
 def readable(location: Location, missing: NotReachable) -> Path:
-    """Return the audit files to read because no daemon answers, and print that.
+    """Return the directory of the audit files, and print that they are read instead of a daemon.
 
-    Raises `missing` if there are none, or if --url names another daemon.
+    Raises `missing` if there are no audit files, or if the user gave the address of a daemon.
     """
     where = location.data_dir / "audit"
     try:
@@ -184,7 +184,7 @@ def readable(location: Location, missing: NotReachable) -> Path:
 
 
 def _event_at(where: Path, location: str) -> str:
-    """Return number and time of the event on the line that an error names."""
+    """Return the number and time of the event that an error is about."""
     name, number, *_ = *location.split(":", 2), ""
     try:
         with (where / name).open("rb") as file:
@@ -217,7 +217,7 @@ def _followed(where: Path, count: int, wanted: Wanted) -> Iterator[bytes]:
 
 
 def _added(where: Path, path: Path, offset: int) -> Iterator[bytes]:
-    """Yield every line after `offset`, continuing with the next file when there is one."""
+    """Yield every line after `offset`, forever. Continue with the next file when there is one."""
     while True:
         later = [other for other in files(where) if other > path]
         with path.open("rb") as file:
@@ -239,13 +239,13 @@ def _added(where: Path, path: Path, offset: int) -> Iterator[bytes]:
     default=20,
     metavar="N",
     show_default=True,
-    help="How many, newest first.",
+    help="How many to list, newest first.",
 )
 @json_option
 @data_dir_option
 @click.pass_context
 def transcripts(ctx: click.Context, directory: Path, limit: int, *, as_json: bool) -> None:
-    """List transcripts of sessions that have ended.
+    """List the transcripts of ended sessions.
 
     For example:
       safetyd transcripts

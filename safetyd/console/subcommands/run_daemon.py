@@ -16,6 +16,7 @@ from safetyd.console.locations import make_private, own_command
 from safetyd.console.options import data_dir_option
 from safetyd.console.render.profiles import judged_by
 from safetyd.console.render.request_tables import notified_by
+from safetyd.console.terminal_text import CTRL_C
 from safetyd.core.policy import Profile
 from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.file_ownership import Foreign, check_owners
@@ -27,7 +28,7 @@ from safetyd.monitoring import event_log
 
 SIGN_IN: Final = "Sign in to the control room (one browser, within five minutes):"
 
-# Errors that an operator can fix; anything else is a bug and shows its traceback.
+# Errors that an operator can fix. Any other error is a bug and shows its traceback.
 _EXPECTED = (
     AlreadyRunning,
     ConfigError,
@@ -47,7 +48,7 @@ _EXPECTED = (
     "config_path",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The configuration. Default: safetyd.toml in the data directory, if it exists.",
+    help="The configuration file. Default: safetyd.toml in the data directory, if it exists.",
 )
 @data_dir_option
 @click.option("--verbose", is_flag=True, help="Also log actions that are allowed.")
@@ -91,14 +92,14 @@ def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:
 
 
 def _announce(welcome: str, daemon: Daemon) -> None:
-    """Print the addresses, even if nobody reads them.
+    """Print the addresses of the daemon. A closed standard output is not an error.
 
-    The sign-in link is printed only on a terminal, because others may read a log.
+    The sign-in link is printed only on a terminal: other users may be able to read a log.
     """
     with suppress(BrokenPipeError):
         if sys.stdout.isatty():
             welcome = f"{welcome}\n{SIGN_IN}\n  {daemon.sign_in_link()}"
-        click.echo(f"{welcome}\nPress Ctrl-C to stop.")
+        click.echo(f"{welcome}\n{CTRL_C}")
 
 
 def _welcome(

@@ -1,6 +1,6 @@
-"""`safetyd config` and `safetyd nats-config`: check and print the configuration.
+"""`safetyd config` checks and prints the configuration.
 
-Also the accounts that safetyd needs on a nats-server of your own.
+`safetyd nats-config` prints the accounts that safetyd needs on an external nats-server.
 """
 
 import re
@@ -50,14 +50,14 @@ ACCOUNTS_HEAD: Final = f"""\
 #   jetstream {{
 #     store_dir: "/var/lib/nats"
 #     max_file: {MAX_STORE_BYTES}      # or more, for the journal
-#     sync_interval: always       # else a power cut can lose decisions that were answered
+#     sync_interval: always       # otherwise a power cut can lose decisions
 #   }}
 #   max_payload: 256KB            # or more; batches of the journal have up to 192 KB
 #   tls {{ ... }}                   # unless the network is private
 #
 # Enable JetStream in the account SAFETY, and in no other account that agents can use. If the
 # server already has a system account, remove `system_account` and SYS. There is no anonymous
-# user, so every agent needs a key. Set bus.url and bus.key_file in the daemon's configuration.
+# user, so every agent needs a key. In safetyd's configuration, set bus.url and bus.key_file.
 """
 
 
@@ -78,7 +78,7 @@ def _lines(table: Table, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def as_toml(value: object) -> str:
-    """Return one value in TOML."""
+    """Return a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -131,7 +131,7 @@ def config() -> None:
 def check(file: Path | None, directory: Path, *, as_json: bool) -> None:
     """Check a configuration file and print every error in it.
 
-    Also warns about secret files that are missing. Without FILE, checks safetyd.toml in the data
+    It also warns about missing secret files. Without FILE, it checks safetyd.toml in the data
     directory.
 
     For example:
@@ -173,8 +173,8 @@ def _missing_secrets(loaded: Config, directories: Sequence[Path]) -> Iterator[tu
 def show(file: Path | None, *, as_json: bool) -> None:
     """Print every setting of a configuration file, including defaults.
 
-    Without FILE, prints the defaults. A running daemon may use other settings: it may have been
-    started with another file, or may not have reloaded this one.
+    Without FILE, this prints the defaults. A running daemon may use other settings, if it was
+    started with another file or has not reloaded this one.
 
     For example:
       safetyd config show safetyd.toml
@@ -212,9 +212,9 @@ def _warnings(policy: Policy) -> Iterator[str]:
 
 
 def _from_file(name: str, project: ProjectConfig) -> Iterator[str]:
-    """Yield the settings that a project's own file adds."""
+    """Yield the settings that the project file adds."""
     if project.from_file is not None:
-        yield f"[projects.{name}] is tightened by {project.file}:"
+        yield f"{project.file} adds these restrictions to [projects.{name}]:"
         yield from filter(None, encode(msgspec.to_builtins(project.from_file)).splitlines())
     elif project.file_broken:
         why = f"{project.file}: {project.file_broken}"
@@ -227,7 +227,7 @@ def _from_file(name: str, project: ProjectConfig) -> Iterator[str]:
 def nats_config(config_path: Path | None, directory: Path) -> None:
     """Print the accounts that safetyd needs on your own nats-server.
 
-    The output contains public keys only, no secrets.
+    The output contains only public keys, and no secrets.
 
     For example:
       safetyd nats-config > /etc/nats/safetyd.conf

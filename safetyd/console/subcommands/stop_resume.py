@@ -36,11 +36,11 @@ LOOK_S: Final = 0.1
 COMMAND_S: Final = 60.0
 
 
-Facts = dict[str, object]  # for programs
+Facts = dict[str, object]  # the output with --json
 
 
 class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
-    """Which agents acknowledged the stop, and which did not."""
+    """The agents that acknowledged the stop, and those that did not."""
 
     acknowledged: Sequence[str] = ()
     silent: Sequence[str] = ()
@@ -49,13 +49,13 @@ class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
 
 @command(sends=StopCommand)
 @says_why
-@click.option("--agent", metavar="NAME", help="Stop only this agent. No file is written.")
+@click.option("--agent", metavar="NAME", help="Stop only this agent. Write no stop file.")
 @json_option
 @reaches_daemon
 def stop(location: Location, reason: str, agent: str | None, *, as_json: bool) -> int:
-    """The stop takes effect immediately. The command then waits up to five seconds for agents to
-    acknowledge it, and runs the `commands` of [stop] in the configuration. If no daemon answers,
-    it writes the stop file, which the daemon obeys when it starts.
+    """The stop takes effect immediately. This command also writes the stop file, waits up to five
+    seconds for agents to acknowledge the stop, and runs the `commands` of [stop] in the
+    configuration. If no daemon answers, the stop file stops the daemon when it starts.
 
     For example:
       safetyd stop
@@ -70,11 +70,11 @@ def stop(location: Location, reason: str, agent: str | None, *, as_json: bool) -
 
 
 def _stopped(location: Location, reason: str, agent: str | None, facts: Facts) -> int:
-    """Stop, add to the facts for programs, and return the exit code."""
+    """Stop, add the results to `facts`, and return the exit code."""
     if location.observes:
         raise Failure(
-            f"the key {location.seed} belongs to an observer, who may not stop agents. "
-            "Use an operator's key with --key-file",
+            f"the key {location.seed} belongs to an observer, who cannot stop agents. "
+            "Use --key-file with an operator's key",
             "refused",
         )
     try:
@@ -116,7 +116,7 @@ async def _stop(location: Location, reason: str, agent: str | None, facts: Facts
 
 
 def _by_file(location: Location, reason: str, wrong: Failure) -> int:
-    """Stop by file only, because the daemon does not answer."""
+    """Only write the stop file, because the daemon does not answer."""
     try:
         make_private(location.data_dir)
         written = _write(location.data_dir / stop_file.NAME, _name(location), reason, wordless=True)
@@ -138,15 +138,15 @@ def _name(location: Location) -> str:
 
 
 def _holds(location: Location) -> str:
-    """Say when the stop file takes effect."""
+    """Return when the stop file takes effect."""
     pid = running(location.data_dir)
     if pid is None:
-        return "It takes effect when a daemon with the default [stop] files starts here."
-    return f"The running daemon (pid {pid}) obeys it at once, if [stop] files has its default."
+        return "It takes effect when the daemon starts, unless [stop] files was changed."
+    return f"The running daemon (pid {pid}) stops all agents, unless [stop] files was changed."
 
 
 def _write(path: Path, by: str, reason: str, *, wordless: bool) -> bool:
-    """Write the stop file; on a full disk, create it without text if `wordless`."""
+    """Write the stop file. If that fails and `wordless` is set, create it without text."""
     try:
         stop_file.write(path, by, Clock().now().at, reason)
     except OSError as exc:
@@ -160,7 +160,10 @@ def _write(path: Path, by: str, reason: str, *, wordless: bool) -> bool:
 
 
 async def _wait(operator: OperatorConnection, agent: str | None, source: str) -> StopHeard:
-    """Wait until all agents have acknowledged the stop, or the time is over."""
+    """Wait until all agents have acknowledged the stop, for at most `WAIT_S`.
+
+    If `source` is given, also wait until the daemon has found the stop file.
+    """
     heard = StopHeard(known=False)
     with anyio.move_on_after(WAIT_S):
         while True:
@@ -224,7 +227,7 @@ def _run(command: str) -> bool:
 def _end(
     heard: StopHeard, rows: list[AgentSeen] | None, failed: Sequence[str], agent: str | None
 ) -> int:
-    """Print what went wrong; only if nothing did, say that everything is halted."""
+    """Print the problems and return the exit code. If there are none, print that all is halted."""
     if heard.silent:
         _say(f"Not acknowledged by {names(heard.silent)}. Check these agents manually.")
     alone = [name for name in busy(rows or (), agent) if name not in heard.acknowledged]
@@ -241,22 +244,22 @@ def _end(
 
 
 def _say(words: str) -> None:
-    # A closed pipe must not prevent the rest of a stop.
+    # If standard output is closed, the stop must still be completed.
     with suppress(BrokenPipeError):
         click.echo(words, err=_for_programs())
 
 
 def _for_programs() -> bool:
-    """Return True if standard output has JSON, so that text goes to standard error."""
+    """Return True if standard output is for JSON. Then text is printed to standard error."""
     context = click.get_current_context(silent=True)
     return bool(context and context.params.get("as_json"))
 
 
 @command(sends=ResumeCommand)
-@click.option("--agent", metavar="NAME", help="Resume only this agent. Stop files stay.")
+@click.option("--agent", metavar="NAME", help="Resume only this agent. Delete no stop file.")
 @says_why
 @click.option("--all-except", metavar="NAME", multiple=True, help="Keep this agent stopped.")
-@click.option("--yes", is_flag=True, help="Do not ask, and delete stop files that others wrote.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation, and delete all stop files.")
 @json_option
 @reaches_daemon
 def resume(
@@ -268,8 +271,8 @@ def resume(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Deletes the stop files that `safetyd stop` wrote, and asks before it deletes others. On a
-    terminal it asks for a reason if you give none.
+    """The command deletes the stop files that `safetyd stop` wrote. It asks before it deletes other
+    stop files. On a terminal, it asks for a reason if you give none.
 
     For example:
       safetyd resume "list is fixed"
@@ -279,7 +282,7 @@ def resume(
     if agent is not None and all_except:
         raise WrongUsage("give --agent or --all-except, not both")
     if len(all_except) > 1:
-        hold = "Pause the others first with `safetyd pause NAME`"
+        hold = "First pause the others with `safetyd pause NAME`"
         raise WrongUsage(f"--all-except takes one agent, but {len(all_except)} were given. {hold}")
     if not (reason or yes) and sys.stdin.isatty():
         reason = click.prompt("Why is it safe to resume", err=as_json)
@@ -323,7 +326,7 @@ async def _resume(
 
 
 def _check_known(agent: str, rows: Sequence[AgentSeen]) -> None:
-    """Reject an unknown agent: a typo would resume the agent that was meant."""
+    """Reject an unknown agent: with a typo, the agent to exclude would be resumed."""
     if stranger := unheard(agent, rows):
         raise Failure(f"{stranger} Nothing was resumed.", "not_found")
 
@@ -343,12 +346,12 @@ async def _resume_agent(location: Location, reason: str, agent: str) -> list[Sto
 
 def _resumed(agent: str, *, lifted: bool, held: bool) -> str:
     if not lifted:
-        return f"{agent} was not stopped on its own."
+        return f"There was no stop for {agent} alone."
     return f"Cleared the stop of {agent}." if held else f"Resumed {agent}."
 
 
 def _nothing(left: Sequence[Stop]) -> str:
-    return "Only single agents are stopped." if left else "Nothing was stopped."
+    return "There was no stop for all agents." if left else "Nothing was stopped."
 
 
 def _still(left: Sequence[Stop]) -> None:
@@ -361,7 +364,7 @@ def _without_daemon(location: Location) -> str:
     path = location.data_dir / stop_file.NAME
     if not stop_file.is_there(path):
         return ""
-    return f"\nthe stop file {path} exists and takes effect at the next start. You may delete it"
+    return f"\nthe stop file {path} exists and takes effect at the next start. You can delete it"
 
 
 def _may_go(path: Path, *, yes: bool) -> bool:
@@ -388,7 +391,7 @@ def _deleted(path: Path) -> bool:
 async def _left(
     operator: OperatorConnection, gone: Iterable[Path], kept: Iterable[Path]
 ) -> list[Stop]:
-    """Return the remaining stops, once the daemon has seen the deleted files, or after 5 s."""
+    """Return the remaining stops, after the daemon has noticed the deleted files, or after 5 s."""
     ended, lasting = ({f"file:{path}" for path in paths} for paths in (gone, kept))
     left: list[Stop] = []
     with anyio.move_on_after(WAIT_S):

@@ -1,4 +1,4 @@
-"""The extras of a daemon, one in each module; nothing else names them.
+"""The extras of a daemon. Each module contains one, and is found automatically.
 
 An extra connects its package to the daemon (see `daemon/extra.py`).
 """

@@ -29,7 +29,7 @@ log = logging.getLogger("safetyd.file_history")
 
 
 class FileHistory(Extra):
-    """`commits` makes the commits."""
+    """Commits changes by agents, and rolls them back."""
 
     commits: CommitWorker
 
@@ -68,7 +68,7 @@ class FileHistory(Extra):
     async def prepare(self) -> None:
         """Commit the current state of each project before the new rules apply.
 
-        If a large folder takes longer, the rest happens in the background.
+        After ten seconds this returns, and large folders are committed in the background.
         """
         self._histories.renew(self._settings.policy.projects)
         with anyio.move_on_after(FIRST_S):
@@ -100,7 +100,7 @@ class FileHistory(Extra):
         return self._clock.now().at
 
     def _say_problems(self) -> None:
-        """Log why a project cannot be committed, before a commit is due."""
+        """Log the projects that cannot be committed, before the first commit is due."""
         for problem in history_problems(self._settings.policy.projects, self._directory):
             log.warning("%s", problem)
 

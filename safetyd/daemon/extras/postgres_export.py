@@ -1,6 +1,6 @@
 """Export of events to PostgreSQL, if an address is configured.
 
-If psycopg is missing, its state says so.
+If psycopg is missing, `status` reports it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ def exporter_families(state: ExporterState) -> Iterator[Family]:
     yield gauge_by(
         "outlet",
         "safetyd_outlet_last_success_timestamp_seconds",
-        "When the exporter last exported events or had none left; 0 if never.",
+        "When the exporter last was up to date or exported events; 0 if never.",
         {name: 0.0 if last is None else last.timestamp()},
     )
     yield counter_by(

@@ -1,4 +1,4 @@
-"""Daily snapshots with their weekly archives, and checkpoints for `safetyd backup`."""
+"""Makes daily snapshots and weekly archives, and saves checkpoints for `safetyd backup`."""
 
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -21,7 +21,7 @@ from safetyd.operators.replies import CommandRefused
 
 
 class SnapshotsAndBackup(Extra):
-    """Works in other threads, after events are durable."""
+    """Makes snapshots in another thread, so that decisions do not wait."""
 
     def __init__(self, host: ExtraHost, known: Records) -> None:
         self._host = host

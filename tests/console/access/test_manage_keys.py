@@ -191,7 +191,7 @@ def test_without_a_daemon_a_key_takes_effect_at_the_start(tmp_path):
     said = here("agent", "add", "early", SAFETYD_DATA_DIR=str(tmp_path / "data"))
 
     assert said.returncode == 0
-    assert "from its next start" in said.stdout
+    assert "No daemon is running" in said.stdout
     assert (tmp_path / "data/keys/agents/early.nk").exists()
     assert (tmp_path / "data").stat().st_mode & 0o077 == 0
 
@@ -280,7 +280,7 @@ def test_a_key_that_was_moved_away_is_to_be_moved_again(daemon):
 
     said = told(daemon, "operator", "rotate", "mover")
 
-    assert " moved away: " in said.stdout
+    assert " moved" in said.stdout
     until(lambda: told(daemon, "status", "--operator", "mover").returncode == 0)
 
 
@@ -340,7 +340,7 @@ def test_without_a_daemon_a_rotation_counts_from_the_next_start(tmp_path):
     later = here("agent", "rotate", "early", **place)
     at_once = here("operator", "rotate", "local", "--now", **place)
 
-    assert all("from its next start" in said.stdout for said in (later, at_once))
+    assert all("No daemon is running" in said.stdout for said in (later, at_once))
     assert (tmp_path / "data/keys/agents/early.old.json").exists()
     assert not (tmp_path / "data/keys/operator.old.json").exists()
     accounts = here("nats-config", **place).stdout

@@ -149,7 +149,7 @@ def test_a_passphrase_is_typed_or_the_first_line_of_a_file(rig: BackupRig):
     restore = ("restore", str(rig.back_up(PASSPHRASE)))
     for content, why in (
         (None, "at a terminal, or set SAFETYD_PASSPHRASE_FILE"),
-        ("\n", f"of {VARIABLE} is empty"),
+        ("\n", f"(from {VARIABLE}) is empty"),
         ("another passphrase", "wrong passphrase"),
         (f"{PASSPHRASE}\r\nand more\n", ""),
     ):
@@ -157,9 +157,9 @@ def test_a_passphrase_is_typed_or_the_first_line_of_a_file(rig: BackupRig):
         said = here(*restore, str(rig.restored), **file)
         assert why in said.stderr
         assert (said.returncode == 0) == rig.restored.exists() == (why == "")
-    assert "Keys revoked after the backup" in said.stdout
+    assert "revoked after the backup" in said.stdout
     gone = here(*restore, str(rig.directory / "new"), **{VARIABLE: str(rig.data_dir / "gone")})
-    assert f"gone of {VARIABLE}: " in gone.stderr
+    assert f"gone (from {VARIABLE}): " in gone.stderr
 
     shown = at_a_terminal(
         *(*restore, str(rig.directory / "new")),

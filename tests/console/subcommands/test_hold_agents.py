@@ -41,7 +41,7 @@ def test_three_errors_put_an_agent_in_safe_mode_and_a_person_lets_it_go(daemon):
         assert early.stderr.startswith("safetyd: safe mode can be left in ")
 
         forced = daemon.safetyd("safe-mode", "exit", "--force", "--reason", "disk is free again")
-        assert (forced.returncode, forced.stdout) == (0, "Out of safe mode: failing.\n")
+        assert (forced.returncode, forced.stdout) == (0, "Left safe mode: failing.\n")
         assert safety.propose("edit_file", text="line 5").allowed
 
 
@@ -90,7 +90,7 @@ def test_everybody_can_be_put_in_safe_mode_and_let_go(daemon):
     assert "SAFE MODE: all agents " in status.stdout
     assert several.returncode == 1
     assert "(*, reader)" in several.stderr
-    assert left.stdout == "Out of safe mode: all agents, reader.\n"
+    assert left.stdout == "Left safe mode: all agents, reader.\n"
     assert told(daemon, "safe-mode", "exit").returncode == 0
     assert read(daemon, "safe-mode")["active"] is False
 
@@ -170,7 +170,7 @@ def test_all_agents_without_a_key_are_held_and_let_go_together(daemon):
     assert entered.stdout == "All anonymous agents are in safe mode: only reading is allowed.\n"
     assert "by local" in shown
     assert "`safetyd safe-mode exit --agent '*keyless'`" in shown
-    assert left.stdout == "Out of safe mode: all anonymous agents.\n"
+    assert left.stdout == "Left safe mode: all anonymous agents.\n"
 
 
 def test_a_reset_says_all_that_it_forgets(daemon):

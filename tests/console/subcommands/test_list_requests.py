@@ -13,7 +13,7 @@ from tests.console.console_rig import Said, at_a_terminal, told
 from tests.filled import filled
 from tests.journeys.asking_agent import Asker
 
-DENIED = "denied; the same action stays denied for one day"
+DENIED = "denied; the same action is denied automatically for one day"
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_an_unknown_program_may_be_granted_with_its_verb(daemon):
     said = told(daemon, "approve", request, "--grant", "--program")
     again = told(daemon, "check", "unknown", "run_shell", "--text", "acmectl lint --all b c")
 
-    assert "acmectl lint is an unknown program; --program" in card
+    assert "acmectl lint is an unknown program. --program" in card
     assert (said.returncode, again.returncode) == (0, 0)
     asked(daemon, "acmectl burn b", "unknown", "run_shell")
 

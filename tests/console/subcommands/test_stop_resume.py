@@ -172,7 +172,7 @@ def test_a_resume_of_nothing_says_so(shared):
 
     assert (everything.returncode, everything.stdout) == (0, "Nothing was stopped.\n")
     assert one.returncode == 0
-    assert one.stdout.endswith("nobody was not stopped on its own.\n")
+    assert one.stdout.endswith("There was no stop for nobody alone.\n")
 
 
 def test_a_resume_of_everything_names_agents_that_are_still_stopped(shared):
@@ -181,7 +181,7 @@ def test_a_resume_of_everything_names_agents_that_are_still_stopped(shared):
     said = told(shared, "resume")
 
     assert said.returncode == 0
-    assert said.stdout.startswith("Only single agents are stopped.\nStill stopped: x1 by local's")
+    assert said.stdout.splitlines()[1].startswith("Still stopped: x1 by local's")
     assert "`safetyd resume --agent x1`" in said.stdout
 
 
@@ -191,7 +191,7 @@ def test_without_a_daemon_the_file_is_written_and_holds_from_the_start(daemon):
     said = told(daemon, "stop", "fire drill")
 
     assert said.returncode == 4
-    assert "takes effect when a daemon" in said.stdout
+    assert "takes effect when the daemon starts" in said.stdout
     assert OURS.fullmatch(stop_file(daemon).read_text())
 
     resumed = told(daemon, "resume")
@@ -237,7 +237,7 @@ def revoked_key(daemon: RunningDaemon) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("key", "why"), [(agents_key, "keyed may not"), (revoked_key, "rejects the key")]
+    ("key", "why"), [(agents_key, "keyed is not allowed"), (revoked_key, "rejects the key")]
 )
 def test_whoever_the_bus_refuses_still_stops_a_running_daemon_by_file(shared, key, why):
     path = key(shared)
@@ -247,7 +247,7 @@ def test_whoever_the_bus_refuses_still_stops_a_running_daemon_by_file(shared, ke
     assert said.returncode == 1
     assert why in said.stderr
     assert len(said.stderr.splitlines()) == 1
-    assert f"(pid {shared.pid}) obeys it at once" in said.stdout
+    assert f"(pid {shared.pid}) stops all agents" in said.stdout
     assert stop_file(shared).read_text().startswith(f"Stopped by: {path.stem}\n")
     told(shared, "resume", "--yes")
     assert not stop_file(shared).exists()
@@ -273,7 +273,7 @@ def test_whatever_is_wrong_with_the_key_the_file_is_written(spoil, tmp_path):
     assert OURS.fullmatch((tmp_path / "EMERGENCY_STOP").read_text())
     assert f"the key {key} of operator local" in said.stderr
     assert len(said.stderr.splitlines()) == 1
-    assert f"(pid {os.getpid()}) obeys it at once" in said.stdout
+    assert f"(pid {os.getpid()}) stops all agents" in said.stdout
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_a_frozen_daemon_is_stopped_by_file(daemon):
         os.kill(daemon.pid, signal.SIGCONT)
 
     assert said.returncode == 4
-    assert f"(pid {daemon.pid}) obeys it at once" in said.stdout
+    assert f"(pid {daemon.pid}) stops all agents" in said.stdout
     assert "did not answer within" in said.stderr
     assert stop_file(daemon).exists()
 

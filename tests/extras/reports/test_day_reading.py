@@ -150,7 +150,7 @@ def test_a_file_that_is_missing_breaks_the_chain(tmp_path: Path) -> None:
 
     reading.read(QUICKLY)
 
-    assert "does not continue the file before it" in reading.broken
+    assert "does not continue the previous file" in reading.broken
 
 
 def test_what_is_broken_after_the_day_is_not_told_of_it(tmp_path: Path) -> None:

@@ -125,4 +125,4 @@ def test_a_port_taken_by_another_program_is_not_used(start_daemon: StartDaemon) 
         work(daemon)
 
         assert urlsplit(daemon.endpoint.bus).port != port
-        assert f"port {port} is used" in daemon.log()
+        assert f"port {port} is in use" in daemon.log()

@@ -161,6 +161,7 @@ def test_malformed_http_requests_are_refused_with_the_reason(daemon: RunningDaem
     for path, body in (
         ("propose/sloppy", b"not JSON"),
         ("propose/sloppy", b'{"text": "no type"}'),
+        ("propose/sloppy", b'{"type": "run_shell", "command": "rm -rf /"}'),
         ("propose/sloppy", b'{"type": "read_file", "type": "read_file"}'),
         ("propose/sloppy", b'{"type": "read_file", "text": "' + b"x" * 70_000 + b'"}'),
         ("outcome/r1", b'{"ok": "perhaps"}'),

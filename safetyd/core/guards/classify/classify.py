@@ -28,6 +28,7 @@ from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
 from safetyd.core.text.proposal_patches import may_patch
 
 MAX_UNKNOWN: Final = 256
+COMMAND: Final = "run_shell"  # the type that is nothing but the command in its text
 
 
 class RuleSets:
@@ -52,9 +53,15 @@ class RuleSets:
     ) -> Verdict:
         """Return the strictest verdict of all sets, with the other rules that matched."""
         each = (rule_set.judge(proposed, kind, memory_used, lifted) for rule_set in self._sets)
-        found = [verdict for verdicts in each for verdict in verdicts]
+        found = [rule_verdicts.no_command(kind)] if _lacks_command(proposed, kind) else []
+        found += [verdict for verdicts in each for verdict in verdicts]
         found += self._broken
         return together(found, masks_text=False) if found else ALLOWED
+
+
+def _lacks_command(proposed: Proposed, kind: Kind) -> bool:
+    """Return whether a command was proposed without its text, so that nothing was analysed."""
+    return kind.type == COMMAND and not proposed.proposal.text.strip()
 
 
 def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]:
@@ -100,6 +107,7 @@ class Classify(Guard):
         proposal = proposed.proposal
         rule_sets = self._base if proposal.project is None else self._rule_sets(proposed)
         plain = kind.type in rule_sets.plain and not kind.raised
+        plain = plain and not _lacks_command(proposed, kind)
         placed = proposal.paths or (proposal.text and kind.commands)
         placed = placed or may_patch(proposal, edits=kind.edits)
         if plain and (not placed or rule_sets.well_placed(proposed, kind)):

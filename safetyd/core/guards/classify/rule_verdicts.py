@@ -120,6 +120,11 @@ def unknown(kind: Kind, kinds: Kinds) -> Verdict:
     return _asks("classify.unknown_type", reason)
 
 
+def no_command(kind: Kind) -> Verdict:
+    reason = f"The text of this {kind.type} is empty, so its command could not be analysed"
+    return _asks("classify.no_command", reason, "with the command in text")
+
+
 def human(case: RuleCase, config: RulesConfig) -> Verdict:
     remedy = speaking(case, config)
     if config.allow_human_communication:

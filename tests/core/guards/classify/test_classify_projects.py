@@ -181,8 +181,8 @@ def test_deleting_needs_approval_where_configured() -> None:
 def test_a_commands_paths_are_looked_at_too() -> None:
     rig = coding()
 
-    assert both(rig, "run_shell", paths=("a",)) == (ALLOWED, ALLOWED)
-    assert both(rig, "run_shell", paths=("/b",))[0].rule == "classify.outside_project"
+    assert both(rig, "run_shell", text="make", paths=("a",)) == (ALLOWED, ALLOWED)
+    assert both(rig, "run_shell", text="make", paths=("/b",))[0].rule == "classify.outside_project"
 
 
 @pytest.mark.req("S3.60")

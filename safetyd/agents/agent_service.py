@@ -1,6 +1,6 @@
 """Serves agents: messages from the wire to the mailbox, and replies back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -36,6 +36,7 @@ from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
 from safetyd.core.policy import Policy
+from safetyd.core.text.path_globs import based
 from safetyd.core.text.proposal_patches import patch_of
 from safetyd.journal.mailbox import (
     FAILED,
@@ -281,14 +282,15 @@ class AgentService:
 
     def _resolved(self, proposal: Proposal, *, permission: bool) -> tuple[str, ...]:
         """Return the targets of paths and patched files; of an ask, those that it shows."""
-        paths, project = proposal.paths, proposal.project
+        paths: Sequence[str] = based(proposal.paths, proposal.cwd)
+        project = proposal.project
         if permission:
             paths, project = shown_paths(proposal)
         patched = (file.path for file in patch_of(proposal, edits=True).files)
         paths = (*paths, *patched)
         if not paths:
             return ()
-        known = self._settings.policy.projects.get(project or "")
+        known = self._settings.policy.project_of(project)
         return resolved(paths, "" if known is None else known.root)
 
     def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:

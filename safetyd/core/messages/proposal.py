@@ -85,7 +85,8 @@ class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
     rationale: Prose = ""  # Why the action is needed, for an operator to read.
     session: Word | None = None  # The session that the action belongs to.
     episode: Word | None = None  # The part of a session in which loops are detected.
-    project: Word | None = None  # The configured project in which you work.
+    # The configured project in which you work. Without it, the default project applies, if any.
+    project: Word | None = None
     chain: Word | None = None  # The chain of delegated work whose budget pays for the action.
     task: Word | None = None  # The task that the action belongs to.
     urgency: Urgency = "normal"  # How urgently an operator must answer, if approval is needed.

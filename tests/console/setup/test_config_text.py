@@ -56,6 +56,7 @@ def test_every_combination_of_answers_is_right_and_comes_to_what_was_answered(an
     assert [project.root for project in config.projects.values()] == (
         [str(answers.root)] if answers.root else []
     )
+    assert all(project.default for project in config.projects.values())
 
 
 @pytest.mark.parametrize("answers", COMBINATIONS, ids=words)

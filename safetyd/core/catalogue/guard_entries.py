@@ -17,6 +17,7 @@ from safetyd.core.catalogue.entry import (
     because,
 )
 from safetyd.core.events import guard_events as events
+from safetyd.core.guards.stop import no_reason
 from safetyd.core.messages.money import dollars, nano
 
 SMS_AFTER_S: Final = 900.0
@@ -68,8 +69,9 @@ def _stop_ends(event: events.Stopped) -> str:
 
 def _says_why(event: events.Stopped) -> bool:
     # The reason in a stop file that names nobody's reason is only that the file exists.
-    there = f"{event.source.removeprefix('file:')} is there"
-    return bool(event.reason) and not (_signed(event) and event.reason == there)
+    path = event.source.removeprefix("file:")
+    unsaid = {no_reason(path), f"{path} is there"}  # the second one in older journals
+    return bool(event.reason) and not (_signed(event) and event.reason in unsaid)
 
 
 def _signed(event: events.Stopped) -> bool:

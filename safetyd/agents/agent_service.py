@@ -296,10 +296,7 @@ class AgentService:
     def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
         """Return why this agent cannot propose now, or None."""
         if self._impostor(agent):
-            return (
-                "malformed",
-                f"the name {agent} needs its key: connect with it, or use another name",
-            )
+            return "malformed", _reserved(agent)
         if now - self._looked > LOOK_S:
             self._looked, self._found = now, self._problem()
         if self._found:
@@ -317,10 +314,7 @@ class AgentService:
         if agent != name:
             return "malformed", _no_name(name)
         if self._impostor(agent):
-            return (
-                "malformed",
-                f"the name {agent} needs its key: connect with it, or use another name",
-            )
+            return "malformed", _reserved(agent)
         problem = self._problem()
         if problem or self._mailbox.full:
             return "unavailable", problem or "too many messages are waiting; try again soon"
@@ -443,6 +437,13 @@ def _sender(subject: bytes) -> tuple[str, str]:
     """Return the last token of a subject, and the agent it stands for."""
     name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
     return name, name if is_token(name) else NOBODY
+
+
+def _reserved(agent: str) -> str:
+    return (
+        f"the name {agent} is reserved: connect with its key, propose over HTTP with its token, "
+        "or use another name"
+    )
 
 
 def _no_name(name: str) -> str:

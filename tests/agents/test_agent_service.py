@@ -314,7 +314,8 @@ async def test_keyless_agent_cannot_use_a_name_that_has_a_key(tmp_path: Path) ->
 
     assert (answer["cause"], answer["agent"]) == ("malformed", "code")
     assert (told["ok"], told["code"]) == (False, "malformed")
-    assert "needs its key" in answer["reason"]
+    assert "its key" in answer["reason"]
+    assert "its token" in answer["reason"]
     assert [r.agent for r in counter.refusals.take(Clock().now())] == ["unknown"]
     assert counter.asked("ops")["decision"] == "allow"
 

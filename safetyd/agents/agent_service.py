@@ -344,8 +344,10 @@ class AgentService:
 
     def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventEnvelope:
         keyless = self._keyless
+        notes: list[str] = []
 
         def made(state: EngineState, moment: Moment) -> Reported:
+            notes[:] = _odd(agent, telemetry, state)
             return Reported(
                 at=moment.at,
                 t=moment.t,
@@ -355,7 +357,10 @@ class AgentService:
                 priced_nano=self._priced(agent, telemetry, state, moment),
             )
 
-        return EventEnvelope(made, lambda: self._publisher.answer(reply, Noted(ok=True)))
+        def noted() -> None:
+            self._publisher.answer(reply, Noted(ok=True, note="".join(notes)))
+
+        return EventEnvelope(made, noted)
 
     def _priced(
         self, agent: str, telemetry: AnyTelemetry, state: EngineState, moment: Moment
@@ -437,6 +442,16 @@ def _sender(subject: bytes) -> tuple[str, str]:
     """Return the last token of a subject, and the agent it stands for."""
     name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
     return name, name if is_token(name) else NOBODY
+
+
+def _odd(agent: str, telemetry: AnyTelemetry, state: EngineState) -> Sequence[str]:
+    """Return a note if an outcome belongs to no open action; it is recorded anyway."""
+    if not isinstance(telemetry, Outcome) or telemetry.id is None:
+        return ()
+    if state.actions.find(agent, telemetry.id) is not None:
+        return ()
+    why = "it was not allowed, or its outcome was already reported"
+    return (f"{agent} has no open action {telemetry.id}: {why}",)
 
 
 def _reserved(agent: str) -> str:

@@ -178,11 +178,12 @@ def outcome(
     noted = anyio.run(_report, agent, _options(location, agent), payload)
     if not noted.ok:
         raise Failure(f"outcome not recorded: {noted.error}", noted.code or "failed")
-    click.echo(
-        document({"ok": True})
-        if as_json
-        else f"Recorded the outcome of {id_} of {agent}: {result}."
-    )
+    if as_json:
+        click.echo(document({"ok": True, "note": noted.note} if noted.note else {"ok": True}))
+        return 0
+    click.echo(f"Recorded the outcome of {id_} of {agent}: {result}.")
+    if noted.note:
+        click.echo(f"safetyd: warning: {plain(noted.note)}", err=True)
     return 0
 
 

@@ -112,3 +112,4 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ok: bool  # True: the message is in the journal.
     error: str = ""  # Why it was refused.
     code: Cause | None = None  # The kind of reason; after malformed, do not send it again.
+    note: str = ""  # What is odd about it, such as the outcome of an unknown action.

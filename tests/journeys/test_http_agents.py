@@ -168,6 +168,17 @@ def test_outcome_of_an_unknown_action_says_so(daemon: RunningDaemon) -> None:
         assert f"no open action {id_}" in heard.content["note"]
 
 
+def test_wrong_path_is_not_found_for_an_agent_and_forbidden_to_others(
+    daemon: RunningDaemon,
+) -> None:
+    agent, nobody = HttpAgent(daemon, "lost"), HttpAgent(daemon, "lost", token="lost.x")
+
+    for path in ("propos/lost", "propose", "nothing"):
+        assert agent.post(path, {"type": "read_file"}).status == 404
+        assert nobody.post(path, {"type": "read_file"}).status == 401
+    assert agent.ask("status").status == 401
+
+
 def test_malformed_http_requests_are_refused_with_the_reason(daemon: RunningDaemon) -> None:
     agent = HttpAgent(daemon, "sloppy")
     for path, body in (

@@ -322,6 +322,27 @@ def test_a_request_that_there_is_not_fails(daemon):
 
     assert said.returncode == 1
     assert "no such request" in said.stderr
+    assert "`safetyd list`" in said.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "deny"])
+@pytest.mark.parametrize("id_", ["r", "req_3f2"])
+def test_an_id_that_is_too_short_says_so(daemon, command, id_):
+    said = told(daemon, command, id_)
+
+    assert said.returncode == 1
+    assert "at least 8 characters" in said.stderr
+    assert "`safetyd list`" in said.stderr
+
+
+def test_id_of_a_proposal_names_its_request(daemon):
+    answer = daemon.safetyd("check", "mixed-up", "push", "--text", "git push mixed", "--json")
+    proposal, request = (json.loads(answer.stdout)[name] for name in ("id", "request_id"))
+
+    for command in ("show", "approve"):
+        said = told(daemon, command, proposal)
+        assert said.returncode == 1
+        assert f"its request is {request}" in said.stderr
 
 
 def test_check_waits_for_the_answer_and_ends_as_it_does(daemon):

@@ -1,6 +1,6 @@
 """Serves agents: puts their messages into the mailbox, and sends the replies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -36,6 +36,7 @@ from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
 from safetyd.core.policy import Policy
+from safetyd.core.text.path_globs import based
 from safetyd.core.text.proposal_patches import patch_of
 from safetyd.journal.mailbox import (
     FAILED,
@@ -284,23 +285,21 @@ class AgentService:
 
         For a permission request, use the paths that it shows to operators.
         """
-        paths, project = proposal.paths, proposal.project
+        paths: Sequence[str] = based(proposal.paths, proposal.cwd)
+        project = proposal.project
         if permission:
             paths, project = shown_paths(proposal)
         patched = (file.path for file in patch_of(proposal, edits=True).files)
         paths = (*paths, *patched)
         if not paths:
             return ()
-        known = self._settings.policy.projects.get(project or "")
+        known = self._settings.policy.project_of(project)
         return resolved(paths, "" if known is None else known.root)
 
     def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
         """Return why this agent cannot propose now, or None."""
         if self._impostor(agent):
-            return (
-                "malformed",
-                f"the name {agent} needs its key: connect with it, or use another name",
-            )
+            return "malformed", _reserved(agent)
         if now - self._looked > LOOK_S:
             self._looked, self._found = now, self._problem()
         if self._found:
@@ -318,10 +317,7 @@ class AgentService:
         if agent != name:
             return "malformed", _no_name(name)
         if self._impostor(agent):
-            return (
-                "malformed",
-                f"the name {agent} needs its key: connect with it, or use another name",
-            )
+            return "malformed", _reserved(agent)
         problem = self._problem()
         if problem or self._mailbox.full:
             return "unavailable", problem or "too many messages are waiting; try again soon"
@@ -351,8 +347,10 @@ class AgentService:
 
     def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventEnvelope:
         keyless = self._keyless
+        notes: list[str] = []
 
         def made(state: EngineState, moment: Moment) -> Reported:
+            notes[:] = _odd(agent, telemetry, state)
             return Reported(
                 at=moment.at,
                 t=moment.t,
@@ -362,7 +360,10 @@ class AgentService:
                 priced_nano=self._priced(agent, telemetry, state, moment),
             )
 
-        return EventEnvelope(made, lambda: self._publisher.answer(reply, Noted(ok=True)))
+        def noted() -> None:
+            self._publisher.answer(reply, Noted(ok=True, note="".join(notes)))
+
+        return EventEnvelope(made, noted)
 
     def _priced(
         self, agent: str, telemetry: AnyTelemetry, state: EngineState, moment: Moment
@@ -444,6 +445,23 @@ def _sender(subject: bytes) -> tuple[str, str]:
     """Return the last token of a subject, and the agent: `unknown` if the name is invalid."""
     name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
     return name, name if is_token(name) else NOBODY
+
+
+def _odd(agent: str, telemetry: AnyTelemetry, state: EngineState) -> Sequence[str]:
+    """Return a note if an outcome belongs to no open action; it is recorded anyway."""
+    if not isinstance(telemetry, Outcome) or telemetry.id is None:
+        return ()
+    if state.actions.find(agent, telemetry.id) is not None:
+        return ()
+    why = "it was not allowed, or its outcome was already reported"
+    return (f"{agent} has no open action {telemetry.id}: {why}",)
+
+
+def _reserved(agent: str) -> str:
+    return (
+        f"the name {agent} is reserved: connect with its key, propose over HTTP with its token, "
+        "or use another name"
+    )
 
 
 def _no_name(name: str) -> str:

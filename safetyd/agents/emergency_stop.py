@@ -22,7 +22,7 @@ from safetyd.clock import Clock
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import Resumed, Stopped
-from safetyd.core.guards.stop import ENVIRONMENT, Stop, as_stop
+from safetyd.core.guards.stop import ENVIRONMENT, Stop, as_stop, no_reason
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
 LOOK_S: Final = 0.1
@@ -310,12 +310,7 @@ def _signed(path: Path) -> tuple[str, str]:
     for line in _text(path).splitlines():
         key, _, value = line.partition(":")
         said[key.strip().lower()] = value.strip()
-    return said.get("stopped by") or "file", said.get("reason") or default_reason(str(path))
-
-
-def default_reason(path: str) -> str:
-    """Return the reason of a stop by a file that contains none."""
-    return f"{path} exists"
+    return said.get("stopped by") or "file", said.get("reason") or no_reason(str(path))
 
 
 def _text(path: Path) -> str:

@@ -57,6 +57,17 @@ _PARTS = {
     "tokens": frozenset(Tokens.__struct_fields__),
 }
 
+# Likely wrong names of fields that guards use. Without the right field, nothing would be analysed.
+_MISNAMED: Final = {
+    **dict.fromkeys(("command", "cmd", "shell", "script", "sql", "query"), "text"),
+    **dict.fromkeys(
+        ("path", "file", "files", "file_path", "filepath", "file_paths", "filename"), "paths"
+    ),
+    **dict.fromkeys(("workdir", "working_dir", "working_directory"), "cwd"),
+    "cost": "cost_usd",
+    "url": "target.url",
+}
+
 # Matches an escape sequence, but not the same characters after an escaped backslash.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -207,6 +218,8 @@ def read_proposal(agent: str, data: bytes, spare_id: str) -> tuple[Proposal, str
         )
     if not (proposal.type.isidentifier() or normalised(proposal.type)):
         raise Malformed("type has no visible character")
+    if not _MISNAMED.keys().isdisjoint(fields):
+        _check_names(fields)
     _check_text(proposal.text)
     _check_cost(proposal.cost_usd)
     return _completed(proposal, fields, spare_id), digest(agent, fields)
@@ -300,6 +313,23 @@ def _deeper(fields: Fields, levels: int) -> bool:
             if isinstance(inner, _NESTED)
         ]
     return bool(level)
+
+
+def _check_names(fields: Fields) -> None:
+    """Reject a misnamed field if the field that it probably means is missing or empty."""
+    for name in fields:
+        meant = _MISNAMED.get(name, "")
+        if meant and not _value_at(fields, meant):
+            hint = f'did you mean "{meant}"? Other facts belong in "context".'
+            raise Malformed(f'unknown field "{name}": {hint}')
+
+
+def _value_at(fields: Mapping[str, object], path: str) -> object:
+    """Return the value at a dotted path, or None."""
+    value: object = fields
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _check_text(text: str) -> None:

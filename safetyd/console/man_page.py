@@ -1,6 +1,9 @@
 """`safetyd man`: the manual page, generated from the help of the commands."""
 
 import inspect
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -38,20 +41,30 @@ _EXIT_CODES: Final = {
     help=f"Write {NAME} to this directory.",
 )
 def man(directory: Path | None) -> None:
-    """Print the manual page.
+    """Show the manual page. If standard output is not a terminal, it is printed as troff.
 
     For example:
-      safetyd man | man -l -
+      safetyd man
       safetyd man --directory ~/.local/share/man/man1
     """
     root = click.get_current_context().find_root().command
     text = page(root) if isinstance(root, click.Group) else ""
     if directory is None:
-        click.echo(text, nl=False)
+        if not (sys.stdout.isatty() and _shown(text)):
+            click.echo(text, nl=False)
         return
     with using_file(directory / NAME, "write"):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / NAME).write_text(text)
+
+
+def _shown(text: str) -> bool:
+    """Show a page with `man`; return False if that is not possible."""
+    program = shutil.which("man")
+    if program is None:
+        return False
+    done = subprocess.run([program, "-l", "-"], input=text, text=True, check=False)  # noqa: S603
+    return done.returncode == 0
 
 
 def page(root: click.Group) -> str:

@@ -8,11 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from safetyd.agents.emergency_stop import default_reason
 from safetyd.agents.stop_reserve import FREE
 from safetyd.console.render.layout import when
 from safetyd.console.terminal_text import plain
-from safetyd.core.guards.stop import Stop
+from safetyd.core.guards.stop import Stop, no_reason
 from safetyd.host import write_whole
 
 NAME: Final = "EMERGENCY_STOP"
@@ -111,7 +110,7 @@ def _ending(stop: Stop) -> str:
 
 def _unsaid(stop: Stop) -> str:
     """Return the reason that the daemon uses for a stop file without one."""
-    return default_reason(stop.source.partition(":")[2])
+    return no_reason(stop.source.partition(":")[2])
 
 
 def _by(stop: Stop) -> str:

@@ -1,6 +1,7 @@
-"""Parses times that users type: 2h, 9:00, tomorrow 9:00, or RFC 3339.
+"""Parses times that users type: 2h, 9:00, tomorrow 9:00, yesterday, or RFC 3339.
 
-A time without a zone is local time: that of TZ, or of this machine.
+A day without a time means 0:00. A time without a zone is local time: that of TZ, or of this
+machine.
 """
 
 import re
@@ -13,6 +14,7 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours",
 _DAYS: Final = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _is_span = re.compile(r"(\d{1,6})\s*(s|m|min|h|d)\Z").match
 _is_clock = re.compile(r"(?:(yesterday|today|tomorrow)\s+)?(\d{1,2}):(\d{2})\Z").match
+_DAY_BEGINS: Final = "0:00"
 
 
 def until(said: str, now: datetime) -> datetime:
@@ -49,7 +51,7 @@ def _after_span(text: str, now: datetime, direction: int) -> datetime | None:
 
 def _at_clock(text: str, now: datetime, direction: int) -> datetime | None:
     """Return the next or last time of day, such as 9:00, depending on `direction`."""
-    found = _is_clock(text)
+    found = _is_clock(f"{text} {_DAY_BEGINS}" if text in _DAYS else text)
     if found is None:
         return None
     day, hour, minute = found[1], int(found[2]), int(found[3])

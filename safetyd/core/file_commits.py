@@ -1,8 +1,8 @@
 """Decides when files are committed: after each action, and before an irreversible one.
 
 An action belongs to the project that it names. If that project has no file history, the action
-belongs to the project whose folder contains it. After several errors in a row in a project, safetyd
-offers a rollback.
+belongs to the project whose folder contains it, and if it names none, to the default project.
+After several errors in a row in a project, safetyd offers a rollback.
 """
 
 import posixpath
@@ -63,10 +63,13 @@ class FileCommits(Actor):
     name = "version_history"
     _state: HistoryState
 
-    def __init__(self, projects: Projects, approver: Callable[[str, str], str]) -> None:
+    def __init__(
+        self, projects: Projects, approver: Callable[[str, str], str], default: str = ""
+    ) -> None:
         self._approver = approver
         self._projects = {name: one for name, one in projects.items() if one.committed}
         self._all = dict(projects)
+        self._default = default if default in self._projects else ""
         self._roots = sorted(
             ((one.root.rstrip("/") + "/", name) for name, one in self._projects.items()),
             reverse=True,  # inner folders first
@@ -299,7 +302,7 @@ class FileCommits(Actor):
         for root, name in self._roots:
             if any(f"{place}/".startswith(root) for place in places):
                 return name
-        return ""
+        return self._default if proposal.project is None else ""
 
 
 def share(root: str, other: str) -> bool:

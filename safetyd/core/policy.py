@@ -73,6 +73,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     telling: TellingConfig = TellingConfig()
     own: OwnConfig = OwnConfig()
     shell: ShellConfig | msgspec.UnsetType = msgspec.UNSET  # missing in older journals
+    # The project of proposals that name none; missing in older journals.
+    default_project: str | msgspec.UnsetType = msgspec.UNSET
 
     def digest(self) -> str:
         return "sha256:" + hashlib.sha256(canonical(self)).hexdigest()
@@ -84,7 +86,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for name, project in self.projects.items()
         }
         how = self.gate.shell or "judge"
-        return CommandReader(kinds, self.shell or ShellConfig(), projects, how)
+        default = self.default_project or ""
+        return CommandReader(kinds, self.shell or ShellConfig(), projects, how, default)
+
+    def project_of(self, name: str | None) -> ProjectConfig | None:
+        """Return the project of a proposal that names `name`: that one or the default, if any."""
+        return self.projects.get(name or "") or self.projects.get(self.default_project or "")
 
     @property
     def zone(self) -> tzinfo:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+import anyio
 import anyio.abc
 
 from safetyd import __version__
@@ -14,6 +15,7 @@ from safetyd.bus.connections import Connection
 from safetyd.bus.micro import Micro
 from safetyd.bus.publisher import Replies
 from safetyd.daemon.bus_output import BusOutput
+from safetyd.daemon.config_warnings import config_warnings
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
@@ -130,6 +132,7 @@ class OperatorAccess:
                 of.data_dir / "audit",
                 lambda: of.settings.policy,
                 parts.recent,
+                self._warnings,
             ),
             tasks,
             waits=parts.held.waits,
@@ -172,6 +175,10 @@ class OperatorAccess:
             ready=parts.health.not_ready,
             ask=commands.ask,
         )
+
+    async def _warnings(self) -> list[str]:
+        settings = self._of.settings
+        return await anyio.to_thread.run_sync(config_warnings, settings.config, settings.data_dir)
 
     async def hear(self) -> None:
         """Start to receive messages of operators and other programs over the bus."""

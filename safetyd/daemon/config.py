@@ -118,11 +118,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def policy(self) -> Policy:
         """Return the part of the policy that this file defines."""
         same = {name: getattr(self, name) for name in _SHARED}
+        default = (name for name, table in self.projects.items() if table.default)
         return Policy(
             timezone=self.notifications.timezone,
             max_agents=self.bus.max_agents,
             projects={name: in_force(table) for name, table in self.projects.items()},
             shell=self.shell.dated(),
+            default_project=next(default, msgspec.UNSET),
             **same,
         )
 
@@ -207,6 +209,12 @@ def _project_errors(projects: Mapping[str, ProjectTable]) -> Iterator[str]:
             shown = _shown(project.root)
             must = "with file history it must be an absolute path"
             yield f"projects.{name}.root is {shown}; {must}"
+    defaults = [name for name, project in projects.items() if project.default]
+    if len(defaults) > 1:
+        yield (
+            f"projects.{defaults[0]}.default and projects.{defaults[1]}.default are both true; "
+            "only one project can be the default"
+        )
     for (name, one), (other, two) in combinations(projects.items(), 2):
         if one.committed and two.committed and share(one.root, two.root):
             yield (

@@ -1,5 +1,6 @@
 """Compose the message of a delivery from the current state of its requests and notes."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -271,7 +272,7 @@ def noted(note: Note, link: str, privacy: Privacy) -> AlertCard | SummaryCard:
     kind = SummaryCard if summary else AlertCard
     card = kind(
         id=note.id,
-        title=one_line(note.title, LINE_CHARS),
+        title=one_line(_title(note), LINE_CHARS),
         urgency=note.urgency,
         text=shown.text if full else "",
         cut=shown.cut if full else 0,
@@ -282,6 +283,14 @@ def noted(note: Note, link: str, privacy: Privacy) -> AlertCard | SummaryCard:
     )
     tested = note.kind == "test" and isinstance(card, AlertCard)
     return msgspec.structs.replace(card, kind="test") if tested else card
+
+
+def _title(note: Note) -> str:
+    """Return the title of a note; that of an alert about one agent names it."""
+    agent = note.agent if note.kind == "alert" else None
+    if not agent or re.search(rf"(?<![\w-]){re.escape(agent)}(?![\w-])", note.title):
+        return note.title
+    return f"{agent}: {note.title}"
 
 
 def _shown_sheet(sheet: NoteSheet) -> NoteSheet:

@@ -4,7 +4,7 @@ The bus and the web server call it with the name of the operator that they authe
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import anyio
 import anyio.abc
 import anyio.to_thread
+from msgspec import UNSET
 
 from safetyd.agents.emergency_stop import EmergencyStop
 from safetyd.bus.question_limits import QuestionLimits
@@ -91,8 +92,15 @@ log = logging.getLogger("safetyd.operators")
 
 WRITTEN_S: Final = 1.0
 
+# Limits of the warnings after a reload.
+MAX_WARNINGS: Final = 50
+SHOWN_CHARS: Final = 2000
 # Maximum size of a shown proposal; a message on the bus has at most 256 KB.
 SHOWN_BYTES: Final = 128 * 1024
+
+
+async def _no_warnings() -> Sequence[str]:
+    return ()
 
 
 class Surroundings(NamedTuple):
@@ -104,6 +112,8 @@ class Surroundings(NamedTuple):
     audit: Path  # the directory of audit files
     policy: Callable[[], Policy]  # the policy in force
     recent: RecentEvents
+    # what in the configuration cannot work as things are
+    warnings: Callable[[], Awaitable[Sequence[str]]] = _no_warnings
 
 
 class CommandRunner:
@@ -231,7 +241,9 @@ class CommandRunner:
     async def _reload(self, by: str) -> Reply:
         if errors := await self._around.reload(by):
             return refused("config_rejected", "\n".join(errors))
-        return Reloaded(ok=True, next_start=self._around.facts().next_start)
+        warnings = tuple(text[:SHOWN_CHARS] for text in await self._around.warnings())
+        next_start = self._around.facts().next_start
+        return Reloaded(ok=True, next_start=next_start, warnings=warnings[:MAX_WARNINGS] or UNSET)
 
     async def _work(self, asker: Asker, work: Work) -> None:
         """Answer with the result. If the work fails, log it and answer with an error."""

@@ -29,6 +29,7 @@ from safetyd.operators.contract.request_contract import (
     ReviewResult,
 )
 from safetyd.operators.grant_commands import from_request
+from safetyd.operators.request_names import unnamed
 
 _LONGEST: Final = timedelta(seconds=MAX_ASKED_S)  # the longest time a request can be deferred
 
@@ -92,8 +93,7 @@ class Review:
     def _settle(self, state: EngineState, moment: Moment, id_: str) -> Sequence[Event]:
         found = state.approvals.named(id_)
         if len(found) != 1:
-            why = "no such request" if not found else "several requests start with this id"
-            self._results.append(_no(id_, "not_found", why))
+            self._results.append(_no(id_, "not_found", unnamed(state, id_, found)))
             return ()
         (request,) = found
         answer = self._event(state, request, moment)

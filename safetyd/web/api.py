@@ -25,7 +25,7 @@ from safetyd.operators.commands import check_kernel, safe_mode_exit
 from safetyd.operators.contract.hold_contract import ExitCommand
 from safetyd.operators.replies import CommandRefused, Refusal
 from safetyd.web.engine_gateway import Ask, EngineGateway
-from safetyd.web.http_server import Routes
+from safetyd.web.http_server import Guest, Routes
 from safetyd.web.v1.http_refusals import CHALLENGE
 
 BODY_S: Final = 5.0
@@ -46,10 +46,12 @@ class Api:
         bearer: Callable[[], str],
         gateway: EngineGateway,
         further: Sequence[Routes] = (),
+        guest: Guest = lambda _request: "",
     ) -> None:
         self._bearer = bearer  # read each time: it can be rotated
         self._gateway = gateway
         self._further = further
+        self._guest = guest
 
     def routes(self, outer: web.Application) -> None:
         app = web.Application(middlewares=[_errors_are_json, self._operator_only])
@@ -67,6 +69,9 @@ class Api:
             log.error("/api/ refuses all requests: %s", exc)  # noqa: TRY400 - it says it all
             return _told({"error": "the operator's token cannot be read; see the log"}, 503)
         if not _carries(bearer, request.headers.get("Authorization", "")):
+            nowhere = isinstance(request.match_info.http_exception, web.HTTPNotFound)
+            if nowhere and self._guest(request):
+                return await handler(request)  # an agent that has mistyped the path
             return _told({"error": "the operator's bearer token is required"}, 401, CHALLENGE)
         return await handler(request)
 

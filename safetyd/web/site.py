@@ -73,7 +73,7 @@ class Site:
         )
         _check(bearer)
         vitals = Vitals(metrics, gateway.mailbox, alive, ready)
-        own = [vitals.routes, Api(bearer, gateway, api).routes, *room]
+        own = [vitals.routes, Api(bearer, gateway, api, guest).routes, *room]
         linked = [decisions.routes, _hooks(gateway, notifier)]
         served = own if public else [*own, *linked]
         self._own = Listener(

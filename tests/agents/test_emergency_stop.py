@@ -7,6 +7,7 @@ import pytest
 from safetyd.agents.emergency_stop import LOOK_S, SWITCHES, EmergencyStop, StopFlag, switched_off
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
+from safetyd.core.catalogue.guard_entries import stop_key
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Resumed, Stopped
@@ -161,6 +162,19 @@ async def test_file_that_appears_stops_and_says_who_and_why(tmp_path: Path) -> N
     assert isinstance(stopped, Stopped)
     assert (stopped.by, stopped.reason) == ("alice", "it: deletes things")
     assert stopped.source == f"file:{path}"
+
+
+async def test_file_without_a_reason_has_the_alert_of_the_command_that_wrote_it(
+    tmp_path: Path,
+) -> None:
+    rig, path = StopRig(), tmp_path / "EMERGENCY_STOP"
+    path.write_text("Stopped by: alice\nReason: \n")
+
+    rig.halt.stop("operator", "alice", "")
+    rig.halt.look([path])
+
+    keys = {stop_key(event) for event in rig.write() if isinstance(event, Stopped)}
+    assert len(keys) == 1
 
 
 async def test_file_that_stays_stops_once(tmp_path: Path) -> None:

@@ -85,6 +85,46 @@ def test_null_inside_a_field_is_read_as_absence(name: str, given: dict[str, obje
     assert read_proposal("code", proposal(**{name: given | nulls}), "spare") == plain
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("command", "text"),
+        ("cmd", "text"),
+        ("shell", "text"),
+        ("path", "paths"),
+        ("file", "paths"),
+        ("file_path", "paths"),
+        ("filename", "paths"),
+        ("workdir", "cwd"),
+        ("cost", "cost_usd"),
+        ("url", "target.url"),
+    ],
+)
+def test_misnamed_field_is_rejected_if_the_right_one_is_missing(name: str, meant: str) -> None:
+    reason = f'unknown field "{name}": did you mean "{meant}"? Other facts belong in "context".'
+
+    assert why(proposal(**{name: "rm -rf /"})) == reason
+
+
+@pytest.mark.parametrize("text", ["", None])
+def test_empty_field_does_not_excuse_a_misnamed_one(text: str | None) -> None:
+    assert 'did you mean "text"?' in why(proposal(command="rm -rf /", text=text))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": "x", "text": "ls"},
+        {"path": "x", "paths": ["a"]},
+        {"url": "x", "target": {"url": "https://shop.example"}},
+        {"command": None},
+        {"context": {"command": "x"}},
+    ],
+)
+def test_misnamed_field_is_ignored_if_the_right_one_is_there(fields: dict[str, object]) -> None:
+    read_proposal("code", proposal(**fields), "spare")
+
+
 def test_null_in_context_and_unknown_fields_is_preserved() -> None:
     read, digest = read_proposal("code", proposal(context={"a": None}, x=[None]), "spare")
     _, other = read_proposal("code", proposal(context={}, x=[]), "spare")

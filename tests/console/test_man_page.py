@@ -1,12 +1,18 @@
 """The manual page, read as troff reads it: requests at the beginning of lines, and text."""
 
+import os
+import pty
 import re
+import subprocess
+import sys
+from contextlib import suppress
 
 import click
 
 from safetyd.console.cli import commands
 from safetyd.console.command_table import COMMANDS, GROUPS
 from safetyd.console.man_page import page
+from tests.conftest import environment
 from tests.console.console_rig import here
 
 REQUESTS = {".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".nf", ".fi"}
@@ -22,6 +28,32 @@ def test_page_is_the_commands_words_in_requests_that_every_man_knows():
     assert not any(ESCAPES.search(line) for line in lines)
     assert lines.count(".nf") == lines.count(".fi")
     assert all(line.isascii() and line.isprintable() for line in lines)
+
+
+def at_a_terminal(path: str) -> str:
+    """Return what `safetyd man` prints on a terminal, with this PATH."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "safetyd", "man"], stdout=theirs, env=environment(PATH=path)
+    )
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # the end of a terminal
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    os.close(ours)
+    process.wait()
+    return shown.decode()
+
+
+def test_a_terminal_shows_the_page_with_man_if_there_is_one(tmp_path):
+    program = tmp_path / "man"
+    program.write_text('#!/bin/sh\nread first\necho "$@, $first"\n')
+    program.chmod(0o755)
+
+    assert at_a_terminal(str(tmp_path)).startswith("-l -, .TH SAFETYD 1 ")
+    program.unlink()
+    assert at_a_terminal(str(tmp_path)).startswith(".TH SAFETYD 1 ")
 
 
 def test_every_tag_has_a_name_and_a_text():

@@ -24,6 +24,7 @@ def wall(day: int, hour: int, minute: int = 0) -> datetime:
         ("9:00", wall(2, 9)),
         ("today 18:00", wall(1, 18)),
         ("Tomorrow 9:00", wall(2, 9)),
+        ("tomorrow", wall(2, 0)),
         ("2026-03-05T10:00:00+00:00", datetime.fromisoformat("2026-03-05T10:00:00Z")),
         ("2026-03-05T10:00", wall(5, 10)),
     ],
@@ -32,7 +33,9 @@ def test_times_are_read_as_people_type_them(said, meant):
     assert until(said, NOON) == meant
 
 
-@pytest.mark.parametrize("said", ["", "soon", "24:00", "0s", "today 9:00", "2026-03-01T10:00:00Z"])
+@pytest.mark.parametrize(
+    "said", ["", "soon", "24:00", "0s", "today", "today 9:00", "2026-03-01T10:00:00Z"]
+)
 def test_what_is_no_time_or_over_is_refused(said):
     with pytest.raises(WrongUsage):
         until(said, NOON)
@@ -46,6 +49,8 @@ def test_what_is_no_time_or_over_is_refused(said):
         ("9:00", wall(1, 9)),
         ("13:15", datetime(2026, 2, 28, 13, 15).astimezone()),
         ("today 9:00", wall(1, 9)),
+        ("yesterday", datetime(2026, 2, 28).astimezone()),
+        ("Today", wall(1, 0)),
         ("Yesterday 9:00", datetime(2026, 2, 28, 9).astimezone()),
         ("2026-02-27T10:00:00+00:00", datetime.fromisoformat("2026-02-27T10:00:00Z")),
         ("2026-02-27 10:00", datetime(2026, 2, 27, 10).astimezone()),

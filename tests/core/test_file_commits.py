@@ -33,14 +33,15 @@ from tests.story import at, outcome, play, propose
 SHOP: dict[str, Any] = {"root": "/srv/shop", "history": "shadow", "agents": ("code",)}
 
 
-def engine(**fields: Any) -> Engine:
+def engine(default: str = "", **fields: Any) -> Engine:
     projects = {
         "shop": ProjectConfig(**{**SHOP, **fields}),
         "api": ProjectConfig(root="/srv/shop/api", history="shadow"),
         "notes": ProjectConfig(root="/srv/notes"),
     }
     calm = SafeModeConfig(max_consecutive_errors=100)
-    return Engine(Policy(profile="coding", projects=projects, safe_mode=calm))
+    policy = Policy(profile="coding", projects=projects, safe_mode=calm)
+    return Engine(msgspec.structs.replace(policy, default_project=default or msgspec.UNSET))
 
 
 def edit(t: float, id_: str = "p1", **fields: Any) -> Event:
@@ -483,3 +484,12 @@ def test_an_unfinished_hard_rollback_of_an_earlier_version_is_finished_by_a_soft
 
     assert "--soft" in command
     assert "--hard" not in command
+
+
+def test_action_without_project_and_folder_belongs_to_the_default_project() -> None:
+    make: dict[str, Any] = {"type": "run_shell", "text": "make", "paths": ()}
+
+    assert due(play(engine(), edit(1, **make), outcome(2))) == []
+    for said, project in (({}, "shop"), ({"cwd": "/srv/shop/api"}, "api")):
+        (found,) = due(play(engine("shop"), edit(1, **make, **said), outcome(2)))
+        assert found.project == project

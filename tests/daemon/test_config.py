@@ -364,6 +364,10 @@ def test_mistakes_in_a_project_are_named_with_their_full_keys():
             "root = '/srv/web'\nhistory = 'branch'",
             'projects.web.history is "branch"',
         ),
+        (
+            "default = true\n[projects.api]\ndefault = true",
+            "projects.web.default and projects.api.default are both true",
+        ),
         ("from_file = {}", "projects.web.from_file is not a setting;"),
         ("file_broken = ''", "projects.web.file_broken is not a setting;"),
     ],

@@ -118,7 +118,7 @@ def test_command_does_what_the_readme_says(daemon: RunningDaemon, command: re.Ma
 
 def test_the_commands_for_http_propose_and_report(daemon: RunningDaemon) -> None:
     token = new_token(daemon, "rotate", "nightly")
-    script = OVER_HTTP.replace("http://127.0.0.1:8787", daemon.endpoint.web)
+    script = OVER_HTTP.replace("http://…", daemon.endpoint.web)
 
     done = bash(daemon, re.sub(r"^export .*\n", "", script), SAFETYD_TOKEN=token)
 
@@ -130,6 +130,18 @@ def test_the_gate_runs_without_a_daemon() -> None:
     done = subprocess.run([sys.executable, "-c", GATE], cwd=ROOT, capture_output=True, check=False)
 
     assert (done.returncode, done.stdout.split()[0]) == (0, b"SafetyDecision.REQUIRE_CONFIRMATION")
+
+
+def test_the_readme_names_no_port_because_it_may_be_taken() -> None:
+    assert not re.search(r":\d{4}\b", OVER_HTTP)
+
+
+def test_the_readme_says_how_long_a_denial_holds_and_who_answers_a_waiting_agent() -> None:
+    said = " ".join(README.split())
+
+    assert "A denial holds for a day" in said
+    assert "safetyd deny ID --once" in said
+    assert "in another terminal, with `safetyd list`" in said
 
 
 def test_the_readme_is_short() -> None:

@@ -156,11 +156,35 @@ def test_a_waiting_proposal_gets_the_denial(daemon: RunningDaemon) -> None:
     assert len(waiting(daemon)) == before, "looking at an answer asks nobody"
 
 
+def test_outcome_of_an_unknown_action_says_so(daemon: RunningDaemon) -> None:
+    agent = HttpAgent(daemon, "forgetful")
+    agent.propose(type="read_file", id="known-1")
+
+    known = agent.post("outcome/known-1", {"ok": True})
+    assert (known.status, known.content) == (200, {"ok": True})
+    for id_ in ("known-1", "never-proposed"):
+        heard = agent.post(f"outcome/{id_}", {"ok": True})
+        assert (heard.status, heard.content["ok"]) == (200, True)
+        assert f"no open action {id_}" in heard.content["note"]
+
+
+def test_wrong_path_is_not_found_for_an_agent_and_forbidden_to_others(
+    daemon: RunningDaemon,
+) -> None:
+    agent, nobody = HttpAgent(daemon, "lost"), HttpAgent(daemon, "lost", token="lost.x")
+
+    for path in ("propos/lost", "propose", "nothing"):
+        assert agent.post(path, {"type": "read_file"}).status == 404
+        assert nobody.post(path, {"type": "read_file"}).status == 401
+    assert agent.ask("status").status == 401
+
+
 def test_malformed_http_requests_are_refused_with_the_reason(daemon: RunningDaemon) -> None:
     agent = HttpAgent(daemon, "sloppy")
     for path, body in (
         ("propose/sloppy", b"not JSON"),
         ("propose/sloppy", b'{"text": "no type"}'),
+        ("propose/sloppy", b'{"type": "run_shell", "command": "rm -rf /"}'),
         ("propose/sloppy", b'{"type": "read_file", "type": "read_file"}'),
         ("propose/sloppy", b'{"type": "read_file", "text": "' + b"x" * 70_000 + b'"}'),
         ("outcome/r1", b'{"ok": "perhaps"}'),

@@ -56,6 +56,10 @@ PAYLOADS: Final = {
         'urgency is "now"; it must be one of high, low',
     ),
     "negative": (b'{"type":"x","cost_usd":-1}', "cost_usd is -1; expected `float` >= 0"),
+    "misnamed field": (
+        b'{"type":"run_shell","cmd":"rm -rf /"}',
+        'unknown field "cmd": did you mean "text"?',
+    ),
     "another's name": (b'{"type":"x","agent":"other"}', "names agent 'other'"),
     "type that shows nothing": (b'{"type":"\\n\xe2\x80\x8b"}', "no visible character"),
     "same key twice": (b'{"type":"deploy","type":"read_file"}', 'the key "type" twice'),

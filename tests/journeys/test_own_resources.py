@@ -100,7 +100,7 @@ def test_an_operator_can_allow_one_exact_command_on_safetyds_files_but_no_path(
         {"type": "key", "text": "a", "target": {"window": "safetyd review"}},
         {"type": "click", "target": {"label": "OK"}, "observation": {"window_title": "safetyd"}},
         {"type": "edit_file", "target": {"path": "{data}/keys/operators/evil.pub"}},
-        {"type": "edit_file", "path": "{data}/keys/operators/evil.pub"},
+        {"type": "edit_file", "place": "{data}/keys/operators/evil.pub"},
         {"type": "edit_file", "target": {"role": "{data}/EMERGENCY_STOP"}},
         {"type": "run_shell", "text": "ls", "cwd": "{data}/keys"},
     ],

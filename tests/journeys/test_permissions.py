@@ -331,7 +331,7 @@ def test_an_anonymous_agent_cannot_use_the_name_of_an_agent_with_a_key(
         noted = peer.ask("safety.v1.telemetry.code", b'{"type":"heartbeat"}').fields
 
     assert (decision["decision"], decision["cause"]) == ("block", "malformed")
-    assert "the name code needs its key" in str(decision["reason"])
+    assert "the name code is reserved" in str(decision["reason"])
     assert (noted["ok"], noted["code"]) == (False, "malformed")
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from safetyd.client import SyncSafety
+from safetyd.console.setup.config_text import config_text, project_name
+from safetyd.console.setup.setup_questions import Answers
 from tests.conftest import StartDaemon
 from tests.console.console_rig import told
 
@@ -43,3 +45,25 @@ def test_the_daemons_own_files_stay_blocked_whatever_a_project_file_allows(
 
     assert said.returncode == 1
     assert "gate.own" in said.stdout
+
+
+@pytest.mark.journey
+def test_default_project_binds_agents_that_name_no_project(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to("/opt")
+    answers = Answers(profile="coding", root=tmp_path)
+    daemon = start_daemon(config_text(answers))
+    here, make = str(tmp_path), ("run_shell", "--text", "rm -rf build")
+
+    def code(*arguments: str) -> int:
+        return told(daemon, "check", "code", *arguments).returncode
+
+    assert code("edit_file", "--path", f"{here}/a") == 0
+    assert code("edit_file", "--path", "/opt/other/x") == 3
+    assert code("edit_file", "--path", "x", "--cwd", "/opt/other") == 3
+    assert code("edit_file", "--path", "x", "--cwd", f"{here}/link") == 3
+    assert code(*make) == code(*make, "--cwd", here) == 0
+    assert code(*make, "--cwd", "/opt/other") == 3
+    assert code("read_file", "--project", project_name(tmp_path)) == 0
+    assert code("read_file", "--project", "another") == 3

@@ -305,7 +305,7 @@ def test_a_note_is_told_with_its_words_and_how_often_it_happened() -> None:
     (said,) = wired.says(delivery).cards
 
     assert isinstance(said, AlertCard)
-    assert (said.title, said.agent, said.count) == ("HIGH: loops again", "code", 3)
+    assert (said.title, said.agent, said.count) == ("code: HIGH: loops again", "code", 3)
     assert (len(said.text), said.cut, said.link) == (500, 100, "")
 
 
@@ -316,6 +316,24 @@ def test_a_note_is_not_cut_to_save_a_few_characters() -> None:
 
     assert isinstance(said, AlertCard)
     assert (len(said.text), said.cut) == (540, 0)
+
+
+@pytest.mark.parametrize(
+    ("agent", "title", "shown"),
+    [
+        ("shop", "STOPPED by local", "shop: STOPPED by local"),
+        ("al", "STOPPED by alice: drill", "al: STOPPED by alice: drill"),
+        ("shop", "SAFE MODE: shop may only read", "SAFE MODE: shop may only read"),
+        (None, "STOPPED by local", "STOPPED by local"),
+    ],
+)
+def test_the_title_of_an_alert_names_its_agent(agent: str | None, title: str, shown: str) -> None:
+    wired = ComposeRig()
+
+    (said,) = wired.says(wired.notes(title=title, agent=agent)).cards
+
+    assert isinstance(said, AlertCard)
+    assert said.title == shown
 
 
 def test_a_summary_may_be_longer_than_an_alert() -> None:

@@ -8,6 +8,7 @@ from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.request_events import Answered, Deferred
 from safetyd.journal.commit_loop import put
+from safetyd.operators.request_names import unnamed
 from safetyd.operators.reviews import Review
 from tests.core.approvals.queue_story import QueueStory
 from tests.operators.bound_handlers import read_review
@@ -89,6 +90,13 @@ def test_each_of_several_is_settled_by_itself() -> None:
     rows = reviews(queue, 1, "deny", id_, "req_unknown", id_)
 
     assert [row.get("code", "ok") for row in rows] == ["ok", "not_found", "already_decided"]
+
+
+def test_an_ambiguous_id_says_how_many_requests_start_with_it() -> None:
+    queue = QueueStory()
+    request = queue.request(queue.asks(0).request_id)
+
+    assert "ambiguous: 2 requests" in unnamed(queue.engine, "req_0000", [request, request])
 
 
 def test_an_answer_after_the_deadline_does_not_count_even_before_a_tick_says_so() -> None:

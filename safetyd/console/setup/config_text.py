@@ -50,11 +50,12 @@ def _project(root: Path | None) -> Iterator[str]:
     if root is None:
         yield "# [projects.web]            # a folder that agents work in, and its name"
         yield '# root = "/srv/web"         # actions outside of it need approval'
+        yield "# default = true            # also for proposals that name no `project`"
         return
     name = project_name(root)
-    yield "# Agents send this name as `project` in their proposals."
     yield f"[projects.{name}]"
     yield _setting("root", str(root), "actions outside of it need approval")
+    yield _setting("default", value=True, comment="also for proposals that name no `project`")
     yield '# agents = ["code"]         # looser rules apply only to these agents'
 
 

@@ -84,7 +84,7 @@ class CommandTrial:
 
     def __init__(self, policy: Policy) -> None:
         kinds = Kinds(policy.types, policy.profile)
-        self._projects = policy.projects
+        self._policy = policy
         self._reader = _PartReader(policy, kinds)
         nobody = Ties(lambda _name: False, lambda _name: False)
         guards = chain(policy, self._reader, Sessions(policy.sessions), nobody)
@@ -113,7 +113,7 @@ class CommandTrial:
 
     def _judge(self, proposal: Proposal) -> Decided:
         now = self._clock.now()
-        project = self._projects.get(proposal.project or "")
+        project = self._policy.project_of(proposal.project)
         agent = project.agents[0] if project and project.agents else NOBODY
         proposed = Proposed(at=now.at, t=now.t, agent=agent, proposal=proposal, digest="")
         kind = self._reader.kind(proposal, self._reader.kinds.of(proposal))

@@ -150,8 +150,7 @@ def deny(  # noqa: PLR0913
             return BLOCKED if rows else 0
         ids = tuple(row.id for row in rows)
     command = DenyCommand(ids=ids, reason=reason, once=once)
-    said = "denied, once" if once else "denied; the same action is denied automatically for one day"
-    return _answer(location, command, lambda _: said, as_json=as_json)
+    return _answer(location, command, _denied_once if once else _denied, as_json=as_json)
 
 
 @command(sends=DeferCommand)
@@ -238,6 +237,15 @@ def _approved(result: ReviewResult) -> str:
         return f"approved, with grant {plain(result.grant)}; see `safetyd grants`"
     why = _REMEDIES.get(held, f"a guard blocks it ({plain(held)})")
     return f"approved, but HELD: {why}. The approval stays valid: the agent can propose again later"
+
+
+def _denied(result: ReviewResult) -> str:
+    lift = f"To deny it only this time, run `safetyd deny {plain(result.id)} --once`"
+    return f"denied; the same action stays denied for one day. {lift}"
+
+
+def _denied_once(_: ReviewResult) -> str:
+    return "denied, once"
 
 
 def _refused(result: ReviewResult) -> str:

@@ -32,6 +32,7 @@ from safetyd.operators.contract.hold_contract import (
     ExitCommand,
     PauseCommand,
     ReloadCommand,
+    Reloaded,
     ResetCommand,
     SafeModeLeft,
     SafeModeQuestion,
@@ -253,12 +254,18 @@ def reset(
         click.echo(f"Reset the {what} of {plain(agent)}.")
 
 
+def _reloaded(reply: Reloaded) -> str:
+    for warning in reply.warnings or ():
+        click.echo(f"safetyd: warning: {plain(warning)}", err=True)
+    return "\n".join(("Reloaded.", *pending(reply.next_start)))
+
+
 reload = call_command(
     "reload",
     ReloadCommand,
-    lambda reply: "\n".join(("Reloaded.", *pending(reply.next_start))),
+    _reloaded,
     about="""If the file has errors, this prints all of them, and the daemon keeps the previous
-    configuration.
+    configuration. It also prints the warnings of `safetyd config check`.
 
     For example:
       safetyd config check

@@ -7,6 +7,7 @@ import click
 
 from safetyd.cards.request_details import RequestDetails, RequestEnded, RequestRow
 from safetyd.clock import Clock
+from safetyd.console.failure import Failure
 from safetyd.console.file_history.list_history import change_of
 from safetyd.console.help_page import command
 from safetyd.console.locations import Location
@@ -56,7 +57,13 @@ def show(location: Location, id_: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(document(ask(location, RequestQuestion(id=id_))))
         return
-    details, change = anyio.run(_request, location, id_)
+    try:
+        details, change = anyio.run(_request, location, id_)
+    except Failure as exc:
+        if exc.code != "not_found":
+            raise
+        hint = "run `safetyd list` to see pending requests"
+        raise Failure(f"{exc.message}; {hint}", exc.code) from exc
     click.echo(card(details, Clock().now().at, columns(), change))
 
 

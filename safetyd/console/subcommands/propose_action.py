@@ -82,6 +82,8 @@ def _struct(kind: object) -> type[msgspec.Struct] | None:
 @click.argument("kind", metavar="TYPE", help="The type of action. See `safetyd types`.")
 @click.option("--text", default="", metavar="TEXT", help="What would be executed, typed or sent.")
 @click.option("--path", "paths", multiple=True, metavar="PATH", help="A file. Can be repeated.")
+@click.option("--project", default="", metavar="NAME", help="The configured project.")
+@click.option("--cwd", default="", metavar="DIR", help="The folder in which a command would run.")
 @click.option("--dry-run", is_flag=True, help="Use up no limit and create no request.")
 @click.option("--wait", is_flag=True, help="Wait up to an hour for an operator's answer.")
 @json_option
@@ -93,6 +95,8 @@ def check(  # noqa: PLR0913 - the options of a command
     text: str,
     paths: Sequence[str],
     *,
+    project: str,
+    cwd: str,
     dry_run: bool,
     wait: bool,
     as_json: bool,
@@ -107,7 +111,7 @@ def check(  # noqa: PLR0913 - the options of a command
       safetyd check code edit_file --path /etc/hosts --dry-run
     """
     said: dict[str, object] = {"type": kind, "text": text, "paths": paths}
-    said |= {"dry_run": dry_run, "wait": wait}
+    said |= {"project": project, "cwd": cwd, "dry_run": dry_run, "wait": wait}
     given = {name: value for name, value in said.items() if value}
     answer, exit_code = _ask(location, agent, given)
     if as_json:
@@ -175,11 +179,12 @@ def outcome(
     noted = anyio.run(_report, agent, _options(location, agent), payload)
     if not noted.ok:
         raise Failure(f"outcome not recorded: {noted.error}", noted.code or "failed")
-    click.echo(
-        document({"ok": True})
-        if as_json
-        else f"Recorded the outcome of {agent}'s action {id_}: {result}."
-    )
+    if as_json:
+        click.echo(document({"ok": True, "note": noted.note} if noted.note else {"ok": True}))
+        return 0
+    click.echo(f"Recorded the outcome of {agent}'s action {id_}: {result}.")
+    if noted.note:
+        click.echo(f"safetyd: warning: {plain(noted.note)}", err=True)
     return 0
 
 

@@ -22,12 +22,10 @@ from safetyd.console.locations import make_private
 from safetyd.console.options import config_option, data_dir_option, json_option
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.core.guards.projects import ProjectConfig
-from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config
+from safetyd.daemon.config_warnings import config_warnings, missing_secrets
 from safetyd.daemon.project_files import with_files
-from safetyd.extras.file_history.service.histories import DIRECTORY, history_problems
-from safetyd.host import NoSecret, own_config, read_secret, secret_directories
-from safetyd.notify.address_book import warnings as telling_warnings
+from safetyd.host import own_config
 
 Table = Mapping[str, object]
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -131,8 +129,8 @@ def config() -> None:
 def check(file: Path | None, directory: Path, *, as_json: bool) -> None:
     """Check a configuration file and print every error in it.
 
-    It also warns about missing secret files. Without FILE, it checks safetyd.toml in the data
-    directory.
+    It also warns about missing secret files and project folders. Without FILE, it checks
+    safetyd.toml in the data directory.
 
     For example:
       safetyd config check
@@ -140,13 +138,8 @@ def check(file: Path | None, directory: Path, *, as_json: bool) -> None:
     """
     file = file or own_config(directory)
     loaded = read_config(file)
-    missing = [
-        f"{setting}: {why}. Create that file before you start the daemon, or name another one"
-        for setting, why in _missing_secrets(loaded, secret_directories(directory))
-    ]
-    policy = with_files(loaded.policy())
-    histories = history_problems(policy.projects, directory / DIRECTORY)
-    warnings = [*_warnings(policy), *histories, *telling_warnings(loaded.tables), *missing]
+    missing = missing_secrets(loaded, directory)
+    warnings = config_warnings(loaded, directory)
     said = f"{file}: OK" if file else "No configuration file; the defaults are used."
     if missing:
         said = f"{file}: OK, but {several(len(missing), 'secret')} cannot be read"
@@ -156,15 +149,6 @@ def check(file: Path | None, directory: Path, *, as_json: bool) -> None:
     click.echo(said)
     for warning in warnings:
         click.echo(f"safetyd: warning: {plain(warning, MAX_WARNING_CHARS)}", err=True)
-
-
-def _missing_secrets(loaded: Config, directories: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    yield from loaded.notifications.missing_secrets(directories)
-    if file := loaded.outlets.postgres.dsn_file:
-        try:
-            read_secret(file, directories)
-        except NoSecret as exc:
-            yield "outlets.postgres.dsn_file", str(exc)
 
 
 @config.command("show")
@@ -202,13 +186,6 @@ def schema() -> None:
       safetyd config schema > safetyd.schema.json
     """
     click.echo(document(msgspec.json.schema(Config), indent=2))
-
-
-def _warnings(policy: Policy) -> Iterator[str]:
-    for name, project in policy.projects.items():
-        if project.file_broken:
-            why = f"{project.file}: {project.file_broken}. Everything in {name} needs approval"
-            yield f"projects.{name}.file: {why}"
 
 
 def _from_file(name: str, project: ProjectConfig) -> Iterator[str]:

@@ -285,7 +285,7 @@ def resume(
         hold = "First pause the others with `safetyd pause NAME`"
         raise WrongUsage(f"--all-except takes one agent, but {len(all_except)} were given. {hold}")
     if not (reason or yes) and sys.stdin.isatty():
-        reason = click.prompt("Why is it safe to resume", err=as_json)
+        reason = _asked_why(err=as_json)
     try:
         if agent is None:
             left, holds = anyio.run(_resume, location, reason, yes, next(iter(all_except), None))
@@ -298,6 +298,15 @@ def resume(
     if as_json:
         click.echo(document({"ok": code == 0, "left": left}))
     return code
+
+
+def _asked_why(*, err: bool) -> str:
+    """Ask for the reason; an empty line, `n` or `no` cancels."""
+    question = "Why is it safe to resume? (Press Enter or type n to cancel)"
+    reason: str = click.prompt(question, default="", show_default=False, err=err).strip()
+    if reason.lower() in {"", "n", "no"}:
+        raise Failure("cancelled: nothing was resumed", "cancelled")
+    return reason
 
 
 async def _resume(

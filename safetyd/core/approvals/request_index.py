@@ -13,7 +13,8 @@ from safetyd.core.approvals.request import Request, size_of
 
 MAX_CLOSED: Final = 1_000  # closed requests that are remembered; the audit files contain all
 SHORTEST: Final = 8  # minimum length of the prefix of a request id
-WHOLE: Final = len("req_") + 12
+PREFIX: Final = "req_"
+WHOLE: Final = len(PREFIX) + 12
 PART: Final = 500  # requests in one compressed part
 
 
@@ -73,6 +74,10 @@ class RequestIndex:
         if not SHORTEST <= len(prefix) < WHOLE:
             return []
         return [request for id_, request in self._requests.items() if id_.startswith(prefix)]
+
+    def with_proposal(self, id_: str) -> list[Request]:
+        """Return the requests of proposals with this id, of whichever agent."""
+        return [request for request in self._requests.values() if id_ in request.ids]
 
     def pending(self, agent: str | None = None) -> Iterator[Request]:
         """Yield pending requests, oldest first."""

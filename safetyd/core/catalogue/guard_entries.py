@@ -20,6 +20,7 @@ from safetyd.core.catalogue.entry import (
     because,
 )
 from safetyd.core.events import guard_events as events
+from safetyd.core.guards.stop import no_reason
 from safetyd.core.messages.money import dollars, nano
 
 SMS_AFTER_S: Final = 900.0
@@ -71,8 +72,9 @@ def _stop_ends(event: events.Stopped) -> str:
 
 def _says_why(event: events.Stopped) -> bool:
     # If a stop file contains no reason, the reason only says that the file exists.
-    there = f"{event.source.removeprefix('file:')} is there"
-    return bool(event.reason) and not (_signed(event) and event.reason == there)
+    path = event.source.removeprefix("file:")
+    unsaid = {no_reason(path), f"{path} is there"}  # the second is in older journals
+    return bool(event.reason) and not (_signed(event) and event.reason in unsaid)
 
 
 def _signed(event: events.Stopped) -> bool:

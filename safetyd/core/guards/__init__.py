@@ -60,6 +60,7 @@ def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Tie
         reader=reader,
     )
     commands = CommandRules(reader, setting, (Layer(policy.rules, setting),))
+    default = policy.default_project or ""
     keys = KeysGuard(policy.max_agents, sessions, ties)
     return Chain(
         stop=StopGuard(),
@@ -67,7 +68,7 @@ def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Tie
         pause=PauseGuard(),
         mode=ModeGuard(policy.mode, policy.modes),
         safe_mode=SafeMode(policy.safe_mode, policy.sessions.outcome_timeout_s),
-        classify=Classify(policy.rules, policy.projects, setting),
+        classify=Classify(policy.rules, policy.projects, setting, default),
         gate=Gate(
             policy.gate,
             policy.confidence,
@@ -75,6 +76,7 @@ def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Tie
             policy.projects,
             policy.own,
             commands,
+            default_project=default,
         ),
         scores=ScoresGuard(policy.scores),
         iterations=Iterations(
@@ -91,6 +93,7 @@ def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Tie
             {n: a.session_usd for n, a in agents if a.session_usd is not None},
             policy.projects,
             keys.others,
+            default,
         ),
         breaker=BreakerGuard(policy.breaker),
         anomaly=AnomalyGuard(policy.anomaly, policy.human),

@@ -1,11 +1,11 @@
-"""`[projects.<p>]`: settings for proposals that name a project.
+"""`[projects.<p>]`: settings for proposals that name a project, or none if it is the default.
 
 Agents choose which project they name. A project can therefore loosen rules only for the agents that
 it lists; for others the global rules apply as well. A settings file that agents may write can only
 tighten rules.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Final, Generic, Literal, TypeVar
 
 import msgspec
@@ -104,6 +104,7 @@ class ProjectTable(ProjectFields, frozen=True, kw_only=True, forbid_unknown_fiel
 
     before_irreversible: bool | msgspec.UnsetType = msgspec.UNSET
     commit_deadline_s: CommitDeadline | msgspec.UnsetType = msgspec.UNSET
+    default: bool = False  # also for proposals that name no project; `Policy.default_project`
 
 
 class ProjectConfig(ProjectFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,6 +126,20 @@ def in_force(table: ProjectTable) -> ProjectConfig:
     if table.before_irreversible is True and table.commit_deadline_s:
         fields["before_irreversible"] = table.commit_deadline_s
     return ProjectConfig(**fields)
+
+
+class ByProject(Generic[T]):
+    """A value for each project, and one for proposals that name no known project.
+
+    That is the value of the default project or, without one, `base`.
+    """
+
+    def __init__(self, values: Mapping[str, T], base: T, default: str = "") -> None:
+        self._values = values
+        self._base = values.get(default, base)
+
+    def of(self, project: str | None) -> T:
+        return self._values.get(project or "", self._base)
 
 
 class Sides(Generic[T]):

@@ -19,6 +19,11 @@ from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of
 ENVIRONMENT = "environment"
 
 
+def no_reason(path: str) -> str:
+    """Return the reason of a stop by a file that gives none."""
+    return f"{path} exists"
+
+
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
     """One active stop."""
 

@@ -87,7 +87,8 @@ class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
     rationale: Prose = ""  # The reason for the action, for the operator.
     session: Word | None = None  # The session that the action belongs to.
     episode: Word | None = None  # The part of a session in which loops are detected.
-    project: Word | None = None  # The name of the configured project that you work in.
+    # The name of the configured project that you work in. Without it, the default project applies.
+    project: Word | None = None
     # The chain of delegated work that the action belongs to. The chain may have a budget.
     chain: Word | None = None
     task: Word | None = None  # The task that the action belongs to.

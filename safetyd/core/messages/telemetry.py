@@ -113,3 +113,4 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ok: bool  # True: the message is in the journal.
     error: str = ""  # The reason for a refusal, as text.
     code: Cause | None = None  # The reason as a code. After malformed, do not retry.
+    note: str = ""  # A warning, such as an outcome of an unknown action.

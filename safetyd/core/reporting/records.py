@@ -37,7 +37,7 @@ def records(
         LastDecisions(guards.keys),
         DaySpending(guards.budget),
         FailureWindows(guards.breaker),
-        FileCommits(policy.projects, partial(_approver, approvals)),
+        FileCommits(policy.projects, partial(_approver, approvals), policy.default_project or ""),
         KeptDays(),
     )
 

@@ -50,6 +50,7 @@ class CommandReader:
         config: ShellConfig,
         projects: Mapping[str, CheckedProject],
         how: ShellReading = "judge",
+        default: str = "",
     ) -> None:
         self.kinds = kinds
         self._table = None
@@ -60,6 +61,7 @@ class CommandReader:
             self._judge = read
             self._table = shipped().with_rows(config.programs)
         self._projects = projects
+        self._base = projects.get(default, CheckedProject())
         self._cached: dict[tuple[str, str | None, str | None], Reading] = {}
         self._letters = 0  # in the cached commands
 
@@ -106,6 +108,6 @@ class CommandReader:
 
     def _read(self, proposal: Proposal) -> "Reading":
         assert self._table is not None  # noqa: S101 - callers check `reads` first
-        known = self._projects.get(proposal.project or "") or CheckedProject()
+        known = self._projects.get(proposal.project or "", self._base)
         project = project_of(known.root, proposal.cwd or "")
         return self._judge(proposal.text, self._table, project, known.checks)

@@ -76,6 +76,9 @@ class Invocation:
         said: str | None = None,
     ) -> None:
         """Add a finding. Without `why`, the reason is the general reason for the effect."""
+        if effect is Effect.WORK and not touches and self._is_outside:
+            effect, remedy = Effect.UNKNOWN, "in a folder of the project"
+            why = f"works in {visible(self.scope.cwd or '')}, which is outside the project"
         command, trace = self.command, self._trace
         start, end = trace.span(command.start, command.end)
         if said is None:
@@ -99,6 +102,12 @@ class Invocation:
                 said=said,
             )
         )
+
+    @property
+    def _is_outside(self) -> bool:
+        """Whether the current folder is outside the project, as far as both are known."""
+        cwd, project = self.scope.cwd, self.scope.project
+        return bool(cwd and project.root) and self.scope.place(".").kind in _OUT
 
     def found_help(self) -> None:
         self.found(Effect.READ, "prints its help or version")

@@ -34,6 +34,7 @@ _MEANING_AMONG: Final = {
 }
 # Paths that must be resolved before matching.
 _UNRESOLVED: Final = r"//|/\x00|\x00\x00|[/\x00]\.\.?[/\x00]|\$|\x00~"
+_ROOTED: Final = ("/", "~", "$")  # beginnings of paths that do not depend on a folder
 _UPWARDS: Final = re.compile(r"(?:\.\./)+")
 # Characters that end a word of a command, and quotes that a shell removes.
 _WORDS: Final = str.maketrans(dict.fromkeys("\v\f;|&<>()=:,@`{}", " ") | dict.fromkeys("'\"\\"))
@@ -53,6 +54,13 @@ class PathTarget(msgspec.Struct, frozen=True, gc=False):
     local: str | None = None  # relative to the project's root, if it is inside
     opaque: bool = False  # only a shell could resolve it
     reached: bool = False  # it is the target of a link, not the path that the agent wrote
+
+
+def based(paths: Iterable[str], cwd: str | None) -> list[str]:
+    """Return paths with relative ones below `cwd`, if that is absolute."""
+    if not cwd or not cwd.startswith("/"):
+        return list(paths)
+    return [path if path.startswith(_ROOTED) else posixpath.join(cwd, path) for path in paths]
 
 
 def place(given: str, root: str) -> PathTarget:

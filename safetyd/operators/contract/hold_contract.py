@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from safetyd.core.events.guard_events import PauseSource
 from safetyd.core.guards.kernel import State
@@ -144,6 +144,8 @@ class ResetCommand(Command[Done], frozen=True, tag="reset"):
 
 class Reloaded(Done, frozen=True, kw_only=True):
     next_start: tuple[str, ...]  # Sections whose change takes effect at the next start.
+    # What cannot work as things are, such as a channel whose password file is missing.
+    warnings: tuple[str, ...] | UnsetType = UNSET
 
 
 class ReloadCommand(Command[Reloaded], frozen=True, tag="reload"):

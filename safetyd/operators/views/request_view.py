@@ -34,6 +34,7 @@ from safetyd.operators.contract.request_contract import (
 )
 from safetyd.operators.grant_commands import from_request
 from safetyd.operators.replies import Refusal, refused
+from safetyd.operators.request_names import unnamed
 from safetyd.operators.views.grant_offer import OfferedGrants
 from safetyd.operators.views.paging import fitting
 
@@ -145,8 +146,7 @@ def request(state: EngineState, moment: Moment, named: str) -> RequestAnswer | R
     """Return the details of one request; its id may be shortened as long as it is unique."""
     found = state.approvals.named(named)
     if len(found) != 1:
-        error = "no such request" if not found else f"{len(found)} requests start with this id"
-        return refused("not_found", f"{named}: {error}")
+        return refused("not_found", f"{named}: {unnamed(state, named, found)}")
     (known,) = found
     return RequestAnswer(ok=True, request=details(state, moment, known))
 

@@ -13,7 +13,10 @@ from tests.console.console_rig import Said, at_a_terminal, told
 from tests.filled import filled
 from tests.journeys.asking_agent import Asker
 
-DENIED = "denied; the same action is denied automatically for one day"
+
+def denied_words(request: str) -> str:
+    stays = "denied; the same action stays denied for one day"
+    return f"{request}: {stays}. To deny it only this time, run `safetyd deny {request} --once`"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +84,7 @@ def test_all_of_one_agent_is_denied_after_showing_how_much(daemon):
 
     assert (unsure.returncode, unsure.stdout) == (1, "looper has 3 pending requests: 3 x push\n")
     assert "--yes" in unsure.stderr
-    denied = [f"{request}: {DENIED}" for request in mine]
+    denied = [denied_words(request) for request in mine]
     assert (said.returncode, said.stdout.splitlines()[1:]) == (0, denied)
     assert told(daemon, "deny", "--agent", "looper").stdout == ("looper has no pending requests.\n")
     left = json.loads(told(daemon, "list", "--json").stdout)["requests"]
@@ -146,7 +149,7 @@ def test_a_denial_ends_a_request_with_its_reason(daemon):
     said = told(daemon, "deny", request, "--reason", "not today")
 
     row = json.loads(told(daemon, "log", "--limit", "1", "--json").stdout)["history"][0]
-    assert (said.returncode, said.stdout) == (0, f"{request}: {DENIED}\n")
+    assert (said.returncode, said.stdout) == (0, f"{denied_words(request)}\n")
     assert (row["request_id"], row["decision"], row["words"]) == (request, "denied", "not today")
 
 
@@ -223,7 +226,7 @@ def test_several_are_answered_at_once_and_one_failure_shows_in_the_exit_code(dae
     said = told(daemon, "deny", one, "req_nonesuch", two)
 
     assert said.returncode == 1
-    assert said.stdout == f"{one}: {DENIED}\n{two}: {DENIED}\n"
+    assert said.stdout == f"{denied_words(one)}\n{denied_words(two)}\n"
     assert said.stderr.startswith("req_nonesuch: no such request; ")
 
 
@@ -319,6 +322,27 @@ def test_a_request_that_there_is_not_fails(daemon):
 
     assert said.returncode == 1
     assert "no such request" in said.stderr
+    assert "`safetyd list`" in said.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "deny"])
+@pytest.mark.parametrize("id_", ["r", "req_3f2"])
+def test_an_id_that_is_too_short_says_so(daemon, command, id_):
+    said = told(daemon, command, id_)
+
+    assert said.returncode == 1
+    assert "at least 8 characters" in said.stderr
+    assert "`safetyd list`" in said.stderr
+
+
+def test_id_of_a_proposal_names_its_request(daemon):
+    answer = daemon.safetyd("check", "mixed-up", "push", "--text", "git push mixed", "--json")
+    proposal, request = (json.loads(answer.stdout)[name] for name in ("id", "request_id"))
+
+    for command in ("show", "approve"):
+        said = told(daemon, command, proposal)
+        assert said.returncode == 1
+        assert f"its request is {request}" in said.stderr
 
 
 def test_check_waits_for_the_answer_and_ends_as_it_does(daemon):

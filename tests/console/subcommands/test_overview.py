@@ -146,6 +146,23 @@ def test_reload_and_status_say_what_waits_for_the_next_start(start_daemon: Start
     assert waits in told(daemon, "status").stdout
 
 
+def test_reload_prints_the_warnings_of_config_check(start_daemon: StartDaemon):
+    daemon = start_daemon()
+    daemon.config_path.write_text(
+        "[web]\nport = 0\n[projects.web]\nroot = '/srv/of-nobody'\n[notifications.email]\n"
+        "enabled = true\nto = 'a@b.example'\nfrom = 'a@b.example'\nsmtp_host = 'b.example'\n"
+        "username = 'a'\npassword_file = 'smtp.password'\n"
+    )
+
+    said = told(daemon, "reload")
+    checked = told(daemon, "config", "check", str(daemon.config_path))
+
+    assert (said.returncode, said.stdout) == (0, "Reloaded.\n")
+    assert "notifications.email.password_file" in said.stderr
+    assert "projects.web.root: /srv/of-nobody is not a folder" in said.stderr
+    assert said.stderr == checked.stderr
+
+
 def test_reload_names_every_mistake_and_keeps_the_last_good_file(start_daemon: StartDaemon):
     daemon = start_daemon()
     good = daemon.config_path.read_text()

@@ -353,24 +353,42 @@ def test_yes_deletes_somebody_elses_file(shared):
     assert not stop_file(shared).exists()
 
 
-@pytest.mark.parametrize(("answer", "exit_code"), [("y\n", 0), ("n\n", 1)])
-def test_at_a_terminal_a_reason_and_somebody_elses_file_are_asked_about(shared, answer, exit_code):
-    stop_file(shared).write_text("hands off\n")
+def resumed_at_a_terminal(daemon: RunningDaemon, typed: str) -> subprocess.CompletedProcess[str]:
     ours, theirs = pty.openpty()
-    os.write(ours, f"\nfixed\n{answer}".encode())
-
+    os.write(ours, typed.encode())
     said = subprocess.run(
         [sys.executable, "-m", "safetyd", "resume"],
         stdin=theirs,
         capture_output=True,
         text=True,
         check=False,
-        env=environment(SAFETYD_DATA_DIR=str(shared.data_dir)),
+        env=environment(SAFETYD_DATA_DIR=str(daemon.data_dir)),
     )
-
     os.close(ours)
     os.close(theirs)
-    assert said.stdout.count("Why is it safe to resume") == 2  # it takes no empty line
+    return said
+
+
+@pytest.mark.parametrize("typed", ["\n", "n\n", "No \n"])
+def test_at_a_terminal_a_resume_can_be_cancelled(shared, typed):
+    stop_file(shared).write_text("hands off\n")
+
+    said = resumed_at_a_terminal(shared, typed)
+
+    assert said.returncode == 1
+    assert "cancel" in said.stdout
+    assert "nothing was resumed" in said.stderr
+    assert stop_file(shared).exists()
+    assert told(shared, "resume", "--yes").returncode == 0
+
+
+@pytest.mark.parametrize(("answer", "exit_code"), [("y\n", 0), ("n\n", 1)])
+def test_at_a_terminal_a_reason_and_somebody_elses_file_are_asked_about(shared, answer, exit_code):
+    stop_file(shared).write_text("hands off\n")
+
+    said = resumed_at_a_terminal(shared, f"fixed\n{answer}")
+
+    assert "Why is it safe to resume" in said.stdout
     assert "Delete it?" in said.stdout
     assert (said.returncode, stop_file(shared).exists()) == (exit_code, exit_code == 1)
 

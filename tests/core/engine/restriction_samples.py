@@ -247,6 +247,7 @@ WORDED: dict[str, Story] = {
     "a type like another": Story(propose(0, type="Red File")),
     "a type that is no plain word": Story(propose(0, type='z"\u4e2d')),
     "a type of high risk": Story(propose(0, type="open_port")),
+    "a shell command without a text": Story(propose(0, type="run_shell"), policy=CODING),
     "a type whose effect is unknown": Story(propose(0, type="run_shell", text="make")),
     "a type that is only in a tier": Story(
         propose(0, type="peek"),

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from safetyd.core.shell.judge import read
 from safetyd.core.shell.places import Project, project_of
 from safetyd.core.shell.programs import shipped
@@ -76,3 +78,33 @@ def test_without_a_configured_project_the_folder_is_the_project() -> None:
     assert project_of("", "/etc") == Project("", "/etc")
     assert project_of("/srv/x", "src") == Project("/srv/x", "/srv/x/src")
     assert project_of("", "") == Project("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "cwd"),
+    [
+        ("make test", "/opt/other"),
+        ("git commit -am x", "/opt/other"),
+        ("npm install", "/etc"),
+        ("cd /opt/other && make test", ""),
+        ("git -C /opt/other commit -am x", ""),
+    ],
+)
+def test_work_in_a_folder_outside_the_project_needs_approval(text: str, cwd: str) -> None:
+    (found,) = stopping(text, project_of(PROJECT.root, cwd))
+
+    assert "outside the project" in found.why
+
+
+@pytest.mark.parametrize(
+    ("text", "cwd"),
+    [
+        ("make test", "/home/me/project/src"),
+        ("cd src && make test", ""),
+        ("cd /home/me/project && make test", "/opt/other"),
+        ("cd /tmp/x && make", ""),
+        ("git status; cat x", "/opt/other"),
+    ],
+)
+def test_work_in_the_project_and_reading_elsewhere_pass(text: str, cwd: str) -> None:
+    assert stopping(text, project_of(PROJECT.root, cwd)) == []

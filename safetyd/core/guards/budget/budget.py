@@ -44,7 +44,7 @@ from safetyd.core.guards.budget.purchases import (
     costs,
     estimates,
 )
-from safetyd.core.guards.projects import ProjectConfig, Usd
+from safetyd.core.guards.projects import ByProject, ProjectConfig, Usd
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, Verdict, all_of, strictest
@@ -81,6 +81,7 @@ class Budget(Guard):
         session_usd: Mapping[str, float],
         projects: Mapping[str, ProjectConfig],
         others: Others,
+        default_project: str = "",
     ) -> None:
         self._others = others
         self._shares: Shares = (
@@ -89,9 +90,10 @@ class Budget(Guard):
         )
         self._limits = _limits(config, config.session_usd)
         self._own = {agent: _limits(config, own) for agent, own in session_usd.items()}
-        self._projects = {
+        limits_of = {
             name: ProjectLimits(projects[name], self._limits, self._own) for name in projects
         }
+        self._projects = ByProject[ProjectLimits | None](limits_of, None, default_project)
         self._warn_ratio = config.warn_ratio
         self._default = nano(config.default_cost_usd)
         self._ledger = Ledger()
@@ -110,9 +112,7 @@ class Budget(Guard):
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
         need, price = estimates(proposed, kind.type, self._default)
-        limits = self._own.get(proposed.agent, self._limits)
-        if proposed.proposal.project is not None:
-            limits = self._limits_of(proposed)
+        limits = self._limits_of(proposed)
         shares = self._shares_of(keyless=proposed.keyless)
         within = limits
         affords = self._affords(proposed, within, shares, need)
@@ -349,8 +349,7 @@ class Budget(Guard):
 
     def _limits_of(self, event: Counted) -> Limits:
         # An outcome names no project. The limits of the project were checked for its proposal.
-        project = None if isinstance(event, Settled) else event.proposal.project
-        own = None if project is None else self._projects.get(project)
+        own = None if isinstance(event, Settled) else self._projects.of(event.proposal.project)
         return self._own.get(event.agent, self._limits) if own is None else own.of(event.agent)
 
     def _standings_of(self, agent: str) -> Iterator[Standing]:

@@ -21,13 +21,14 @@ from safetyd.core.guards.classify.rule_sets import (
     NONE,
     RuleSet,
 )
-from safetyd.core.guards.projects import ProjectConfig, Sides, sides
+from safetyd.core.guards.projects import ByProject, ProjectConfig, Sides, sides
 from safetyd.core.guards.rule_layers import Layer, Setting
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
 from safetyd.core.text.proposal_patches import may_patch
 
 MAX_UNKNOWN: Final = 256
+COMMAND: Final = "run_shell"  # the type that is nothing but the command in its text
 
 
 class RuleSets:
@@ -49,11 +50,14 @@ class RuleSets:
         kind: Kind,
         memory_used: float,
         lifted: AbstractSet[str] = NONE,
+        unclear: Sequence[Verdict] = (),
     ) -> Verdict:
-        """Return the strictest verdict of all sets, with the other rules that matched."""
+        """Return the strictest verdict of all sets, with the other rules that matched.
+
+        `unclear` are the verdicts on a proposal that lacks what the sets need to judge it.
+        """
         each = (rule_set.judge(proposed, kind, memory_used, lifted) for rule_set in self._sets)
-        found = [verdict for verdicts in each for verdict in verdicts]
-        found += self._broken
+        found = [*unclear, *(verdict for verdicts in each for verdict in verdicts), *self._broken]
         return together(found, masks_text=False) if found else ALLOWED
 
 
@@ -85,11 +89,14 @@ class Classify(Guard):
         rules: RulesConfig,
         projects: Mapping[str, ProjectConfig],
         setting: Setting,
+        default_project: str = "",
     ) -> None:
         self._kinds = setting.kinds
         base = RuleSet(rules, (Layer(rules, setting),), setting)
         self._base = RuleSets((base,))
-        self._projects = {name: benches(name, projects[name], base) for name in projects}
+        self._known = frozenset(projects)
+        named = {name: benches(name, projects[name], base) for name in projects}
+        self._projects = ByProject[Sides[RuleSets] | None](named, None, default_project)
         self._state = ClassifyState()
         self.hears = hearing(
             on(Decided, self._count),
@@ -99,18 +106,21 @@ class Classify(Guard):
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
         proposal = proposed.proposal
-        rule_sets = self._base if proposal.project is None else self._rule_sets(proposed)
-        plain = kind.type in rule_sets.plain and not kind.raised
+        rule_sets = self._rule_sets(proposed)
+        unclear = self._unclear(proposed, kind)
+        plain = kind.type in rule_sets.plain and not kind.raised and not unclear
         placed = proposal.paths or (proposal.text and kind.commands)
         placed = placed or may_patch(proposal, edits=kind.edits)
         if plain and (not placed or rule_sets.well_placed(proposed, kind)):
             return ALLOWED
-        return rule_sets.judge(proposed, kind, self._memory_used(proposed))
+        memory_used = self._memory_used(proposed)
+        return rule_sets.judge(proposed, kind, memory_used, unclear=unclear)
 
     def check_without(self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str]) -> Verdict:
         """Return the verdict without the `lifted` rules."""
         memory_used = self._memory_used(proposed)
-        return self._rule_sets(proposed).judge(proposed, kind, memory_used, lifted)
+        unclear = self._unclear(proposed, kind)
+        return self._rule_sets(proposed).judge(proposed, kind, memory_used, lifted, unclear)
 
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
         kind = self._kinds.named(decided.type)
@@ -133,8 +143,20 @@ class Classify(Guard):
         return name in self._kinds.known or self._kinds.named(name).known
 
     def _rule_sets(self, proposed: Proposed) -> RuleSets:
-        project = self._projects.get(proposed.proposal.project or "")
+        project = self._projects.of(proposed.proposal.project)
         return self._base if project is None else project.of(proposed.agent)
+
+    def _unclear(self, proposed: Proposed, kind: Kind) -> list[Verdict]:
+        """Return verdicts on an unknown project, and on a command without its text.
+
+        Without any configured project, a name selects nothing and is only a label.
+        """
+        proposal, found = proposed.proposal, []
+        if proposal.project and self._known and proposal.project not in self._known:
+            found.append(rule_verdicts.unknown_project(proposal.project, self._known))
+        if kind.type == COMMAND and not proposal.text.strip():
+            found.append(rule_verdicts.no_command(kind))
+        return found
 
     def _memory_used(self, proposed: Proposed) -> float:
         mine = self._state.memory.get(proposed.agent, {})

@@ -29,6 +29,7 @@ from safetyd.core.text.path_globs import (
     UNFOLLOWED,
     Globs,
     PathTarget,
+    based,
     likely,
     path_words,
     place,
@@ -71,7 +72,8 @@ class RuleSet:
         if any(self._patches.judge(proposal, kind)):
             return False
         said = [where.path for where, _ in self._said(proposal, kind)]
-        if not self._root and self._either.miss((*proposal.paths, *proposed.resolved, *said)):
+        given = based(proposal.paths, proposal.cwd)
+        if not self._root and self._either.miss((*given, *proposed.resolved, *said)):
             return True
         return not any(self._misplaced(proposed, kind))
 
@@ -159,7 +161,8 @@ class RuleSet:
 
     def _places(self, proposed: Proposed) -> tuple[PathTarget, ...]:
         root = self._root
-        given = [place(path, root) for path in proposed.proposal.paths]
+        proposal = proposed.proposal
+        given = [place(path, root) for path in based(proposal.paths, proposal.cwd)]
         return (*given, *(reached(path, root) for path in proposed.resolved if path))
 
     def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:

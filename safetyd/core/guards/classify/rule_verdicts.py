@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from safetyd.core.action_types import Kind, Kinds
@@ -13,6 +14,8 @@ from safetyd.core.text.path_globs import PathTarget
 from safetyd.core.text.visible_text import quoted
 
 TAMER: Final = "without the agent's own risk and reversibility"
+
+MAX_NAMES: Final = 5
 
 _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 
@@ -118,6 +121,17 @@ def unknown(kind: Kind, kinds: Kinds) -> Verdict:
         advice = f'If it means {near}, add {table} same_as = "{near}" to the configuration.'
     reason = f"Unknown action type {json.dumps(kind.type, ensure_ascii=False)}. {advice}"
     return _asks("classify.unknown_type", reason)
+
+
+def unknown_project(name: str, known: AbstractSet[str]) -> Verdict:
+    names = ", ".join(sorted(known)[:MAX_NAMES]) + (", …" if len(known) > MAX_NAMES else "")
+    reason = f"Unknown project {quoted(name)}. The configuration has {names}"
+    return _asks("classify.unknown_project", reason, "with a configured project, or without one")
+
+
+def no_command(kind: Kind) -> Verdict:
+    reason = f"The text of this {kind.type} is empty, so its command could not be analysed"
+    return _asks("classify.no_command", reason, "with the command in text")
 
 
 def human(case: RuleCase, config: RulesConfig) -> Verdict:

@@ -23,7 +23,7 @@ from safetyd.core.guards.gate.gate_rules import NONE, Joint, Rules
 from safetyd.core.guards.gate.loops import Loops, Visit, visit_of
 from safetyd.core.guards.gate.own_resources import OwnConfig, OwnResources
 from safetyd.core.guards.gate.steps import merged
-from safetyd.core.guards.projects import ProjectConfig, Sides, sides
+from safetyd.core.guards.projects import ByProject, ProjectConfig, Sides, sides
 from safetyd.core.messages.telemetry import EpisodeEnded, SessionEnded
 from safetyd.core.messages.verdict import ALLOWED, BLOCK, Verdict
 from safetyd.core.text.folding import masked
@@ -36,7 +36,7 @@ class Gate(Guard):
 
     name = "gate"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is another part of the policy
         self,
         config: GateConfig,
         confidence: ConfidenceConfig,
@@ -44,11 +44,15 @@ class Gate(Guard):
         projects: Mapping[str, ProjectConfig],
         own: OwnConfig = NOTHING_OWN,
         commands: CommandRules | None = None,
+        *,
+        default_project: str = "",
     ) -> None:
-        roots = {name: project.root for name, project in projects.items()}
+        named = {name: project.root for name, project in projects.items()}
+        roots = ByProject(named, "", default_project)
         self._own = OwnResources(own, roots, commands.reader if commands else None)
         self._rules = Rules(config, confidence, profile, commands)
-        self._projects = {name: _sides(projects[name], self._rules) for name in projects}
+        sides_of = {name: _sides(projects[name], self._rules) for name in projects}
+        self._projects = ByProject[Sides[Rules | Joint] | None](sides_of, None, default_project)
         self._loops = Loops(config.loop_counts)
         self.hears = hearing(
             on(Decided, self._decided),
@@ -103,7 +107,7 @@ class Gate(Guard):
         self, proposed: Proposed, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
     ) -> Verdict:
         proposal = proposed.proposal
-        rules = self._rules if proposal.project is None else self._binding(proposed)
+        rules = self._binding(proposed)
         own = self._own.judge(proposed, kind, lifted)
         if own.decision is BLOCK:
             secret = rules.takes_secret(kind.type, proposal.target)
@@ -119,7 +123,7 @@ class Gate(Guard):
         return self._loops.visits_with(visit) if visit else 0
 
     def _binding(self, event: Proposed | Decided) -> "Rules | Joint":
-        project = self._projects.get(event.proposal.project or "")
+        project = self._projects.of(event.proposal.project)
         return self._rules if project is None else project.of(event.agent)
 
     def _visit(self, event: Proposed | Decided, kind: str) -> Visit | None:

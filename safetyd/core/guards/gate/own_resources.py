@@ -5,7 +5,7 @@ patterns, which can be evaded. Commands of safetyd that only read are allowed.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -14,6 +14,7 @@ import re2
 
 from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
+from safetyd.core.guards.projects import ByProject
 from safetyd.core.messages.proposal import Observation, Proposal, Target, canonical
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.shell.command_reader import CommandReader
@@ -78,10 +79,10 @@ class OwnResources:
     """Find resources of safetyd in the text, target and paths of a proposal."""
 
     def __init__(
-        self, config: OwnConfig, roots: Mapping[str, str], reader: CommandReader | None = None
+        self, config: OwnConfig, roots: ByProject[str], reader: CommandReader | None = None
     ) -> None:
         self._reader = reader
-        self._roots = {project: root for project, root in roots.items() if root}
+        self._roots = roots
         named = list(_named(config))
         self._whose = tuple(whose for whose, _ in named)
         self._patterns = PatternSet(
@@ -177,7 +178,7 @@ class OwnResources:
         return verdict
 
     def _root(self, proposal: Proposal) -> str:
-        return self._roots.get(proposal.project, "") if proposal.project else ""
+        return self._roots.of(proposal.project)
 
 
 def _written(extra: object) -> str:

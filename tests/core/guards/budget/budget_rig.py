@@ -34,10 +34,12 @@ class BudgetRig:
         projects: Mapping[str, ProjectConfig] | None = None,
         *,
         shared: bool = False,
+        default: str = "",
     ) -> None:
         self.engine = Engine(policy or Policy())
         known = self.engine.keys.others if shared else nobody
-        self.budget = Budget(config or BudgetConfig(), session_usd or {}, projects or {}, known)
+        config, session_usd, projects = config or BudgetConfig(), session_usd or {}, projects or {}
+        self.budget = Budget(config, session_usd, projects, known, default)
         others = (guard for guard in self.engine._guards if guard.name in OTHERS)
         self.engine._guards = (*others, self.budget)
         self.engine._actors = (*self.engine._guards, self.engine.sessions, self.engine.actions)

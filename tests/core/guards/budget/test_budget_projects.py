@@ -6,6 +6,13 @@ from tests.core.guards.budget.budget_rig import BudgetRig, marks, unpause
 from tests.story import propose
 
 
+def test_default_project_limits_proposals_that_name_none() -> None:
+    project = ProjectConfig(budget=ProjectBudget(session_usd=1))
+    shop = BudgetRig(projects={"web": project}, default="web")
+
+    assert not shop.buys(0, 2, agent="ops").allowed
+
+
 def web(
     config: BudgetConfig | None = None,
     own_usd: dict[str, float] | None = None,

@@ -18,7 +18,7 @@ from tests.story import at, propose
 class ClassifyRig:
     """A classify guard that agents propose to."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is another part of the policy
         self,
         rules: RulesConfig | None = None,
         projects: Mapping[str, ProjectConfig] | None = None,
@@ -27,6 +27,7 @@ class ClassifyRig:
         mode: str = "production",
         profile: str = "strict",
         timezone: tzinfo = UTC,
+        default: str = "",
     ) -> None:
         self.kinds = Kinds(types or {}, profile)
         given = projects or {}
@@ -36,9 +37,9 @@ class ClassifyRig:
             mode=mode,
             timezone=timezone,
             coding=profile == "coding",
-            reader=CommandReader(self.kinds, ShellConfig(), checked),
+            reader=CommandReader(self.kinds, ShellConfig(), checked, default=default),
         )
-        self.guard = Classify(rules or RulesConfig(), given, setting)
+        self.guard = Classify(rules or RulesConfig(), given, setting, default)
 
     def looks(self, type: str = "read_file", agent: str = "code", **fields: object) -> Verdict:  # noqa: A002
         """Return the verdict without deciding."""

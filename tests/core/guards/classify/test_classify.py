@@ -46,10 +46,22 @@ def test_medium_risk_passes(type: str) -> None:  # noqa: A002
     billing_change revoke_token modify_permissions run_shell""".split(),  # noqa: SIM905
 )
 def test_high_risk_types_need_approval(type: str) -> None:  # noqa: A002
-    verdict = ClassifyRig().looks(type)
+    verdict = ClassifyRig().looks(type, text="make")
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.high")
     assert verdict.cause == "policy"
+
+
+@pytest.mark.parametrize("profile", ["strict", "coding"])
+@pytest.mark.parametrize("type", ["run_shell", "bash"])
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_shell_command_without_a_text_needs_approval(profile: str, type: str, text: str) -> None:  # noqa: A002
+    rules = RulesConfig(allow_without_permission=("run_shell",))
+
+    for rig in (ClassifyRig(profile=profile), ClassifyRig(rules, profile=profile)):
+        verdict = rig.looks(type, text=text)
+        assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.no_command")
+        assert "run_shell is empty" in verdict.reason
 
 
 @pytest.mark.req("S3.5")

@@ -10,11 +10,15 @@ ALLOW, ASK, BLOCK = Severity.ALLOW, Severity.ASK, Severity.BLOCK
 
 
 def web(
-    rules: ProjectRules | None = None, base: RulesConfig | None = None, **more: object
+    rules: ProjectRules | None = None,
+    base: RulesConfig | None = None,
+    *,
+    default: bool = False,
+    **more: object,
 ) -> ClassifyRig:
     """Return a rig with one project, `web`, that lists the agent `code`."""
     project = ProjectConfig(rules=rules or ProjectRules(), agents=("code",), **more)  # type: ignore[arg-type]
-    return ClassifyRig(base, {"web": project})
+    return ClassifyRig(base, {"web": project}, default="web" if default else "")
 
 
 def both(rig: ClassifyRig, type: str, **fields: object) -> tuple[Verdict, Verdict]:  # noqa: A002
@@ -181,8 +185,8 @@ def test_deleting_needs_approval_where_configured() -> None:
 def test_a_commands_paths_are_looked_at_too() -> None:
     rig = coding()
 
-    assert both(rig, "run_shell", paths=("a",)) == (ALLOWED, ALLOWED)
-    assert both(rig, "run_shell", paths=("/b",))[0].rule == "classify.outside_project"
+    assert both(rig, "run_shell", text="make", paths=("a",)) == (ALLOWED, ALLOWED)
+    assert both(rig, "run_shell", text="make", paths=("/b",))[0].rule == "classify.outside_project"
 
 
 @pytest.mark.req("S3.60")
@@ -224,3 +228,41 @@ def test_in_a_project_with_a_broken_file_everything_needs_approval() -> None:
         assert verdict.reason.endswith("line 3: not TOML")
     assert {v.decision for v in both(rig, "change_auth")} == {BLOCK}
     assert rig.looks("read_file") is ALLOWED
+
+
+def test_default_project_applies_to_proposals_that_name_none() -> None:
+    rules = ProjectRules(require_permission=("run_tests",))
+    rig = web(rules, root="/srv/web", default=True)
+
+    assert rig.looks("edit_file", paths=("/srv/web/a",)) is ALLOWED
+    for project in (None, "", "web"):
+        outside = rig.looks("edit_file", paths=("/opt/other/x",), project=project)
+        assert outside.rule == "classify.outside_project"
+        assert rig.looks("run_tests", project=project).rule == "rules.require_permission"
+
+
+def test_unknown_project_needs_approval_and_has_the_rules_of_the_default_one() -> None:
+    rig = web(root="/srv/web", default=True)
+
+    verdict = rig.looks("edit_file", paths=("/opt/x",), project="webb")
+
+    assert (verdict.decision, verdict.rule) == (ASK, "classify.unknown_project")
+    assert '"webb"' in verdict.reason
+    assert "web" in verdict.reason.partition('"webb"')[2]
+    assert "classify.outside_project" in verdict.also
+
+
+def test_project_name_is_a_label_if_no_project_is_configured() -> None:
+    assert ClassifyRig().looks("read_file", project="web") is ALLOWED
+
+
+def test_relative_paths_start_in_an_absolute_cwd() -> None:
+    rig = web(root="/srv/web", default=True)
+
+    assert rig.looks("edit_file", paths=("a",), cwd="/srv/web/src") is ALLOWED
+    assert rig.looks("edit_file", paths=("../../a",), cwd="/srv/web/src/lib") is ALLOWED
+    for path, cwd in (("a", "/opt/other"), ("../../a", "/srv/web/src"), ("../a", "src")):
+        verdict = rig.looks("edit_file", paths=(path,), cwd=cwd)
+        assert verdict.rule == "classify.outside_project", (path, cwd)
+    secret = ClassifyRig().looks("read_file", paths=("id_ed25519",), cwd="/home/me/.ssh")
+    assert secret.rule == "classify.sensitive_path"

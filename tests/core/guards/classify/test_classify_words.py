@@ -47,7 +47,6 @@ def test_a_command_that_names_a_sensitive_path_needs_approval(text: str, word: s
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "make test",
         "git add . && git commit -m 'env: read .environment'",
         "cp .env.example .env.sample; ls .env.template",

@@ -120,8 +120,8 @@ def test_a_file_that_agents_may_write_only_tightens_the_gate() -> None:
 def test_a_project_that_says_nothing_of_the_gate_has_the_usual_one() -> None:
     agent = web(from_file=ProjectSettings())
 
-    assert agent.gate._projects["web"].of("code") is agent.gate._rules
-    assert agent.gate._projects["web"].of("ops") is agent.gate._rules
+    for name in ("code", "ops"):
+        assert agent.gate._binding(propose(0, name, project="web")) is agent.gate._rules
 
 
 def test_problems_of_a_projects_gate_are_named() -> None:

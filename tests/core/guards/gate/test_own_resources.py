@@ -9,7 +9,7 @@ from safetyd.core.events.request_events import Released
 from safetyd.core.guards.gate.gate import Gate
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.own_resources import ABOVE, OWN, OwnConfig, OwnResources
-from safetyd.core.guards.projects import ProjectConfig
+from safetyd.core.guards.projects import ByProject, ProjectConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.policy import Configured, Policy
@@ -26,7 +26,7 @@ CONFIG = OwnConfig(
 )
 ROOTS = {"web": "/srv/web", "none": ""}
 KINDS = Kinds({}, "coding")
-OURS = OwnResources(CONFIG, ROOTS)
+OURS = OwnResources(CONFIG, ByProject(ROOTS, ""))
 
 
 def look(type: str = "run_shell", **fields: object) -> Verdict:  # noqa: A002

@@ -72,6 +72,7 @@ def _wrong(view: StatusAnswer) -> Iterator[str]:
     yield from _disk(view.disk)
     if view.stop.active:
         yield from _stops(view.stop)
+    yield from _attempts(view)
     if view.safe_mode.active:
         yield safe_mode(view.safe_mode)
     yield from _pauses(view)
@@ -113,6 +114,20 @@ def _stops(view: Standstill) -> Iterator[str]:
         yield f"  {ending}"
     heard, silent = (some(who) or "none" for who in (view.acknowledged, view.silent))
     yield from indented((("acknowledged", heard), ("not acknowledged", silent)))
+
+
+def _attempts(view: StatusAnswer) -> Iterator[str]:
+    """Yield attempts on safetyd itself that nobody acknowledged, and dangerous commands."""
+    for one in view.own_attempts:
+        agent, times = plain(one.agent), several(one.count, "attempt")
+        tried = f"{agent} tried to access what belongs to safetyd: {times} since {when(one.since)}"
+        yield f"PROTECTED: {tried}, all blocked"
+        yield f"  The last one: `safetyd explain {plain(one.id)}`"
+        yield f"  To stop it: `safetyd stop --agent {agent}`. To mark it as seen: `safetyd ack`"
+    for each in view.dangerous:
+        agent, count = plain(each.agent), several(each.count, "dangerous command")
+        yield f"DANGEROUS: {count} of {agent} blocked in the last hour"
+        yield f"  `safetyd decisions --agent {agent} --verdict block` shows them."
 
 
 def _pauses(view: StatusAnswer) -> Iterator[str]:

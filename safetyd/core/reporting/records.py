@@ -8,6 +8,7 @@ from safetyd.core.file_commits import FileCommits
 from safetyd.core.guards import Chain
 from safetyd.core.open_actions import Actions
 from safetyd.core.policy import Policy
+from safetyd.core.reporting.blocked_attempts import BlockedAttempts
 from safetyd.core.reporting.day_spending import DaySpending
 from safetyd.core.reporting.failure_windows import FailureWindows
 from safetyd.core.reporting.kept_days import KeptDays
@@ -23,6 +24,7 @@ class Records(NamedTuple):
     failure_windows: FailureWindows
     file_commits: FileCommits
     kept_days: KeptDays
+    blocked_attempts: BlockedAttempts
 
 
 def records(
@@ -39,6 +41,7 @@ def records(
         FailureWindows(guards.breaker),
         FileCommits(policy.projects, partial(_approver, approvals)),
         KeptDays(),
+        BlockedAttempts(),
     )
 
 

@@ -11,6 +11,7 @@ from safetyd.core.history_state import HistoryTrouble
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Mode, Profile
+from safetyd.core.reporting.blocked_attempts import DangerousCommands, OwnAttempts
 from safetyd.core.reporting.kept_days import MissingSnapshots
 from safetyd.operators.contract.agent_contract import AgentRow, AgentState
 from safetyd.operators.contract.guard_contract import Breaker, Budget, Finding
@@ -120,6 +121,8 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
     foremost: tuple[AgentRow, ...]  # The agents that need attention most.
     # How many agents are in each state.
     agent_states: dict[AgentState, int] = msgspec.field(default_factory=dict)
+    own_attempts: tuple[OwnAttempts, ...] = ()  # Blocked, and not acknowledged yet.
+    dangerous: tuple[DangerousCommands, ...] = ()
 
 
 class StatusQuestion(Question[StatusAnswer], frozen=True, tag="status"):

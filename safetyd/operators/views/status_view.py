@@ -72,6 +72,8 @@ def status(
         agents=len(state.keys.agents),
         foremost=most,
         agent_states=counted,
+        own_attempts=state.records.blocked_attempts.own[:MAX_SHOWN],
+        dangerous=tuple(islice(state.records.blocked_attempts.dangerous(moment.t), MAX_SHOWN)),
     )
 
 

@@ -60,6 +60,16 @@ def test_the_anomaly_behind_a_pause_is_told_once():
     assert begins("ANOMALY", pauses=[paused], paused=["code"], **found) == 0
 
 
+def test_attempts_on_safetyd_and_dangerous_commands_are_shown_with_the_commands_for_them():
+    own = {"agent": "code", "count": 2, "since": "2026-02-08T14:02:00Z", "id": "p2"}
+    shown = "\n".join(lines(own_attempts=[own], dangerous=[{"agent": "web", "count": 3}]))
+
+    assert shown.startswith("PROTECTED: code ")
+    assert "`safetyd stop --agent code`" in shown
+    assert "`safetyd ack`" in shown
+    assert "DANGEROUS: 3 dangerous commands of web" in shown
+
+
 def test_of_many_anomalies_the_first_few_are_shown():
     found = [finding("high") for _ in range(MAX_FINDINGS + 3)]
 

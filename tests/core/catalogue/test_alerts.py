@@ -281,6 +281,21 @@ def test_prohibited_proposals_of_one_agent_and_type_are_one_alert() -> None:
     assert len({first.key, other_type.key, other_agent.key}) == 3
 
 
+def test_attempts_on_safetyd_itself_are_one_alert_as_urgent_as_prohibited_ones() -> None:
+    story = [
+        propose(1, id="p1", type="run_shell", text="cat ~/.config/safetyd/operator.nk"),
+        propose(2, id="p2", type="run_shell", text="safetyd approve req_1"),
+        propose(3, "web", id="p3", type="run_shell", text="safetyd approve req_1"),
+    ]
+    prohibited = told(Policy(), propose(1, type="change_password"))
+
+    first, again, other_agent = alerts(*play(Engine(Policy()), *story))
+
+    assert first.key == again.key != other_agent.key
+    assert (first.urgency, first.kinds) == (prohibited.urgency, prohibited.kinds)
+    assert "safetyd stop --agent code" in first.text
+
+
 def test_a_prohibited_proposal_that_people_are_asked_about_is_told_by_its_request() -> None:
     policy = Policy(rules=RulesConfig(prohibited_means="require_confirmation"))
 

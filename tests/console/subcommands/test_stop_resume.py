@@ -290,7 +290,7 @@ def test_whatever_is_wrong_with_the_connection_the_file_is_written(options, vari
 
     assert said.returncode != 0
     assert (tmp_path / "EMERGENCY_STOP").read_text().startswith("Stopped by: ")
-    assert said.stderr.startswith("safetyd: ")
+    assert "safetyd: " in said.stderr
 
 
 def test_a_stop_that_can_be_written_nowhere_says_that_nothing_was_stopped(tmp_path):
@@ -301,6 +301,17 @@ def test_a_stop_that_can_be_written_nowhere_says_that_nothing_was_stopped(tmp_pa
     assert said.returncode == 1
     assert "is not running on" in said.stderr
     assert "cannot create" in said.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--agent", "code")])
+def test_a_stop_without_a_daemon_first_says_that_nothing_was_stopped(options, tmp_path):
+    said = here("stop", *options, SAFETYD_DATA_DIR=str(tmp_path))
+
+    assert said.returncode == 4
+    first, other, *_ = said.stderr.splitlines()
+    assert first == f"NOTHING WAS STOPPED: no daemon is running on {tmp_path}."
+    assert "--data-dir DIR" in other
+    assert (tmp_path / "EMERGENCY_STOP").exists() == (not options)
 
 
 def test_a_frozen_daemon_is_stopped_by_file(daemon):

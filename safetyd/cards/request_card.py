@@ -127,6 +127,7 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""  # approves it on its page, and by SMS if that is allowed
     deny_code: str = ""  # identifies it in an SMS reply that denies it
     commands: tuple[str, ...] = ()  # that answer it in a terminal
+    option: str = ""  # that every command needs: --data-dir, unless it is the default
     grant: GrantOffer | None = None
 
     @property
@@ -174,8 +175,14 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
         kept = msgspec.structs.replace(self, left_out=(*self.left_out, *names), fields=fields)
         if not bound:
             return kept
-        commands = self.commands and (f"safetyd show {self.id}", f"safetyd deny {self.id}")
+        answered = (f"safetyd {verb} {self.id}{self.option}" for verb in ("show", "deny"))
+        commands = self.commands and tuple(answered)
         return msgspec.structs.replace(kept, whole=False, code="", approve_by=(), commands=commands)
+
+    def with_option(self, option: str) -> Self:
+        """Return the card with an option in each of its commands."""
+        named = tuple(f"{command}{option}" for command in self.commands)
+        return msgspec.structs.replace(self, commands=named, option=option)
 
     @property
     def unshown(self) -> str:

@@ -178,6 +178,7 @@ class EmergencyStop:
                 agent=agent,
                 epoch=epoch,
                 via=via,
+                urgent=True,
             )
 
         def told() -> None:

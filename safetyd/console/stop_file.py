@@ -62,13 +62,13 @@ def _one_line(text: str) -> str:
 
 
 def told_of(stops: Sequence[Stop]) -> Iterator[tuple[str, str]]:
-    """Yield, for each stop, its cause and how to end it.
+    """Yield, for each stop, its cause and how to end it; a stop of everything comes first.
 
     The command of `safetyd stop` and the file that it wrote are one stop.
     """
     written = {_meant(stop): stop for stop in stops if _kind(stop) == "file"}
     given = {_meant(stop) for stop in stops if _kind(stop) == "operator"}
-    for stop in stops:
+    for stop in sorted(stops, key=lambda stop: stop.agent is not None):
         both = written.get(_meant(stop)) if _kind(stop) == "operator" else None
         if _kind(stop) == "file" and _meant(stop) in given:
             continue

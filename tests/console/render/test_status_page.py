@@ -52,6 +52,14 @@ def test_the_command_of_a_stop_and_the_file_that_it_wrote_are_one_stop(said, wri
     assert begins("STOPPED", stop={"active": True, "stops": [stops[0], stop("file:/d/H")]}) == 2
 
 
+def test_a_stop_of_everything_comes_before_that_of_one_agent():
+    stops = [{**stop("operator"), "agent": "code"}, stop("operator")]
+
+    shown = [line for line in lines(stop={"active": True, "stops": stops}) if "STOPPED" in line]
+
+    assert ["everything" in line for line in shown] == [True, False]
+
+
 def test_the_anomaly_behind_a_pause_is_told_once():
     paused = pause("code", "odd", source="anomaly")
     found = {"findings": [finding("high")], "found": 1}

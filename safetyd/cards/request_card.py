@@ -25,6 +25,7 @@ from safetyd.core.messages.verdict import CommandPart
 from safetyd.core.shell.command_reader import READ
 from safetyd.core.text.diff_lines import DiffKind, diff_lines, holds_diff
 from safetyd.core.text.time_words import day_and_clock, duration
+from safetyd.core.text.visible_text import quoted
 
 SHOWN_PARTS: Final = 5  # of a command
 MAX_DIFFS: Final = 20
@@ -237,7 +238,7 @@ def _fields(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iter
     yield from _attached(details.proposal)
     yield from _reasons(details)
     yield from _known("asked", "requested", [_asked(details, zone)])
-    earlier = (_earlier(row, zone) for row in details.before)
+    earlier = (_earlier(row, details, zone) for row in details.before)
     yield from _known("before", "past answers", earlier)
 
 
@@ -370,12 +371,15 @@ def times(number: int) -> str:
     return "once" if number == 1 else f"{number:,} times"
 
 
-def _earlier(row: RequestEnded, zone: tzinfo | None) -> str:
+def _earlier(row: RequestEnded, details: RequestDetails, zone: tzinfo | None) -> str:
+    """Return an earlier answer, and the action that it was about if that was another one."""
+    same = (row.text, row.path, row.paths) == (details.text, details.path, details.paths)
+    about = "" if same else f" (another action: {quoted(row.text or row.place or row.action)})"
     at = "" if row.decided_at is None else f"{day_and_clock(row.decided_at.astimezone(zone))}: "
     by = f" by {row.decided_by} via {row.decided_via}" if row.decided_by else ""
     took_s = row.response_time_seconds
     took = "" if took_s is None else f" after {duration(took_s)}"
-    return f"{at}{row.decision}{by}{took}{f': {row.words}' if row.words else ''}"
+    return f"{at}{row.decision}{about}{by}{took}{f': {row.words}' if row.words else ''}"
 
 
 def _diffs(said: Mapping[str, object]) -> Iterator[CardField]:

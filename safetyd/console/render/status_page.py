@@ -136,7 +136,7 @@ def _pauses(view: StatusAnswer) -> Iterator[str]:
         agent = plain(pause.agent)
         yield f"PAUSED: {agent} {by}{because(pause.reason)}"
         if pause.source == "budget" and pause.request:
-            yield f"  To double its budget, approve its request: `safetyd list --agent {agent}`"
+            yield f"  To double its budget: `safetyd approve {plain(pause.request)}`"
         else:
             yield f"  To end it: `safetyd unpause {agent}`"
     shown = {pause.agent for pause in view.pauses}

@@ -254,7 +254,8 @@ def _end(
         _say(f"{stranger} The stop applies to that name anyway.")
     if heard.silent or absent or failed or stranger or rows is None or not heard.known:
         return BLOCKED
-    _say(f"{plain(agent)} is halted" if agent else "All autonomous operations halted")
+    halted = f"{plain(agent)} is halted" if agent else "All autonomous operations halted"
+    _say(f"{halted}, except the actions above" if busy(rows, agent) else halted)
     return 0
 
 

@@ -79,7 +79,8 @@ def test_a_stop_that_everybody_acknowledges_says_so_and_resume_ends_it(daemon, l
     assert re.search(r"acknowledged by +listener", said.stdout)
     assert "1 allowed action has no outcome yet" in said.stdout
     assert "(listener 1)" in said.stdout
-    assert said.stdout.endswith("\nAll autonomous operations halted\n")
+    assert re.search(r"`safetyd explain \w+`", said.stdout)
+    assert said.stdout.endswith("\nAll autonomous operations halted, except the actions above\n")
     assert listener.propose("read_file").cause == "stopped"
     assert {stop["source"].partition(":")[0] for stop in stops(daemon)} == {"operator", "file"}
 

@@ -26,7 +26,7 @@ from safetyd.operators.contract.status_contract import (
 from safetyd.operators.views.agent_view import RECENT_S, due_by, foremost, states
 from safetyd.operators.views.anomaly_view import finding
 from safetyd.operators.views.breaker_view import breaker
-from safetyd.operators.views.guard_view import budget, keyless_budget
+from safetyd.operators.views.guard_view import budget, keyless_budget, pending_costs
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 HEARD_S: Final = 60.0
@@ -47,7 +47,7 @@ def status(
     urgencies = yield from _by_urgency(state)
     moment = yield
     tripped, recent = state.guards.breaker.tripped, _recent(state, moment)
-    spending, pending = state.guards.budget, state.guards.budget.pending()
+    spending, pending = state.guards.budget, pending_costs(state)
     return StatusAnswer(
         **msgspec.structs.asdict(facts()),
         at=moment.at,

@@ -7,7 +7,7 @@ from safetyd.console.render.agent_tables import brief, limits
 from safetyd.console.render.guard_tables import safe_mode, whom
 from safetyd.console.render.layout import because, day_end, indented, some, usd, when
 from safetyd.console.render.money_tables import spent
-from safetyd.console.render.request_tables import notified_by
+from safetyd.console.render.request_tables import not_sent, notified_by
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.events.daemon_events import DiskUse
@@ -167,6 +167,8 @@ def _requests(view: Waiting, failing: Sequence[str]) -> Iterator[str]:
         yield f"PENDING: {waiting} for approval, the oldest for {duration(view.oldest_s)}"
         yield from _insistent(view)
         yield f"  `safetyd list` shows them. {notified_by(view.channels, view.down, failing)}"
+        if view.unsent:
+            yield f"  {not_sent(view.unsent)}"
     if view.unnotified:
         yield f"NOT NOTIFIED: nobody was notified of {several(view.unnotified, 'request')}"
         yield "  `safetyd notify outbox` shows what was not delivered, and why."

@@ -48,6 +48,15 @@ class UrgencyCount(msgspec.Struct, frozen=True, kw_only=True):
     oldest_at: datetime
 
 
+class Unsent(msgspec.Struct, frozen=True, kw_only=True):
+    """Pending requests that no message about has reached a provider yet."""
+
+    requests: int
+    urgent: int
+    until: datetime | None  # When the next message is due, null if a channel must recover first.
+    expiring: int  # How many expire before that.
+
+
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests are pending, which agent has the most, and the age of the oldest."""
 
@@ -59,6 +68,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     down: tuple[str, ...]  # Those of `channels` that are down.
     unnotified: int  # Pending requests that no recipient was notified of.
     by_urgency: tuple[UrgencyCount, ...] = ()  # Most urgent first.
+    unsent: Unsent | None = None  # Requests that nobody was sent yet.
 
 
 class UnavailableExtra(msgspec.Struct, frozen=True, kw_only=True):

@@ -78,6 +78,15 @@ def test_attempts_on_safetyd_and_dangerous_commands_are_shown_with_the_commands_
     assert "DANGEROUS: 3 dangerous commands of web" in shown
 
 
+def test_requests_that_wait_for_the_morning_are_counted():
+    unsent = {"requests": 4, "urgent": 1, "until": "2026-02-09T07:00:00Z", "expiring": 2}
+
+    shown = "\n".join(lines(requests=waiting(pending=6, unsent=unsent)))
+
+    assert "4 requests are not sent to anyone until 2026-02-09 07:00:00Z" in shown
+    assert "1 of them urgent; 2 expire before that" in shown
+
+
 def test_of_many_anomalies_the_first_few_are_shown():
     found = [finding("high") for _ in range(MAX_FINDINGS + 3)]
 

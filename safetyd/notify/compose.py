@@ -182,7 +182,9 @@ class Composer:
         if request.pending:
             ways = tuple(_ways(state, delivery, request, destination))
             pending = state.approvals.pending()
-            code = self._links.code(request.id, delivery.recipient, pending)
+            revocations, recipient = state.records.link_revocations, delivery.recipient
+            named = revocations.code_name(request.id, recipient, delivery.at)
+            code = self._links.code(named, recipient, pending)
             card = msgspec.structs.replace(
                 card,
                 approve_by=ways,

@@ -34,7 +34,7 @@ KEYED: Final = ("code", "ops", "night")
 NEWER: Final = frozenset(
     {
         *("last_decisions", "spending", "failure_windows", "version_history", "kept_days"),
-        "blocked_attempts",
+        *("blocked_attempts", "link_revocations"),
     }
 )
 MOVING: Final = frozenset({"left_s", "undeliverable"})  # these change while a daemon runs

@@ -13,6 +13,7 @@ from safetyd.core.reporting.day_spending import DaySpending
 from safetyd.core.reporting.failure_windows import FailureWindows
 from safetyd.core.reporting.kept_days import KeptDays
 from safetyd.core.reporting.last_decisions import LastDecisions
+from safetyd.core.reporting.link_revocations import LinkRevocations
 from safetyd.core.reporting.session_transcripts import Transcripts
 from safetyd.core.sessions import Sessions
 
@@ -25,6 +26,7 @@ class Records(NamedTuple):
     file_commits: FileCommits
     kept_days: KeptDays
     blocked_attempts: BlockedAttempts
+    link_revocations: LinkRevocations
 
 
 def records(
@@ -42,6 +44,7 @@ def records(
         FileCommits(policy.projects, partial(_approver, approvals)),
         KeptDays(),
         BlockedAttempts(),
+        LinkRevocations(),
     )
 
 

@@ -52,7 +52,7 @@ class Unsent(msgspec.Struct, frozen=True, kw_only=True):
     """Pending requests that no message about has reached a provider yet."""
 
     requests: int
-    urgent: int
+    urgent: int  # How many of them are urgent.
     until: datetime | None  # When the next message is due, null if a channel must recover first.
     expiring: int  # How many expire before that.
 
@@ -132,7 +132,7 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
     # How many agents are in each state.
     agent_states: dict[AgentState, int] = msgspec.field(default_factory=dict)
     own_attempts: tuple[OwnAttempts, ...] = ()  # Blocked, and not acknowledged yet.
-    dangerous: tuple[DangerousCommands, ...] = ()
+    dangerous: tuple[DangerousCommands, ...] = ()  # Blocked in the last hour, by agent.
 
 
 class StatusQuestion(Question[StatusAnswer], frozen=True, tag="status"):

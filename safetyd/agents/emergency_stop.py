@@ -179,6 +179,7 @@ class EmergencyStop:
                 agent=agent,
                 epoch=epoch,
                 via=via,
+                urgent=True,
             )
 
         def told() -> None:

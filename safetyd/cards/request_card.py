@@ -25,6 +25,7 @@ from safetyd.core.messages.verdict import CommandPart
 from safetyd.core.shell.command_reader import READ
 from safetyd.core.text.diff_lines import DiffKind, diff_lines, holds_diff
 from safetyd.core.text.time_words import day_and_clock, duration
+from safetyd.core.text.visible_text import quoted
 
 SHOWN_PARTS: Final = 5  # of a command, that are listed
 MAX_DIFFS: Final = 20
@@ -127,6 +128,7 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""  # code that approves it on its page, and by SMS if permitted
     deny_code: str = ""  # code for an SMS reply that denies it
     commands: tuple[str, ...] = ()  # commands that answer it in a terminal
+    option: str = ""  # option that every command needs: --data-dir, unless it is the default
     grant: GrantOffer | None = None
 
     @property
@@ -174,8 +176,14 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
         kept = msgspec.structs.replace(self, left_out=(*self.left_out, *names), fields=fields)
         if not bound:
             return kept
-        commands = self.commands and (f"safetyd show {self.id}", f"safetyd deny {self.id}")
+        answered = (f"safetyd {verb} {self.id}{self.option}" for verb in ("show", "deny"))
+        commands = self.commands and tuple(answered)
         return msgspec.structs.replace(kept, whole=False, code="", approve_by=(), commands=commands)
+
+    def with_option(self, option: str) -> Self:
+        """Return the card with an option in each of its commands."""
+        named = tuple(f"{command}{option}" for command in self.commands)
+        return msgspec.structs.replace(self, commands=named, option=option)
 
     @property
     def unshown(self) -> str:
@@ -230,7 +238,7 @@ def _fields(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iter
     yield from _attached(details.proposal)
     yield from _reasons(details)
     yield from _known("asked", "requested", [_asked(details, zone)])
-    earlier = (_earlier(row, zone) for row in details.before)
+    earlier = (_earlier(row, details, zone) for row in details.before)
     yield from _known("before", "past answers", earlier)
 
 
@@ -363,12 +371,15 @@ def times(number: int) -> str:
     return "once" if number == 1 else f"{number:,} times"
 
 
-def _earlier(row: RequestEnded, zone: tzinfo | None) -> str:
+def _earlier(row: RequestEnded, details: RequestDetails, zone: tzinfo | None) -> str:
+    """Return an earlier answer, and the action that it was about if that was another one."""
+    same = (row.text, row.path, row.paths) == (details.text, details.path, details.paths)
+    about = "" if same else f" (another action: {quoted(row.text or row.place or row.action)})"
     at = "" if row.decided_at is None else f"{day_and_clock(row.decided_at.astimezone(zone))}: "
     by = f" by {row.decided_by} via {row.decided_via}" if row.decided_by else ""
     took_s = row.response_time_seconds
     took = "" if took_s is None else f" after {duration(took_s)}"
-    return f"{at}{row.decision}{by}{took}{f': {row.words}' if row.words else ''}"
+    return f"{at}{row.decision}{about}{by}{took}{f': {row.words}' if row.words else ''}"
 
 
 def _diffs(said: Mapping[str, object]) -> Iterator[CardField]:

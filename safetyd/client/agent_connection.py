@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from safetyd.client.discovery import Endpoint
+from safetyd.client.discovery import ASK_TO_START, Endpoint
 from safetyd.client.exceptions import Down, KeyRejected, Lost, Unheard
 from safetyd.client.rollback_inbox import RollbackInbox
 from safetyd.client.stop_state import StopState
@@ -98,7 +98,6 @@ class AgentConnection:
         self._attempt = _Attempt()
         self._wake = asyncio.Event()
         self._where = "the bus"
-        self._start = "safetyd run"
         self._error: Exception | None = None
         self.answered = False  # True after the first answer on this connection
 
@@ -200,7 +199,7 @@ class AgentConnection:
         self._error = None
         self.answered = False
         endpoint = await _in_thread(self._look_up)
-        self._where, self._start = endpoint.shown, endpoint.start
+        self._where = endpoint.shown
         client = await _in_thread(partial(_new_client, endpoint))
         opened = False
         try:
@@ -244,16 +243,16 @@ class AgentConnection:
         exc = self._error or exc
         if "authorization violation" in str(exc).lower():
             key = f"the key {endpoint.key_file}" if endpoint.seed else "agents without a key"
-            advice = f"create a key with `safetyd agent add {self._agent}`"
+            advice = f"ask the operator to run `safetyd agent add {self._agent}`"
             return KeyRejected(f"the bus at {endpoint.shown} rejects {key}; {advice}")
-        why, start = str(exc) or type(exc).__name__, f"start it with `{endpoint.start}`"
-        return Down(f"no safetyd answers at {endpoint.shown} ({why}); {start}")
+        why = str(exc) or type(exc).__name__
+        return Down(f"no safetyd answers at {endpoint.shown} ({why}); {ASK_TO_START}")
 
     async def _on_answer(self, msg: "Msg") -> None:
         published = not msg.subject.startswith(self._inbox)
         heard: ReceivedAnswer | Down = ReceivedAnswer(msg.data, published)
         if not published and (msg.headers or {}).get("Status") == "503":
-            heard = Unheard(f"no safetyd listens at {self._where}; start it with `{self._start}`")
+            heard = Unheard(f"no safetyd listens at {self._where}; {ASK_TO_START}")
         else:
             self.answered = True
         for listener in self._listeners.get(msg.subject.rpartition(".")[2], ()):

@@ -15,6 +15,7 @@ import msgspec
 from safetyd.client.arguments import Path as AnyPath
 from safetyd.client.exceptions import Down, KeyRejected
 
+ASK_TO_START: Final = "ask the operator to start safetyd"  # a model must not start it
 _SWITCHES: Final = ("SAFETYD_ENABLED", "AI_COMPANY_ENABLED")
 _OFF: Final = frozenset({"false", "0", "no", "off"})
 
@@ -25,7 +26,6 @@ class Endpoint(msgspec.Struct, frozen=True):
     url: str
     seed: str | None = None
     key_file: str = ""
-    start: str = "safetyd run"
 
     @property
     def servers(self) -> list[str]:
@@ -58,16 +58,14 @@ def find(
     Raises `Down` with the missing part and the way to fix it.
     """
     directory = Path(data_dir) if data_dir is not None else find_data_dir()
-    named = url or os.environ.get("SAFETYD_URL")
-    address = named or _announced(directory)
-    start = "safetyd run" if named else start_command(directory)
+    address = url or os.environ.get("SAFETYD_URL") or _announced(directory)
     path = key_file or os.environ.get("SAFETYD_KEY_FILE")
     if path:
-        return Endpoint(address, _seed(Path(path), agent), str(path), start)
+        return Endpoint(address, _seed(Path(path), agent), str(path))
     own = directory / "keys" / "agents" / f"{agent}.nk"
     if os.access(own, os.R_OK):
-        return Endpoint(address, _seed(own, agent), str(own), start)
-    return Endpoint(address, start=start)
+        return Endpoint(address, _seed(own, agent), str(own))
+    return Endpoint(address)
 
 
 def find_data_dir() -> Path:
@@ -99,8 +97,8 @@ def _announced(directory: Path) -> str:
         return msgspec.json.decode(path.read_bytes(), type=_Announced).bus
     except FileNotFoundError:
         where = f"safetyd is not running: {path} does not exist"
-        start = f"start it with `{start_command(directory)}`"
-        raise Down(f"{where}; {start}, or set SAFETYD_DATA_DIR or SAFETYD_URL") from None
+        elsewhere = "if it uses another directory, set SAFETYD_DATA_DIR or SAFETYD_URL"
+        raise Down(f"{where}; {elsewhere}, else {ASK_TO_START}") from None
     except OSError as exc:
         raise Down(f"cannot read {path} ({exc.strerror}); set SAFETYD_URL") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -109,7 +107,7 @@ def _announced(directory: Path) -> str:
 
 
 def _seed(path: Path, agent: str) -> str:
-    advice = f"create a key with `safetyd agent add {agent}`"
+    advice = f"ask the operator to run `safetyd agent add {agent}`"
     try:
         seed = path.read_text().strip()
     except OSError as exc:

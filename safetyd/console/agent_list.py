@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 
@@ -15,6 +15,8 @@ from safetyd.operators.contract.question import Command
 from safetyd.operators.replies import Done
 
 Answer = TypeVar("Answer", bound=Done)
+
+MAX_IDS: Final = 5  # of open actions
 
 
 async def everybody(
@@ -76,7 +78,10 @@ def still_open(rows: Sequence[AgentSeen], agent: str | None = None) -> str:
     total = sum(counts.values())
     whose = ", ".join(f"{plain(name)} {count}" for name, count in counts.items())
     have, them = ("has", "it") if total == 1 else ("have", "them")
+    ids = [id_ for row in rows if row.agent in counts for id_ in row.open_actions][:MAX_IDS]
+    shown = "".join(f"\n  `safetyd explain {plain(id_)}`" for id_ in ids)
+    more = f"\n  and {total - len(ids)} more: `safetyd agents`" if total > len(ids) else ""
     return (
         f"{several(total, 'allowed action')} {have} no outcome yet and may still be running "
-        f"({whose}). Check {them} manually."
+        f"({whose}). Check {them} manually:{shown}{more}"
     )

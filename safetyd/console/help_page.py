@@ -1,8 +1,9 @@
 """The layout of help pages: a summary, usage, grouped options, examples."""
 
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,7 +11,11 @@ if TYPE_CHECKING:
     from safetyd.operators.contract.question import Call
     from safetyd.operators.replies import Done
 
-EXAMPLES = "For example:\n"
+_split_examples = re.compile(r"^(?:For example|Examples):\n", re.MULTILINE).split
+
+
+# Options that make a command do more; none is suggested for a mistyped one.
+_WIDENS: Final = frozenset({"--all", "--auto", "--force", "--grant", "--now", "--program", "--yes"})
 
 
 class SectionOption(click.Option):
@@ -26,16 +31,19 @@ class Command(click.Command):
 
     If the command sends a question or command to the daemon (`sends`), its help begins with the
     summary of that.
+    Options that `widens` names are never suggested for a mistyped one.
     """
 
     def __init__(
         self,
         *args: Any,
         sends: "type[Call[Done]] | None" = None,
+        widens: Sequence[str] = (),
         **settings: Any,
     ) -> None:
         about = inspect.cleandoc(settings.pop("help", None) or "")
-        text, _, examples = about.partition(EXAMPLES)
+        text, *rest = _split_examples(about, maxsplit=1)
+        examples = "".join(rest)
         if sends is not None:
             # Imported only here, so that the list of commands is shown quickly.
             from safetyd.operators.contract.question import summary_of  # noqa: PLC0415
@@ -44,7 +52,16 @@ class Command(click.Command):
         settings |= {"help": text.strip(), "options_metavar": "[options]"}
         super().__init__(*args, **settings)
         self.sends = sends
+        self._widens = {*_WIDENS, *widens}
         self.examples = inspect.cleandoc(examples).splitlines()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as exc:
+            # Somebody in a hurry types what is suggested.
+            near = sorted({*(exc.possibilities or ())} - self._widens)
+            raise click.NoSuchOption(exc.option_name, possibilities=near, ctx=exc.ctx) from None
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_text(self.help or "")
@@ -84,10 +101,13 @@ class Group(Command, click.Group):
 
 
 def command(
-    name: str | None = None, *, sends: "type[Call[Done]] | None" = None
+    name: str | None = None,
+    *,
+    sends: "type[Call[Done]] | None" = None,
+    widens: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Command]:
     """Return a decorator that makes a function a command."""
-    return click.command(name, cls=Command, sends=sends)
+    return click.command(name, cls=Command, sends=sends, widens=widens)
 
 
 def group(

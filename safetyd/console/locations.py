@@ -56,21 +56,21 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         if found := endpoint(self.data_dir):
             return found.bus
         path = self.data_dir / ENDPOINT
-        if _hidden(path):
+        if is_hidden(path):
             raise NotReachable(
                 f"cannot read {path}, so it is unknown whether safetyd is running. Run this as "
                 "the daemon's user, or give the address of the bus with --url"
             )
         raise NotReachable(
-            f"safetyd is not running on {self.data_dir} ({path} does not exist). "
-            f"{self.start}, or use --data-dir or --url"
+            f"safetyd is not running on {self.data_dir} ({path} does not exist). {self.start}"
         )
 
     @property
     def start(self) -> str:
         """Return how to start the daemon, as the beginning of a sentence."""
         command = "safetyd run" if self.given else start_command(self.data_dir)
-        return f"Start it with `{command}`"
+        other = "If it uses another data directory, name it with --data-dir or SAFETYD_DATA_DIR"
+        return f"{other}, or its bus with --url. Otherwise start it with `{command}`"
 
     @property
     def seed(self) -> Path:
@@ -176,7 +176,8 @@ def running(directory: Path) -> int | None:
     return found.pid
 
 
-def _hidden(path: Path) -> bool:
+def is_hidden(path: Path) -> bool:
+    """Return whether a file exists whose content cannot be used."""
     try:
         path.read_bytes()
     except PermissionError:

@@ -105,6 +105,22 @@ def says_why(command: Callable[..., R]) -> Callable[..., R]:
     return said
 
 
+def also_named(name: str, other: str) -> Decorator:
+    """Let a text option be given under another name too, which the help does not show."""
+
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        @click.option(f"--{other}", "other_name", default="", hidden=True)
+        @wraps(command)
+        def named(other_name: str, **options: Any) -> R:
+            if other_name and options[name]:
+                raise WrongUsage(f"give --{name} or --{other}, not both")
+            return command(**{**options, name: options[name] or other_name})
+
+        return named
+
+    return decorate
+
+
 def call_command(
     name: str,
     call: type[Call[Answer]],

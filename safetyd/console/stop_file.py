@@ -62,13 +62,13 @@ def _one_line(text: str) -> str:
 
 
 def told_of(stops: Sequence[Stop]) -> Iterator[tuple[str, str]]:
-    """Yield the cause of each stop, and how to end it.
+    """Yield the cause of each stop, and how to end it. A stop of everything comes first.
 
     `safetyd stop` sends a command and writes a file. Both together are described as one stop.
     """
     written = {_meant(stop): stop for stop in stops if _kind(stop) == "file"}
     given = {_meant(stop) for stop in stops if _kind(stop) == "operator"}
-    for stop in stops:
+    for stop in sorted(stops, key=lambda stop: stop.agent is not None):
         both = written.get(_meant(stop)) if _kind(stop) == "operator" else None
         if _kind(stop) == "file" and _meant(stop) in given:
             continue

@@ -72,7 +72,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 class Composer:
     """Composes the message for each attempt, from the current state of the engine.
 
-    `machine` is the displayed name of the machine; the default is its host name.
+    `machine` is the displayed name of the machine; the default is its host name. `option` names the
+    data directory in commands, unless it is the default.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class Composer:
         destination: Callable[[str, str], Destination],
         machine: str = "",
         templates: ChannelTemplates | None = None,
+        option: str = "",
     ) -> None:
+        self._option = option
         self._templates = templates or ChannelTemplates()
         self._links = links
         self._destination = destination  # takes a recipient and a channel
@@ -133,6 +136,7 @@ class Composer:
             machine=self._machine,
             privacy=destination.privacy,
             templates=self._templates,
+            option=self._option,
         )
 
     def joined(self, delivery: Delivery, cards: tuple[SingleCard, ...], more: int) -> Card:
@@ -173,13 +177,15 @@ class Composer:
     ) -> RequestCard:
         """Return the sanitized card of a request, with links and commands to answer it."""
         known = details(state, Moment(now, 0.0), request, grants=False)
-        card = request_card(known, now.tzinfo, now)
+        card = request_card(known, now.tzinfo, now).with_option(self._option)
         kind = item.kind if item.kind in _ASKED else "request"
         card = msgspec.structs.replace(card, kind=kind)
         if request.pending:
             ways = tuple(_ways(state, delivery, request, destination))
             pending = state.approvals.pending()
-            code = self._links.code(request.id, delivery.recipient, pending)
+            revocations, recipient = state.records.link_revocations, delivery.recipient
+            named = revocations.code_name(request.id, recipient, delivery.at)
+            code = self._links.code(named, recipient, pending)
             card = msgspec.structs.replace(
                 card,
                 approve_by=ways,

@@ -46,6 +46,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     machine: str = ""  # the name of the machine
     privacy: Privacy = "full"
     templates: ChannelTemplates = ChannelTemplates()
+    option: str = ""  # that every command needs, if the data directory is not the default
 
     def rendered(self, template: str, **values: object) -> str:
         """Render the message with a template."""
@@ -150,6 +151,8 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
             yield self.reach
         if self.held_back:
             yield f"{self.held_back:,} less urgent notifications were not sent. See: safetyd list"
+        if self.option:
+            yield f"Commands for this daemon need the option{self.option}."
         if self.again:
             yield "You may have received this message before."
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import anyio
 
+from safetyd.client.discovery import naming
 from safetyd.clock import Clock
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
@@ -79,7 +80,9 @@ class Notifier:
             here_only=not public_url,
         )
         templates = ChannelTemplates(data_dir / TEMPLATES, self._broken_template)
-        self.composer = Composer(self.links, self._destination, templates=templates)
+        self.composer = Composer(
+            self.links, self._destination, templates=templates, option=naming(data_dir)
+        )
         self.dispatch = Dispatch(mailbox, clock, self.composer, self._open_channels)
         self._context = ChannelContext(
             host=socket.gethostname() or "localhost",

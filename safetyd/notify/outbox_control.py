@@ -39,7 +39,7 @@ from safetyd.operators.contract.notification_contract import (
 from safetyd.operators.replies import DONE, CommandRefused, Done, Refusal, refused
 from safetyd.operators.views.paging import fitting
 
-TEST: Final = "This is a test. No request is pending. Open the link to check that it works."
+TEST: Final = "This is a test. It is not about a request. Open the link to check that it works."
 
 
 class OutboxControl:

@@ -17,6 +17,7 @@ from safetyd.core.text.diff_lines import holds_diff
 from safetyd.html_templates import ESCAPES, coded, environment, seen
 
 WIDTH: Final = 72
+MAX_SHORT: Final = 24  # characters by which a row may be shorter, so that no word is broken
 LABEL: Final = 14
 MAX_CHARS: Final = 1_000_000
 MAX_S: Final = 0.5
@@ -35,8 +36,13 @@ def bars(lines: Iterable[str], indent: str = "") -> str:
 
 
 def _barred(line: str) -> Iterator[str]:
-    yield f"  | {line[:WIDTH]}".rstrip()
-    yield from (f"  + {line[at : at + WIDTH]}" for at in range(WIDTH, len(line), WIDTH))
+    """Break a line after a space if there is one near the end; the space stays in its row."""
+    mark = "  | "
+    while len(line) > WIDTH:
+        end = line.rfind(" ", WIDTH - MAX_SHORT, WIDTH) + 1 or WIDTH
+        yield f"{mark}{line[:end]}".rstrip()
+        mark, line = "  + ", line[end:]
+    yield f"{mark}{line}".rstrip()
 
 
 def quoted(lines: Iterable[str]) -> str:

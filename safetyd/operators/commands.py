@@ -23,6 +23,7 @@ from safetyd.core.events.history_events import BackupMade
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import Exit
 from safetyd.core.messages.proposal import is_token
+from safetyd.core.reporting.blocked_attempts import ACK
 from safetyd.journal.mailbox import FAILED, Carried, Plan
 from safetyd.operators.budget_commands import budget_raise
 from safetyd.operators.contract.backup_contract import BackupMadeCommand
@@ -138,7 +139,7 @@ def safe_mode_exit(by: str, command: ExitCommand) -> Plan[SafeModeLeft | Refusal
 
 def ack(by: str, _command: AckCommand) -> Plan[Done]:
     def plan(_state: EngineState, moment: Moment) -> Carried[Done]:
-        return Carried((PersonSeen(at=moment.at, t=moment.t, by=by, how="ack"),), DONE)
+        return Carried((PersonSeen(at=moment.at, t=moment.t, by=by, how=ACK),), DONE)
 
     return plan
 

@@ -119,7 +119,7 @@ class LinkAnswers:
         return None if attempt.at.at < attempt.link.expires else "over"
 
     def _settled(self, engine: EngineState, attempt: Attempt) -> Carried[Answer]:
-        request, assurance = attempt.request, self._assurance(attempt)
+        request, assurance = attempt.request, self._assurance(engine, attempt)
         ways, waits = engine.approve_via(request), self._waits(request)
         answered = taken(request, _given(attempt, assurance), attempt.at, ways, waits=waits)
         if isinstance(answered, NotTaken):
@@ -131,12 +131,14 @@ class LinkAnswers:
         # Do not count this as a guess: a program pressed the button, or the reader forgot the code.
         return _told("no_code")
 
-    def _assurance(self, attempt: Attempt) -> str:
+    def _assurance(self, engine: EngineState, attempt: Attempt) -> str:
         """Return the assurance of an answer, or an empty string if an approval has none."""
         form, recipient = attempt.form, attempt.link.recipient
         if self._signer.device_of(form.cookie, attempt.at.at) == recipient:
             return "device"
-        if self._signer.code_ok(attempt.request.id, recipient, form.code):
+        revocations, sent = engine.records.link_revocations, attempt.link.sent
+        named = revocations.code_name(attempt.request.id, recipient, sent)
+        if self._signer.code_ok(named, recipient, form.code):
             return "code"
         return "" if form.approves else "button"
 

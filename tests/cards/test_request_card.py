@@ -189,6 +189,17 @@ def answered_before() -> RequestCard:
     return request_card(details_of(queue, id_), ZoneInfo("UTC"), NOW)
 
 
+def test_past_answers_about_other_actions_name_them() -> None:
+    queue = QueueStory()
+    queue.answers(2, queue.asks(0, "p0", text="git push -f").request_id, "denied")
+    other = details_of(queue, queue.asks(3, text="git push").request_id)
+    same = msgspec.structs.replace(other, text="git push -f")
+
+    shown = (request_card(each, ZoneInfo("UTC"), NOW).find("before") for each in (other, same))
+
+    assert [words.count('"git push -f"') for words in shown] == [1, 0]
+
+
 def test_words_of_cards_are_those_of_the_snapshot() -> None:
     shell: dict[str, Any] = {"type": "run_shell", "text": "systemctl stop x"}
     cards = {

@@ -81,8 +81,8 @@ async def test_without_a_daemon_permission_is_denied_as_unavailable() -> None:
     assert isinstance(asked, Denied)
     assert isinstance(found, Denied)
     assert asked.cause == found.cause == claim.cause == "unavailable"
-    assert "safetyd run" in asked.reason
-    assert "safetyd run" in claim.reason
+    assert "ask the operator to start safetyd" in asked.reason
+    assert "ask the operator to start safetyd" in claim.reason
     assert (listed, claim.granted, passes) == ((), False, False)
 
 

@@ -70,7 +70,7 @@ async def test_guard_reports_the_body(bus: NatsProcess, daemon: DaemonStandIn) -
 def test_guard_does_not_run_the_body_without_a_daemon() -> None:
     with (
         SyncSafety("code", url=NOWHERE) as safety,
-        pytest.raises(Blocked, match="safetyd run"),
+        pytest.raises(Blocked, match="ask the operator to start safetyd"),
         safety.guard("read_file"),
     ):
         pytest.fail("the body ran")

@@ -183,4 +183,4 @@ async def test_a_waiting_proposal_that_no_daemon_received_is_unavailable_immedia
         with anyio.fail_after(30):
             decision = await safety.propose("push", wait=True)
 
-    assert_unavailable(decision, "safetyd run")
+    assert_unavailable(decision, "ask the operator to start safetyd")

@@ -36,6 +36,21 @@ EXAMPLES = [
 ]
 
 
+def test_examples_of_every_command_have_a_line_each():
+    run_together = [
+        path for path, context in CONTEXTS.items() if "Examples:" in (context.command.help or "")
+    ]
+
+    assert run_together == []
+
+
+def test_an_option_that_widens_the_effect_is_never_suggested():
+    assert "'--agent'" not in here("deny", "--agen", "x").stderr
+    assert "'--grant'" not in here("approve", "req_1", "--grnt").stderr
+    assert "'--yes'" not in here("deny", "--ye").stderr
+    assert "'--agent'" in here("stop", "--agen", "x").stderr
+
+
 def words_of(line: str) -> list[str]:
     """Return the arguments of `safetyd` in a line for a shell."""
     words = shlex.split(line[line.index("safetyd ") :], comments=True)

@@ -53,7 +53,7 @@ def test_whoever_looks_in_the_wrong_directory_learns_how_to_name_the_right_one(
 ):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
-    with pytest.raises(NotReachable, match=r"`safetyd run`, or .*--data-dir or --url"):
+    with pytest.raises(NotReachable, match=r"--data-dir or SAFETYD_DATA_DIR.* `safetyd run`"):
         _ = Location(data_dir=data_dir(None)).address
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from safetyd.notify.channel_templates import ChannelTemplates
 from safetyd.notify.email.mail_channel import mail
-from safetyd.notify.template_rendering import NAMES, shipped
+from safetyd.notify.template_rendering import NAMES, WIDTH, bars, shipped
 from tests.notify.message_samples import CODE, notice, request_topic
 
 TOO_SLOW = "{% for a in range(9**9) %}{% for b in range(9**9) %}{% endfor %}{% endfor %}"
@@ -88,3 +88,14 @@ def test_every_shipped_template_works_as_an_operators_own(tmp_path: Path, name: 
 
     assert broken == []
     assert own == ChannelTemplates().render(name, **values)
+
+
+def test_long_lines_of_an_agent_are_broken_between_words_and_lose_nothing() -> None:
+    words = "the customer was called and said that " * 5
+    unbroken = "x" * (2 * WIDTH + 1)
+
+    rows = bars([words]).split("\n")
+
+    assert " ".join(row[4:] for row in rows).split() == words.split()
+    assert max(len(row) for row in rows) <= WIDTH + 4
+    assert [len(row) for row in bars([unbroken]).split("\n")] == [WIDTH + 4, WIDTH + 4, 5]

@@ -272,6 +272,21 @@ def test_a_message_names_the_machine_on_which_its_links_open() -> None:
     assert (notice.machine, wired.says(delivery).machine) == ("box", gethostname())
 
 
+def test_commands_name_a_data_directory_that_is_not_the_default() -> None:
+    wired = ComposeRig()
+    delivery = wired.due()
+    elsewhere = Composer(wired.links, box, option=" --data-dir /srv/s")
+
+    notice = elsewhere.notice(wired.engine, delivery, delivery.items, wired.at)
+    (card,) = notice.cards
+
+    assert isinstance(card, RequestCard)
+    assert all(command.endswith(" --data-dir /srv/s") for command in card.commands)
+    assert all(command.endswith(" --data-dir /srv/s") for command in card.without("x").commands)
+    assert any("--data-dir /srv/s" in note for note in notice.notes)
+    assert not any("--data-dir" in note for note in wired.says(delivery).notes)
+
+
 def test_a_paused_agent_stays_paused_without_an_answer() -> None:
     wired = ComposeRig()
     paused = Paused(

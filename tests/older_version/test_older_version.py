@@ -32,7 +32,10 @@ ENGINE: Final = HISTORY / "engine"
 KEYED: Final = ("code", "ops", "night")
 # Actors that the version before did not have: they begin empty, and nothing of theirs was kept.
 NEWER: Final = frozenset(
-    {"last_decisions", "spending", "failure_windows", "version_history", "kept_days"}
+    {
+        *("last_decisions", "spending", "failure_windows", "version_history", "kept_days"),
+        *("blocked_attempts", "link_revocations"),
+    }
 )
 MOVING: Final = frozenset({"left_s", "undeliverable"})  # these change while a daemon runs
 

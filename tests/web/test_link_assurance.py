@@ -137,6 +137,25 @@ async def test_five_wrong_codes_kill_the_link_and_no_other(site: LinkSite) -> No
     assert (await site.post(other, "approve", right)).status == 200
 
 
+async def test_after_five_wrong_codes_a_later_message_has_another_code(site: LinkSite) -> None:
+    request_id = site.asks()
+    token = site.tells(request_id)
+    right, wrong = site.code(request_id), wrong_code(site, request_id)
+    for _ in range(5):
+        await site.post(token, "approve", wrong)
+    site.clock.t += 60
+    later = [site.tells(request_id, delivery=f"dlv_{n}") for n in (2, 3)]
+    (sent,) = (each for each in site.engine.outbox.told(request_id) if each.id == "dlv_3")
+    revocations = site.engine.records.link_revocations
+    renewed = site.signer.code(revocations.code_name(request_id, "alice", sent.at), "alice")
+
+    old = await site.post(later[0], "approve", right)
+
+    assert renewed != right
+    assert old.status == 404
+    assert (await site.post(later[1], "approve", renewed)).status == 200
+
+
 @pytest.mark.req("S3.54")
 async def test_wrong_codes_on_all_links_of_one_person_count_together(site: LinkSite) -> None:
     request_id = site.asks()

@@ -94,6 +94,7 @@ OUTCOMES: list[tuple[Happens, str, int, str, int]] = [
     (approved, "deny", 409, "safetyd stop --agent code", 0),
     (used, "deny", 409, "may have done it already", 0),
     (denied, "approve", 409, "NOT applied", 0),
+    (denied, "approve", 409, "Until Mon 2 Mar 12:00 UTC the same action is denied", 0),
     (expired, "look", 410, "Expired 12 min ago without an answer", 0),
     (expired, "approve", 410, "without an answer", 0),
     (expired, "deny", 410, "The agent can propose it again", 0),

@@ -44,9 +44,13 @@ Newest = tuple[list[Row], bool, int]
     help="Only this verdict.",
 )
 @click.option("--rule", metavar="R", help="Only rules that start with this.")
+@click.option(
+    "--not-rule", "not_rules", metavar="R", multiple=True, help="Not this rule. Can be repeated."
+)
 @click.option("--text", metavar="T", help="Only actions or reasons that contain this text.")
 @click.option("--since", metavar="WHEN", help="Only since this time: 2h, 9:00, 'yesterday 9:00'.")
 @click.option("--events", is_flag=True, help="Include events such as stops, answers and limits.")
+@click.option("--only-events", is_flag=True, help="Only events, no decisions.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing new decisions until Ctrl-C.")
 @json_option
@@ -57,10 +61,12 @@ def decided(  # noqa: PLR0913 - the options of a command
     agent: str | None,
     verdict: str | None,
     rule: str | None,
+    not_rules: tuple[str, ...],
     text: str | None,
     since: str | None,
     limit: int,
     events: bool,
+    only_events: bool,
     follow: bool,
     as_json: bool,
 ) -> None:
@@ -70,9 +76,11 @@ def decided(  # noqa: PLR0913 - the options of a command
     For example:
       safetyd decisions --verdict block --since 24h
       safetyd decisions --agent code --events --follow
+      safetyd decisions --only-events --since 1h --limit 200 --not-rule rate
+
     """
     asked = DecisionsQuestion(
-        what="all" if events else "decisions",
+        what="events" if only_events else "all" if events else "decisions",
         agent=agent,
         verdict=Severity(VERDICTS.get(verdict, verdict)) if verdict else None,
         rule=rule,
@@ -81,9 +89,9 @@ def decided(  # noqa: PLR0913 - the options of a command
     )
     try:
         if follow:
-            anyio.run(_follow, location, asked, limit, as_json)
+            anyio.run(_follow, location, asked, not_rules, limit, as_json)
             return
-        rows, more, _ = anyio.run(_listed, location, asked, limit)
+        rows, more, _ = anyio.run(_listed, location, asked, not_rules, limit)
     except KeyboardInterrupt:
         click.echo(err=True)
         return
@@ -93,10 +101,13 @@ def decided(  # noqa: PLR0913 - the options of a command
         click.echo(decisions(rows, more=more))
 
 
-async def _listed(location: Location, asked: DecisionsQuestion, limit: int) -> Newest:
+async def _listed(
+    location: Location, asked: DecisionsQuestion, not_rules: tuple[str, ...], limit: int
+) -> Newest:
     try:
         async with connected(location) as operator:
-            return await _newest(partial(operator.ask, patience_s=SEARCH_S), asked, limit)
+            ask = partial(operator.ask, patience_s=SEARCH_S)
+            return await _newest(ask, asked, not_rules, limit)
     except NotReachable as exc:
         where = readable(location, exc)
 
@@ -104,37 +115,40 @@ async def _listed(location: Location, asked: DecisionsQuestion, limit: int) -> N
         lines = NewestFirst(where, question.before, WITHOUT_BOUNDS, Rests(0.0))
         return decision_view.decisions(lines, question)
 
-    return await _newest(read, asked, limit)
+    return await _newest(read, asked, not_rules, limit)
 
 
-async def _newest(answered: Answered, asked: DecisionsQuestion, limit: int) -> Newest:
+async def _newest(
+    answered: Answered, asked: DecisionsQuestion, not_rules: tuple[str, ...], limit: int
+) -> Newest:
     """Return the newest rows, True if there are more, and the number of the newest event."""
     rows: list[Row] = []
     more, newest = True, 0
     while more and len(rows) < limit:
-        asked = replace(asked, limit=min(limit - len(rows), PAGE))
+        asked = replace(asked, limit=PAGE if not_rules else min(limit - len(rows), PAGE))
         answer = await answered(asked)
-        rows += answer.rows
+        rows += (row for row in answer.rows if not (row.rule or "").startswith(not_rules))
         asked = replace(asked, before=answer.before)
         more, newest = answer.more, newest or answer.newest
-    return rows, more, newest
+    return rows[:limit], more or len(rows) > limit, newest
 
 
 async def _follow(
     location: Location,
     asked: DecisionsQuestion,
+    not_rules: tuple[str, ...],
     limit: int,
     as_json: bool,  # noqa: FBT001 - called by anyio.run
 ) -> None:
     async with connected(location) as operator:
         ask = partial(operator.ask, patience_s=SEARCH_S)
-        rows, _, newest = await _newest(ask, asked, limit)
+        rows, _, newest = await _newest(ask, asked, not_rules, limit)
         _print(rows, as_json=as_json)
         click.echo(f"Following {operator.address}. {CTRL_C}", err=True)
         while True:
             await anyio.sleep(LOOK_S)
             later = replace(asked, after=newest)
-            rows, more, last = await _newest(ask, later, MAX_NEW)
+            rows, more, last = await _newest(ask, later, not_rules, MAX_NEW)
             if more:
                 click.echo(
                     "Too many new decisions: some were skipped. Use --agent or --verdict.", err=True

@@ -1,6 +1,7 @@
 """Checks of a running daemon or, if there is none, whether one could start."""
 
 import errno
+import os
 import socket
 import urllib.error
 import urllib.request
@@ -18,9 +19,12 @@ from safetyd.console.render.layout import names
 from safetyd.console.render.request_tables import notified_by
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import several
+from safetyd.core.events.daemon_events import DiskUse
+from safetyd.core.events.disk_words import MAKE_ROOM, fullness
 from safetyd.daemon.config import ConfigError, load
+from safetyd.daemon.disk_space import DiskConfig, judge
 from safetyd.extras.file_history.service.histories import DIRECTORY, history_problems
-from safetyd.host import NoSecret, read_secret, secret_directories
+from safetyd.host import NoSecret, read_secret, room, secret_directories
 from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
 from safetyd.operators.contract.history_contract import CommitsAnswer
 from safetyd.operators.contract.status_contract import HealthAnswer, Standstill, StatusAnswer
@@ -101,6 +105,27 @@ def config_given(path: Path | None, data_dir: Path | None) -> Iterator[Finding]:
         return
     for problem in history_problems(policy.projects, data_dir / DIRECTORY):
         yield wrong("history", problem)
+
+
+def disk(path: Path | None, data_dir: Path) -> Finding:
+    """Judge the disk of a data directory as its daemon would."""
+    try:
+        config = load(path).disk
+    except ConfigError:
+        config = DiskConfig()
+    there = next(one for one in (data_dir, *data_dir.parents) if os.access(one, os.F_OK))
+    found = room(there)
+    use = DiskUse(
+        level=judge(config, found, "good"),
+        disk=str(found.disk),
+        free_bytes=found.bytes,
+        total_bytes=found.total_bytes,
+        free_files=found.files if found.total_files else None,
+    )
+    if use.level == "good":
+        return ok("disk", fullness(use))
+    said = f"{fullness(use)}: {MAKE_ROOM}"
+    return note("disk", said) if use.level == "warn" else wrong("disk", said)
 
 
 def channels(path: Path | None, data_dir: Path) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from safetyd.console.doctor.daemon_checks import (
     channels,
     config_given,
     daemon,
+    disk,
     histories,
     parts,
     start,
@@ -21,7 +22,6 @@ from safetyd.console.doctor.file_checks import (
     audit,
     checkpoints,
     data_dir,
-    disk,
     keys,
     nats_server,
     note,
@@ -53,8 +53,8 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
         answer = ask(location, HealthQuestion())
     except Failure as exc:
         yield wrong("daemon", exc.message)
-        yield disk(location.data_dir)
         file = config_path or own_config(location.data_dir)
+        yield disk(file, location.data_dir)
         yield from config_given(file, location.data_dir)
         yield from channels(file, location.data_dir)
         yield from start(location, file)

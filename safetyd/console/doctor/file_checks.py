@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,7 +12,6 @@ from typing import Final, Literal
 import msgspec
 
 from safetyd.bus.keyring import LOCAL_OPERATOR, OLD, ROLES, KeyUnusable, old_keys_in, seed_in
-from safetyd.bus.server_config import MAX_STORE_BYTES
 from safetyd.client.discovery import start_command
 from safetyd.console.failure import Failure
 from safetyd.console.locations import look_into
@@ -148,16 +146,6 @@ def _fault(path: Path) -> str:
     except KeyUnusable as exc:
         return f"{exc}; {_FIX}"
     return ""
-
-
-def disk(path: Path) -> Finding:
-    there = next(parent for parent in (path, *path.parents) if os.access(parent, os.F_OK))
-    free = shutil.disk_usage(there).free
-    said = f"{free / 1024**3:.1f} GiB free"
-    if free < MAX_STORE_BYTES:
-        wanted = f"the journal may need {MAX_STORE_BYTES / 1024**3:.0f} GiB"
-        return wrong("disk", f"{said} at {there}; {wanted}. A full disk blocks every action.")
-    return ok("disk", said)
 
 
 def nats_server() -> Finding:

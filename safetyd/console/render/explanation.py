@@ -141,7 +141,9 @@ def _judged(decided: DecisionExplained) -> str:
     restricting = (guard for guard in decided.guards if guard.restricted)
     rules = (rule for guard in restricting for rule in (guard.rule or "", *(guard.also or ())))
     danger = danger_by(decided.risk, decided.reversibility, rules)
-    return plain(f"{decided.tier}, risk {danger}")
+    overruled = decided.tier == "auto_allowed" and decided.decided_by is not None
+    by_type = " by its type alone" if overruled else ""
+    return plain(f"{decided.tier}{by_type}, risk {danger}")
 
 
 def _why(decided: DecisionExplained) -> Iterator[str]:

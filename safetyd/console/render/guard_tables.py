@@ -54,7 +54,14 @@ _ALIAS_COLUMNS: Final = 76  # the width of the column "also known as"
 def unpaused(agent: str, reply: UnpauseDone) -> str:
     if not reply.cleared:
         return f"{plain(agent)} was not paused."
-    return f"{plain(agent)} can act again. It was paused by: {names(reply.cleared)}."
+    said = f"{plain(agent)} can act again. It was paused by: {names(reply.cleared)}."
+    if "budget" not in reply.cleared:
+        return said
+    return (
+        f"{said}\nThe budget of its session is unchanged: its next action that costs money "
+        "pauses it again.\nTo give the session more money, approve the request of that pause. "
+        "`safetyd budgets raise` raises only budgets of a day."
+    )
 
 
 def safe_mode(view: SafeModeShown | SafeModeAnswer) -> str:

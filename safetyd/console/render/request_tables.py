@@ -7,6 +7,7 @@ from safetyd.cards.request_details import RequestEnded, RequestRow
 from safetyd.console.render.layout import Columns, because, table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
+from safetyd.operators.contract.status_contract import Unsent
 
 NOBODY: Final = "Nobody is notified: no channel is configured (see `safetyd docs notifications`)."
 WHAT_CHARS: Final = 60
@@ -26,14 +27,34 @@ def notified_by(
     return f"Operators are notified by {', '.join(plain(c) + marks.get(c, '') for c in channels)}."
 
 
-def queue(rows: Sequence[RequestRow], channels: Sequence[str], *, all_: bool = False) -> str:
+def not_sent(unsent: Unsent | None) -> str:
+    """Return how many requests were not sent to anyone yet, and how many expire before that."""
+    if unsent is None:
+        return ""
+    are = "is" if unsent.requests == 1 else "are"
+    until = "" if unsent.until is None else f" until {when(unsent.until)}"
+    urgent = f", {unsent.urgent} of them urgent" if unsent.urgent else ""
+    expire = "expires" if unsent.expiring == 1 else "expire"
+    lost = f"; {unsent.expiring} {expire} before that" if unsent.expiring else ""
+    waiting = f"{several(unsent.requests, 'request')} {are} not sent to anyone{until or ' yet'}"
+    return f"{waiting}{urgent}{lost}."
+
+
+def queue(
+    rows: Sequence[RequestRow],
+    channels: Sequence[str],
+    down: Sequence[str] = (),
+    unsent: Unsent | None = None,
+    *,
+    all_: bool = False,
+) -> str:
     """Return a table of pending requests, sorted by urgency and age."""
     if not rows:
         return "No pending requests."
     groups: list[Group] = [[row] for row in rows] if all_ else list(_groups(rows))
     groups.sort(key=_urgency)
     notes = [f"{several(len(rows), 'request')}. `safetyd show ID` shows one in full."]
-    notes.append(notified_by(channels))
+    notes.append(f"{notified_by(channels, down)} {not_sent(unsent)}".rstrip())
     if len(groups) < len(rows):
         notes.append("Requests for an unknown type are grouped by agent. --all lists each.")
     return "\n".join((table(groups, _QUEUE), "", *notes))

@@ -7,7 +7,7 @@ from safetyd.console.render.agent_tables import brief, limits
 from safetyd.console.render.guard_tables import safe_mode, whom
 from safetyd.console.render.layout import because, day_end, indented, some, usd, when
 from safetyd.console.render.money_tables import spent
-from safetyd.console.render.request_tables import notified_by
+from safetyd.console.render.request_tables import not_sent, notified_by
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.events.daemon_events import DiskUse
@@ -72,6 +72,7 @@ def _wrong(view: StatusAnswer) -> Iterator[str]:
     yield from _disk(view.disk)
     if view.stop.active:
         yield from _stops(view.stop)
+    yield from _attempts(view)
     if view.safe_mode.active:
         yield safe_mode(view.safe_mode)
     yield from _pauses(view)
@@ -115,13 +116,27 @@ def _stops(view: Standstill) -> Iterator[str]:
     yield from indented((("acknowledged", heard), ("not acknowledged", silent)))
 
 
+def _attempts(view: StatusAnswer) -> Iterator[str]:
+    """Yield attempts on safetyd itself that nobody acknowledged, and dangerous commands."""
+    for one in view.own_attempts:
+        agent, times = plain(one.agent), several(one.count, "attempt")
+        tried = f"{agent} tried to access what belongs to safetyd: {times} since {when(one.since)}"
+        yield f"PROTECTED: {tried}, all blocked"
+        yield f"  The last one: `safetyd explain {plain(one.id)}`"
+        yield f"  To stop it: `safetyd stop --agent {agent}`. To mark it as seen: `safetyd ack`"
+    for each in view.dangerous:
+        agent, count = plain(each.agent), several(each.count, "dangerous command")
+        yield f"DANGEROUS: {count} of {agent} blocked in the last hour"
+        yield f"  `safetyd decisions --agent {agent} --verdict block` shows them."
+
+
 def _pauses(view: StatusAnswer) -> Iterator[str]:
     for pause in view.pauses:
         by = f"by {plain(pause.by)} since {when(pause.since)}"
         agent = plain(pause.agent)
         yield f"PAUSED: {agent} {by}{because(pause.reason)}"
         if pause.source == "budget" and pause.request:
-            yield f"  To double its budget, approve its request: `safetyd list --agent {agent}`"
+            yield f"  To double its budget: `safetyd approve {plain(pause.request)}`"
         else:
             yield f"  To end it: `safetyd unpause {agent}`"
     shown = {pause.agent for pause in view.pauses}
@@ -152,6 +167,8 @@ def _requests(view: Waiting, failing: Sequence[str]) -> Iterator[str]:
         yield f"PENDING: {waiting} for approval, the oldest for {duration(view.oldest_s)}"
         yield from _insistent(view)
         yield f"  `safetyd list` shows them. {notified_by(view.channels, view.down, failing)}"
+        if view.unsent:
+            yield f"  {not_sent(view.unsent)}"
     if view.unnotified:
         yield f"NOT NOTIFIED: nobody was notified of {several(view.unnotified, 'request')}"
         yield "  `safetyd notify outbox` shows what was not delivered, and why."

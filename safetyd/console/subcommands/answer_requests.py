@@ -16,7 +16,7 @@ from safetyd.console.failure import BLOCKED, WrongUsage
 from safetyd.console.help_page import SectionOption, command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import connected, with_operator
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import also_named, json_option, reaches_daemon
 from safetyd.console.render.layout import when
 from safetyd.console.subcommands.list_requests import waiting
 from safetyd.console.terminal_text import document, plain, several
@@ -62,6 +62,7 @@ _grant_option = partial(click.option, cls=SectionOption, section="Grant")
 @command(sends=ApproveCommand)
 @ids_argument
 @click.option("--message", default="", metavar="TEXT", help="A message to the agent.")
+@also_named("message", "reason")
 @click.option(
     "--digest", default="", metavar="HEX", help="Approve only the version with this digest."
 )
@@ -115,11 +116,12 @@ def approve(  # noqa: PLR0913
     return _answer(location, command, _approved, as_json=as_json)
 
 
-@command(sends=DenyCommand)
+@command(sends=DenyCommand, widens=("--agent", "--once"))
 @click.argument("ids", metavar="[ID]...", nargs=-1, help="Ids of requests, or unique prefixes.")
 @click.option("--agent", metavar="NAME", help="Deny all pending requests of this agent.")
 @click.option("--yes", is_flag=True, help="With --agent: do not ask for confirmation.")
 @click.option("--reason", default="", metavar="TEXT", help="Why. The agent receives it.")
+@also_named("reason", "message")
 @click.option("--once", is_flag=True, help="Let the agent request the same action again.")
 @json_option
 @reaches_daemon

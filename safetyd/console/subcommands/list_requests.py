@@ -21,6 +21,7 @@ from safetyd.operators.contract.request_contract import (
     PendingQuestion,
     RequestQuestion,
 )
+from safetyd.operators.contract.status_contract import StatusQuestion, Waiting
 
 MAX_LOG: Final = 1000  # the daemon remembers about as many; the audit files contain all
 
@@ -39,9 +40,11 @@ def listed(location: Location, agent: str | None, *, all_: bool, as_json: bool) 
       safetyd list
       safetyd list --agent crawler --all
     """
-    rows, told = anyio.run(_waiting, location, agent)
-    shown = document({"ok": True, "requests": rows}) if as_json else queue(rows, told, all_=all_)
-    click.echo(shown)
+    rows, known = anyio.run(_waiting, location, agent)
+    if as_json:
+        click.echo(document({"ok": True, "requests": rows}))
+    else:
+        click.echo(queue(rows, known.channels, known.down, known.unsent, all_=all_))
 
 
 @command(sends=RequestQuestion)
@@ -95,13 +98,11 @@ async def _request(location: Location, id_: str) -> tuple[RequestDetails, Change
         return details, await change_of(operator, details.change)
 
 
-async def _waiting(
-    location: Location, agent: str | None
-) -> tuple[list[RequestRow], tuple[str, ...]]:
-    """Return pending requests, and the channels that notify operators."""
+async def _waiting(location: Location, agent: str | None) -> tuple[list[RequestRow], Waiting]:
+    """Return pending requests, and how operators are notified of them."""
     async with connected(location) as operator:
         rows = await waiting(operator, agent)
-        return rows, (await operator.ask(PendingQuestion(agent=agent, limit=1))).channels
+        return rows, (await operator.ask(StatusQuestion())).requests
 
 
 async def waiting(operator: OperatorConnection, agent: str | None = None) -> list[RequestRow]:

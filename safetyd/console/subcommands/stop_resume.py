@@ -20,13 +20,14 @@ from safetyd.console import stop_file
 from safetyd.console.agent_list import busy, everybody, still_open, unheard
 from safetyd.console.failure import BLOCKED, Failure, NotReachable, WrongUsage
 from safetyd.console.help_page import command
-from safetyd.console.locations import Location, make_private, running
+from safetyd.console.locations import Location, endpoint, is_hidden, make_private, running
 from safetyd.console.operator_connection import OperatorConnection, connected
 from safetyd.console.options import json_option, reaches_daemon, says_why
 from safetyd.console.render.layout import indented, names
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.guards.stop import Stop
+from safetyd.host import ENDPOINT
 from safetyd.operators.contract.agent_contract import AgentSeen
 from safetyd.operators.contract.hold_contract import ResumeCommand, StopCommand
 from safetyd.operators.contract.status_contract import Standstill, StatusAnswer, StatusQuestion
@@ -83,6 +84,8 @@ def _stopped(location: Location, reason: str, agent: str | None, facts: Facts) -
         wrong = exc
     except Exception as exc:  # noqa: BLE001 - the stop file must still be written
         wrong = Failure(f"unexpected answer from the daemon ({type(exc).__name__}: {exc})")
+    if _is_down(location, wrong):
+        click.echo(_unstopped(location), err=True)
     if agent is not None:
         raise wrong
     facts |= {"error": wrong.message, "code": wrong.code}
@@ -113,6 +116,21 @@ async def _stop(location: Location, reason: str, agent: str | None, facts: Facts
     facts |= {"acknowledged": heard.acknowledged, "silent": heard.silent, "failed": failed}
     ended = _end(heard, rows, failed, agent)
     return ended if lasts or written else BLOCKED
+
+
+def _is_down(location: Location, wrong: Failure) -> bool:
+    """Return whether it is certain that no daemon runs on the data directory."""
+    if not isinstance(wrong, NotReachable) or location.given:
+        return False
+    directory = location.data_dir
+    known = endpoint(directory) is not None or not is_hidden(directory / ENDPOINT)
+    return known and running(directory) is None
+
+
+def _unstopped(location: Location) -> str:
+    other = "To stop another one, name its directory: safetyd stop --data-dir DIR"
+    down = f"no daemon is running on {plain(location.data_dir)}"
+    return f"NOTHING WAS STOPPED: {down}.\n{other} (or set SAFETYD_DATA_DIR)."
 
 
 def _by_file(location: Location, reason: str, wrong: Failure) -> int:
@@ -239,7 +257,8 @@ def _end(
         _say(f"{stranger} The stop applies to that name anyway.")
     if heard.silent or absent or failed or stranger or rows is None or not heard.known:
         return BLOCKED
-    _say(f"{plain(agent)} is halted" if agent else "All autonomous operations halted")
+    halted = f"{plain(agent)} is halted" if agent else "All autonomous operations halted"
+    _say(f"{halted}, except the actions above" if busy(rows, agent) else halted)
     return 0
 
 

@@ -45,12 +45,28 @@ def _changes(event: events.KeysChanged) -> str:
     return "; ".join(changes)
 
 
+def _new_operator(event: events.KeysChanged) -> Alert | None:
+    """Return the alert of a new operator key; it can approve everything."""
+    added = [key.split() for key in event.added if key.startswith("operator ")]
+    if not added:
+        return None
+    names = ", ".join(key[1] for key in added)
+    return Alert(
+        key=f"keys {' '.join(key[2] for key in added)}",
+        urgency="normal",
+        title=f"NEW OPERATOR KEY: {names}",
+        text=f"{event.by} added it. It can approve requests and resume agents.\n"
+        f"If you did not expect it: safetyd operator revoke {added[0][1]}",
+    )
+
+
 ENTRIES: Final = (
     Entry(
         events.KeysChanged,
         notice=Notice("KEYS_CHANGED", "medium", "{by} changed keys"),
         reason=_changes,
         facts="by",
+        alert=_new_operator,
     ),
     Entry(
         Configured,

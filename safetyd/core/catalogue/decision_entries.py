@@ -5,6 +5,7 @@ from typing import Final
 from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Choice, Entry, Facts, Notice
 from safetyd.core.events import decision_events as events
+from safetyd.core.guards.gate.own_resources import OWN
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.messages.verdict import BLOCK, strictest
 
@@ -44,12 +45,25 @@ def _facts(event: events.Decided) -> Facts:
     return facts | {"rule": rule, "urgency": event.asks.urgency}
 
 
-def _prohibited(event: events.Decided) -> Alert | None:
-    """Return the alert about a prohibited proposal, even if another guard also blocked it."""
+def _blocked(event: events.Decided) -> Alert | None:
+    """Return the alert about a prohibited proposal, or one about safetyd's own resources.
+
+    It is returned even if another guard also blocked the proposal.
+    """
     # Names beyond the limit cause no alert, because anyone can invent them.
     if event.decision is not BLOCK or event.stranger:
         return None
     for verdict in event.verdicts:
+        if verdict.rule == OWN and verdict.decision is BLOCK:
+            return Alert(
+                key=f"own {counted_as(event)}",
+                urgency="normal",
+                kinds=MAIL_AND_CHAT,
+                title=f"PROTECTED: {event.agent} tried to access what belongs to safetyd",
+                text=f"{verdict.rule} blocked it. Details: safetyd explain {event.id}\n"
+                f"To stop the agent: safetyd stop --agent {event.agent}",
+                agent=event.agent,
+            )
         if verdict.cause == "prohibited" and verdict.decision is BLOCK:
             return Alert(
                 key=f"prohibited {counted_as(event)} {event.type}",
@@ -83,7 +97,7 @@ ENTRIES: Final = (
         notice=Choice(_outcome, {**BLOCKS, "asked": _ASKED}),
         reason=lambda event: strictest(event.verdicts).reason,
         facts=_facts,
-        alert=_prohibited,
+        alert=_blocked,
     ),
     Entry(
         events.Refused,

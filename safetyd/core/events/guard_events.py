@@ -36,6 +36,7 @@ class Resumed(Event, kw_only=True, omit_defaults=True, tag="resumed"):
     agent: str | None = None
     epoch: int
     via: str = ""
+    urgent: bool = False  # notify as urgently as about the stop; False in older journals
 
 
 class Forgotten(Event, kw_only=True, omit_defaults=True, tag="forgotten"):

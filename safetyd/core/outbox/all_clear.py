@@ -93,15 +93,19 @@ class AllClears:
             standstill.told |= self._withdraw(cause.key)
 
     def _all_clear(self, event: Resumed, ended: str) -> Alert:
-        who = "Agents" if event.agent is None else event.agent
+        # Events of older versions keep their words, so that a replay leads to the same state.
+        single = [name for name in self._stops if name != _ALL and event.urgent]
+        others = f"Agents except {', '.join(single)}" if single else "Agents"
+        who = others if event.agent is None else event.agent
+        named = f" {event.agent}" if event.agent and event.urgent else ""
         text = f"{who} may act again, as far as the rules permit it."
         if _ALL in self._stops:
             text = f"{who} may not act yet: all agents are stopped."
         return everywhere(
             Alert(
                 key=_resumed_key(event.agent),
-                urgency="normal",
-                title=f"RESUMED by {ended}",
+                urgency="high" if event.urgent else "normal",
+                title=f"RESUMED{named} by {ended}",
                 text=text,
                 agent=event.agent,
             )

@@ -8,10 +8,12 @@ from safetyd.core.file_commits import FileCommits
 from safetyd.core.guards import Chain
 from safetyd.core.open_actions import Actions
 from safetyd.core.policy import Policy
+from safetyd.core.reporting.blocked_attempts import BlockedAttempts
 from safetyd.core.reporting.day_spending import DaySpending
 from safetyd.core.reporting.failure_windows import FailureWindows
 from safetyd.core.reporting.kept_days import KeptDays
 from safetyd.core.reporting.last_decisions import LastDecisions
+from safetyd.core.reporting.link_revocations import LinkRevocations
 from safetyd.core.reporting.session_transcripts import Transcripts
 from safetyd.core.sessions import Sessions
 
@@ -23,6 +25,8 @@ class Records(NamedTuple):
     failure_windows: FailureWindows
     file_commits: FileCommits
     kept_days: KeptDays
+    blocked_attempts: BlockedAttempts
+    link_revocations: LinkRevocations
 
 
 def records(
@@ -39,6 +43,8 @@ def records(
         FailureWindows(guards.breaker),
         FileCommits(policy.projects, partial(_approver, approvals), policy.default_project or ""),
         KeptDays(),
+        BlockedAttempts(),
+        LinkRevocations(),
     )
 
 

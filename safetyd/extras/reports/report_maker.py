@@ -1,5 +1,6 @@
 """Make reports on request. Days that are over never change, so they are read once."""
 
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from safetyd.operators.replies import CommandRefused
 MAX_DAYS: Final = 92
 
 _WORDS: Final = {"": 0, "today": 0, "yesterday": -1}
+_is_span = re.compile(r"\d+(?:s|m|min|h)\Z").match
 
 
 class ReportDays(NamedTuple):
@@ -55,6 +57,8 @@ def _day(said: str, today: date) -> date:
         return date.fromisoformat(said)
     except ValueError:
         known = "use a date such as 2026-03-01, today or yesterday"
+        if _is_span(said):
+            known += f". For a part of a day, run `safetyd decisions --only-events --since {said}`"
         raise CommandRefused("invalid", f"{said!r} is not a day: {known}") from None
 
 

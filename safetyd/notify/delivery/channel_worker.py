@@ -157,6 +157,11 @@ class ChannelWorker:
         self._turns.put(queued, now)
         self._woken.set()
 
+    @property
+    def unsent(self) -> list[str]:
+        """The queued deliveries of which no copy can have arrived."""
+        return [queued.delivery for queued in self._known.values() if not queued.again]
+
     def drop(self, delivery: str) -> None:
         """Remove a delivery from the queue. A running attempt continues."""
         queued = self._known.get(delivery)
@@ -275,8 +280,10 @@ class ChannelWorker:
 
     async def _carry(self, queued: QueuedDelivery, notice: Notice) -> None:
         began = self._now()
+        again, queued.again = queued.again, True  # if it is cancelled, the message may arrive
         try:
             outcome = await attempt(self._channel, notice)
+            queued.again = again
         finally:
             took_s = self._now() - began
             self.counts.attempt_s += took_s

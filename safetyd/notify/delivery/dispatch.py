@@ -66,6 +66,7 @@ class Dispatch:
         self._to_reopen: set[str] = set()  # names of channels
         self._workers: dict[str, ChannelWorker] = {}
         self._serving: dict[str, anyio.CancelScope] = {}
+        self._early: set[str] = set()  # became due before their channel was open
         self._changed = anyio.Event()
         self._reopening = anyio.Event()
 
@@ -84,12 +85,15 @@ class Dispatch:
         begun = anyio.Event()
 
         def begin(found: _Unreported) -> None:
+            unsent = {id_ for worker in self._workers.values() for id_ in worker.unsent}
+            unsent |= self._early
+            self._early.clear()
             self._workers = {
                 name: ChannelWorker(channel, self, self._t, up=name not in found.down)
                 for name, channel in self._channels.items()
             }
             for delivery in found.deliveries:
-                self._hand_over(delivery.id, delivery, again=True)
+                self._hand_over(delivery.id, delivery, again=delivery.id not in unsent)
             begun.set()
 
         # Messages that become due later are handed to the workers that `begin` creates.
@@ -245,6 +249,8 @@ class Dispatch:
         # Without a worker, it is handed over when its channel opens.
         if worker := self._workers.get(due.channel):
             worker.put(delivery, due.urgency, due.recipient, again=again)
+        elif not again:
+            self._early.add(delivery)
 
     def _report(self, make: Make) -> None:
         self._mailbox.put(EventEnvelope(make, _nothing))

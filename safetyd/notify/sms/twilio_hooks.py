@@ -126,7 +126,7 @@ class TwilioHooks:
             if not isinstance(said, SmsAnswer):
                 return Carried((), HELP if patience.may_reply(number) else "")
             asked = _asked_by_sms(state, sender.recipient, alone=said.approve)
-            found = [request for request in asked if self._is(request, sender, said)]
+            found = [request for request in asked if self._is(state, request, sender, said)]
             # A request that ended may have had the same code.
             found = [request for request in found if request.pending] or found[:1]
             if len(found) != 1:
@@ -139,8 +139,12 @@ class TwilioHooks:
 
         return plan
 
-    def _is(self, request: Request, sender: Sender, said: SmsAnswer) -> bool:
-        return self._context.signer.code_ok(request.id, sender.recipient, said.code)
+    def _is(self, state: EngineState, request: Request, sender: Sender, said: SmsAnswer) -> bool:
+        """Return whether a reply has the code of a message about the request."""
+        whose, code_name = sender.recipient, state.records.link_revocations.code_name
+        sent = (one for one in state.outbox.told(request.id) if one.recipient == whose)
+        named = {code_name(request.id, whose, one.at) for one in sent if _is_sms(state, one)}
+        return sum(self._context.signer.code_ok(name, whose, said.code) for name in named) > 0
 
     def _answered(
         self, state: EngineState, moment: Moment, sender: Sender, said: SmsAnswer, request: Request

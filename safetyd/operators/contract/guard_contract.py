@@ -259,7 +259,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     agent: str | None
     breaker: str | None
-    seen: bool  # True if an operator gave a command after it.
+    seen: bool  # True if an operator acknowledged after it.
 
 
 class AnomaliesAnswer(Done, frozen=True, kw_only=True):

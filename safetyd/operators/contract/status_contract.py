@@ -11,6 +11,7 @@ from safetyd.core.history_state import HistoryTrouble
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Mode, Profile
+from safetyd.core.reporting.blocked_attempts import DangerousCommands, OwnAttempts
 from safetyd.core.reporting.kept_days import MissingSnapshots
 from safetyd.operators.contract.agent_contract import AgentRow, AgentState
 from safetyd.operators.contract.guard_contract import Breaker, Budget, Finding
@@ -47,6 +48,15 @@ class UrgencyCount(msgspec.Struct, frozen=True, kw_only=True):
     oldest_at: datetime
 
 
+class Unsent(msgspec.Struct, frozen=True, kw_only=True):
+    """Pending requests that no message about has reached a provider yet."""
+
+    requests: int
+    urgent: int  # How many of them are urgent.
+    until: datetime | None  # When the next message is due, null if a channel must recover first.
+    expiring: int  # How many expire before that.
+
+
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests are pending, which agent has the most, and the age of the oldest."""
 
@@ -58,6 +68,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     down: tuple[str, ...]  # The channels that are down.
     unnotified: int  # Pending requests without a delivered notification.
     by_urgency: tuple[UrgencyCount, ...] = ()  # Most urgent first.
+    unsent: Unsent | None = None  # Requests that nobody was sent yet.
 
 
 class UnavailableExtra(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +131,8 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
     foremost: tuple[AgentRow, ...]  # The agents that need attention most.
     # How many agents are in each state.
     agent_states: dict[AgentState, int] = msgspec.field(default_factory=dict)
+    own_attempts: tuple[OwnAttempts, ...] = ()  # Blocked, and not acknowledged yet.
+    dangerous: tuple[DangerousCommands, ...] = ()  # Blocked in the last hour, by agent.
 
 
 class StatusQuestion(Question[StatusAnswer], frozen=True, tag="status"):

@@ -21,7 +21,7 @@ from safetyd.operators.contract.agent_contract import (
     CurrentAction,
     Near,
 )
-from safetyd.operators.views.guard_view import budget
+from safetyd.operators.views.guard_view import budget, pending_costs
 from safetyd.operators.views.paging import PAGE_BYTES, SLICE, in_slices, size_of
 
 FOREMOST: Final = 10  # together with the rest of `status` this fills a screen
@@ -158,7 +158,7 @@ def row_of(state: EngineState, moment: Moment, name: str, due: Due) -> AgentRow:
         burst=bucket.burst,
         iterations=guards.iterations.most(name),
         max_iterations=guards.iterations.limit(name),
-        budgets=tuple(budget(one, guards.budget.pending(name)) for one in standings),
+        budgets=tuple(budget(one, pending_costs(state, name)) for one in standings),
         anomalies=guards.anomaly.holding(name, t),
         near=tuple(near),
         reached=tuple(limit for limit in near if near[limit]),

@@ -54,7 +54,7 @@ def finding(state: EngineState, found: AnomalyFound) -> Finding:
         message=found.message,
         agent=found.agent,
         breaker=found.breaker,
-        seen=state.guards.anomaly.seen(found),
+        seen=state.records.blocked_attempts.acknowledged(found.t),
     )
 
 

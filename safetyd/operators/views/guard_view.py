@@ -36,7 +36,7 @@ _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 def budgets(state: EngineState, moment: Moment) -> BudgetsAnswer:
     """Return budgets and spending."""
     standings = list(state.guards.budget.standings(moment.at))
-    pending = state.guards.budget.pending()
+    pending = pending_costs(state)
     spending = list(state.guards.budget.spending())
     most_used = heapq.nlargest(MAX_ROWS, standings, key=lambda s: s.account.used)
     dearest = heapq.nlargest(MAX_ROWS, spending, key=lambda spend: spend.spent)
@@ -45,6 +45,12 @@ def budgets(state: EngineState, moment: Moment) -> BudgetsAnswer:
     spent = fitting(map(_spending, dearest), half)
     left_out = len(standings) + len(spending) - len(rows) - len(spent)
     return BudgetsAnswer(ok=True, budgets=rows, spending=spent, left_out=left_out)
+
+
+def pending_costs(state: EngineState, agent: str | None = None) -> PendingSums:
+    """Return the cost of pending requests, of all agents or one."""
+    asked = (request.asked for request in state.approvals.pending(agent))
+    return state.guards.budget.pending(agent, asked)
 
 
 def budget(standing: Standing, pending: PendingSums) -> Budget:

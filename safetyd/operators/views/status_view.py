@@ -20,13 +20,14 @@ from safetyd.operators.contract.status_contract import (
     DaemonFacts,
     Standstill,
     StatusAnswer,
+    Unsent,
     UrgencyCount,
     Waiting,
 )
 from safetyd.operators.views.agent_view import RECENT_S, due_by, foremost, states
 from safetyd.operators.views.anomaly_view import finding
 from safetyd.operators.views.breaker_view import breaker
-from safetyd.operators.views.guard_view import budget, keyless_budget
+from safetyd.operators.views.guard_view import budget, keyless_budget, pending_costs
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 HEARD_S: Final = 60.0
@@ -45,9 +46,10 @@ def status(
     most = yield from foremost(state, moment)
     counted = yield from states(state, moment)
     urgencies = yield from _by_urgency(state)
+    unsent = yield from _unsent(state, moment)
     moment = yield
     tripped, recent = state.guards.breaker.tripped, _recent(state, moment)
-    spending, pending = state.guards.budget, state.guards.budget.pending()
+    spending, pending = state.guards.budget, pending_costs(state)
     return StatusAnswer(
         **msgspec.structs.asdict(facts()),
         at=moment.at,
@@ -66,12 +68,14 @@ def status(
         tripped=len(tripped),
         findings=fitting((finding(state, one) for one in recent), FINDINGS_BYTES),
         found=len(recent),
-        requests=_requests(state, moment, urgencies),
+        requests=_requests(state, moment, urgencies, unsent),
         wide_grants=tuple(state.grants.wide),
         histories=state.records.file_commits.trouble,
         agents=len(state.keys.agents),
         foremost=most,
         agent_states=counted,
+        own_attempts=state.records.blocked_attempts.own[:MAX_SHOWN],
+        dangerous=tuple(islice(state.records.blocked_attempts.dangerous(moment.t), MAX_SHOWN)),
     )
 
 
@@ -133,7 +137,28 @@ def _by_urgency(state: EngineState) -> Generator[None, Moment, tuple[UrgencyCoun
     )
 
 
-def _requests(state: EngineState, moment: Moment, urgencies: tuple[UrgencyCount, ...]) -> Waiting:
+def _unsent(state: EngineState, moment: Moment) -> Generator[None, Moment, Unsent | None]:
+    """Count pending requests without a message that a provider accepted."""
+    until = min((due for *_, due in state.outbox.waiting(moment.at)), default=None)
+    requests = urgent = expiring = 0
+    for number, one in enumerate(list(state.approvals.pending()), 1):
+        if number % SLICE == 0:
+            yield
+        if not any(delivery.told_at for delivery in state.outbox.told(one.id)):
+            requests += 1
+            urgent += one.urgency == "high"
+            expiring += bool(until and one.deadline and one.deadline <= until)
+    if not requests:
+        return None
+    return Unsent(requests=requests, urgent=urgent, until=until, expiring=expiring)
+
+
+def _requests(
+    state: EngineState,
+    moment: Moment,
+    urgencies: tuple[UrgencyCount, ...],
+    unsent: Unsent | None,
+) -> Waiting:
     """Return how many requests are pending, which agent has the most, and the age of the oldest."""
     most, most_pending = state.approvals.most_insistent()
     oldest = next(state.approvals.pending(), None)
@@ -147,6 +172,7 @@ def _requests(state: EngineState, moment: Moment, urgencies: tuple[UrgencyCount,
         down=state.outbox.down,
         unnotified=state.outbox.unnotified(moment.at),
         by_urgency=urgencies,
+        unsent=unsent if state.policy.telling.channels else None,
     )
 
 

@@ -220,6 +220,10 @@ def _remedy(view: LinkView) -> tuple[str, str]:
     """Return what the reader can still do if they disagree, and the command for it."""
     request = view.request
     if request.state == "denied":
+        if request.denied_until is not None and request.denied_until > view.at:
+            until = moment(request.denied_until, view.zone, view.at)
+            held = f"Until {until} the same action is denied without a new request. To lift that:"
+            return held, f"safetyd deny {request.id} --once"
         return "It can be approved only if the agent proposes it again.", ""
     if request.used:
         return "The agent may have done it already.", ""

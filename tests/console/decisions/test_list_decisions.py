@@ -52,6 +52,17 @@ def test_what_was_blocked_is_listed(daemon):
     assert "safetyd explain ID" in said.stdout.splitlines()[-1]
 
 
+def test_rules_can_be_left_out_and_events_shown_alone(daemon):
+    without = listed(daemon, "--not-rule", "gate", "--not-rule", "classify.h")
+    first = listed(daemon, "--not-rule", "gate", "--limit", "1")
+    events = listed(daemon, "--only-events", "--since", "1h")
+
+    assert "d-1" in ids(without)
+    assert not {"d-2", "d-3"} & {*ids(without)}
+    assert ids(first) == ["d-3"]
+    assert {row["row"] for row in events} == {"event"}
+
+
 def test_a_mistake_in_a_query_is_told_in_plain_words(daemon):
     said = told(daemon, "history", "show", "zzzz")
     refused = query(daemon, "decisions", verdict="nonsense")

@@ -97,6 +97,21 @@ def test_doctor_says_of_a_running_daemon_what_the_daemon_says(shared):
     assert any("4 of 4 connections work" in text for _, text in texts)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "level"), [((), "ok"), (("warn",), "note"), (("warn", "critical"), "wrong")]
+)
+def test_without_a_daemon_the_disk_is_judged_by_the_limits_of_the_daemon(wanted, level, tmp_path):
+    limits = [
+        f"{name}_percent = {1 if name in wanted else 100}\n"
+        f"{name}_free_bytes = {1024**5 if name in wanted else 0}\n"
+        for name in ("warn", "critical")
+    ]
+    config = tmp_path / "safetyd.toml"
+    config.write_text(f"[disk]\n{''.join(limits)}")
+
+    assert daemon_checks.disk(config, tmp_path / "data").level == level
+
+
 def test_programs_get_every_finding(shared):
     found = levels(shared)
 

@@ -7,6 +7,12 @@ from tests.filled import reading
 account = reading(explanation.account)
 
 
+def test_a_block_by_another_guard_is_not_said_to_be_the_judgement():
+    told = explained(tier="auto_allowed", risk="medium", decided_by="gate")
+
+    assert "auto_allowed by its type alone, risk medium" in account(told)
+
+
 def test_what_nobody_knows_a_way_out_of_does_not_promise_one():
     assert "To be allowed" in account(explained())
     assert "To be allowed" not in account(explained(remedy=""))

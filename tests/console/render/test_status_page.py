@@ -50,12 +50,39 @@ def test_the_command_of_a_stop_and_the_file_that_it_wrote_are_one_stop(said, wri
     assert begins("STOPPED", stop={"active": True, "stops": [stops[0], stop("file:/d/H")]}) == 2
 
 
+def test_a_stop_of_everything_comes_before_that_of_one_agent():
+    stops = [{**stop("operator"), "agent": "code"}, stop("operator")]
+
+    shown = [line for line in lines(stop={"active": True, "stops": stops}) if "STOPPED" in line]
+
+    assert ["everything" in line for line in shown] == [True, False]
+
+
 def test_the_anomaly_behind_a_pause_is_told_once():
     paused = pause("code", "odd", source="anomaly")
     found = {"findings": [finding("high")], "found": 1}
 
     assert begins("ANOMALY", **found) == 1
     assert begins("ANOMALY", pauses=[paused], paused=["code"], **found) == 0
+
+
+def test_attempts_on_safetyd_and_dangerous_commands_are_shown_with_the_commands_for_them():
+    own = {"agent": "code", "count": 2, "since": "2026-02-08T14:02:00Z", "id": "p2"}
+    shown = "\n".join(lines(own_attempts=[own], dangerous=[{"agent": "web", "count": 3}]))
+
+    assert shown.startswith("PROTECTED: code ")
+    assert "`safetyd stop --agent code`" in shown
+    assert "`safetyd ack`" in shown
+    assert "DANGEROUS: 3 dangerous commands of web" in shown
+
+
+def test_requests_that_wait_for_the_morning_are_counted():
+    unsent = {"requests": 4, "urgent": 1, "until": "2026-02-09T07:00:00Z", "expiring": 2}
+
+    shown = "\n".join(lines(requests=waiting(pending=6, unsent=unsent)))
+
+    assert "4 requests are not sent to anyone until 2026-02-09 07:00:00Z" in shown
+    assert "1 of them urgent; 2 expire before that" in shown
 
 
 def test_of_many_anomalies_the_first_few_are_shown():

@@ -121,6 +121,18 @@ def test_denial_names_requests_or_an_agent(daemon, arguments):
     assert "--agent" in said.stderr
 
 
+def test_words_of_an_answer_can_be_a_message_or_a_reason(daemon):
+    denied, approved = asked(daemon, "git push m", "m"), asked(daemon, "git push n", "m")
+
+    told(daemon, "deny", denied, "--message", "not now")
+    told(daemon, "approve", approved, "--reason", "go on")
+    both = told(daemon, "deny", denied, "--message", "a", "--reason", "b")
+
+    assert "not now" in told(daemon, "show", denied).stdout
+    assert "go on" in told(daemon, "show", approved).stdout
+    assert both.returncode == 2
+
+
 def test_status_names_the_agent_that_asks_most(daemon):
     for number in range(20):
         asked(daemon, f"git push origin s{number}", "insistent")
@@ -314,7 +326,9 @@ def test_a_card_shows_previous_answers_to_the_same_kind(daemon):
 
     card = " ".join(told(daemon, "show", request).stdout.split())
 
-    assert re.search(r"past answers .* denied by local via cli after \d+ s: never", card)
+    assert re.search(
+        r'denied \(another action: "git push -f"\) by local via cli after \d+ s: never', card
+    )
 
 
 def test_a_request_that_there_is_not_fails(daemon):

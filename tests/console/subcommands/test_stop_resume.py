@@ -79,7 +79,8 @@ def test_a_stop_that_everybody_acknowledges_says_so_and_resume_ends_it(daemon, l
     assert re.search(r"acknowledged by +listener", said.stdout)
     assert "1 allowed action has no outcome yet" in said.stdout
     assert "(listener 1)" in said.stdout
-    assert said.stdout.endswith("\nAll autonomous operations halted\n")
+    assert re.search(r"`safetyd explain \w+`", said.stdout)
+    assert said.stdout.endswith("\nAll autonomous operations halted, except the actions above\n")
     assert listener.propose("read_file").cause == "stopped"
     assert {stop["source"].partition(":")[0] for stop in stops(daemon)} == {"operator", "file"}
 
@@ -290,7 +291,7 @@ def test_whatever_is_wrong_with_the_connection_the_file_is_written(options, vari
 
     assert said.returncode != 0
     assert (tmp_path / "EMERGENCY_STOP").read_text().startswith("Stopped by: ")
-    assert said.stderr.startswith("safetyd: ")
+    assert "safetyd: " in said.stderr
 
 
 def test_a_stop_that_can_be_written_nowhere_says_that_nothing_was_stopped(tmp_path):
@@ -301,6 +302,17 @@ def test_a_stop_that_can_be_written_nowhere_says_that_nothing_was_stopped(tmp_pa
     assert said.returncode == 1
     assert "is not running on" in said.stderr
     assert "cannot create" in said.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--agent", "code")])
+def test_a_stop_without_a_daemon_first_says_that_nothing_was_stopped(options, tmp_path):
+    said = here("stop", *options, SAFETYD_DATA_DIR=str(tmp_path))
+
+    assert said.returncode == 4
+    first, other, *_ = said.stderr.splitlines()
+    assert first == f"NOTHING WAS STOPPED: no daemon is running on {tmp_path}."
+    assert "--data-dir DIR" in other
+    assert (tmp_path / "EMERGENCY_STOP").exists() == (not options)
 
 
 def test_a_frozen_daemon_is_stopped_by_file(daemon):

@@ -11,6 +11,7 @@ from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.catalogue.catalogue import alert_of
 from safetyd.core.catalogue.entry import Alert
 from safetyd.core.engine.engine import Engine
+from safetyd.core.events.daemon_events import KeysChanged
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event, Level
 from safetyd.core.events.guard_events import (
@@ -280,6 +281,32 @@ def test_prohibited_proposals_of_one_agent_and_type_are_one_alert() -> None:
 
     assert first.key == again.key
     assert len({first.key, other_type.key, other_agent.key}) == 3
+
+
+def test_attempts_on_safetyd_itself_are_one_alert_as_urgent_as_prohibited_ones() -> None:
+    story = [
+        propose(1, id="p1", type="run_shell", text="cat ~/.config/safetyd/operator.nk"),
+        propose(2, id="p2", type="run_shell", text="safetyd approve req_1"),
+        propose(3, "web", id="p3", type="run_shell", text="safetyd approve req_1"),
+    ]
+    prohibited = told(Policy(), propose(1, type="change_password"))
+
+    first, again, other_agent = alerts(*play(Engine(Policy()), *story))
+
+    assert first.key == again.key != other_agent.key
+    assert (first.urgency, first.kinds) == (prohibited.urgency, prohibited.kinds)
+    assert "safetyd stop --agent code" in first.text
+
+
+def test_a_new_operator_key_is_told_and_an_agents_is_not() -> None:
+    def changed(*added: str) -> KeysChanged:
+        return KeysChanged(at=at(1), t=1.0, added=added, removed=(), by="local")
+
+    alert = alert_about(changed("agent code U1", "operator mallory U2"))
+
+    assert "mallory" in alert.title
+    assert "safetyd operator revoke mallory" in alert.text
+    assert alerts(changed("agent code U1", "old operator alice U3")) == []
 
 
 def test_a_prohibited_proposal_that_people_are_asked_about_is_told_by_its_request() -> None:

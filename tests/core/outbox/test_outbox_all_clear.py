@@ -1,5 +1,6 @@
 """What is over: it is told no more, and who was told of it hears that."""
 
+import msgspec
 import pytest
 
 from safetyd.core.events.event import Event
@@ -83,6 +84,19 @@ def test_who_was_told_of_a_stop_hears_that_it_is_over_on_the_same_channels() -> 
     assert set(texts(story, dues)) == {"Agents may act again, as far as the rules permit it."}
     assert sorted(channels(dues)) == sorted(ALL)
     assert {due.urgency for due in dues} == {"normal"}
+
+
+def test_a_resume_is_told_at_night_like_a_stop_and_names_the_agent_that_stays_stopped() -> None:
+    story = OutboxStory()
+    story.tells(1, *story.dues(stop(0), stop(0.2, agent="ops", epoch=2)))
+    all_others = msgspec.structs.replace(resumed(10, "operator"), urgent=True)
+    (told,) = story.dues(all_others)
+    ops = msgspec.structs.replace(resumed(80, "operator"), agent="ops", urgent=True)
+    (told_later,) = story.dues(ops)
+
+    assert (told.urgency, told_later.urgency) == ("high", "high")
+    assert texts(story, [told])[0].startswith("Agents except ops may act again")
+    assert titles(story, [told_later]) == ["RESUMED ops by bob"]
 
 
 def test_a_stop_by_a_file_alone_is_ended_by_the_file() -> None:

@@ -114,6 +114,7 @@ def test_days_are_named_by_words_or_dates(asked: ReportQuestion, days: tuple[dat
     ("asked", "says"),
     [
         (ReportQuestion(date="soon"), "'soon' is not a day: use a date such as 2026-03-01"),
+        (ReportQuestion(since="1h"), "`safetyd decisions --only-events --since 1h`"),
         (ReportQuestion(date="2026-03-09"), "2026-03-09 is in the future: today is 2026-03-02"),
         (ReportQuestion(date="today", since="today"), "not both"),
         (ReportQuestion(since="2020-01-01"), f"more than {MAX_DAYS} days ago; use 2025-12-01"),

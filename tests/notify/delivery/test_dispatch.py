@@ -148,7 +148,27 @@ async def test_what_is_due_before_channels_are_open_is_told_once_they_are() -> N
     async with wired.at_work(email=mail):
         await wired.rest()
 
-    assert len(mail.arrived) == 1
+    assert [notice.again for notice in mail.arrived] == [False]
+
+
+@pytest.mark.parametrize(("word", "again"), [("refuses", False), ("holds", True)])
+async def test_renewing_marks_as_sent_before_only_what_may_have_arrived(
+    word: Word,
+    again: bool,  # noqa: FBT001
+) -> None:
+    wired, old, new = ComposeRig(), channel(word), channel()
+
+    async with wired.at_work(email=old):
+        wired.due()
+        await old.until_tried(1)
+        if word == "refuses":
+            await until(lambda: wired.dispatch.states()[0].under_way == 0)
+        wired.channels = {"email": new}
+        wired.dispatch.renew()
+        await new.until_tried(1)
+        await wired.rest()
+
+    assert [notice.again for notice in new.arrived] == [again]
 
 
 async def test_renewing_closes_the_old_channels_and_tells_on_the_new_ones() -> None:

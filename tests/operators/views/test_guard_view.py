@@ -6,11 +6,12 @@ import pytest
 from safetyd.core.action_types import TypeConfig
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
+from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
 from safetyd.operators.views.guard_view import MAX_COMPARED, budgets, types
 from tests.operators.views.view_reader import plain, played
-from tests.story import at, propose, report
+from tests.story import at, play, propose, report
 
 
 def test_budgets_show_dollars_and_the_fullest_first() -> None:
@@ -28,6 +29,16 @@ def test_budgets_show_dollars_and_the_fullest_first() -> None:
     assert {(b["scope"], b["limit"]) for b in view["budgets"]} >= {("agent", None)}
     assert view["spending"] == [{"agent": "code", "session": "", "model": "m", "spent": 0.25}]
     assert view["left_out"] == 0
+
+
+def test_a_request_that_a_budget_caused_is_pending_too() -> None:
+    engine = Engine(Policy(budget=BudgetConfig(session_usd=1.0)))
+    play(engine, propose(1, cost_usd=1.9))
+
+    rows = plain(budgets(engine, Moment(at(2), 2.0)))["budgets"]
+    shown = {row["scope"]: row["pending"] for row in rows}
+
+    assert (shown["day"], shown["session"]) == (1.9, 1.9)
 
 
 def test_budgets_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,6 +150,23 @@ def test_a_page_says_how_people_are_told_and_what_cannot_be():
     assert [page["requests"][0]["undeliverable"] for page in (before, after)] == [False, True]
 
 
+def test_status_counts_requests_that_were_not_sent_yet():
+    queue = mailed()
+    queue.asks(1, "p1", urgency="high")
+    queue.asks(1, "p2", text="git push x")
+    before = plain(status_of(queue.engine, 2.0))["requests"]["unsent"]
+    queue.happens(tick(70))
+    for due in [event for event in queue.journal if isinstance(event, Due)]:
+        sent = due.delivery
+        queue.happens(Told(at=at(75), t=75.0, delivery=sent, channel="email", state="accepted"))
+
+    after = plain(status_of(queue.engine, 80.0))["requests"]["unsent"]
+
+    assert (before["requests"], before["urgent"], before["expiring"]) == (2, 1, 0)
+    assert before["until"] is not None
+    assert after is None
+
+
 def test_a_card_says_who_was_told_where_and_when():
     queue = mailed()
     id_ = queue.asks(1).request_id or ""

@@ -218,9 +218,11 @@ def test_very_long_findings_do_not_burst_the_answer() -> None:
     assert view["found"] == 40
 
 
-def test_a_finding_is_seen_once_a_person_gave_a_command_after_it() -> None:
-    ack = PersonSeen(at=at(2), t=2.0, by="alice", how="ack")
+def test_a_finding_is_seen_once_an_operator_acknowledged_after_it() -> None:
+    ack, other = (PersonSeen(at=at(2), t=2.0, by="alice", how=how) for how in ("ack", "cli"))
 
-    view = told(found(1, "high"), ack, found(3, "high"))
+    acknowledged = told(found(1, "high"), ack, found(3, "high"))
+    only_active = told(found(1, "high"), other)
 
-    assert [row["seen"] for row in view["findings"]] == [False, True]
+    assert [row["seen"] for row in acknowledged["findings"]] == [False, True]
+    assert [row["seen"] for row in only_active["findings"]] == [False]

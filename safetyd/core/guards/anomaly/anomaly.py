@@ -126,11 +126,6 @@ class AnomalyGuard(Guard):
     def since_human_s(self, t: float) -> float:
         return self._state.people.away_s(t)
 
-    def seen(self, found: AnomalyFound) -> bool:
-        """Return whether an operator gave a command after a finding."""
-        seen_t = self._state.people.seen_t
-        return seen_t is not None and seen_t > found.t
-
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
         if self._severe and (blocked := self._blocked(proposed, kind)):
             return blocked

@@ -12,7 +12,7 @@ Pending actions reserve nothing. Purchases have separate accounts with the same 
 beyond a limit needs approval, and is never blocked.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -26,7 +26,7 @@ from safetyd.core.events.decision_events import Decided, Overdue, Proposed, Sess
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import BudgetRaised, NameForgotten, Paused, Unpaused
 from safetyd.core.events.request_events import Dropped
-from safetyd.core.guards.budget.accounts import NOTHING, Account, Payer
+from safetyd.core.guards.budget.accounts import NO_DAY, NOTHING, Account, Payer, Reservation
 from safetyd.core.guards.budget.balances import NO_SHARES, Limits, Shares
 from safetyd.core.guards.budget.ledger import Ledger
 from safetyd.core.guards.budget.limits import (
@@ -199,9 +199,20 @@ class Budget(Guard):
         """Return the purchases of all agents today, with the daily limit."""
         return self._purchases.today(at, self._limits[2])
 
-    def pending(self, agent: str | None = None) -> PendingSums:
-        """Return the cost of pending actions, of all agents or one."""
-        return PendingSums(self._ledger.balances.pending(agent))
+    def pending(self, agent: str | None = None, asked: Iterable[Decided] = ()) -> PendingSums:
+        """Return the cost of pending actions, of all agents or one.
+
+        `asked` are the decisions of pending requests. Nothing is reserved for those that this guard
+        itself caused, but they cost money too.
+        """
+        held = self._ledger.balances.pending(agent)
+        return PendingSums((*held, *filter(None, map(self._asked, asked))))
+
+    def _asked(self, event: Decided) -> Reservation | None:
+        if all(each.guard != self.name or each.rule == PURCHASE_RULE for each in event.verdicts):
+            return None
+        need, price = estimates(event, event.type, self._default)
+        return Reservation(need + price, NO_DAY.number, _payer(event))
 
     def save(self) -> Callable[[], bytes]:
         return self._ledger.save(self._purchases.ledger.state)

@@ -341,20 +341,6 @@ def test_what_people_do_shows_that_they_are_there(event: Event) -> None:
     assert watch.guard.since_human_s(2 * HOUR) == HOUR
 
 
-def test_a_finding_is_seen_once_an_operator_is_active_after_it() -> None:
-    watch = AnomalyRig()
-    before, after = (
-        AnomalyFound(at=at(t), t=t, rule="anomaly.x", severity="low", message="odd")
-        for t in (HOUR - 1, HOUR)
-    )
-    assert not watch.guard.seen(before)
-
-    watch.hears(PersonSeen(at=at(HOUR), t=HOUR, by="alice", how="ack"))
-
-    assert watch.guard.seen(before)
-    assert not watch.guard.seen(after)
-
-
 @pytest.mark.parametrize("event", unseen(), ids=lambda event: type(event).__name__)
 def test_what_programs_do_shows_nobody(event: Event) -> None:
     watch = AnomalyRig()

@@ -28,6 +28,7 @@ from safetyd.web.control_room.open_room import open_room
 from safetyd.web.control_room.sign_in_links import SignInLinks
 from safetyd.web.control_room.web_sessions import WebSessions
 from safetyd.web.engine_gateway import EngineGateway
+from safetyd.web.hook_socket import HookSocket
 from safetyd.web.loopback import fresh_name
 from safetyd.web.operator_gateway import OperatorGateway
 from safetyd.web.site import Site
@@ -66,6 +67,14 @@ class AgentAccess:
             agent_of=lambda token: of.settings.tokens.agent_of(token, of.clock.now().at),
             shut=lambda: of.settings.flood_gate.shut,
             problem=parts.health.not_ready,
+            muted=parts.out.displaced_perhaps,
+        )
+        self.hooks = HookSocket(
+            of.settings.config.hosts,
+            self._service(replies, f"{of.boot_id}k", keyless=True),
+            replies,
+            parts.held,
+            directory=of.data_dir,
             muted=parts.out.displaced_perhaps,
         )
 

@@ -135,6 +135,7 @@ class App:
             if connections.open is not None:
                 await agents.hear(connections.open, keyless=True)
             await self._access.site.start()
+            await agents.hooks.start()
             await connections.first_canaries()
         self.health.begin()
         site = self._access.site

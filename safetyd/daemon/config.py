@@ -49,6 +49,7 @@ from safetyd.journal.audit import AuditConfig
 from safetyd.notify import address_book
 from safetyd.notify.address_book import Tables
 from safetyd.notify.channel_config import NotificationsConfig, RecipientConfig
+from safetyd.web.hook_socket import HostsConfig
 from safetyd.web.web_config import WebConfig, web_problems
 
 _SHOWN_CHARS: Final = 80
@@ -81,6 +82,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     profile: Profile = "strict"
     bus: BusConfig = BusConfig()
     web: WebConfig = WebConfig()
+    hosts: HostsConfig = HostsConfig()
     audit: AuditConfig = AuditConfig()
     disk: DiskConfig = DiskConfig()
     history: HistoryConfig = HistoryConfig()

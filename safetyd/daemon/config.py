@@ -20,7 +20,7 @@ import msgspec.inspect as mi
 from safetyd.agents.emergency_stop import StopConfig
 from safetyd.agents.pricing import PricesConfig
 from safetyd.bus.connections import BusConfig
-from safetyd.core.action_types import Kinds, TypeConfig
+from safetyd.core.action_types import Kinds, Profile, TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.file_commits import share
@@ -38,7 +38,7 @@ from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.guards.scores import ScoresConfig
-from safetyd.core.policy import AgentConfig, Mode, Policy, Profile
+from safetyd.core.policy import AgentConfig, Mode, Policy
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.shell import programs
 from safetyd.core.shell.command_reader import ShellConfig
@@ -125,6 +125,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             max_agents=self.bus.max_agents,
             projects={name: in_force(table) for name, table in self.projects.items()},
             shell=self.shell.dated(),
+            hosts=self.hosts.rules(),
             **same,
         )
 
@@ -132,7 +133,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 _SHARED: Final = tuple(
     name
     for name in Policy.__struct_fields__
-    if name in Config.__struct_fields__ and name not in {"projects", "shell"}
+    if name in Config.__struct_fields__ and name not in {"projects", "shell", "hosts"}
 )
 
 

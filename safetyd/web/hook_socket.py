@@ -20,12 +20,14 @@ from aiohttp import web
 
 from safetyd.agents.agent_service import AgentService
 from safetyd.agents.held_replies import HeldReplies
+from safetyd.core.host_rules import HostRules
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import Unusable
 from safetyd.hosts.hook_answer import HookAnswer, answer_to, refusal
 from safetyd.hosts.hook_event import Dialect, HookEvent, HookKind, Unreadable, read_event
 from safetyd.hosts.tool_call import proposal_fields
+from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
 
 PATH: Final = "/hooks/v1/{dialect}/{kind}"
@@ -39,12 +41,16 @@ log = logging.getLogger("safetyd.web")
 _encode = msgspec.json.Encoder().encode
 
 
-class HostsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The `[hosts]` table: coding agents that `safetyd protect` has set up."""
 
     socket: str = SOCKET  # relative to the data directory
     # how long a tool call waits for an operator; then the agent continues with other work
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=590)] = 55.0
+
+    def rules(self) -> HostRules:
+        """Return the part that the guards use."""
+        return HostRules(**{name: getattr(self, name) for name in HostRules.__struct_fields__})
 
 
 class _Call(NamedTuple):
@@ -121,6 +127,7 @@ class HookSocket:
             yield _last(call, refusal(call.dialect, f"safetyd: {exc}, so nothing may run."))
             return
         if kind != "before":
+            self._report(call, kind, event)
             yield _last(call, HookAnswer())
             return
         with self._replies.awaited() as reply:
@@ -132,7 +139,14 @@ class HookSocket:
     def _propose(self, call: _Call, event: HookEvent, reply: AwaitedReply) -> None:
         fields = proposal_fields(call.dialect, event, call.uid)
         given = {name: value for name, value in fields.items() if value is not None}
-        self._service.propose(b"hook." + call.agent.encode(), reply.address, _encode(given))
+        subject = b"hook." + call.agent.encode()
+        self._service.propose(subject, reply.address, _encode(given), call.dialect)
+
+    def _report(self, call: _Call, kind: HookKind, event: HookEvent) -> None:
+        fields = telemetry_fields(kind, event)
+        if fields is not None:
+            subject = b"hook." + call.agent.encode()
+            self._service.telemetry(subject, b"", _encode(fields), call.dialect)
 
     async def _while_undecided(self, call: _Call, reply: AwaitedReply) -> AsyncIterator[bytes]:
         """Yield a line every few seconds until there is an answer, or the wait is over."""

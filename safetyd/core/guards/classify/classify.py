@@ -70,6 +70,22 @@ def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]
     )
 
 
+class _Benches:
+    """The rule sets for all agents, and those of each project."""
+
+    def __init__(
+        self, rules: RulesConfig, projects: Mapping[str, ProjectConfig], setting: Setting
+    ) -> None:
+        base = RuleSet(rules, (Layer(rules, setting),), setting)
+        self._base = RuleSets((base,))
+        self._projects = {name: benches(name, projects[name], base) for name in projects}
+
+    def of(self, proposed: Proposed) -> RuleSets:
+        name = proposed.proposal.project
+        project = None if name is None else self._projects.get(name)
+        return self._base if project is None else project.of(proposed.agent)
+
+
 class ClassifyState(msgspec.Struct):
     # Allowed memory operations in live sessions, by agent and session.
     memory: dict[str, dict[str, int]] = {}
@@ -85,11 +101,11 @@ class Classify(Guard):
         rules: RulesConfig,
         projects: Mapping[str, ProjectConfig],
         setting: Setting,
+        of_hosts: Setting | None = None,
     ) -> None:
         self._kinds = setting.kinds
-        base = RuleSet(rules, (Layer(rules, setting),), setting)
-        self._base = RuleSets((base,))
-        self._projects = {name: benches(name, projects[name], base) for name in projects}
+        self._usual = _Benches(rules, projects, setting)
+        self._of_hosts = self._usual if of_hosts is None else _Benches(rules, projects, of_hosts)
         self._state = ClassifyState()
         self.hears = hearing(
             on(Decided, self._count),
@@ -99,7 +115,7 @@ class Classify(Guard):
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
         proposal = proposed.proposal
-        rule_sets = self._base if proposal.project is None else self._rule_sets(proposed)
+        rule_sets = self._rule_sets(proposed)
         plain = kind.type in rule_sets.plain and not kind.raised
         placed = proposal.paths or (proposal.text and kind.commands)
         placed = placed or may_patch(proposal, edits=kind.edits)
@@ -133,8 +149,7 @@ class Classify(Guard):
         return name in self._kinds.known or self._kinds.named(name).known
 
     def _rule_sets(self, proposed: Proposed) -> RuleSets:
-        project = self._projects.get(proposed.proposal.project or "")
-        return self._base if project is None else project.of(proposed.agent)
+        return (self._of_hosts if proposed.host else self._usual).of(proposed)
 
     def _memory_used(self, proposed: Proposed) -> float:
         mine = self._state.memory.get(proposed.agent, {})

@@ -36,7 +36,7 @@ class Gate(Guard):
 
     name = "gate"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is another part of the policy
         self,
         config: GateConfig,
         confidence: ConfidenceConfig,
@@ -44,11 +44,14 @@ class Gate(Guard):
         projects: Mapping[str, ProjectConfig],
         own: OwnConfig = NOTHING_OWN,
         commands: CommandRules | None = None,
+        *,
+        host_rules: Rules | None = None,
     ) -> None:
         roots = {name: project.root for name, project in projects.items()}
         self._own = OwnResources(own, roots, commands.reader if commands else None)
-        self._rules = Rules(config, confidence, profile, commands)
-        self._projects = {name: _sides(projects[name], self._rules) for name in projects}
+        rules = Rules(config, confidence, profile, commands)
+        self._usual = _Bindings(rules, projects)
+        self._of_hosts = self._usual if host_rules is None else _Bindings(host_rules, projects)
         self._loops = Loops(config.loop_counts)
         self.hears = hearing(
             on(Decided, self._decided),
@@ -103,7 +106,7 @@ class Gate(Guard):
         self, proposed: Proposed, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
     ) -> Verdict:
         proposal = proposed.proposal
-        rules = self._rules if proposal.project is None else self._binding(proposed)
+        rules = self._binding(proposed)
         own = self._own.judge(proposed, kind, lifted)
         if own.decision is BLOCK:
             secret = rules.takes_secret(kind.type, proposal.target)
@@ -119,8 +122,7 @@ class Gate(Guard):
         return self._loops.visits_with(visit) if visit else 0
 
     def _binding(self, event: Proposed | Decided) -> "Rules | Joint":
-        project = self._projects.get(event.proposal.project or "")
-        return self._rules if project is None else project.of(event.agent)
+        return (self._of_hosts if event.host else self._usual).of(event)
 
     def _visit(self, event: Proposed | Decided, kind: str) -> Visit | None:
         proposal = event.proposal
@@ -130,6 +132,19 @@ class Gate(Guard):
         secret = self._binding(event).takes_secret(kind, proposal.target)
         text = masked(proposal.text) if secret else proposal.text
         return visit_of(event.agent, kind, proposal, text)
+
+
+class _Bindings:
+    """The rules of the gate, and those of each project."""
+
+    def __init__(self, rules: Rules, projects: Mapping[str, ProjectConfig]) -> None:
+        self._rules = rules
+        self._projects = {name: _sides(projects[name], rules) for name in projects}
+
+    def of(self, event: Proposed | Decided) -> "Rules | Joint":
+        name = event.proposal.project
+        project = None if name is None else self._projects.get(name)
+        return self._rules if project is None else project.of(event.agent)
 
 
 def _sides(project: ProjectConfig, base: Rules) -> Sides[Rules | Joint]:

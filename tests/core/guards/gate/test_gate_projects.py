@@ -120,8 +120,9 @@ def test_a_file_that_agents_may_write_only_tightens_the_gate() -> None:
 def test_a_project_that_says_nothing_of_the_gate_has_the_usual_one() -> None:
     agent = web(from_file=ProjectSettings())
 
-    assert agent.gate._projects["web"].of("code") is agent.gate._rules
-    assert agent.gate._projects["web"].of("ops") is agent.gate._rules
+    usual = agent.gate._usual
+    assert usual._projects["web"].of("code") is usual._rules
+    assert usual._projects["web"].of("ops") is usual._rules
 
 
 def test_problems_of_a_projects_gate_are_named() -> None:

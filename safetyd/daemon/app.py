@@ -140,7 +140,12 @@ class App:
         self.health.begin()
         site = self._access.site
         return host.Endpoint(
-            bus=url, web=site.web, links=site.links, pid=os.getpid(), version=__version__
+            bus=url,
+            web=site.web,
+            links=site.links,
+            hook=str(agents.hooks.path.absolute()),
+            pid=os.getpid(),
+            version=__version__,
         )
 
     def sign_in_link(self) -> str:

@@ -1,5 +1,8 @@
 """A decision in the words of a host: what its hook prints, and its exit code."""
 
+import re
+from typing import Final
+
 import msgspec
 
 from safetyd.core.messages.decision import Decision
@@ -13,6 +16,8 @@ class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
     stderr: str = ""
     exit: int = 0
 
+
+EXIT_REFUSED: Final = 2
 
 _NOTHING = HookAnswer()
 _encode = msgspec.json.Encoder().encode
@@ -45,6 +50,22 @@ def refusal(dialect: Dialect, words: str, *, stop: bool = False) -> HookAnswer:
             return HookAnswer(stderr=words, exit=2)
 
 
+def is_refusal(stdout: str, stderr: str, code: int) -> bool:
+    """Return whether every host skips the call after this answer of a hook."""
+    if code == EXIT_REFUSED:
+        return bool(stderr.strip())
+    try:
+        said = msgspec.json.decode(stdout or "{}", type=dict[str, object])
+    except msgspec.DecodeError:
+        return False
+    match said:
+        case {"hookSpecificOutput": {"permissionDecision": "deny"}}:
+            return True
+        case {"permissionDecision": "deny"} | {"decision": "deny"}:
+            return True
+    return False
+
+
 def words_for(decision: Decision) -> str:
     """Return what the model receives instead of a result. It never contains a command to type."""
     if decision.status == "pending":
@@ -54,10 +75,19 @@ def words_for(decision: Decision) -> str:
             "Continue with other work, and make exactly the same call again later: it runs once it "
             "is approved. Do not try another way."
         )
+    if decision.cause == "stopped":
+        return f"safetyd: {_for_agents(decision.reason)}. End your turn."
     rule = decision.triggered_rules[0] if decision.triggered_rules else decision.cause
-    what = decision.agent_message or decision.reason
-    retry = f" Try again in {decision.retry_after_s:.0f} s." if decision.retry_after_s else ""
-    return f"safetyd: not allowed: {what} [{rule}]{retry}"
+    then = "Do not try another way to do the same. Tell the user if it is needed."
+    if decision.retry_after_s:
+        then = f"Try again in {max(1, round(decision.retry_after_s))} s."
+    return f"safetyd: not allowed: {_for_agents(decision.reason)} [{rule}]. {then}"
+
+
+def _for_agents(reason: str) -> str:
+    """Return a reason without sentences that name a command for operators: a model would try it."""
+    sentences = re.split(r"(?<=[.:;]) ", reason)
+    return " ".join(part for part in sentences if "`safetyd " not in part).rstrip(".:; ")
 
 
 def _approved(dialect: Dialect) -> HookAnswer:

@@ -8,7 +8,7 @@ Dialect = Literal["claude", "codex", "copilot", "gemini", "opencode"]
 HookKind = Literal["before", "after", "start", "end"]
 
 
-class HookEvent(msgspec.Struct, kw_only=True, rename=None):
+class HookEvent(msgspec.Struct, kw_only=True):
     """The fields that safetyd reads of an event. Hosts send many more."""
 
     session_id: str = ""
@@ -24,6 +24,7 @@ class HookEvent(msgspec.Struct, kw_only=True, rename=None):
     is_interrupt: bool = False
     duration_ms: float | None = None
     reason: str = ""
+    safetyd_dry_run: bool = False  # a trial of `safetyd verify`, which no host sends
 
 
 class _CopilotEvent(msgspec.Struct, kw_only=True, rename="camel"):
@@ -33,6 +34,7 @@ class _CopilotEvent(msgspec.Struct, kw_only=True, rename="camel"):
     tool_args: str | dict[str, object] = ""
     tool_result: object = None
     reason: str = ""
+    safetyd_dry_run: bool = False
 
 
 class Unreadable(Exception):
@@ -67,4 +69,27 @@ def _from_copilot(body: bytes) -> HookEvent:
         tool_input=arguments,
         tool_response=event.tool_result,
         reason=event.reason,
+        safetyd_dry_run=event.safetyd_dry_run,
     )
+
+
+_SHELLS: Final[dict[Dialect, str]] = {
+    "claude": "Bash",
+    "codex": "Bash",
+    "copilot": "bash",
+    "gemini": "run_shell_command",
+    "opencode": "bash",
+}
+
+
+def trial_event(dialect: Dialect, command: str, cwd: str) -> bytes:
+    """Return the event of a shell command that is judged and never runs."""
+    arguments = {"command": command}
+    if dialect == "copilot":
+        said = msgspec.json.encode(arguments).decode()
+        return msgspec.json.encode(
+            _CopilotEvent(cwd=cwd, tool_name="bash", tool_args=said, safetyd_dry_run=True)
+        )
+    event = HookEvent(cwd=cwd, tool_name=_SHELLS[dialect], tool_input=dict(arguments))
+    event.safetyd_dry_run = True
+    return msgspec.json.encode(event)

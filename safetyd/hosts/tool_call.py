@@ -50,6 +50,7 @@ def proposal_fields(dialect: Dialect, event: HookEvent, uid: int | None) -> Fiel
         "cwd": event.cwd[:MAX_LINE] or None,
         "context": context,
         "wait": True,
+        **({"dry_run": True} if event.safetyd_dry_run else {}),
     }
 
 

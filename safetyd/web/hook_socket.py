@@ -23,7 +23,7 @@ from safetyd.agents.held_replies import HeldReplies
 from safetyd.core.host_rules import HostRules
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
-from safetyd.host import Unusable
+from safetyd.host import SOCKET, Unusable
 from safetyd.hosts.hook_answer import HookAnswer, answer_to, refusal
 from safetyd.hosts.hook_event import Dialect, HookEvent, HookKind, Unreadable, read_event
 from safetyd.hosts.tool_call import proposal_fields
@@ -31,7 +31,6 @@ from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
 
 PATH: Final = "/hooks/v1/{dialect}/{kind}"
-SOCKET: Final = "hook.sock"
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_PATH_BYTES: Final = 100
 ALIVE_S: Final = 5.0
@@ -113,22 +112,22 @@ class HookSocket:
         if not is_token(call.agent) or not is_token(call.nonce):
             return web.Response(status=400, text="Safetyd-Agent and Safetyd-Nonce are needed\n")
         body = await request.read()
+        if kind != "before":
+            # A hook that reports does not wait for the answer, so it may be gone by now.
+            self._report(call, cast("HookKind", kind), body)
+            return web.Response(body=_alive(call) + _last(call, HookAnswer()))
         response = web.StreamResponse(headers={"Content-Type": "application/x-safetyd-hook"})
         await response.prepare(request)
-        async for line in self._lines(call, cast("HookKind", kind), body):
+        async for line in self._lines(call, body):
             await response.write(line)
         return response
 
-    async def _lines(self, call: _Call, kind: HookKind, body: bytes) -> AsyncIterator[bytes]:
+    async def _lines(self, call: _Call, body: bytes) -> AsyncIterator[bytes]:
         yield _alive(call)
         try:
-            event = read_event(call.dialect, kind, body)
+            event = read_event(call.dialect, "before", body)
         except Unreadable as exc:
             yield _last(call, refusal(call.dialect, f"safetyd: {exc}, so nothing may run."))
-            return
-        if kind != "before":
-            self._report(call, kind, event)
-            yield _last(call, HookAnswer())
             return
         with self._replies.awaited() as reply:
             self._propose(call, event, reply)
@@ -142,11 +141,12 @@ class HookSocket:
         subject = b"hook." + call.agent.encode()
         self._service.propose(subject, reply.address, _encode(given), call.dialect)
 
-    def _report(self, call: _Call, kind: HookKind, event: HookEvent) -> None:
-        fields = telemetry_fields(kind, event)
-        if fields is not None:
-            subject = b"hook." + call.agent.encode()
-            self._service.telemetry(subject, b"", _encode(fields), call.dialect)
+    def _report(self, call: _Call, kind: HookKind, body: bytes) -> None:
+        with suppress(Unreadable):
+            fields = telemetry_fields(kind, read_event(call.dialect, kind, body))
+            if fields is not None:
+                subject = b"hook." + call.agent.encode()
+                self._service.telemetry(subject, b"", _encode(fields), call.dialect)
 
     async def _while_undecided(self, call: _Call, reply: AwaitedReply) -> AsyncIterator[bytes]:
         """Yield a line every few seconds until there is an answer, or the wait is over."""

@@ -1,0 +1,1 @@
+"""`safetyd protect` and its relatives: hooks in the settings of coding agents."""

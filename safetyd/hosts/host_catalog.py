@@ -42,6 +42,7 @@ class Host(NamedTuple):
     dialect: Dialect
     program: str
     files: Callable[[Scope, Place], Sequence[SettingsFile]]
+    trusts_hooks: bool = False  # it skips hooks that its user has not trusted
 
 
 class _Hooks(NamedTuple):
@@ -162,7 +163,20 @@ def _codex_block(command: HookCommand) -> str:
 
 
 def _codex_text(text: str, command: HookCommand) -> str:
-    return toml_block.added(text, _codex_block(command))
+    """Return the text with our block; one that Codex trusts already stays as it is."""
+    block = _codex_block(command)
+    same = toml_block.content(text).startswith(block.strip())
+    return text if same else toml_block.added(text, block)
+
+
+def trusted_by_codex(text: str, hashes: Mapping[str, str]) -> str:
+    """Return the text with the hashes of our hooks, by key: Codex skips hooks without one."""
+    states = [
+        f"[hooks.state.{json.dumps(key)}]\ntrusted_hash = {json.dumps(hash_)}\n"
+        for key, hash_ in hashes.items()
+    ]
+    hooks = toml_block.content(text).partition("[hooks.state.")[0].strip()
+    return toml_block.added(text, "\n".join((hooks, "", *states)))
 
 
 def _codex_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
@@ -174,7 +188,7 @@ HOSTS: Final = {
     host.name: host
     for host in (
         Host("claude-code", "Claude Code", "claude", "claude", _claude_files),
-        Host("codex", "Codex CLI", "codex", "codex", _codex_files),
+        Host("codex", "Codex CLI", "codex", "codex", _codex_files, trusts_hooks=True),
         Host("gemini", "Gemini CLI", "gemini", "gemini", _gemini_files),
         Host("copilot", "Copilot CLI", "copilot", "copilot", _copilot_files),
     )

@@ -28,6 +28,12 @@ def removed(text: str) -> str:
     return _BLOCK.sub("", text)
 
 
+def content(text: str) -> str:
+    """Return the content of the block; empty if there is none."""
+    found = _BLOCK.search(text)
+    return "" if found is None else found[0].partition(BEGIN)[2].rpartition(END)[0].strip()
+
+
 def _check(text: str, problem: str) -> None:
     try:
         tomllib.loads(text)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,14 +13,21 @@ import msgspec
 
 import safetyd
 from safetyd.console.failure import Failure, WrongUsage
-from safetyd.console.hosts import settings_files
+from safetyd.console.hosts import codex_trust, settings_files
 from safetyd.console.hosts.hook_trial import Tried, tried
 from safetyd.console.hosts.settings_files import Change, HostRecord, HostRecords
 from safetyd.console.locations import endpoint
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import SOCKET
 from safetyd.hosts.hook_command import MARK, HookCommand
-from safetyd.hosts.host_catalog import HOSTS, Host, Place, Scope, SettingsFile
+from safetyd.hosts.host_catalog import (
+    HOSTS,
+    Host,
+    Place,
+    Scope,
+    SettingsFile,
+    trusted_by_codex,
+)
 from safetyd.hosts.json_text import NotJson
 from safetyd.hosts.toml_block import NotToml
 
@@ -79,9 +87,24 @@ class ProtectedHosts:
             return
         earlier = self._records.read(host.name, self._scope)
         files = settings_files.recorded(changes, earlier)
-        name = agent or host.name
-        self._records.write(HostRecord(host=host.name, scope=self._scope, agent=name, files=files))
+        record = HostRecord(
+            host=host.name, scope=self._scope, agent=agent or host.name, files=files
+        )
+        self._records.write(record)
         settings_files.write(changes)
+        if host.trusts_hooks and (program := shutil.which(host.program)):
+            self._trust(host, program, record)
+
+    def _trust(self, host: Host, program: str, record: HostRecord) -> None:
+        """Write the hashes that the host itself gives for our hooks."""
+        hooks = codex_trust.our_hooks(program, Path.cwd(), os.environ)
+        hashes = {hook.key: hook.current_hash for hook in hooks}
+        (file,) = host.files(self._scope, self._place)
+        change = _edited(file, lambda text: trusted_by_codex(text, hashes))
+        self._records.write(
+            msgspec.structs.replace(record, files=settings_files.recorded([change], record))
+        )
+        settings_files.write([change])
 
     def undone(self, host: Host) -> list[Change]:
         """Return the changes that remove safetyd's part."""
@@ -106,8 +129,20 @@ class ProtectedHosts:
             self._records.remove(host.name, self._scope)
 
     def verified(self, host: Host, agent: str | None) -> HostState:
-        trials = tuple(tried(self._command(host, agent), host.dialect, Path.cwd()))
-        return msgspec.structs.replace(self.state(host), trials=trials)
+        trials = [*tried(self._command(host, agent), host.dialect, Path.cwd())]
+        if host.trusts_hooks:
+            trials.append(self._trusted(host))
+        return msgspec.structs.replace(self.state(host), trials=tuple(trials))
+
+    def _trusted(self, host: Host) -> Tried:
+        begun = time.monotonic()
+        program = shutil.which(host.program)
+        hooks = codex_trust.our_hooks(program, Path.cwd(), os.environ) if program else []
+        return Tried(
+            claim=f"{host.title} trusts the hooks",
+            holds=bool(hooks) and all(hook.runs for hook in hooks),
+            took_ms=(time.monotonic() - begun) * 1000,
+        )
 
     def _command(self, host: Host, agent: str | None) -> HookCommand:
         record = self._records.read(host.name, self._scope)

@@ -123,7 +123,7 @@ class App:
     async def start(self, tasks: anyio.abc.TaskGroup, url: str) -> host.Endpoint:
         """Start serving. Return the addresses once the bus works."""
         of, connections = self._of, self._of.connections
-        agents = AgentAccess(of, self._parts)
+        agents = self._agents = AgentAccess(of, self._parts)
         self._access = OperatorAccess(
             of, self._parts, agents.web, self._extras.handlers, self.reload, tasks
         )
@@ -135,7 +135,7 @@ class App:
             if connections.open is not None:
                 await agents.hear(connections.open, keyless=True)
             await self._access.site.start()
-            await agents.hooks.start()
+            hook = await agents.hooks.start()
             await connections.first_canaries()
         self.health.begin()
         site = self._access.site
@@ -143,7 +143,7 @@ class App:
             bus=url,
             web=site.web,
             links=site.links,
-            hook=str(agents.hooks.path.absolute()),
+            hook=hook,
             pid=os.getpid(),
             version=__version__,
         )
@@ -162,6 +162,7 @@ class App:
         with anyio.move_on_after(DRAIN_S):
             await self._records.compaction.save()
         with anyio.move_on_after(DRAIN_S, shield=True):
+            await self._agents.hooks.stop()
             await self._access.site.stop()
 
     async def reload(self, by: str) -> list[str]:

@@ -42,16 +42,16 @@ def proposal_fields(dialect: Dialect, event: HookEvent, uid: int | None) -> Fiel
         **({"uid": uid} if uid is not None else {}),
         **_object(fields.pop("context", {})),
     }
-    return {
+    fields |= {
         "id": call_id(event),
-        **fields,
-        "session": event.session_id[:MAX_WORD] or None,
-        "task": event.agent_id[:MAX_WORD] or None,
-        "cwd": event.cwd[:MAX_LINE] or None,
+        "session": event.session_id[:MAX_WORD],
+        "task": event.agent_id[:MAX_WORD],
+        "cwd": event.cwd[:MAX_LINE],
         "context": context,
         "wait": True,
-        **({"dry_run": True} if event.safetyd_dry_run else {}),
+        "dry_run": event.safetyd_dry_run,
     }
+    return {name: value for name, value in fields.items() if value}
 
 
 def call_id(event: HookEvent) -> str | None:

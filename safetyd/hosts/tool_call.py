@@ -1,7 +1,7 @@
 """A host's tool call as a proposal.
 
-Tools are found by name in one table for all hosts. A tool that is not in it gets a type of its own,
-which nobody knows and which needs approval.
+Tools are found by name in one table for all hosts. A tool that is missing there gets an unknown
+type, which needs approval.
 """
 
 import difflib

@@ -52,7 +52,7 @@ class Ablated(Engine):
         self._listeners = _listeners(self._actors)
 
     def kind_of(self, proposed: Proposed) -> Kind:
-        return self._kinds.of(proposed.proposal)
+        return self.reader.kinds.of(proposed.proposal)
 
     def _build(self, policy: Policy) -> None:
         super()._build(policy)

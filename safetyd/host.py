@@ -18,6 +18,7 @@ import msgspec
 
 CONFIG: Final = "safetyd.toml"  # in the data directory
 ENDPOINT: Final = "endpoint.json"
+SOCKET: Final = "hook.sock"  # for hooks of coding agents
 LOCALTIME: Final = "/etc/localtime"
 THIS_MACHINE: Final = ("127.0.0.1", "localhost", "::1")  # usual names of the local machine
 # A start writes about 100 KiB in about 30 files; with less room than this it would soon fail.
@@ -35,6 +36,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bus: str
     web: str
     links: str = ""  # where decision links are served, if on another address
+    hook: str = ""  # the socket for hooks of coding agents
     pid: int
     version: str
 

@@ -109,7 +109,8 @@ class AgentService:
         self._looked = 0.0  # when health was last checked
         self._found = ""
 
-    def propose(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+    def propose(self, subject: bytes, reply: bytes, payload: bytes, host: str = "") -> None:
+        """Handle a proposal. `host` is the coding agent whose hook sent it."""
         name, agent = _sender(subject)
         now = uptime()
         wait = self._wait(agent, payload, now)
@@ -120,9 +121,9 @@ class AgentService:
         elif refused := self._closed(agent, now):
             self._refuse(agent, reply, payload, *refused)
         else:
-            self._accept(agent, reply, payload)
+            self._accept(agent, reply, payload, host)
 
-    def telemetry(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+    def telemetry(self, subject: bytes, reply: bytes, payload: bytes, host: str = "") -> None:
         name, agent = _sender(subject)
         refused = self.not_now(agent, name, payload)
         if refused:
@@ -133,7 +134,7 @@ class AgentService:
         except Malformed as exc:
             self._not_noted(agent, reply, "malformed", str(exc))
             return
-        self._mailbox.put(self._report(agent, telemetry, reply))
+        self._mailbox.put(self._report(agent, telemetry, reply, host))
 
     def sent(self, envelope: ProposalEnvelope, late: bool) -> None:  # noqa: FBT001 - a callback
         """Send a durable decision. If a commit must come first, an allowed action waits for it."""
@@ -241,7 +242,7 @@ class AgentService:
         held = HeldReply(envelope.publisher, envelope.reply, shape)
         return self._answers.hold(envelope.request, envelope.proposal.id or "", held)
 
-    def _accept(self, agent: str, reply: bytes, payload: bytes) -> None:
+    def _accept(self, agent: str, reply: bytes, payload: bytes, host: str) -> None:
         try:
             proposal, digest = read_proposal(agent, payload, self._new_id())
         except Malformed as exc:
@@ -252,9 +253,9 @@ class AgentService:
             if wait > 0:
                 self._too_fast(agent, reply, payload, wait, "dry_run")
                 return
-        self.put(agent, reply, proposal, digest, len(payload))
+        self.put(agent, reply, proposal, digest, len(payload), host=host)
 
-    def put(
+    def put(  # noqa: PLR0913 - see ProposalEnvelope
         self,
         agent: str,
         reply: bytes,
@@ -263,6 +264,7 @@ class AgentService:
         size: int,
         *,
         permission: bool = False,
+        host: str = "",
     ) -> None:
         self._mailbox.put(
             ProposalEnvelope(
@@ -277,6 +279,7 @@ class AgentService:
                 size=size,
                 permission=permission,
                 resolved=self._resolved(proposal, permission=permission),
+                host=host,
             )
         )
 
@@ -345,7 +348,9 @@ class AgentService:
         self._count(agent, cause, error)
         self._publisher.answer(reply, Noted(ok=False, error=error, code=cause))
 
-    def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventEnvelope:
+    def _report(
+        self, agent: str, telemetry: AnyTelemetry, reply: bytes, host: str
+    ) -> EventEnvelope:
         keyless = self._keyless
         notes: list[str] = []
 
@@ -358,6 +363,7 @@ class AgentService:
                 telemetry=telemetry,
                 keyless=keyless,
                 priced_nano=self._priced(agent, telemetry, state, moment),
+                host=host,
             )
 
         def noted() -> None:

@@ -34,6 +34,7 @@ class ProposalEnvelope(Envelope):
         size: int,
         permission: bool = False,
         resolved: tuple[str, ...] = (),
+        host: str = "",
     ) -> None:
         self.agent = agent
         self.proposal = proposal
@@ -46,6 +47,7 @@ class ProposalEnvelope(Envelope):
         self.size = size
         self.permission = permission
         self.resolved = resolved
+        self.host = host
         self.received = uptime()
         self.decision: Decision | None = None
         self.first: CommitFirst | None = None  # must be committed before an allow is sent
@@ -63,6 +65,7 @@ class ProposalEnvelope(Envelope):
                 priced_nano=self.prices.of_proposal(self.proposal, moment.at),
                 resolved=self.resolved,
                 permission=self.permission,
+                host=self.host,
             ),
         )
 

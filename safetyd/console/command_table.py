@@ -11,6 +11,9 @@ from typing import Final
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Setup": {
         "init": "setup.write_config",
+        "protect": "hosts.protect",
+        "unprotect": "hosts.protect",
+        "verify": "hosts.protect",
         "run": "subcommands.run_daemon",
         "demo": "demo.demo",
         "doctor": "doctor.doctor",

@@ -3,13 +3,15 @@
 import functools
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier
 from safetyd.core.text.folding import fold
 from safetyd.core.type_aliases import ALIASES, written_together
+
+Profile = Literal["strict", "coding"]
 
 MAX_REMEMBERED: Final = 1024  # spellings of type names that are cached
 
@@ -24,7 +26,7 @@ _IN_TEXT: Final = frozenset({"run_shell", "db_read", "db_write", "type", "key"})
 _SAID: Final = frozenset(
     {
         *("memory_write", "memory_consolidation", "memory_prune", "write_state", "write_log"),
-        *("create_branch", "create_worktree", "git_commit", "model_call", "dispatch"),
+        *("create_branch", "create_worktree", "git_commit", "model_call", "dispatch", "delegate"),
     }
 )
 # The text of these types is a command, or is typed in a place that may accept commands.
@@ -115,11 +117,11 @@ _TYPES: Final = (
     (
         Kind("", "auto_allowed", "read_only", "low"),
         """read_file list_files search read_git git_status git_log git_diff run_tests embed
-        similarity_search analyze_session internal_analysis db_read screenshot scroll wait""",
+        similarity_search analyze_session internal_analysis db_read screenshot scroll wait plan""",
     ),
     (
         Kind("", "auto_allowed", "read_only", "medium"),  # the server sees the request
-        "web_search web_fetch",
+        "web_search web_fetch mcp_read",
     ),
     (
         Kind("", "auto_allowed", "reversible", "low"),
@@ -130,7 +132,7 @@ _TYPES: Final = (
         # edit_file and create_file are work in a worktree or outside any repository;
         # a change to the checked-out tree of a repository is modify_code.
         Kind("", "auto_allowed", "reversible", "medium"),
-        "content_update edit_file create_file model_call dispatch",
+        "content_update edit_file create_file model_call dispatch delegate",
     ),
     (
         Kind("", "requires_permission", "irreversible", "high", human=True),
@@ -144,11 +146,11 @@ _TYPES: Final = (
     ),
     (
         Kind("", "requires_permission", "unknown", "high"),  # the command is not analysed yet
-        "run_shell",
+        "run_shell mcp_call",
     ),
     (
         Kind("", "requires_permission", "reversible", "high"),
-        "install_package modify_config start_service open_port",
+        "install_package modify_config start_service open_port schedule",
     ),
     (
         Kind("", "prohibited", "irreversible", "prohibited"),

@@ -174,4 +174,5 @@ def _settled(event: Reported, outcome: Outcome, action: Action) -> Settled:
         files_changed=outcome.files_changed,
         allowed_t=action.t if named else None,
         keyless=event.keyless,
+        host=event.host,
     )

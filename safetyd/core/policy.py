@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.action_types import Kinds, TypeConfig
+from safetyd.core.action_types import Kinds, Profile, TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.events.event import Event
@@ -27,13 +27,13 @@ from safetyd.core.guards.rate.rate_limits import BucketConfig
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.guards.scores import ScoresConfig
+from safetyd.core.host_rules import HostRules
 from safetyd.core.messages.proposal import canonical
 from safetyd.core.recipients import TellingConfig
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.shell.command_reader import CheckedProject, CommandReader, ShellConfig
 
 Mode = Literal["development", "production", "hybrid"]
-Profile = Literal["strict", "coding"]
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,9 +75,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     shell: ShellConfig | msgspec.UnsetType = msgspec.UNSET  # missing in older journals
     # The project of proposals that name none; missing in older journals.
     default_project: str | msgspec.UnsetType = msgspec.UNSET
+    hosts: HostRules | msgspec.UnsetType = msgspec.UNSET  # missing in older journals
 
     def digest(self) -> str:
         return "sha256:" + hashlib.sha256(canonical(self)).hexdigest()
+
+    @property
+    def host_rules(self) -> HostRules:
+        return self.hosts or HostRules()
+
+    def kinds(self, *, host: bool = False) -> Kinds:
+        """Return the table of action types, for coding agents or for all others."""
+        return Kinds(self.types, self.host_rules.profile if host else self.profile)
 
     def reader(self, kinds: Kinds) -> CommandReader:
         """Return a parser of shell commands that uses these rules."""

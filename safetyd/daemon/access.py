@@ -30,6 +30,7 @@ from safetyd.web.control_room.open_room import open_room
 from safetyd.web.control_room.sign_in_links import SignInLinks
 from safetyd.web.control_room.web_sessions import WebSessions
 from safetyd.web.engine_gateway import EngineGateway
+from safetyd.web.hook_socket import HookService, HookSocket
 from safetyd.web.loopback import fresh_name
 from safetyd.web.operator_gateway import OperatorGateway
 from safetyd.web.site import Site
@@ -60,16 +61,36 @@ class AgentAccess:
         self._parts = parts
         replies = HttpReplies(parts.out.agents[False])
         service = self._service(replies, f"{of.boot_id}h", keyless=False)
+
+        def agent_of(token: str) -> str:
+            return of.settings.tokens.agent_of(token, of.clock.now().at)
+
         self.web = AgentRoutes(
             service,
             replies,
             RequestWaits(replies, of.mailbox, service),
             parts.held,
-            agent_of=lambda token: of.settings.tokens.agent_of(token, of.clock.now().at),
+            agent_of=agent_of,
             shut=lambda: of.settings.flood_gate.shut,
             problem=parts.health.not_ready,
             muted=parts.out.displaced_perhaps,
         )
+        self.hooks = HookSocket(
+            of.settings.config.hosts,
+            HookService(service, replies),
+            self._for_anonymous_hooks(),
+            parts.held,
+            directory=of.data_dir,
+            agent_of=agent_of,
+            muted=parts.out.displaced_perhaps,
+        )
+
+    def _for_anonymous_hooks(self) -> HookService | None:
+        of = self._of
+        if (bus := self._parts.out.agents.get(True)) is None:
+            return None
+        replies = HttpReplies(bus)
+        return HookService(self._service(replies, f"{of.boot_id}s", keyless=True), replies)
 
     async def hear(self, connection: Connection, *, keyless: bool) -> None:
         """Start to receive messages of agents on one connection."""

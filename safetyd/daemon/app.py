@@ -123,7 +123,7 @@ class App:
     async def start(self, tasks: anyio.abc.TaskGroup, url: str) -> host.Endpoint:
         """Start serving. Return the addresses once the bus works."""
         of, connections = self._of, self._of.connections
-        agents = AgentAccess(of, self._parts)
+        agents = self._agents = AgentAccess(of, self._parts)
         self._access = OperatorAccess(
             of, self._parts, agents.web, self._extras.handlers, self.reload, tasks
         )
@@ -135,11 +135,17 @@ class App:
             if connections.open is not None:
                 await agents.hear(connections.open, keyless=True)
             await self._access.site.start()
+            hook = await agents.hooks.start()
             await connections.first_canaries()
         self.health.begin()
         site = self._access.site
         return host.Endpoint(
-            bus=url, web=site.web, links=site.links, pid=os.getpid(), version=__version__
+            bus=url,
+            web=site.web,
+            links=site.links,
+            hook=hook,
+            pid=os.getpid(),
+            version=__version__,
         )
 
     def sign_in_link(self) -> str:
@@ -156,6 +162,7 @@ class App:
         with anyio.move_on_after(DRAIN_S):
             await self._records.compaction.save()
         with anyio.move_on_after(DRAIN_S, shield=True):
+            await self._agents.hooks.stop()
             await self._access.site.stop()
 
     async def reload(self, by: str) -> list[str]:

@@ -20,7 +20,7 @@ import msgspec.inspect as mi
 from safetyd.agents.emergency_stop import StopConfig
 from safetyd.agents.pricing import PricesConfig
 from safetyd.bus.connections import BusConfig
-from safetyd.core.action_types import Kinds, TypeConfig
+from safetyd.core.action_types import Kinds, Profile, TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.file_commits import share
@@ -38,7 +38,7 @@ from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.guards.scores import ScoresConfig
-from safetyd.core.policy import AgentConfig, Mode, Policy, Profile
+from safetyd.core.policy import AgentConfig, Mode, Policy
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.shell import programs
 from safetyd.core.shell.command_reader import ShellConfig
@@ -49,6 +49,7 @@ from safetyd.journal.audit import AuditConfig
 from safetyd.notify import address_book
 from safetyd.notify.address_book import Tables
 from safetyd.notify.channel_config import NotificationsConfig, RecipientConfig
+from safetyd.web.hook_socket import HostsConfig
 from safetyd.web.web_config import WebConfig, web_problems
 
 _SHOWN_CHARS: Final = 80
@@ -81,6 +82,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     profile: Profile = "strict"
     bus: BusConfig = BusConfig()
     web: WebConfig = WebConfig()
+    hosts: HostsConfig = HostsConfig()
     audit: AuditConfig = AuditConfig()
     disk: DiskConfig = DiskConfig()
     history: HistoryConfig = HistoryConfig()
@@ -125,6 +127,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             projects={name: in_force(table) for name, table in self.projects.items()},
             shell=self.shell.dated(),
             default_project=next(default, msgspec.UNSET),
+            hosts=self.hosts.rules(),
             **same,
         )
 
@@ -132,7 +135,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 _SHARED: Final = tuple(
     name
     for name in Policy.__struct_fields__
-    if name in Config.__struct_fields__ and name not in {"projects", "shell"}
+    if name in Config.__struct_fields__ and name not in {"projects", "shell", "hosts"}
 )
 
 

@@ -26,7 +26,7 @@ BEGINS: Final = (
 )
 ROOMS: Final = {
     *("agents", "bus", "cards", "client", "console", "core", "daemon", "extras"),
-    *("journal", "monitoring", "notify", "operators", "web"),
+    *("hosts", "journal", "monitoring", "notify", "operators", "web"),
 }
 
 # `init` asks for settings of two channels; a helper shows messages on a person's desktop.
@@ -99,7 +99,9 @@ def test_the_document_lists_all_packages() -> None:
     text = (ROOT / "docs/architecture.md").read_text()
 
     assert {path.name for path in SAFETYD.iterdir() if (path / "__init__.py").exists()} == ROOMS
-    assert {path.stem for path in SAFETYD.glob("[!_]*.py")} == {"clock", "host", "html_templates"}
+    assert {path.stem for path in SAFETYD.glob("[!_]*.py")} == {
+        *("clock", "hook", "host", "html_templates")
+    }
     assert all(f"`{room}/`" in text for room in ROOMS)
 
 

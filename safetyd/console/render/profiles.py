@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from safetyd.core.policy import Profile
+from safetyd.core.action_types import Profile
 
 # The profiles differ only in shell commands.
 PASSES: Final[Mapping[Profile, str]] = {

@@ -8,8 +8,8 @@ from typing import Final
 from safetyd.console.render.profiles import PASSES
 from safetyd.console.setup.setup_questions import Answers
 from safetyd.console.subcommands.show_config import as_toml
+from safetyd.core.action_types import Profile
 from safetyd.core.messages.proposal import is_token
-from safetyd.core.policy import Profile
 from safetyd.notify.email.channel import EmailConfig
 
 _HEAD: Final = """\

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from safetyd.console.render.layout import indented
 from safetyd.console.render.profiles import PASSES
 from safetyd.console.terminal_text import plain
-from safetyd.core.policy import Profile
+from safetyd.core.action_types import Profile
 from safetyd.host import is_this_machine, session_bus
 from safetyd.notify.address_book import Tables, problems
 from safetyd.notify.channel_config import NotificationsConfig

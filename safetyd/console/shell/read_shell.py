@@ -16,9 +16,10 @@ from safetyd.console.render import program_table, shell_reading
 from safetyd.console.shell.command_trial import CommandTrial, Place
 from safetyd.console.shell.corpus import load_corpus, measure
 from safetyd.console.terminal_text import document, plain
+from safetyd.core.action_types import Profile
 from safetyd.core.messages.proposal import MAX_TEXT_BYTES
 from safetyd.core.messages.verdict import Severity
-from safetyd.core.policy import Policy, Profile
+from safetyd.core.policy import Policy
 from safetyd.core.shell.programs import Table, shipped
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import policy_of

@@ -17,7 +17,7 @@ from safetyd.console.options import data_dir_option
 from safetyd.console.render.profiles import judged_by
 from safetyd.console.render.request_tables import notified_by
 from safetyd.console.terminal_text import CTRL_C
-from safetyd.core.policy import Profile
+from safetyd.core.action_types import Profile
 from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.lifecycle import Daemon

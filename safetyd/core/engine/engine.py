@@ -164,7 +164,7 @@ class Engine(EngineState):
         return [event]
 
     def _judge(self, proposed: Proposed, ruled: Sequence[Verdict] = (), *, first: bool) -> Decided:
-        kind = self.kind(proposed.proposal)
+        kind = self.kind(proposed)
         if first and proposed.permission:
             ruled = (asked_for(proposed.proposal, kind), *ruled)
         verdicts = (*ruled, *restricting(self._guards, proposed, kind))
@@ -252,7 +252,7 @@ class Engine(EngineState):
             return ()
         asked = request.asked
         proposed = proposed_again(asked, event.at, event.t)
-        kind = self.kind(asked.proposal)
+        kind = self.kind(asked)
         verdicts = tuple(restricting(self._guards, proposed, kind, again=True))
         verdicts = self._resolution.granted_before(proposed, kind, verdicts, asked.grants)
         return (

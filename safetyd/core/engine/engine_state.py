@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor, Guard
 from safetyd.core.approvals.grants import Grants
 from safetyd.core.approvals.queue import Approvals
@@ -15,10 +15,9 @@ from safetyd.core.decision_cache import DecisionCache
 from safetyd.core.engine.evaluation import proposed_again, restricting
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
-from safetyd.core.guards import chain
+from safetyd.core.guards import Readers, chain
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.stop import StopGuard
-from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOWED, Verdict
 from safetyd.core.open_actions import Actions
 from safetyd.core.outbox.outbox import Outbox
@@ -61,14 +60,16 @@ class EngineState:
     def guard_names(self) -> tuple[str, ...]:
         return tuple(guard.name for guard in self._guards)
 
-    def kind(self, proposal: Proposal) -> Kind:
+    def kind(self, event: Proposed | Decided) -> Kind:
         """Return the kind of a proposal. The kind of a shell command depends on its analysis."""
-        kind = self._kinds.of(proposal)
-        return self.reader.kind(proposal, kind) if kind.type == "run_shell" else kind
+        proposal = event.proposal
+        reader = self._host_reader if event.host else self.reader
+        kind = reader.kinds.of(proposal)
+        return reader.kind(proposal, kind) if kind.type == "run_shell" else kind
 
     def approve_via(self, request: Request) -> tuple[str, ...]:
         """Return the ways that can approve this type. Empty means all."""
-        return self._kinds.of(request.asked.proposal).approve_via
+        return self.reader.kinds.of(request.asked.proposal).approve_via
 
     def holds_back(self, asked: Decided, moment: Moment) -> Verdict:
         """Return the verdict that keeps an approved action from starting, or `ALLOWED`."""
@@ -78,17 +79,20 @@ class EngineState:
         return self._first_of(guards, proposed)
 
     def _first_of(self, guards: Iterable[Guard], proposed: Proposed) -> Verdict:
-        verdicts = restricting(guards, proposed, self.kind(proposed.proposal))
+        verdicts = restricting(guards, proposed, self.kind(proposed))
         return verdicts[0] if verdicts else ALLOWED
 
     def _build(self, policy: Policy) -> None:
         self.policy = policy
         self.policy_digest = policy.digest()
-        self._kinds = Kinds(policy.types, policy.profile)
-        self.reader = policy.reader(self._kinds)
+        self.reader = policy.reader(policy.kinds())
+        self._host_reader = policy.reader(policy.kinds(host=True))
         self.sessions = Sessions(policy.sessions)
         self.guards = chain(
-            policy, self.reader, self.sessions, Ties(self._holds_name, self._is_busy)
+            policy,
+            Readers(self.reader, self._host_reader),
+            self.sessions,
+            Ties(self._holds_name, self._is_busy),
         )
         self.recall = DecisionCache(policy.decisions, policy.mode, self.policy_digest)
         self.actions = Actions(policy.sessions, self.guards.keys.known)

@@ -76,6 +76,7 @@ def decided(
         verdicts=verdicts,
         first=first,
         resolved=proposed.resolved,
+        host=proposed.host,
     )
 
 
@@ -91,4 +92,5 @@ def proposed_again(asked: Decided, at: datetime, t: float) -> Proposed:
         priced_nano=asked.priced_nano,
         resolved=asked.resolved,
         permission=asked.permission,
+        host=asked.host,
     )

@@ -24,6 +24,7 @@ class Proposed(Event, kw_only=True, tag="proposed"):
     priced_nano: int | None = None  # The price of its tokens, in nano-dollars.
     resolved: tuple[str, ...] = ()  # The resolved paths, if they differ from those proposed.
     permission: bool = False  # True: a permission request, which always needs approval.
+    host: str = ""  # The coding agent whose hook proposed it.
 
     @property
     def id(self) -> str:
@@ -71,6 +72,7 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
     # Grants that lifted a verdict. If the action is allowed, each of them is used once.
     grants: tuple[str, ...] = ()
     resolved: tuple[str, ...] = ()  # The resolved paths, if they differ from those proposed.
+    host: str = ""  # The coding agent whose hook proposed it.
 
     @property
     def id(self) -> str:
@@ -104,6 +106,7 @@ class Reported(Event, kw_only=True, omit_defaults=True, tag="reported"):
     telemetry: AnyTelemetry
     keyless: bool = False
     priced_nano: int | None = None  # The price of an outcome's tokens, in nano-dollars.
+    host: str = ""  # The coding agent whose hook reported it.
 
 
 class SessionClosed(Event, kw_only=True, tag="session_closed"):
@@ -144,6 +147,7 @@ class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
     files_changed: int | None = None
     allowed_t: float | None = None  # When the proposal was allowed, in steady seconds.
     keyless: bool = False
+    host: str = ""  # The coding agent whose hook reported it.
 
 
 class Overdue(Event, kw_only=True, tag="overdue"):

@@ -14,11 +14,13 @@ from safetyd.core.guards.classify.classify import Classify
 from safetyd.core.guards.cooldown import Cooldown
 from safetyd.core.guards.gate.command_rules import CommandRules
 from safetyd.core.guards.gate.gate import Gate
+from safetyd.core.guards.gate.gate_rules import Rules
 from safetyd.core.guards.iterations import Iterations
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.mode import ModeGuard
 from safetyd.core.guards.pause import PauseGuard
 from safetyd.core.guards.rate.rate import RateLimiter
+from safetyd.core.guards.rate.rate_limits import BucketConfig
 from safetyd.core.guards.rule_layers import Layer, Setting
 from safetyd.core.guards.safe_mode import SafeMode
 from safetyd.core.guards.scores import ScoresGuard
@@ -49,17 +51,18 @@ class Chain(NamedTuple):
     anomaly: AnomalyGuard
 
 
-def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Ties) -> Chain:
+class Readers(NamedTuple):
+    """The readers of shell commands."""
+
+    usual: CommandReader
+    of_hosts: CommandReader
+
+
+def chain(policy: "Policy", readers: Readers, sessions: Sessions, ties: Ties) -> Chain:
     """Build every guard from its part of the policy. `ties` says which names are still needed."""
-    agents = policy.agents.items()
-    setting = Setting(
-        kinds=reader.kinds,
-        mode=policy.mode,
-        timezone=policy.zone,
-        coding=policy.profile == "coding",
-        reader=reader,
-    )
-    commands = CommandRules(reader, setting, (Layer(policy.rules, setting),))
+    agents, hosts = policy.agents.items(), policy.host_rules
+    setting = _setting(policy, policy.profile, readers.usual)
+    of_hosts = _setting(policy, hosts.profile, readers.of_hosts)
     default = policy.default_project or ""
     keys = KeysGuard(policy.max_agents, sessions, ties)
     return Chain(
@@ -68,15 +71,18 @@ def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Tie
         pause=PauseGuard(),
         mode=ModeGuard(policy.mode, policy.modes),
         safe_mode=SafeMode(policy.safe_mode, policy.sessions.outcome_timeout_s),
-        classify=Classify(policy.rules, policy.projects, setting, default),
+        classify=Classify(policy.rules, policy.projects, setting, default, of_hosts),
         gate=Gate(
             policy.gate,
             policy.confidence,
             policy.profile,
             policy.projects,
             policy.own,
-            commands,
+            _commands(policy, setting),
             default_project=default,
+            host_rules=Rules(
+                policy.gate, policy.confidence, hosts.profile, _commands(policy, of_hosts)
+            ),
         ),
         scores=ScoresGuard(policy.scores),
         iterations=Iterations(
@@ -87,7 +93,13 @@ def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Tie
         cooldown=Cooldown(
             policy.cooldown, {n: a.dispatch_s for n, a in agents if a.dispatch_s is not None}
         ),
-        rate=RateLimiter(policy.rate, policy.mode, policy.buckets(), keys.others),
+        rate=RateLimiter(
+            policy.rate,
+            policy.mode,
+            policy.buckets(),
+            keys.others,
+            BucketConfig(tokens_per_minute=hosts.tokens_per_minute, burst=hosts.burst),
+        ),
         budget=Budget(
             policy.budget,
             {n: a.session_usd for n, a in agents if a.session_usd is not None},
@@ -98,3 +110,17 @@ def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Tie
         breaker=BreakerGuard(policy.breaker),
         anomaly=AnomalyGuard(policy.anomaly, policy.human),
     )
+
+
+def _setting(policy: "Policy", profile: str, reader: CommandReader) -> Setting:
+    return Setting(
+        kinds=reader.kinds,
+        mode=policy.mode,
+        timezone=policy.zone,
+        coding=profile == "coding",
+        reader=reader,
+    )
+
+
+def _commands(policy: "Policy", setting: Setting) -> CommandRules:
+    return CommandRules(setting.reader, setting, (Layer(policy.rules, setting),))

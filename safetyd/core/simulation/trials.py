@@ -57,7 +57,7 @@ class GrantTrial:
     def covers(self, asked: Decided) -> bool:
         """Return True if the grant would have allowed this proposal."""
         proposed = proposed_again(asked, asked.at, asked.t)
-        kind = self._kind(asked.proposal)
+        kind = self._kind(asked)
         look = looking(self._guards, proposed, kind, again=True)
         lifted = self._grants.lift(proposed, kind, asked.verdicts, look)
         return bool(lifted.grants) and not lifted.verdicts

@@ -15,28 +15,28 @@ class AwaitedReply:
 
     def __init__(self, address: bytes) -> None:
         self.address = address
-        self._pending: Decision | None = None
-        self._answer: object = None
-        self._heard = anyio.Event()
-        self._answered = anyio.Event()
+        self.pending: Decision | None = None
+        self.content: object = None
+        self.heard = anyio.Event()
+        self.answered = anyio.Event()
 
     def defer(self, decision: Decision) -> None:
-        self._pending = decision
-        self._heard.set()
+        self.pending = decision
+        self.heard.set()
 
     def put(self, answer: object) -> None:
-        self._answer = answer
-        self._heard.set()
-        self._answered.set()
+        self.content = answer
+        self.heard.set()
+        self.answered.set()
 
     async def wait(self, patience_s: float, held_s: float) -> object:
         """Return the answer or, after another `held_s`, the pending decision or None."""
         with anyio.move_on_after(patience_s):
-            await self._heard.wait()
-        if self._answer is None and self._pending is not None:
+            await self.heard.wait()
+        if self.content is None and self.pending is not None:
             with anyio.move_on_after(held_s):
-                await self._answered.wait()
-        return self._pending if self._answer is None else self._answer
+                await self.answered.wait()
+        return self.pending if self.content is None else self.content
 
 
 class HttpReplies:

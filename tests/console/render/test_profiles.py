@@ -3,7 +3,7 @@ from typing import get_args
 import pytest
 
 from safetyd.console.render.profiles import judged_by
-from safetyd.core.policy import Profile
+from safetyd.core.action_types import Profile
 
 
 @pytest.mark.parametrize("profile", get_args(Profile))

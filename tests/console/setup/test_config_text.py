@@ -6,7 +6,7 @@ import pytest
 
 from safetyd.console.setup.config_text import config_text, project_name
 from safetyd.console.setup.setup_questions import Answers
-from safetyd.core.policy import Profile
+from safetyd.core.action_types import Profile
 from safetyd.daemon.config import parse
 from safetyd.notify.desktop.channel import DesktopConfig
 from safetyd.notify.email.channel import EmailConfig

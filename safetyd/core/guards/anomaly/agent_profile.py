@@ -77,6 +77,20 @@ class AnomalyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     breaker_oscillation: BreakerOscillation = BreakerOscillation()
     no_human: NoHuman = NoHuman()
 
+    def for_hosts(self) -> "AnomalyConfig":
+        """Return the settings for coding agents, which act fast and repeat commands, as tests."""
+        replace = msgspec.structs.replace
+        return replace(
+            self,
+            rapid_identical=replace(self.rapid_identical, severity="low"),
+            repeated_action=replace(self.repeated_action, severity="low"),
+            loop_action_type=replace(self.loop_action_type, enabled=False),
+            rapid_actions=replace(self.rapid_actions, enabled=False),
+            error_rate=replace(self.error_rate, enabled=False),
+            outlier=replace(self.outlier, enabled=False),
+            ewma_latency=replace(self.ewma_latency, enabled=False),
+        )
+
 
 class ProfileGauges(msgspec.Struct, frozen=True):
     """The current numbers of an agent. If the agent reported a larger number, that counts."""

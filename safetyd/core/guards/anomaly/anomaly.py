@@ -68,7 +68,8 @@ class AnomalyGuard(Guard):
         self._config = config
         self._human = human
         self._detectors = Detectors(config)
-        self._severe = self._detectors.severe
+        self._of_hosts = Detectors(config.for_hosts())
+        self._severe = self._detectors.severe or self._of_hosts.severe
         self._state = AnomalyState()
         self.hears = hearing(
             on(Decided, self._decided),
@@ -144,7 +145,9 @@ class AnomalyGuard(Guard):
     def _blocked(self, proposed: Proposed, kind: Kind) -> Verdict | None:
         """Return a block if this proposal would raise a severe finding."""
         agent, reads = self._state.agents.get(proposed.agent) or AgentProfile(), kind.read_only
-        history, detectors = agent.history.copy(), self._detectors
+        if proposed.host and reads:
+            return None
+        history, detectors = agent.history.copy(), self._for(proposed)
         detectors.remember(history, proposed, kind.type, reads=reads)
         skewed = [(id_, found) for id_, found in detectors.skewed(proposed) if found]
         severe = [
@@ -179,10 +182,13 @@ class AnomalyGuard(Guard):
             return ()
         agent = self._agent(event.agent)
         reads = event.reversibility == "read_only"
-        self._detectors.remember(agent.history, event, event.type, reads=reads)
-        looked = self._detectors.proposed(agent, reads=reads)
+        if event.host and reads:
+            return ()
+        detectors = self._for(event)
+        detectors.remember(agent.history, event, event.type, reads=reads)
+        looked = detectors.proposed(agent, reads=reads)
         if event.proposal.at is not None:
-            looked += self._detectors.skewed(event)
+            looked += detectors.skewed(event)
         if event.type == "dispatch" and event.decision is ALLOW:
             numbers = agent.counted()
             numbers.dispatches.add(event.t, 1.0)
@@ -195,9 +201,10 @@ class AnomalyGuard(Guard):
         agent = self._state.agents.get(event.agent)
         if agent is None:
             return ()
-        looked = self._detectors.settled(agent, event)
+        detectors = self._for(event)
+        looked = detectors.settled(agent, event)
         baseline = agent.baseline(event.model or "")
-        compared = self._detectors.compared(baseline, event)
+        compared = detectors.compared(baseline, event)
         if not looked and not compared:
             return ()
         found = begun(event.t, agent.conditions, looked)
@@ -269,6 +276,9 @@ class AnomalyGuard(Guard):
 
     def _gone(self, event: NameForgotten) -> None:
         self._state.agents.pop(event.agent, None)
+
+    def _for(self, event: Proposed | Decided | Settled) -> Detectors:
+        return self._of_hosts if event.host else self._detectors
 
     def _agent(self, name: str) -> AgentProfile:
         agent = self._state.agents.get(name)

@@ -74,6 +74,26 @@ def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]
     )
 
 
+class _Benches:
+    """The rule sets for all agents, and those of each project."""
+
+    def __init__(
+        self,
+        rules: RulesConfig,
+        projects: Mapping[str, ProjectConfig],
+        setting: Setting,
+        default_project: str,
+    ) -> None:
+        base = RuleSet(rules, (Layer(rules, setting),), setting)
+        self._base = RuleSets((base,))
+        named = {name: benches(name, projects[name], base) for name in projects}
+        self._projects = ByProject[Sides[RuleSets] | None](named, None, default_project)
+
+    def of(self, proposed: Proposed) -> RuleSets:
+        project = self._projects.of(proposed.proposal.project)
+        return self._base if project is None else project.of(proposed.agent)
+
+
 class ClassifyState(msgspec.Struct):
     # Allowed memory operations in live sessions, by agent and session.
     memory: dict[str, dict[str, int]] = {}
@@ -90,13 +110,16 @@ class Classify(Guard):
         projects: Mapping[str, ProjectConfig],
         setting: Setting,
         default_project: str = "",
+        of_hosts: Setting | None = None,
     ) -> None:
         self._kinds = setting.kinds
-        base = RuleSet(rules, (Layer(rules, setting),), setting)
-        self._base = RuleSets((base,))
         self._known = frozenset(projects)
-        named = {name: benches(name, projects[name], base) for name in projects}
-        self._projects = ByProject[Sides[RuleSets] | None](named, None, default_project)
+        self._usual = _Benches(rules, projects, setting, default_project)
+        self._of_hosts = (
+            self._usual
+            if of_hosts is None
+            else _Benches(rules, projects, of_hosts, default_project)
+        )
         self._state = ClassifyState()
         self.hears = hearing(
             on(Decided, self._count),
@@ -143,8 +166,7 @@ class Classify(Guard):
         return name in self._kinds.known or self._kinds.named(name).known
 
     def _rule_sets(self, proposed: Proposed) -> RuleSets:
-        project = self._projects.of(proposed.proposal.project)
-        return self._base if project is None else project.of(proposed.agent)
+        return (self._of_hosts if proposed.host else self._usual).of(proposed)
 
     def _unclear(self, proposed: Proposed, kind: Kind) -> list[Verdict]:
         """Return verdicts on an unknown project, and on a command without its text.

@@ -46,13 +46,16 @@ class Gate(Guard):
         commands: CommandRules | None = None,
         *,
         default_project: str = "",
+        host_rules: Rules | None = None,
     ) -> None:
         named = {name: project.root for name, project in projects.items()}
         roots = ByProject(named, "", default_project)
         self._own = OwnResources(own, roots, commands.reader if commands else None)
-        self._rules = Rules(config, confidence, profile, commands)
-        sides_of = {name: _sides(projects[name], self._rules) for name in projects}
-        self._projects = ByProject[Sides[Rules | Joint] | None](sides_of, None, default_project)
+        rules = Rules(config, confidence, profile, commands)
+        self._usual = _Bindings(rules, projects, default_project)
+        self._of_hosts = (
+            self._usual if host_rules is None else _Bindings(host_rules, projects, default_project)
+        )
         self._loops = Loops(config.loop_counts)
         self.hears = hearing(
             on(Decided, self._decided),
@@ -123,8 +126,7 @@ class Gate(Guard):
         return self._loops.visits_with(visit) if visit else 0
 
     def _binding(self, event: Proposed | Decided) -> "Rules | Joint":
-        project = self._projects.of(event.proposal.project)
-        return self._rules if project is None else project.of(event.agent)
+        return (self._of_hosts if event.host else self._usual).of(event)
 
     def _visit(self, event: Proposed | Decided, kind: str) -> Visit | None:
         proposal = event.proposal
@@ -134,6 +136,21 @@ class Gate(Guard):
         secret = self._binding(event).takes_secret(kind, proposal.target)
         text = masked(proposal.text) if secret else proposal.text
         return visit_of(event.agent, kind, proposal, text)
+
+
+class _Bindings:
+    """The rules of the gate, and those of each project."""
+
+    def __init__(
+        self, rules: Rules, projects: Mapping[str, ProjectConfig], default_project: str
+    ) -> None:
+        self._rules = rules
+        named = {name: _sides(projects[name], rules) for name in projects}
+        self._projects = ByProject[Sides[Rules | Joint] | None](named, None, default_project)
+
+    def of(self, event: Proposed | Decided) -> "Rules | Joint":
+        project = self._projects.of(event.proposal.project)
+        return self._rules if project is None else project.of(event.agent)
 
 
 def _sides(project: ProjectConfig, base: Rules) -> Sides[Rules | Joint]:

@@ -51,6 +51,8 @@ class Taker(TokenBucket, gc=False):
 
     taken: sliding_window.Ring = msgspec.field(default_factory=sliding_window.empty)
     keyless: bool = False
+    # True: its last proposal came from the hook of a coding agent. Older checkpoints have none.
+    host: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class RateState(msgspec.Struct):
@@ -125,10 +127,12 @@ class RateLimiter(Guard):
         mode: str,
         overrides: Mapping[str, BucketConfig],
         others: Others,
+        of_hosts: BucketConfig | None = None,
     ) -> None:
         rates = config.of(mode)
         self._common, self._model = Limit(rates.global_), Limit(rates.model)
         self._agent = Limit(rates.agent)
+        self._of_hosts = self._agent if of_hosts is None else Limit(of_hosts)
         self._overrides = {agent: Limit(own) for agent, own in overrides.items()}
         self._low = self._common.burst / LOW
         self._others = others
@@ -156,8 +160,12 @@ class RateLimiter(Guard):
         return BucketLevel(max(common.tokens - kept, 0.0), common.burst - kept, common.per_s)
 
     def agent_bucket(self, agent: str, t: float) -> BucketLevel:
-        limit = self._overrides.get(agent, self._agent)
-        return limit.now(self._state.agents.get(agent, _FULL), t)
+        taker = self._state.agents.get(agent)
+        limit = self._limit(agent, host=taker is not None and bool(taker.host))
+        return limit.now(_FULL if taker is None else taker, t)
+
+    def _limit(self, agent: str, *, host: bool) -> Limit:
+        return self._overrides.get(agent) or (self._of_hosts if host else self._agent)
 
     def model_bucket(self, model: str, t: float) -> BucketLevel:
         return self._model.now(self._state.models.get(model, _FULL), t)
@@ -166,7 +174,7 @@ class RateLimiter(Guard):
         agent, model, t = proposed.agent, proposed.proposal.model, proposed.t
         # Unrolled for speed: this runs for every proposal.
         common, own = self._state.common, self._state.agents.get(agent, _FULL)
-        limit = self._overrides.get(agent, self._agent)
+        limit = self._limit(agent, host=bool(proposed.host))
         low, kept = self._low, NO_RESERVE
         if proposed.keyless and self._others(keyless=True):
             kept = self._reserve
@@ -200,7 +208,8 @@ class RateLimiter(Guard):
         taker, slot = self._state.agents.get(agent), sliding_window.slot_at(t)
         if taker is None or sliding_window.slot_at(taker.t) != slot:
             taker = self._mark(event, slot)
-        own = self._overrides.get(agent, self._agent)
+        taker.host = True if event.host else msgspec.UNSET
+        own = self._limit(agent, host=bool(event.host))
         if event.decision is BLOCK:
             self._common.fill(self._state.common, t)
             own.fill(taker, t)
@@ -251,7 +260,7 @@ class RateLimiter(Guard):
     def _empty(self, proposed: Proposed, kept: RateReserve) -> Iterator[Missing]:
         """Yield a verdict for each empty level, with the wait until it has a token."""
         agent, model, t = proposed.agent, proposed.proposal.model, proposed.t
-        own = self._overrides.get(agent, self._agent)
+        own = self._limit(agent, host=bool(proposed.host))
         part = (
             " (half of the burst is reserved for agents with keys)"
             if kept is not NO_RESERVE
@@ -260,7 +269,7 @@ class RateLimiter(Guard):
         if (level := self.common_bucket(t).tokens - kept.common) < 1.0:
             who = f"all agents together{part}"
             yield _refusal("rate.global", "", self._common, level, who)
-        if (level := self.agent_bucket(agent, t).tokens) < 1.0:
+        if (level := own.level(self._state.agents.get(agent, _FULL), t)) < 1.0:
             yield _refusal("rate.agent", agent, own, level, agent)
         if model and (level := self.model_bucket(model, t).tokens - kept.model) < 1.0:
             yield _refusal("rate.model", model, self._model, level, f"model {model}{part}")

@@ -121,7 +121,8 @@ def test_a_project_that_says_nothing_of_the_gate_has_the_usual_one() -> None:
     agent = web(from_file=ProjectSettings())
 
     for name in ("code", "ops"):
-        assert agent.gate._binding(propose(0, name, project="web")) is agent.gate._rules
+        usual = agent.gate._usual._rules
+        assert agent.gate._binding(propose(0, name, project="web")) is usual
 
 
 def test_problems_of_a_projects_gate_are_named() -> None:

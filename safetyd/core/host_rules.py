@@ -1,0 +1,17 @@
+"""The rules for coding agents whose hooks ask safetyd."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.action_types import Profile
+
+
+class HostRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The part of `[hosts]` that the guards use."""
+
+    profile: Profile = "coding"
+    # Proposals of one coding agent; reading is fast, and its subagents read at the same time.
+    tokens_per_minute: Annotated[int, Meta(ge=1)] = 1200
+    burst: Annotated[int, Meta(ge=1)] = 600

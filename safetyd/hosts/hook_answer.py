@@ -1,0 +1,115 @@
+"""A decision in the words of a host: what its hook prints, and its exit code."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from safetyd.core.messages.decision import Decision
+from safetyd.hosts.hook_event import Dialect
+
+
+class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook prints, and its exit code."""
+
+    stdout: str = ""
+    stderr: str = ""
+    exit: int = 0
+
+
+EXIT_REFUSED: Final = 2
+
+_NOTHING = HookAnswer()
+_encode = msgspec.json.Encoder().encode
+
+
+def answer_to(dialect: Dialect, decision: Decision) -> HookAnswer:
+    """Return the answer to a tool call.
+
+    Without an operator's approval an allow prints nothing, so that the host's own permissions still
+    apply. With one, hosts that can skip their own question do.
+    """
+    if not decision.allowed:
+        return refusal(dialect, words_for(decision), stop=decision.cause == "stopped")
+    if decision.request_id is None:
+        return _NOTHING
+    return _approved(dialect)
+
+
+def refusal(dialect: Dialect, words: str, *, stop: bool = False) -> HookAnswer:
+    """Return the answer that makes a host skip the call and pass the words to its model."""
+    match dialect:
+        case "claude" | "codex":
+            return _printed(_hook_output("deny", words))
+        case "gemini":
+            deny: dict[str, object] = {"decision": "deny", "reason": words}
+            return _printed({**deny, "continue": False} if stop else deny)
+        case "copilot":
+            return _printed({"permissionDecision": "deny", "permissionDecisionReason": words})
+        case "opencode":
+            return HookAnswer(stderr=words, exit=2)
+
+
+def is_refusal(stdout: str, stderr: str, code: int) -> bool:
+    """Return whether every host skips the call after this answer of a hook."""
+    if code == EXIT_REFUSED:
+        return bool(stderr.strip())
+    try:
+        said = msgspec.json.decode(stdout or "{}", type=dict[str, object])
+    except msgspec.DecodeError:
+        return False
+    match said:
+        case {"hookSpecificOutput": {"permissionDecision": "deny"}}:
+            return True
+        case {"permissionDecision": "deny"} | {"decision": "deny"}:
+            return True
+    return False
+
+
+def words_for(decision: Decision) -> str:
+    """Return what the model receives instead of a result. It never contains a command to type."""
+    if decision.status == "pending":
+        until = f", open until {decision.expires_at:%H:%M} UTC" if decision.expires_at else ""
+        return (
+            f"safetyd: not now. An operator was asked for approval ({decision.request_id}{until}). "
+            "Continue with other work, and make exactly the same call again later: it runs once it "
+            "is approved. Do not try another way."
+        )
+    if decision.cause == "stopped":
+        return f"safetyd: {_for_agents(decision.reason)}. End your turn."
+    rule = decision.triggered_rules[0] if decision.triggered_rules else decision.cause
+    then = "Do not try another way to do the same. Tell the user if it is needed."
+    if decision.retry_after_s:
+        then = f"Try again in {max(1, round(decision.retry_after_s))} s."
+    return f"safetyd: not allowed: {_for_agents(decision.reason)} [{rule}]. {then}"
+
+
+def _for_agents(reason: str) -> str:
+    """Return a reason without sentences that name a command for operators: a model would try it."""
+    sentences = re.split(r"(?<=[.:;]) ", reason)
+    return " ".join(part for part in sentences if "`safetyd " not in part).rstrip(".:; ")
+
+
+def _approved(dialect: Dialect) -> HookAnswer:
+    """Codex, Gemini and OpenCode run a call only if the hook prints nothing."""
+    match dialect:
+        case "claude":
+            return _printed(_hook_output("allow", "approved by an operator of safetyd"))
+        case "copilot":
+            return _printed({"permissionDecision": "allow"})
+        case _:
+            return _NOTHING
+
+
+def _hook_output(decision: str, words: str) -> dict[str, object]:
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": decision,
+            "permissionDecisionReason": words,
+        }
+    }
+
+
+def _printed(content: dict[str, object]) -> HookAnswer:
+    return HookAnswer(stdout=_encode(content).decode())

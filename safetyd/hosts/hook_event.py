@@ -1,0 +1,95 @@
+"""What a host tells its hook: a tool call, its result, or the start or end of a session."""
+
+from typing import Final, Literal
+
+import msgspec
+
+Dialect = Literal["claude", "codex", "copilot", "gemini", "opencode"]
+HookKind = Literal["before", "after", "start", "end"]
+
+
+class HookEvent(msgspec.Struct, kw_only=True):
+    """The fields that safetyd reads of an event. Hosts send many more."""
+
+    session_id: str = ""
+    cwd: str = ""
+    tool_name: str = ""
+    tool_input: dict[str, object] = {}
+    tool_use_id: str = ""
+    agent_id: str = ""  # the subagent that makes the call
+    model: str = ""
+    permission_mode: str = ""
+    tool_response: object = None
+    error: str = ""
+    is_interrupt: bool = False
+    duration_ms: float | None = None
+    reason: str = ""
+    safetyd_dry_run: bool = False  # a trial of `safetyd verify`, which no host sends
+
+
+class _CopilotEvent(msgspec.Struct, kw_only=True, rename="camel"):
+    session_id: str = ""
+    cwd: str = ""
+    tool_name: str = ""
+    tool_args: str | dict[str, object] = ""
+    tool_result: object = None
+    reason: str = ""
+    safetyd_dry_run: bool = False
+
+
+class Unreadable(Exception):
+    """The event is not what this host sends; the text says why."""
+
+
+_read_copilot: Final = msgspec.json.Decoder(_CopilotEvent).decode
+_read: Final = msgspec.json.Decoder(HookEvent).decode
+_read_object: Final = msgspec.json.Decoder(dict[str, object]).decode
+
+
+def read_event(dialect: Dialect, kind: HookKind, body: bytes) -> HookEvent:
+    """Decode an event; a call without the name of a tool is unreadable."""
+    try:
+        event = _from_copilot(body) if dialect == "copilot" else _read(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise Unreadable(f"the event of the hook cannot be read: {exc}") from exc
+    if kind in {"before", "after"} and not event.tool_name:
+        raise Unreadable("the event of the hook names no tool")
+    return event
+
+
+def _from_copilot(body: bytes) -> HookEvent:
+    event = _read_copilot(body)
+    arguments = event.tool_args
+    if isinstance(arguments, str):
+        arguments = _read_object(arguments.encode()) if arguments.strip() else {}
+    return HookEvent(
+        session_id=event.session_id,
+        cwd=event.cwd,
+        tool_name=event.tool_name,
+        tool_input=arguments,
+        tool_response=event.tool_result,
+        reason=event.reason,
+        safetyd_dry_run=event.safetyd_dry_run,
+    )
+
+
+_SHELLS: Final[dict[Dialect, str]] = {
+    "claude": "Bash",
+    "codex": "Bash",
+    "copilot": "bash",
+    "gemini": "run_shell_command",
+    "opencode": "bash",
+}
+
+
+def trial_event(dialect: Dialect, command: str, cwd: str) -> bytes:
+    """Return the event of a shell command that is judged and never runs."""
+    arguments = {"command": command}
+    if dialect == "copilot":
+        said = msgspec.json.encode(arguments).decode()
+        return msgspec.json.encode(
+            _CopilotEvent(cwd=cwd, tool_name="bash", tool_args=said, safetyd_dry_run=True)
+        )
+    event = HookEvent(cwd=cwd, tool_name=_SHELLS[dialect], tool_input=dict(arguments))
+    event.safetyd_dry_run = True
+    return msgspec.json.encode(event)

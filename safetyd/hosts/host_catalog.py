@@ -1,0 +1,195 @@
+"""The hosts that `safetyd protect` knows: their programs, settings files and hooks."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from safetyd.hosts import json_text, toml_block
+from safetyd.hosts.hook_command import TIMEOUT_S, HookCommand, is_ours
+from safetyd.hosts.hook_event import Dialect, HookKind
+
+Scope = Literal["user", "project"]
+REPORT_S: Final = 10
+CODEX_END_S: Final = 3  # Codex allows no more at the end of a session
+
+
+class Place(NamedTuple):
+    """Where settings are: the user's home and environment, and the project."""
+
+    home: Path
+    environment: Mapping[str, str]
+    project: Path
+
+    def folder(self, variable: str, usual: str) -> Path:
+        """Return the folder that a variable names, or the usual one in the home."""
+        named = self.environment.get(variable, "")
+        return Path(named) if named else self.home / usual
+
+
+class SettingsFile(NamedTuple):
+    """A settings file, how safetyd's part is added to its text, and how it is taken out."""
+
+    path: Path
+    protected: Callable[[str, HookCommand], str]
+    unprotected: Callable[[str], str]
+    own: bool = False  # nothing but safetyd's part is in it
+
+
+class Host(NamedTuple):
+    name: str
+    title: str
+    dialect: Dialect
+    program: str
+    files: Callable[[Scope, Place], Sequence[SettingsFile]]
+    trusts_hooks: bool = False  # it skips hooks that its user has not trusted
+
+
+class _Hooks(NamedTuple):
+    """The events of a host that settings files in JSON name, and when safetyd's hook runs."""
+
+    events: Mapping[str, HookKind]
+    group: Callable[[HookCommand, HookKind], object]
+
+    def protected(self, text: str, command: HookCommand) -> str:
+        text = self.unprotected(text) or "{}\n"
+        for event, kind in self.events.items():
+            text = json_text.appended(text, ("hooks", event), self.group(command, kind))
+        return text
+
+    def unprotected(self, text: str) -> str:
+        for event in self.events if text.strip() else ():
+            text = json_text.without(text, ("hooks", event), is_ours)
+        return text
+
+
+def _claude_group(command: HookCommand, kind: HookKind) -> object:
+    if kind == "before":
+        hook = {
+            "type": "command",
+            "command": command.ask("claude"),
+            "timeout": TIMEOUT_S,
+            "onFailure": "block",  # versions before 2.1.295 ignore it
+            "statusMessage": "safetyd",
+        }
+        return {"matcher": "*", "hooks": [hook]}
+    report = {"type": "command", "command": command.report("claude", kind), "timeout": REPORT_S}
+    return {"matcher": "*", "hooks": [report]} if kind == "after" else {"hooks": [report]}
+
+
+_CLAUDE: Final = _Hooks(
+    {
+        "PreToolUse": "before",
+        "PostToolUse": "after",
+        "PostToolUseFailure": "after",
+        "SessionStart": "start",
+        "SessionEnd": "end",
+    },
+    _claude_group,
+)
+
+
+def _claude_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    folder = place.folder("CLAUDE_CONFIG_DIR", ".claude")
+    path = (folder if scope == "user" else place.project / ".claude") / "settings.json"
+    return (SettingsFile(path, _CLAUDE.protected, _CLAUDE.unprotected),)
+
+
+def _gemini_group(command: HookCommand, kind: HookKind) -> object:
+    asks = kind == "before"
+    hook = {
+        "type": "command",
+        "name": "safetyd" if asks else f"safetyd-{kind}",
+        "command": command.ask("gemini") if asks else command.report("gemini", kind),
+        "timeout": 1000 * (TIMEOUT_S if asks else REPORT_S),  # in milliseconds
+    }
+    return {"matcher": ".*", "hooks": [hook]} if kind in {"before", "after"} else {"hooks": [hook]}
+
+
+_GEMINI: Final = _Hooks(
+    {"BeforeTool": "before", "AfterTool": "after", "SessionStart": "start", "SessionEnd": "end"},
+    _gemini_group,
+)
+
+
+def _gemini_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    above = place.home if scope == "user" else place.project
+    path = above / ".gemini" / "settings.json"
+    return (SettingsFile(path, _GEMINI.protected, _GEMINI.unprotected),)
+
+
+def _copilot_text(_text: str, command: HookCommand) -> str:
+    def hook(kind: HookKind) -> object:
+        asks = kind == "before"
+        line = command.ask("copilot") if asks else command.report("copilot", kind)
+        return [{"type": "command", "bash": line, "timeoutSec": TIMEOUT_S if asks else REPORT_S}]
+
+    events: dict[str, HookKind] = {
+        "preToolUse": "before",
+        "postToolUse": "after",
+        "sessionStart": "start",
+        "sessionEnd": "end",
+    }
+    hooks = {event: hook(kind) for event, kind in events.items()}
+    return json.dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"
+
+
+def _copilot_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    folder = place.folder("COPILOT_HOME", ".copilot") / "hooks"
+    path = (folder if scope == "user" else place.project / ".github" / "hooks") / "safetyd.json"
+    return (SettingsFile(path, _copilot_text, lambda _text: "", own=True),)
+
+
+def _codex_block(command: HookCommand) -> str:
+    events: dict[str, HookKind] = {
+        "PreToolUse": "before",
+        "PostToolUse": "after",
+        "SessionStart": "start",
+    }
+    lines: list[str] = []
+    for event, kind in events.items():
+        asks = kind == "before"
+        line = command.ask("codex") if asks else command.report("codex", kind)
+        lines += [f"[[hooks.{event}]]"]
+        lines += ['matcher = "*"'] if kind in {"before", "after"} else []
+        lines += [
+            f"[[hooks.{event}.hooks]]",
+            'type = "command"',
+            f"command = {json.dumps(line)}",
+            f"timeout = {TIMEOUT_S if asks else REPORT_S}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _codex_text(text: str, command: HookCommand) -> str:
+    """Return the text with our block; one that Codex trusts already stays as it is."""
+    block = _codex_block(command)
+    same = toml_block.content(text).startswith(block.strip())
+    return text if same else toml_block.added(text, block)
+
+
+def trusted_by_codex(text: str, hashes: Mapping[str, str]) -> str:
+    """Return the text with the hashes of our hooks, by key: Codex skips hooks without one."""
+    states = [
+        f"[hooks.state.{json.dumps(key)}]\ntrusted_hash = {json.dumps(hash_)}\n"
+        for key, hash_ in hashes.items()
+    ]
+    hooks = toml_block.content(text).partition("[hooks.state.")[0].strip()
+    return toml_block.added(text, "\n".join((hooks, "", *states)))
+
+
+def _codex_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    folder = place.folder("CODEX_HOME", ".codex") if scope == "user" else place.project / ".codex"
+    return (SettingsFile(folder / "config.toml", _codex_text, toml_block.removed),)
+
+
+HOSTS: Final = {
+    host.name: host
+    for host in (
+        Host("claude-code", "Claude Code", "claude", "claude", _claude_files),
+        Host("codex", "Codex CLI", "codex", "codex", _codex_files, trusts_hooks=True),
+        Host("gemini", "Gemini CLI", "gemini", "gemini", _gemini_files),
+        Host("copilot", "Copilot CLI", "copilot", "copilot", _copilot_files),
+    )
+}

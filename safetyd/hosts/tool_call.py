@@ -1,0 +1,276 @@
+"""A host's tool call as a proposal.
+
+Tools are found by name in one table for all hosts. A tool that is missing there gets an unknown
+type, which needs approval.
+"""
+
+import difflib
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from safetyd.core.messages.proposal import MAX_TEXT_BYTES
+from safetyd.hosts.hook_event import Dialect, HookEvent
+
+MAX_DIFF_BYTES: Final = 24 * 1024
+MAX_WORD: Final = 128
+MAX_LINE: Final = 1024
+LONG_COMMAND: Final = "run_long_command"  # no known type: it needs approval
+
+Arguments = Mapping[str, object]
+Fields = dict[str, object]
+
+
+class Tool(NamedTuple):
+    """The type of a tool's calls, and the function that finds their other fields."""
+
+    type: str
+    fields: Callable[[Arguments], Fields]
+
+
+def proposal_fields(dialect: Dialect, event: HookEvent, uid: int | None) -> Fields:
+    """Return the fields of the proposal for a tool call."""
+    tool = TOOLS.get(event.tool_name) or _other_tool(dialect, event.tool_name)
+    fields = {"type": tool.type, **tool.fields(event.tool_input)}
+    context = {
+        "host": dialect,
+        "tool": event.tool_name,
+        **({"permission_mode": event.permission_mode} if event.permission_mode else {}),
+        **({"uid": uid} if uid is not None else {}),
+        **_object(fields.pop("context", {})),
+    }
+    fields |= {
+        "id": call_id(event),
+        "session": event.session_id[:MAX_WORD],
+        "task": event.agent_id[:MAX_WORD],
+        "cwd": event.cwd[:MAX_LINE],
+        "context": context,
+        "wait": True,
+        "dry_run": event.safetyd_dry_run,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def call_id(event: HookEvent) -> str | None:
+    """Return the id of a call: the same for the call and its report."""
+    if not event.tool_use_id:
+        return None
+    said = f"{event.session_id}\n{event.tool_use_id}".encode()
+    return f"call-{hashlib.sha256(said).hexdigest()[:24]}"
+
+
+def _other_tool(dialect: Dialect, name: str) -> Tool:
+    if server := _mcp_tool(dialect, name):
+        reads = _READS.match(server[1]) is not None
+        return Tool("mcp_read" if reads else "mcp_call", lambda given: _mcp_fields(server, given))
+    token = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60]
+    return Tool(f"tool_{token or 'unnamed'}", _said)
+
+
+_READS: Final = re.compile(
+    r"(?:get|list|read|search|find|fetch|query|describe|show|view|count|status|resolve|lookup|diff)"
+    r"(?![a-z])"
+)
+
+
+def _mcp_tool(dialect: Dialect, name: str) -> tuple[str, str] | None:
+    """Return server and tool of an MCP call, as each host joins them."""
+    if name.startswith("mcp__"):
+        server, _, tool = name[5:].partition("__")
+    elif dialect == "gemini" and "__" in name:
+        server, _, tool = name.partition("__")
+    elif dialect == "copilot" and "-" in name:
+        server, _, tool = name.partition("-")
+    else:
+        return None
+    return (server, tool) if server and tool else None
+
+
+def _mcp_fields(named: tuple[str, str], given: Arguments) -> Fields:
+    name = "/".join(named)
+    return {
+        "text": _cut(f"{name} {_written(given)}"),
+        "target": {"name": name[:MAX_LINE]},
+        **_whole(given),
+    }
+
+
+def _said(given: Arguments) -> Fields:
+    return {"text": _cut(_written(given)), **_whole(given)}
+
+
+def _nothing(_given: Arguments) -> Fields:
+    return {}
+
+
+def _command(given: Arguments) -> Fields:
+    """Return the command; one that is too long to be analysed whole gets another type."""
+    said = given.get("command", given.get("cmd", ""))
+    command = shlex.join(map(str, said)) if isinstance(said, list) else str(said)
+    fields: Fields = {"text": command, "description": str(given.get("description", ""))[:MAX_LINE]}
+    if len(command.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
+        fields |= {"type": LONG_COMMAND, "text": _cut(command), **_whole(given)}
+    return fields
+
+
+def _path(given: Arguments) -> Fields:
+    found = (
+        given.get(name)
+        for name in ("file_path", "path", "absolute_path", "filePath", "notebook_path", "dir_path")
+    )
+    paths = [str(path) for path in found if path][:1]
+    return {"paths": paths} if paths else {}
+
+
+def _paths(given: Arguments) -> Fields:
+    paths = given.get("paths", given.get("include", ()))
+    return {"paths": [str(path) for path in paths]} if isinstance(paths, list) else _path(given)
+
+
+def _search(given: Arguments) -> Fields:
+    return {
+        **_path(given),
+        "description": _cut(str(given.get("pattern", given.get("query", ""))))[:MAX_LINE],
+    }
+
+
+def _url(given: Arguments) -> Fields:
+    return {
+        "target": {"url": str(given.get("url", ""))[:8192]},
+        "description": str(given.get("prompt", ""))[:MAX_LINE],
+    }
+
+
+def _query(given: Arguments) -> Fields:
+    return {"text": _cut(str(given.get("query", "")))}
+
+
+def _delegated(given: Arguments) -> Fields:
+    said = given.get("description") or given.get("prompt") or given.get("message") or ""
+    return {"description": str(said)[:MAX_LINE]}
+
+
+def _created(given: Arguments) -> Fields:
+    content = str(given.get("content", given.get("file_text", "")))
+    return {**_path(given), "context": _change("", content, _name_of(given))}
+
+
+def _edited(given: Arguments) -> Fields:
+    edits = given.get("edits")
+    pieces = edits if isinstance(edits, list) else [given]
+    changes = [
+        _diff(str(_object(piece).get(old, "")), str(_object(piece).get(new, "")), _name_of(given))
+        for piece in pieces
+        for old, new in _OLD_AND_NEW
+        if old in _object(piece) or new in _object(piece)
+    ]
+    return {**_path(given), "context": _shown("".join(changes))}
+
+
+_OLD_AND_NEW: Final = (
+    ("old_string", "new_string"),
+    ("oldString", "newString"),
+    ("old_str", "new_str"),
+    ("old_source", "new_source"),
+)
+
+
+def _patch(given: Arguments) -> Fields:
+    """Return the files that a patch in the format of Codex names, and the patch."""
+    patch = str(given.get("command", given.get("input", given.get("patch", ""))))
+    named = _PATCHED.findall(patch)
+    deletes = any(verb == "Delete" for verb, _ in named)
+    paths = [path.strip() for _, path in named]
+    return {
+        "type": "delete_file" if deletes else "edit_file",
+        **({"paths": paths[:1000]} if paths else {}),
+        "context": _shown(patch),
+    }
+
+
+_PATCHED: Final = re.compile(r"^\*\*\* (Add|Update|Delete|Move to)(?: File)?: (.+)$", re.MULTILINE)
+
+
+def _name_of(given: Arguments) -> str:
+    paths = _path(given).get("paths", [""])
+    return str(paths[0]) if isinstance(paths, list) else ""
+
+
+def _change(old: str, new: str, name: str) -> Fields:
+    return _shown(_diff(old, new, name))
+
+
+def _diff(old: str, new: str, name: str) -> str:
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    lines = difflib.unified_diff(before, after, f"a{name}" if old else "/dev/null", f"b{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def _shown(diff: str) -> Fields:
+    """Return a diff that fits into a proposal; the hash binds an approval to the whole."""
+    data = diff.encode("utf-8", "replace")
+    if len(data) <= MAX_DIFF_BYTES:
+        return {"diff": diff}
+    shown = data[:MAX_DIFF_BYTES].decode("utf-8", "ignore")
+    return {"diff": shown, "diff_sha256": hashlib.sha256(data).hexdigest(), "diff_bytes": len(data)}
+
+
+def _whole(given: Arguments) -> Fields:
+    """Return the hash of arguments that may be cut, so that an approval is bound to the whole."""
+    written = _written(given).encode("utf-8", "replace")
+    if len(written) <= MAX_TEXT_BYTES // 2:
+        return {}
+    return {"context": {"arguments_sha256": hashlib.sha256(written).hexdigest()}}
+
+
+def _written(given: Arguments) -> str:
+    return json.dumps(given, ensure_ascii=False, sort_keys=True)
+
+
+def _cut(text: str) -> str:
+    data = text.encode("utf-8", "replace")
+    if len(data) <= MAX_TEXT_BYTES:
+        return data.decode()
+    return data[: MAX_TEXT_BYTES - 100].decode("utf-8", "ignore") + f" […] ({len(data)} bytes)"
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _table(*rows: tuple[str, Callable[[Arguments], Fields], str]) -> dict[str, Tool]:
+    return {name: Tool(type_, fields) for type_, fields, names in rows for name in names.split()}
+
+
+# Tools of all hosts: Claude Code, Codex, Gemini, OpenCode, Copilot.
+TOOLS: Final = _table(
+    (
+        "run_shell",
+        _command,
+        "Bash Monitor shell exec_command local_shell run_shell_command bash powershell",
+    ),
+    ("read_file", _paths, "Read NotebookRead view_image read_file read_many_files read view"),
+    (
+        "search",
+        _search,
+        "Glob Grep LS ToolSearch glob grep grep_search search_file_content list_directory list",
+    ),
+    ("create_file", _created, "Write write_file write create"),
+    ("edit_file", _edited, "Edit MultiEdit NotebookEdit replace edit"),
+    ("edit_file", _patch, "apply_patch patch"),
+    ("web_fetch", _url, "WebFetch web_fetch webfetch"),
+    ("web_search", _query, "WebSearch web_search google_web_search websearch"),
+    ("delegate", _delegated, "Agent Task Workflow spawn_agent send_input invoke_agent task"),
+    (
+        "plan",
+        _nothing,
+        """TodoWrite TaskCreate TaskUpdate TaskGet TaskList TaskOutput TaskStop EnterPlanMode
+        ExitPlanMode Skill AskUserQuestion ReportFindings update_plan request_user_input write_todos
+        update_topic activate_skill enter_plan_mode exit_plan_mode todowrite todoread skill question
+        report_intent ask_user""",
+    ),
+    ("schedule", _said, "CronCreate ScheduleWakeup RemoteTrigger"),
+)

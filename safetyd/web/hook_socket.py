@@ -1,0 +1,242 @@
+"""The Unix socket that hooks of coding agents connect to.
+
+The answer is a stream of lines, which `safetyd/hook.py` reads. The first line says at once that the
+daemon is alive, and so does one every five seconds while an operator is asked. The last line has
+the exit code and the sizes of what the hook prints, which follows it.
+"""
+
+import logging
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple, cast, get_args
+
+import anyio
+import msgspec
+from aiohttp import web
+
+from safetyd.agents.agent_service import AgentService
+from safetyd.agents.held_replies import HeldReplies
+from safetyd.core.host_rules import HostRules
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.proposal import is_token
+from safetyd.host import SOCKET, user_name
+from safetyd.hosts.hook_answer import HookAnswer, answer_to, refusal
+from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
+from safetyd.hosts.tool_call import proposal_fields
+from safetyd.hosts.tool_report import telemetry_fields
+from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
+
+PATH: Final = "/hooks/v1/{dialect}/{kind}"
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+MAX_PATH_BYTES: Final = 100  # of a socket
+MAX_HELD: Final = 256  # calls that wait for an operator; more are answered at once
+MAX_NAMES: Final = 4096
+ALIVE_S: Final = 5.0
+DECIDED_S: Final = 10.0  # a decision that takes longer is a refusal
+PEER: Final = struct.Struct("3i")  # pid, uid and gid of the process at the other end
+
+log = logging.getLogger("safetyd.web")
+_encode = msgspec.json.Encoder().encode
+
+
+class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[hosts]` table: coding agents that `safetyd protect` has set up."""
+
+    socket: str = SOCKET  # relative to the data directory
+    # how long a tool call waits for an operator; then the agent continues with other work
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=590)] = 55.0
+
+    def rules(self) -> HostRules:
+        """Return the part that the guards use."""
+        return HostRules(**{name: getattr(self, name) for name in HostRules.__struct_fields__})
+
+
+class HookService(NamedTuple):
+    """Who handles messages, and where the answers arrive."""
+
+    agents: AgentService
+    replies: HttpReplies
+
+
+class _Call(NamedTuple):
+    agent: str
+    nonce: str
+    dialect: Dialect
+    kind: HookKind
+    uid: int | None
+    service: HookService
+
+    @property
+    def subject(self) -> bytes:
+        return b"hook." + self.agent.encode()
+
+
+class _NotAdmitted(Exception):
+    """The hook may not speak for this agent; the text says why."""
+
+
+class HookSocket:
+    """Listens on the socket, and answers the hooks of coding agents.
+
+    `anonymous` serves agents without a token, if they are admitted. `agent_of` returns the agent of
+    a token, or an empty text.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is another part of the daemon
+        self,
+        config: HostsConfig,
+        keyed: HookService,
+        anonymous: HookService | None,
+        held: HeldReplies,
+        *,
+        directory: Path,
+        agent_of: Callable[[str], str],
+        muted: Callable[[], bool],
+    ) -> None:
+        self._config = config
+        self._keyed = keyed
+        self._anonymous = anonymous
+        self._held = held
+        self._agent_of = agent_of
+        self._muted = muted
+        self._path = directory.absolute() / config.socket
+        self._waiting = 0  # calls that wait for an operator
+        self._users: dict[str, int | None] = {}  # the user of each agent without a token
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> str:
+        """Listen and return the path; empty if it is too long for a socket."""
+        if len(os.fsencode(self._path)) > MAX_PATH_BYTES:
+            log.warning("%s is too long for a socket: set [hosts] socket", self._path)
+            return ""
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_post(PATH, self._answer)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        with suppress(FileNotFoundError):
+            self._path.unlink()
+        await web.UnixSite(self._runner, str(self._path)).start()
+        self._path.chmod(0o666)  # any user's agent may ask
+        return str(self._path)
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._path.unlink(missing_ok=True)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        dialect, kind = request.match_info["dialect"], request.match_info["kind"]
+        nonce = request.headers.get("Safetyd-Nonce", "")
+        if dialect not in get_args(Dialect) or kind not in get_args(HookKind):
+            return web.Response(status=404, text="unknown hook\n")
+        if not is_token(nonce):
+            return web.Response(status=400, text="Safetyd-Nonce is missing\n")
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return web.Response(status=413, text="the event is too long\n")
+        try:
+            call = self._admitted(request, cast("Dialect", dialect), cast("HookKind", kind), nonce)
+        except _NotAdmitted as exc:
+            no = refusal(cast("Dialect", dialect), f"safetyd: {exc}, so nothing may run.")
+            return web.Response(body=_last(nonce, no))
+        if kind != "before":
+            # A hook that reports does not wait for the answer, so it may be gone by now.
+            self._report(call, body)
+            return web.Response(body=_last(nonce, HookAnswer()))
+        response = web.StreamResponse(headers={"Content-Type": "application/x-safetyd-hook"})
+        await response.prepare(request)
+        async for line in self._lines(call, body):
+            await response.write(line)
+        return response
+
+    def _admitted(
+        self, request: web.Request, dialect: Dialect, kind: HookKind, nonce: str
+    ) -> _Call:
+        agent, uid = request.headers.get("Safetyd-Agent", ""), _uid(request)
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            if self._agent_of(token.strip()) != agent:
+                raise _NotAdmitted(f"the token is not valid for {agent!r}")
+            return _Call(agent, nonce, dialect, kind, uid, self._keyed)
+        if self._anonymous is None:
+            raise _NotAdmitted(f"{agent!r} needs a token, which an operator creates")
+        if self._users.setdefault(agent, uid) != uid:
+            owner = user_name(self._users[agent] or 0)
+            raise _NotAdmitted(f"the name {agent!r} is used by {owner}; use another one")
+        if len(self._users) > MAX_NAMES:
+            del self._users[next(iter(self._users))]
+        return _Call(agent, nonce, dialect, kind, uid, self._anonymous)
+
+    def _report(self, call: _Call, body: bytes) -> None:
+        with suppress(Unreadable):
+            fields = telemetry_fields(call.kind, read_event(call.dialect, call.kind, body))
+            if fields is not None:
+                call.service.agents.telemetry(call.subject, b"", _encode(fields), call.dialect)
+
+    async def _lines(self, call: _Call, body: bytes) -> AsyncIterator[bytes]:
+        yield _alive(call.nonce)
+        try:
+            event = read_event(call.dialect, call.kind, body)
+        except Unreadable as exc:
+            no = refusal(call.dialect, f"safetyd: {exc}, so nothing may run.")
+            yield _last(call.nonce, no)
+            return
+        fields = proposal_fields(call.dialect, event, call.uid)
+        with call.service.replies.awaited() as reply:
+            call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
+            async for alive in self._while_undecided(call, reply):
+                yield alive
+        yield _last(call.nonce, self._answer_to(call, reply))
+
+    async def _while_undecided(self, call: _Call, reply: AwaitedReply) -> AsyncIterator[bytes]:
+        """Yield a line every few seconds until there is an answer, or the wait is over."""
+        async for _ in _ticks(reply.heard, DECIDED_S):
+            yield _alive(call.nonce)
+        if reply.pending is None or self._waiting >= MAX_HELD:
+            return
+        self._waiting += 1
+        try:
+            async for _ in _ticks(reply.answered, self._config.wait_s):
+                yield _alive(call.nonce)
+        finally:
+            self._waiting -= 1
+
+    def _answer_to(self, call: _Call, reply: AwaitedReply) -> HookAnswer:
+        decision = reply.pending if reply.content is None else reply.content
+        if isinstance(decision, Decision) and decision.status == "pending":
+            self._held.drop(decision.agent, decision.id, reply.address)
+        if self._muted() or not isinstance(decision, Decision):
+            return refusal(call.dialect, "safetyd: the daemon cannot decide now. Try again soon.")
+        return answer_to(call.dialect, decision)
+
+
+async def _ticks(event: anyio.Event, wait_s: float) -> AsyncIterator[None]:
+    """Yield every few seconds until the event, for at most `wait_s`."""
+    until = anyio.current_time() + wait_s
+    while not event.is_set() and (left := until - anyio.current_time()) > 0:
+        with anyio.move_on_after(min(ALIVE_S, left)):
+            await event.wait()
+        yield
+
+
+def _alive(nonce: str) -> bytes:
+    return f"safetyd/1 {nonce} alive\n".encode()
+
+
+def _last(nonce: str, answer: HookAnswer) -> bytes:
+    texts = answer.stdout.encode(), answer.stderr.encode()
+    sizes = " ".join(str(len(text)) for text in texts)
+    return f"safetyd/1 {nonce} {answer.exit} {sizes}\n".encode() + b"".join(texts)
+
+
+def _uid(request: web.Request) -> int | None:
+    """Return the user of the process at the other end of the socket."""
+    if request.transport is None:
+        return None
+    opened = request.transport.get_extra_info("socket")
+    return int(PEER.unpack(opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[1])

@@ -1,0 +1,176 @@
+"""Hooks and a real daemon: what may run, what waits for an operator, and what is reported."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from safetyd.core.events.decision_events import Decided, Reported
+from safetyd.core.messages.telemetry import Outcome
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.hosts.hook_process import Ran, bash, hook, start_hook
+from tests.journeys.agents import until
+from tests.journeys.audit_record import events
+from tests.journeys.http_agent import new_token
+
+pytestmark = pytest.mark.journey
+
+CONFIG = """
+[hosts]
+wait_s = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon(CONFIG)
+
+
+def pending(daemon: RunningDaemon, agent: str) -> list[str]:
+    listed = json.loads(daemon.safetyd("list", "--agent", agent, "--json").stdout)
+    return [request["id"] for request in listed["requests"]]
+
+
+def test_harmless_calls_run_and_dangerous_ones_do_not(daemon: RunningDaemon) -> None:
+    socket = daemon.endpoint.hook
+
+    assert hook(socket, bash("pytest -q && git commit -am wip")) == Ran("", "", 0)
+    assert "gate.shell:irreversible" in hook(socket, bash("rm -rf ~")).words
+    read = {"tool_name": "Read", "tool_input": {"file_path": "/home/me/project/a.py"}}
+    assert hook(socket, read).passes
+    keys = {
+        "tool_name": "Read",
+        "tool_input": {"file_path": str(daemon.data_dir / "keys/operator.nk")},
+    }
+    assert hook(socket, keys).refuses
+    assert hook(socket, {"tool_name": "Brew", "tool_input": {"what": "tea"}}).refuses
+
+
+def test_the_model_is_never_given_a_command_for_operators(daemon: RunningDaemon) -> None:
+    for command in ("git push origin main", "rm -rf ~", "safetyd approve x", "unknown-program"):
+        assert "`safetyd" not in hook(daemon.endpoint.hook, bash(command)).words
+
+
+def test_a_call_that_needs_approval_is_refused_with_the_request_and_runs_once_approved(
+    daemon: RunningDaemon,
+) -> None:
+    socket, call = daemon.endpoint.hook, bash("git push origin asked", "toolu_1")
+
+    refused = hook(socket, call, agent="asking")
+    (request,) = pending(daemon, "asking")
+    assert request in refused.words
+    daemon.safetyd("approve", request)
+    again = hook(socket, {**call, "tool_use_id": "toolu_2"}, agent="asking")
+    once_more = hook(socket, {**call, "tool_use_id": "toolu_3"}, agent="asking")
+
+    assert json.loads(again.stdout)["hookSpecificOutput"]["permissionDecision"] == "allow"
+    assert once_more.refuses
+
+
+def test_a_call_that_is_answered_while_it_waits_runs_at_once(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon("[hosts]\nwait_s = 60\n")
+    waiting = start_hook(daemon.endpoint.hook, bash("git push origin waiting"))
+    until(lambda: pending(daemon, "claude-code"))
+
+    daemon.safetyd("approve", *pending(daemon, "claude-code"))
+
+    out, _ = waiting.communicate(timeout=60)
+    assert json.loads(out)["hookSpecificOutput"]["permissionDecision"] == "allow"
+
+
+def test_an_operators_denial_reaches_the_model_with_its_reason(daemon: RunningDaemon) -> None:
+    call = bash("git push origin denied")
+    hook(daemon.endpoint.hook, call, agent="denied")
+    daemon.safetyd("deny", *pending(daemon, "denied"), "--reason", "not on a Friday")
+
+    words = hook(daemon.endpoint.hook, {**call, "tool_use_id": "later"}, agent="denied").words
+
+    assert "not on a Friday" in words
+
+
+def test_results_are_reported_and_failures_of_tools_are_not_failures_of_the_agent(
+    daemon: RunningDaemon,
+) -> None:
+    socket = daemon.endpoint.hook
+    for number in range(5):
+        call = bash("pytest -q", f"toolu_failing_{number}")
+        assert hook(socket, call, agent="tester").passes
+        failed = {**call, "error": "Exit code 1", "duration_ms": 12}
+        assert hook(socket, failed, "--event", "after", agent="tester") == Ran("", "", 0)
+
+    def outcomes() -> list[Outcome]:
+        reports = [e for e in events(daemon.data_dir) if isinstance(e, Reported)]
+        said = [e.telemetry for e in reports if e.agent == "tester"]
+        return [one for one in said if isinstance(one, Outcome)]
+
+    until(lambda: len(outcomes()) == 5)
+    assert all(outcome.ok for outcome in outcomes())
+    decided = [e for e in events(daemon.data_dir) if isinstance(e, Decided) and e.agent == "tester"]
+    assert {outcome.id for outcome in outcomes()} == {event.id for event in decided}
+    assert all(event.host == "claude" for event in decided)
+
+
+def test_a_stop_ends_every_call(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon(CONFIG)
+    daemon.safetyd("stop", "fire")
+
+    assert "fire" in hook(daemon.endpoint.hook, bash("ls")).words
+
+
+def test_a_daemon_that_ends_while_a_call_waits_refuses_it(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon("[hosts]\nwait_s = 60\n")
+    waiting = start_hook(daemon.endpoint.hook, bash("git push origin ended"))
+    until(lambda: pending(daemon, "claude-code"))
+
+    daemon.kill()
+
+    out, err = waiting.communicate(timeout=60)
+    assert Ran(out, err, waiting.returncode).refuses
+    assert hook(daemon.endpoint.hook, bash("ls")).refuses
+
+
+def test_an_agent_with_a_token_is_only_served_with_it(
+    daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text(new_token(daemon, "add", "keyed"))
+    wrong.write_text("keyed.guessed")
+    socket, call = daemon.endpoint.hook, bash("ls")
+
+    assert hook(socket, call, "--token-file", str(right), agent="keyed").passes
+    assert hook(socket, call, agent="keyed").refuses
+    assert hook(socket, call, "--token-file", str(wrong), agent="keyed").refuses
+    assert hook(socket, call, "--token-file", str(right), agent="other").refuses
+
+
+def test_where_every_agent_needs_a_token_so_does_a_hook(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon("[bus]\nopen_agents = false\n")
+
+    assert hook(daemon.endpoint.hook, bash("ls")).refuses
+
+
+@pytest.mark.parametrize(
+    "event", ["", [], {}, "not an object", {"tool_name": 5}, {"tool_name": ""}]
+)
+def test_an_event_that_cannot_be_read_is_a_refusal(daemon: RunningDaemon, event: object) -> None:
+    assert hook(daemon.endpoint.hook, event).refuses
+
+
+def test_no_call_runs_unasked_when_fifty_come_at_once(daemon: RunningDaemon) -> None:
+    socket = daemon.endpoint.hook
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2)]
+    try:
+        started = [
+            start_hook(socket, bash(("rm -rf ~", "ls")[number % 2], f"burst_{number}"))
+            for number in range(50)
+        ]
+        ended = [(one, *one.communicate(timeout=300)) for one in started]
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+    results = [Ran(out, err, one.returncode) for one, out, err in ended]
+    assert all(result.refuses for result in results[::2])
+    assert all(result.passes for result in results[1::2])

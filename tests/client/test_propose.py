@@ -313,5 +313,5 @@ async def test_a_decision_has_no_truth_value(bus: NatsProcess, daemon: DaemonSta
     async with Safety("code", url=bus.url) as safety:
         decision = await safety.propose("read_file")
 
-    with pytest.raises(TypeError, match="look at its `allowed`"):
+    with pytest.raises(TypeError, match="allowed"):
         bool(decision)

@@ -1,5 +1,5 @@
-"""Analysis of shell commands: what they would do, without running anything.
+"""Finds out what shell commands would do, without running anything.
 
-`judge` analyses a command, `shape` finds similar ones, `programs` is the table. Others import these
-and the structs in `reading`.
+`judge` analyses a command, `shape` finds similar commands, and `programs` is the table of programs.
+Other packages import only these modules and the structs in `reading`.
 """

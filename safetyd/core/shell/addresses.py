@@ -9,7 +9,7 @@ from safetyd.core.shell.words import KNOWN, NETWORK, VARIABLE, Word
 _LOCAL: Final = frozenset(
     {"localhost", "::1", "0.0.0.0", "::", "host.docker.internal", "localhost.localdomain"}  # noqa: S104
 )
-# Where cloud machines get their credentials.
+# Metadata services, from which cloud machines get their credentials.
 _METADATA: Final = frozenset(
     {"169.254.169.254", "169.254.170.2", "100.100.100.200", "metadata.google.internal"}
     | {"metadata", "fd00:ec2::254", "metadata.azure.internal", "169.254.169.123"}
@@ -39,7 +39,7 @@ def host(address: str) -> str:
 
 
 def is_local(address: str) -> bool:
-    """Return True if the name of a host means this machine."""
+    """Return True if a host name means this machine."""
     name = host(address)
     if "\\" in address or HOLE in name:
         return False

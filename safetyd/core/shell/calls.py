@@ -19,21 +19,21 @@ _FLAGS: Final = word_set("""
     --checksum
 """)
 _NEGATED: Final = "--no-"
-# Cancels another option: `--no-dry-run`, `--skip-help`, `APT::Get::Simulate=false`.
-_TAKES_BACK: Final = re.compile(r"--(?:loose[-_])?(?:no|skip|disable)[-_]?([\w-]+)").match
+# Options that cancel another option: `--no-dry-run`, `--skip-help`, `APT::Get::Simulate=false`.
+_CANCELS: Final = re.compile(r"--(?:loose[-_])?(?:no|skip|disable)[-_]?([\w-]+)").match
 _REFUSES: Final = frozenset({"false", "no", "0", "off", "none", "null", "never", "without"})
-# Names that mean the same, so each can be cancelled by another.
+# Options that mean the same, so each may cancel another.
 _SAME: Final = ("dry-run", "simulate", "just-print", "recon", "no-act", "n", "s", "help", "version")
 _SAYS_YES: Final = re.compile(r"-[a-zA-Z]*y|--assume-?yes|--setopt=assume(?:yes|no)").match
 _PLAIN_READERS: Final = frozenset({"", "family", "forge", "bucket", "query", "database_tool"})
 _HELP: Final = frozenset({"--help", "-h", "-help", "--version"})
 _HELPED_BY_WORD: Final = frozenset({"aws", "ip", "tc", "bridge", "gcloud"})
 _is_verb = re.compile(r"[a-z][a-z0-9:_-]*").fullmatch
-_ABBREVIATED: Final = 5  # shortest beginning of a long option that programs accept for it
+_ABBREVIATED: Final = 5  # length of the shortest accepted abbreviation of a long option
 
 
 class Call:
-    """The words of a program, parsed by what its row says about options."""
+    """The words of a call, split into options and arguments as the program's row describes."""
 
     def __init__(
         self, program: Program, name: str, words: Sequence[Word], stdin: Flow | None
@@ -88,7 +88,7 @@ class Call:
             return
 
     def has(self, *names: str) -> bool:
-        """Return True if one of these options may be given, also in an abbreviated form."""
+        """Return True if one of these options may be given, even in an abbreviated form."""
         return bool(self.options) and any(
             _means(given, name.partition("=")[0]) and _may_be(value, name)
             for given, value in self.options
@@ -101,28 +101,28 @@ class Call:
             return False
         option, equals, wanted = name.partition("=")
         said = (wanted,) if equals else ("true",)
-        free = not equals and option in self.program.valued  # any value will do
+        free = not equals and option in self.program.valued  # any value counts
         found = [(each, value) for each, value in self.options if _means(each, option)]
         certain = bool(found) and all(
             HOLE not in each and (free or (not equals if value is None else value.text in said))
             for each, value in found
         )
-        return certain and not self.may_be_value(option) and not self.taken_back(option)
+        return certain and not self.may_be_value(option) and not self.is_cancelled(option)
 
     def has_some(self, name: str) -> bool:
         """Return True if an option is certainly given, with any value that does not disable it."""
-        given = self.values(name) and not self.taken_back(name)
+        given = self.values(name) and not self.is_cancelled(name)
         return bool(given) or self.has_surely(name)
 
-    def taken_back(self, option: str) -> bool:
-        """Return True if another word cancels an option, or may, because it is not known."""
+    def is_cancelled(self, option: str) -> bool:
+        """Return True if another word cancels an option, or if an unknown word may cancel it."""
         names = (option.lstrip("-"), *_SAME)
         before = ""
         for text in [word.text for word in self.words]:
             if text == "--":
                 break
             name, equals, value = text.lower().replace("_", "-").rpartition("=")
-            found = _TAKES_BACK(text.replace("_", "-"))
+            found = _CANCELS(text.replace("_", "-"))
             if (
                 (found and any(each.startswith(found[1]) for each in names))
                 or (equals and value in _REFUSES and name.endswith(names))
@@ -138,7 +138,7 @@ class Call:
         known = self.program.valued
         for before, word in pairwise(self.words):
             name = before.text
-            # Short options are mostly flags; help rarely follows one.
+            # Most short options are flags. Only help after one is taken for its value.
             long = name.startswith("--") or (name[:1] == "-" and said in _HELP)
             if word.text.partition("=")[0] != said or not long:
                 continue
@@ -154,7 +154,7 @@ class Call:
 
     @property
     def unnamed(self) -> list[Word]:
-        """The words that may turn out to be options at run time."""
+        """Words with unknown text that may be options at run time."""
         found = [word for word in self.words if _may_be_option(word)]
         if not found:
             return found
@@ -181,7 +181,7 @@ class Call:
         if len(self.words) != 1:
             return self._ends_in_help()
         said = self.words[0].text
-        short = said == "-v" and self.program.has_verbs  # for npm; others mean verbose
+        short = said == "-v" and self.program.has_verbs  # as in npm; often it means verbose
         return short or said in {"--help", "--version", "-V", "-help", "-version"}
 
     def _ends_in_help(self) -> bool:
@@ -199,7 +199,7 @@ class Call:
 
 
 def _means(given: str, name: str) -> bool:
-    """Return True if an option is, or may abbreviate, another one."""
+    """Return True if the given option is `name`, or may be an abbreviation of it."""
     if given == name:
         return True
     if HOLE in given:
@@ -212,7 +212,7 @@ def _any_means(given: str, names: Sequence[str]) -> bool:
 
 
 def _may_be_option(word: Word) -> bool:
-    """Return True if a word may be an unknown option."""
+    """Return True if a word with unknown text may be an option."""
     text = word.text
     named = not text.startswith("--") or HOLE not in text.partition("=")[0]
     runs_unknown = text.startswith(HOLE) and word.origin != NAME
@@ -220,7 +220,7 @@ def _may_be_option(word: Word) -> bool:
 
 
 def _may_be(value: Word | None, name: str) -> bool:
-    """Return True if an option may have the value in `--name=value`."""
+    """Return True if `name` has no `=value`, or if `value` may be equal to it."""
     _, equals, wanted = name.partition("=")
     return not equals or (value is not None and (HOLE in value.text or value.text == wanted))
 

@@ -15,8 +15,8 @@ from safetyd.core.shell.reading import REVERSIBILITY, Effect
 if TYPE_CHECKING:
     from safetyd.core.shell.judge import Reading  # see CommandReader.__init__
 
-MAX_REMEMBERED: Final = 512
-MAX_LETTERS: Final = 256 * 1024  # of all cached commands; a reading may be a hundred times as large
+MAX_CACHED: Final = 512
+MAX_LETTERS: Final = 256 * 1024  # of all cached commands; a result may be 100 times as large
 
 READ: Final = frozenset({"run_shell", "run_tests"})  # types whose text is a command
 
@@ -24,7 +24,7 @@ ShellReading = Literal["judge", "patterns"]
 
 
 class ShellConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[shell]`: programs that the shipped table lacks or describes differently."""
+    """The section `[shell]`: programs that operators add or describe differently."""
 
     programs: dict[str, Row] = {}
     table: str = ""  # the digest of the shipped table; set by safetyd
@@ -54,13 +54,13 @@ class CommandReader:
         self.kinds = kinds
         self._table = None
         if how != "patterns":
-            # Slow to import, so only processes that analyse commands do it, before any decision.
+            # Import it here, because it is slow and only processes that analyse commands need it.
             from safetyd.core.shell.judge import read  # noqa: PLC0415
 
             self._judge = read
             self._table = shipped().with_rows(config.programs)
         self._projects = projects
-        self._remembered: dict[tuple[str, str | None, str | None], Reading] = {}
+        self._cached: dict[tuple[str, str | None, str | None], Reading] = {}
         self._letters = 0  # in the cached commands
 
     def reads(self, kind: Kind, proposal: Proposal) -> bool:
@@ -69,19 +69,19 @@ class CommandReader:
 
     def reading(self, proposal: Proposal) -> "Reading":
         key = proposal.text, proposal.cwd, proposal.project
-        known = self._remembered.get(key)
+        known = self._cached.get(key)
         if known is None:
             known = self._read(proposal)
-            self._remembered[key] = known
+            self._cached[key] = known
             self._letters += len(proposal.text)
-            while len(self._remembered) > MAX_REMEMBERED or self._letters > MAX_LETTERS:
-                oldest = next(iter(self._remembered))
-                del self._remembered[oldest]
+            while len(self._cached) > MAX_CACHED or self._letters > MAX_LETTERS:
+                oldest = next(iter(self._cached))
+                del self._cached[oldest]
                 self._letters -= len(oldest[0])
         return known
 
     def kind(self, proposal: Proposal, kind: Kind) -> Kind:
-        """Return the kind of a proposal: that of a command depends on its effect.
+        """Return the kind of a proposal. The kind of a command depends on its effect.
 
         A command that only reads is allowed in every profile.
         """
@@ -96,16 +96,16 @@ class CommandReader:
         return raised_by(proposal, kind)
 
     def shaped(self, proposal: Proposal) -> Proposal:
-        """Return a proposal with its command replaced by its shape; others are unchanged.
+        """Replace the command of a proposal by its shape. Other proposals are unchanged.
 
-        Operators see two proposals as similar if the results are equal.
+        Two proposals count as similar if the results are equal.
         """
         if not self.reads(self.kinds.of(proposal), proposal):
             return proposal
         return replace(proposal, text=self.reading(proposal).shape)
 
     def _read(self, proposal: Proposal) -> "Reading":
-        assert self._table is not None  # noqa: S101 - `reads` was asked first
+        assert self._table is not None  # noqa: S101 - callers check `reads` first
         known = self._projects.get(proposal.project or "") or CheckedProject()
         project = project_of(known.root, proposal.cwd or "")
         return self._judge(proposal.text, self._table, project, known.checks)

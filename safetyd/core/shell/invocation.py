@@ -1,4 +1,4 @@
-"""One call of a program in its context. Readers query it and report their findings to it."""
+"""One call of a program in its context. Readers inspect it and add their findings to it."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -22,7 +22,8 @@ from safetyd.core.shell.words import (
 
 MAX_NAME: Final = 60
 
-_NAMING: Final = frozenset({"ls", "find", "fd", "stat", "du", "wc", "tree", "git"})  # no contents
+# Programs that print names, but no contents.
+_NAMING: Final = frozenset({"ls", "find", "fd", "stat", "du", "wc", "tree", "git"})
 _OUT: Final = frozenset({places.OUTSIDE, places.SYSTEM, places.HOME})
 
 
@@ -74,7 +75,7 @@ class Invocation:
         program: str = "",
         said: str | None = None,
     ) -> None:
-        """Add a finding. `why` may be left out if the effect says it all."""
+        """Add a finding. Without `why`, the reason is the general reason for the effect."""
         command, trace = self.command, self._trace
         start, end = trace.span(command.start, command.end)
         if said is None:
@@ -103,7 +104,7 @@ class Invocation:
         self.found(Effect.READ, "prints its help or version")
 
     def find_keys(self) -> None:
-        """Record a key or a password in clear text."""
+        """Record a finding if the command contains a key or password in clear text."""
         if clear_key(self.call.name, self.call.words):
             self.found_key()
 
@@ -117,7 +118,7 @@ class Invocation:
         for word in words:
             _name_files(word.text, names)
         if any(word.globs for word in words) and self.call.name not in _NAMING:
-            # A pattern may match the name that remains without its `*`.
+            # `*` may match nothing, so the name without it counts too.
             names |= {n.replace("*", ""): None for n in tuple(names) if "*" in n and n.strip("*./")}
         if names:
             touches = tuple([self._touch(name, Access.READ) for name in names])
@@ -127,7 +128,7 @@ class Invocation:
         self.changes(word.text, Access.WRITE, what)
 
     def saves(self, word: Word, flow: Flow, *, appends: bool = False) -> None:
-        """Record that a file is written, and what it contains then."""
+        """Record that a file is written, and remember its new content."""
         where = self.scope.place(word.text)
         before = self.scope.files.get(where.path) if appends else None
         self.writes(word)
@@ -160,35 +161,35 @@ class Invocation:
             self.found(Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy, type="modify_config")
 
     def shell(self, word: Word, way: str, stdin: Flow | None = None) -> Flow:
-        """Analyse a word as a shell script, and return what it prints."""
+        """Analyse a word as a shell script, and return its output."""
         if not word.known:
             self.runs_unknown(word.origin, "a command")
             return Flow(None, word.origin)
         return self.runner.text(word.text, word, self.scope, way, stdin)
 
     def runs_unknown(self, origin: str, what: str) -> None:
-        """Record that something runs whose content is not known."""
+        """Record that the command runs something whose content is unknown."""
         if origin == NETWORK:
             why, blocks = "runs downloaded code that nobody has reviewed", True
         elif origin == "decoded":
             why, blocks = "runs encoded text, which hides what it does", True
         else:
-            why, blocks = f"runs {what} that is only known at run time", False
+            why, blocks = f"runs {what}, which is only known at run time", False
         remedy = "with the commands written out"
         self.found(Effect.UNKNOWN, why, blocks=blocks, remedy=remedy)
 
     def runs_unknown_input(self, given: Flow) -> None:
-        """Record that a program runs the output of another command."""
+        """Record that a program runs its input, such as the output of another command."""
         if given.origin == PROJECT:
             self.found(Effect.WORK, "runs a script of the project")
         else:
-            self.runs_unknown(given.origin, "the output of another command")
+            self.runs_unknown(given.origin, "its input")
             self.output = Flow(None, given.origin)
 
     def source(self, word: Word) -> Flow | None:
-        """Return the content of a file that is run, or where it came from.
+        """Return the content, or at least the origin, of a file that the command runs.
 
-        None: a script of the project, which is trusted.
+        Return None for a script of the project, which is trusted.
         """
         where = self.scope.place(word.text)
         if not word.fixed:
@@ -200,7 +201,7 @@ class Invocation:
         return None if own else Flow(None, where.kind)
 
     def script(self, word: Word, way: str, read: Callable[[str], None] | None = None) -> None:
-        """Record what running a file does, by its content if that is known."""
+        """Record the effect of running a file. Its content is analysed if it is known."""
         source = self.source(word)
         if source is None:
             touches = (self._touch(word.text, Access.READ),)
@@ -226,7 +227,7 @@ class Invocation:
 
 
 def _acting(words: Sequence[Word]) -> str:
-    """Join words, except quoted sentences: messages, patterns, code."""
+    """Join the words of a command, except quoted texts with spaces: messages, patterns, code."""
     return " ".join([w.text for w in words if not (w.quoted and " " in w.text)])
 
 
@@ -240,12 +241,12 @@ def _name_files(text: str, names: dict[str, None]) -> None:
 
 
 def changed(flow: Flow) -> Flow:
-    """Return the flow after a program transformed it: its text is no longer known."""
+    """Return a flow with the same origin and unknown text, after a program transformed it."""
     return Flow(None, flow.origin or COMMAND)
 
 
 def followed(before: Flow, after: Flow) -> Flow:
-    """Return two flows joined."""
+    """Join two flows."""
     known = before.text is not None and after.text is not None
     text = f"{before.text}{after.text}" if known else None
     return Flow(text, least_trusted([before.origin, after.origin]))

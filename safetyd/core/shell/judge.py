@@ -20,10 +20,10 @@ _NONE: Final[frozenset[tuple[str, ...]]] = frozenset()
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """What a command does: its findings in the order of execution."""
+    """The result of an analysis: the findings in the order of execution."""
 
     findings: tuple[Finding, ...]
-    shape: str = ""  # the command with placeholders for what may vary, see `shape`
+    shape: str = ""  # the command with placeholders for variable parts, see `shape`
 
     @property
     def effect(self) -> Effect:
@@ -34,9 +34,9 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
 def read(
     text: str, table: Table, project: Project = NOWHERE, checks: Sequence[str] = ()
 ) -> Reading:
-    """Analyse a command. If that is not possible, a finding says why.
+    """Analyse a command. If it cannot be analysed, a finding says why.
 
-    `checks` are commands that the project declares; they are allowed exactly as written.
+    `checks` are commands that the project declares. They are allowed exactly as written.
     """
     trace = Trace(text)
     try:

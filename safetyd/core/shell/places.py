@@ -1,4 +1,4 @@
-"""Where a path in a command leads: into the project, out of it, to a device. No file is opened."""
+"""Classifies paths in commands: in the project, outside, a device. No file is opened."""
 
 import posixpath
 import re
@@ -12,7 +12,7 @@ TEMPORARY: Final = "temporary"
 STREAM: Final = "stream"  # a terminal, standard input or /dev/null
 OUTSIDE: Final = "outside"
 SYSTEM: Final = "system"  # folders that the operating system needs
-HOME: Final = "home"  # a whole home folder, or all of them
+HOME: Final = "home"  # a home folder itself, or the folder of all home folders
 DISK: Final = "disk"
 SOCKET: Final = "socket"
 UNKNOWN: Final = "unknown"
@@ -43,10 +43,10 @@ _SYSTEM_BELOW: Final = (
     *("/bin/", "/boot/", "/dev/", "/etc/", "/lib", "/proc/", "/run/", "/sbin/", "/sys/", "/usr/"),
     *("/var/", "/Library/", "/System/", "/Applications/"),
 )
-# Folders of a project with installed programs.
+# Folders in which a project has installed programs.
 _INSTALLED: Final = ("/.bin/", "/.venv/bin/", "/venv/bin/", "/env/bin/", "/vendor/bin/")
 
-# Well-known names of programs that projects contain.
+# Well-known programs that are part of a project.
 _BROUGHT: Final = frozenset(
     {"gradlew", "mvnw", "manage.py", "rails", "rake", "artisan", "configure", "pants", "bazelw"}
 )
@@ -55,16 +55,16 @@ _matches_everything = re.compile(r"(\[[^\]]*\]|[*?.{},])+").fullmatch
 
 
 class Project(NamedTuple):
-    """Where a command runs. `root` is absolute, or empty if unknown."""
+    """The project and folder in which a command runs. `root` is absolute, or empty if unknown."""
 
     root: str = ""
     cwd: str = ""  # absolute, or empty for the root
 
 
 def project_of(root: str, cwd: str) -> Project:
-    """Return where a command runs. Without a configured root, its folder is the project.
+    """Return the project and folder of a command. Without a configured root, `cwd` is the project.
 
-    The agent names the folder, so a system folder or a whole home folder is no project.
+    The agent chooses `cwd`, so a system folder or a home folder does not count as a project.
     """
     if root or not cwd.startswith("/"):
         return Project(root, place(cwd, root, Project(root)).path if cwd and root else root)
@@ -80,7 +80,7 @@ class Place(NamedTuple):
 
 
 def place(word: str, cwd: str | None, project: Project) -> Place:
-    """Return where a path leads. `cwd` is None if the current folder is not known."""
+    """Return the absolute path of a word, and its kind. `cwd` is None if it is not known."""
     if not word or word == "-":
         return Place(word, STREAM)
     if word.startswith(HOLE):
@@ -101,7 +101,7 @@ def is_inside(path: str, project: Project) -> bool:
 
 
 def _normal(path: str) -> str:
-    """Normalise a path; one that leaves the home folder upwards becomes absolute."""
+    """Normalise a path. A path such as `~/../x` becomes absolute."""
     normal = posixpath.normpath(path)
     if path[:1] != "~" or normal[:1] == "~":
         return normal
@@ -109,7 +109,7 @@ def _normal(path: str) -> str:
 
 
 def below_root(path: str, project: Project) -> str:
-    """Return a path relative to the root of the project, if it is below it."""
+    """Return a path relative to the project's root. Return other paths unchanged."""
     inside = _root_below_home(project.root)
     root = f"~/{inside}" if path[:1] == "~" and inside else project.root
     return path.removeprefix(root) if f"{path}/".startswith(f"{root}/") else path
@@ -141,14 +141,14 @@ def _device(path: str) -> str:
 
 
 def _relative(path: str) -> str:
-    """Return the kind of a relative path if the root is not known: inside, unless it leads up."""
+    """Return the kind of a relative path without a root: inside, unless it starts with `..`."""
     if path == ".." or path.startswith("../"):
         return OUTSIDE
     return UNKNOWN if _may_lead_up(path) else INSIDE
 
 
 def _may_lead_up(path: str) -> bool:
-    """Return True if an unknown part may lead up and out of the folder."""
+    """Return True if an unknown part is followed by `..`, so that the path may leave the folder."""
     at = path.find(HOLE)
     return at >= 0 and "/" in path[at:] and path[at - 1 : at] == "/" and "../" in path[at:]
 
@@ -162,7 +162,7 @@ def _kind_below_home(path: str, project: Project) -> str:
 
 
 def is_all_temporary(path: str) -> bool:
-    """Return True if a path means all temporary files of the machine."""
+    """Return True if a path covers all temporary files of the machine."""
     return f"{_bare(path)}/" in _TEMPORARY
 
 
@@ -176,7 +176,7 @@ def _bare(path: str) -> str:
 
 
 def _root_below_home(root: str) -> str:
-    """Return a root relative to its home folder, or an empty string."""
+    """Return a root relative to its home folder, or an empty string if it is elsewhere."""
     parts = root.split("/")
     if root.startswith(("/home/", "/Users/")) and len(parts) > 3:  # noqa: PLR2004 - "", home, user
         return "/".join(parts[3:])
@@ -189,7 +189,7 @@ def _is_home(path: str) -> bool:
 
 
 def program_name(word: str) -> str:
-    """Return the name of a program for the table, or nothing if its folder is not trusted."""
+    """Return the program's name in the table, or an empty string if its folder is not trusted."""
     if "/" not in word:
         return word
     folder, _, name = word.rpartition("/")

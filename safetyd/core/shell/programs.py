@@ -1,7 +1,7 @@
-"""The table of programs: what each does, by its verbs and options.
+"""The table of programs, which says what their verbs and options do.
 
-The files in `table/` are shipped; an operator's `[shell.programs.NAME]` replaces or adds a row. A
-program that is in neither needs approval.
+The files in `table/` are shipped. An operator's `[shell.programs.NAME]` adds or replaces a row. A
+program without a row needs approval.
 """
 
 import functools
@@ -31,22 +31,22 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A use of a program: its first words, and options that matter."""
 
     words: str = ""  # such as "remote set-url"; `*` matches any part of a word
-    with_: Names = msgspec.field(name="with", default=())  # any of these options
-    without: Names = ()  # none of these options
+    with_: Names = msgspec.field(name="with", default=())  # at least one of these options is given
+    without: Names = ()  # none of these options is given
     why: str = ""
     type: str = ""
     remedy: str = ""
     blocks: bool = False
-    arguments: Arguments | None = None  # if different from those of the row
+    arguments: Arguments | None = None  # default: the row's value
 
 
 class Wraps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A program that runs the command in its arguments."""
 
-    skip: int = 0  # its own words before the command
+    skip: int = 0  # number of its own arguments before the command
     assigns: bool = False  # NAME=value may precede the command
     text: bool = False  # the words are joined and run by a shell
-    elsewhere: bool = False  # on another machine or in a container, so paths there are not local
+    elsewhere: bool = False  # it runs the command on another machine or in a container
     after: str = ""  # the word before the command, such as "--"
     optional: bool = False  # it does nothing without a command
     input: bool = False  # it appends words from standard input
@@ -56,7 +56,7 @@ class Wraps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The description of a program in the table."""
 
-    effect: Effect | None = None  # of every use that is not listed
+    effect: Effect | None = None  # the effect of every use that is not listed
     blocks: bool = False
     why: str = ""
     type: str = ""
@@ -69,22 +69,22 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     irreversible: tuple[Pattern | Verb, ...] = ()
     privileged: tuple[Pattern | Verb, ...] = ()
     secrets: tuple[Pattern | Verb, ...] = ()
-    otherwise: Effect | None = None  # if no verb matches; default: unknown
-    bare: Effect | None = None  # without any words
+    otherwise: Effect | None = None  # the effect if no verb matches; default: unknown
+    bare: Effect | None = None  # the effect of a call without words
     options_with_value: Names = ()
-    long_options: bool = False  # long options may have a single hyphen
+    long_options: bool = False  # long options may start with a single hyphen
     writes: Names = ()  # options whose value is a file that is written
     reads: Names = ()  # options whose value is a file that is read
     runs: Names = ()  # options whose value is a command
-    loads: Names = ()  # options whose value is a file that it runs
+    loads: Names = ()  # options whose value is a file that the program runs
     texts: Names = ()  # options whose value is plain text or a pattern
     run: Names = ()  # verbs that run the command after `--` on another machine
     wraps: Wraps | None = None
-    # What happens to the files in its arguments; after a script, they belong to the script.
+    # What the program does with its file arguments. Arguments after a script belong to the script.
     arguments: Arguments = "read"
     patterns: int = 0  # number of arguments before the first file
-    output: Output = ""  # what it prints: its input, its arguments, a download, decoded text
-    reader: str = ""  # the function that analyses it, if a row is not enough
+    output: Output = ""  # its input, its arguments, a download or decoded text
+    reader: str = ""  # the function that analyses the program, if a row is not enough
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -137,7 +137,7 @@ class Program:
 
     @property
     def is_package(self) -> bool:
-        """True if `npx`, `uvx` and similar fetch it by this name, or an operator added it."""
+        """True if `npx`, `uvx` and similar fetch it by its name, or if an operator added it."""
         return not isinstance(self.row, ShippedRow) or self.row.package
 
 
@@ -151,12 +151,12 @@ class Table:
         self.lists = lists
 
     def find(self, name: str) -> Program | None:
-        """Return a program; versions as in `python3.12` and `clang-format-18` are ignored."""
+        """Return a program by name, ignoring versions as in `python3.12` and `clang-format-18`."""
         if found := self._programs.get(name):
             return found
         if found := self._programs.get(name.rstrip("0123456789.").rstrip("-")):
             return found
-        # Spelled with look-alike letters.
+        # The name may be spelled with look-alike letters.
         return self._programs.get(OWN_PROGRAM) if normalised(name) == OWN_PROGRAM else None
 
     def names(self) -> list[str]:
@@ -171,7 +171,7 @@ class Table:
 
 class ShippedRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     names: Names
-    package: bool = False  # `npx`, `uvx` and similar fetch it by its name
+    package: bool = False  # `npx`, `uvx` and similar fetch the program by its name
 
 
 class Shipped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,7 +199,7 @@ def shipped_rows() -> Shipped:
 
 @functools.cache
 def digest() -> str:
-    """Return the digest of the shipped table, which decisions record."""
+    """Return the digest of the shipped table, which the journal records."""
     return "sha256:" + hashlib.sha256("".join(_sources()).encode()).hexdigest()
 
 
@@ -214,19 +214,22 @@ def problems(rows: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
     """Yield the key and the reason for each mistake in an operator's rows."""
     for name, row in rows.items():
         if "/" in name or not name or name.split() != [name]:
-            yield name, "use the name of the program alone, without folder or spaces"
+            yield name, "use only the name of the program, without folder or spaces"
         if row.reader:
             yield f"{name}.reader", "only shipped programs can have a reader: remove it"
         if row.effect is None and row.wraps is None and not Program(name, row).uses:
             yield (
                 name,
-                'does not say what the program does: set effect = "read" or "work", or list verbs',
+                'does not say what the program does: set effect = "work", or list its verbs',
             )
         if row.effect is not None and row.otherwise is not None:
-            yield f"{name}.otherwise", "effect already covers every other use: keep one of them"
+            yield (
+                f"{name}.otherwise",
+                "`effect` already covers every other use: remove `effect` or `otherwise`",
+            )
         for use in Program(name, row).uses:
             if not use.words and not use.options and not use.verb.with_:
-                yield name, f"an entry of {use.effect} has neither words nor options"
+                yield name, f"an entry in `{use.effect}` has neither words nor options: add one"
 
 
 def _uses(row: Row, effect: Effect) -> Iterator[Use]:

@@ -9,24 +9,24 @@ import msgspec
 from safetyd.core.messages.proposal import Reversibility
 
 OWN_PROGRAM: Final = "safetyd"
-HOLE: Final = "\0"  # in a word: a part that is only known at run time
+HOLE: Final = "\0"  # stands for a part of a word that is only known at run time
 T = TypeVar("T")
 
 _holes = re.compile(f"{HOLE}+").sub
 
 
 def one_hole(text: str) -> str:
-    """Replace several holes in a row by one."""
+    """Replace adjacent holes by a single one."""
     return _holes(HOLE, text)
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text, for tables of names and options."""
+    """Split a text into a set of words."""
     return frozenset(text.split())
 
 
 def each(value: T, names: str) -> dict[str, T]:
-    """Return a table in which every word of `names` has the same value."""
+    """Return a dictionary that maps every word of `names` to the same value."""
     return dict.fromkeys(names.split(), value)
 
 
@@ -34,7 +34,7 @@ class Effect(enum.StrEnum):
     """What a part of a command does, from harmless to severe."""
 
     READ = "read"  # changes nothing
-    WORK = "work"  # changes in the project that git or a build can restore
+    WORK = "work"  # changes the project in a way that git or a build can restore
     UNKNOWN = "unknown"  # cannot be determined
     INSTALLS = "installs"
     LEAVES = "leaves"  # data leaves the machine
@@ -52,11 +52,11 @@ class Effect(enum.StrEnum):
 WHY: Final = {
     Effect.READ: "only reads",
     Effect.WORK: "works inside the project",
-    Effect.UNKNOWN: "is not in the table with these arguments, so it may do anything",
-    Effect.INSTALLS: "installs something new",
-    Effect.LEAVES: "reaches another machine",
+    Effect.UNKNOWN: "has an unknown effect: the table does not list these arguments",
+    Effect.INSTALLS: "installs new software",
+    Effect.LEAVES: "contacts another machine",
     Effect.IRREVERSIBLE: "cannot be undone",
-    Effect.PRIVILEGED: "needs the rights of another user",
+    Effect.PRIVILEGED: "needs another user's permissions",
     Effect.SECRETS: "exposes secrets",
 }
 REVERSIBILITY: Final[dict[Effect, Reversibility]] = {
@@ -92,17 +92,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     effect: Effect
     why: str  # completes "`rm -rf ~/music` ...": "deletes ~/music, which is outside the project"
-    program: str = ""  # with its verb, such as "git push"
+    program: str = ""  # the program with its verb, such as "git push"
     blocks: bool = False
     type: str = ""  # the equivalent action type
     touches: tuple[Touch, ...] = ()
     remote: str | None = None
     remedy: str = ""  # completes "allowed ...": "as `git push --dry-run`"
     shown: str = ""  # this part of the command, shortened
-    start: int = 0  # its position in the command, in bytes
+    start: int = 0  # position of this part in the command, in bytes
     end: int = 0
-    way: tuple[str, ...] = ()  # what runs it, outermost first: ("sh -c", "xargs")
-    said: str = ""  # its words after expansion, without quoted sentences
+    way: tuple[str, ...] = ()  # programs that run it, outermost first: ("sh -c", "xargs")
+    said: str = ""  # its words after expansion, except quoted texts with spaces
 
     @property
     def passes(self) -> bool:
@@ -118,9 +118,9 @@ class Blank(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What a piece of code in another language would do, as far as its text shows."""
+    """What code in another language would do, judging by its text."""
 
-    findings: tuple[tuple[Effect, str], ...] = ()  # what needs approval, and why
-    touches: tuple[Touch, ...] = ()  # files that it opens; `HOLE` for an unknown name
-    shell: tuple[str, ...] = ()  # scripts that it passes to a shell
-    commands: tuple[tuple[str, ...], ...] = ()  # programs that it runs, with their arguments
+    findings: tuple[tuple[Effect, str], ...] = ()  # effects that need approval, and reasons
+    touches: tuple[Touch, ...] = ()  # files that the code opens; `HOLE` is an unknown name
+    shell: tuple[str, ...] = ()  # scripts that the code passes to a shell
+    commands: tuple[tuple[str, ...], ...] = ()  # programs that the code runs, with their arguments

@@ -22,7 +22,7 @@ from safetyd.core.shell.words import (
 
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _UNREAD: Final = (".jsx", ".tsx", ".vue", ".svelte")  # languages that are not analysed
-RUN_BY: Final = {  # the interpreter of a script by suffix
+RUN_BY: Final = {  # the interpreter of a script, by suffix
     ".py": "python",
     ".rb": "ruby",
     **each("node", ".js .mjs .cjs .ts .mts"),
@@ -30,7 +30,7 @@ RUN_BY: Final = {  # the interpreter of a script by suffix
 
 
 def apply(inv: Invocation) -> None:
-    """Record what a call does, by the row of its program."""
+    """Record the effects of a call as the program's row describes them."""
     call, row = inv.call, inv.call.program.row
     if call.asks_help or _asks_help(call):
         inv.found_help()
@@ -60,7 +60,7 @@ def apply(inv: Invocation) -> None:
 
 
 def _asks_help(call: Call) -> bool:
-    """Return True if a program with verbs only prints help on one."""
+    """Return True if a program with verbs only prints help about a verb."""
     if not call.program.has_verbs or call.verb in call.program.row.run:
         return False
     return call.verb == "help" or call.has_surely("--help")
@@ -76,7 +76,7 @@ def _effect(call: Call, use: Use | None) -> Effect:
 
 
 def _use(call: Call) -> Use | None:
-    """Return the best match: most words, then most options, then strictest."""
+    """Return the best match: the use with most words, then most options, then the strictest."""
     uses = call.program.uses_of(call.verb)
     best = next((use for use in uses if _fits(use, call)), None)
     if best is None or not best.words:
@@ -95,7 +95,8 @@ def _fits(use: Use, call: Call) -> bool:
     verb = use.verb
     if not (use.options or verb.with_ or verb.without):
         return True
-    # An option that permits must certainly be given; one that restricts, only possibly.
+    # An option that makes a use harmless must certainly be given. For a harmful use it is enough
+    # that the option may be given.
     has = call.has_surely if use.effect.passes else call.has
     excused = call.has if use.effect.passes else call.has_some
     return (
@@ -123,7 +124,7 @@ def _arguments(inv: Invocation, words: list[Word], effect: Effect, what: str) ->
 
 
 def _transfers(inv: Invocation, words: list[Word], what: str) -> None:
-    """Record files that are copied or moved to the last one."""
+    """Record that files are copied or moved to the last argument."""
     *sources, target = words
     inv.writes(target)
     if what == "copy":
@@ -151,9 +152,9 @@ def _options(inv: Invocation) -> None:
 
 
 def load(inv: Invocation, word: Word, way: str) -> None:
-    """Record that a program runs a file; a URL is a download."""
+    """Record that a program runs a file, or code from a URL."""
     file, names_test, _ = word.text.partition("::")
-    if names_test:  # `test_x.py::test_a[1]` names a test in it
+    if names_test:  # `test_x.py::test_a[1]` names a test in the file
         globs = word.globs and not set(file).isdisjoint("*?[")
         word = word._replace(text=file, globs=globs)
     _, equals, path = word.text.rpartition("=")
@@ -183,7 +184,7 @@ def _runs_elsewhere(inv: Invocation, verbs: int) -> None:
 
 
 def printed(inv: Invocation) -> Flow:
-    """Return what a program prints, according to its row."""
+    """Return the output of a program, as its row describes it."""
     if inv.stdin is None and not inv.scope.files and not inv.call.program.row.output:
         return UNKNOWN_TEXT
     return _printed(inv)
@@ -192,7 +193,7 @@ def printed(inv: Invocation) -> Flow:
 def _printed(inv: Invocation) -> Flow:
     call, row = inv.call, inv.call.program.row
     given, scope = inv.stdin, inv.scope
-    held = [scope.held(word.text) for word in call.arguments if scope.files]
+    held = [scope.written_to(word.text) for word in call.arguments if scope.files]
     flows = [flow for flow in (given, *held) if flow is not None]
     origins = [COMMAND, *(flow.origin for flow in flows)]
     if row.output == "network":
@@ -209,7 +210,7 @@ def _printed(inv: Invocation) -> Flow:
         and given
         and (given.origin == NAME or (given.text and given.origin == COMMAND))
     ):
-        return given  # file names, some of them filtered out
+        return given  # file names, of which the program removed some
     # Transformed text is no longer known.
     hidden = any(flow.text is not None and flow.origin == KNOWN for flow in flows)
     return Flow(None, least_trusted([*origins, DECODED if hidden else COMMAND]))

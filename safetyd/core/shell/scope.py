@@ -1,4 +1,4 @@
-"""The state of the simulated shell, and the position in the text during analysis."""
+"""The state of the simulated shell, and the current position of the analysis."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ MAX_COMMANDS: Final = 400
 MAX_STEPS: Final = 10_000  # analysed statements, counting repetitions
 MAX_EXPANDED: Final = 1024 * 1024  # characters produced by expansions
 MAX_SHOWN: Final = 120
-_ENDS: Final = 8 * MAX_SHOWN  # bytes at each end of a long part that may be shown
+_ENDS: Final = 8 * MAX_SHOWN  # bytes that are decoded at each end of a long part
 
 
 class Redirect(NamedTuple):
@@ -32,13 +32,13 @@ class Command(NamedTuple):
     words: list[Word]
     assignments: list[tuple[str, Word]]
     redirects: list[Redirect]
-    stdin: Flow | None  # None: inherited from the agent's shell
+    stdin: Flow | None  # None if the command inherits it from the agent's shell
     start: int
     end: int
 
 
 class Defined(NamedTuple):
-    """A function with the state at its definition."""
+    """A function, with the state of the shell at its definition."""
 
     name: str
     body: Node
@@ -47,12 +47,12 @@ class Defined(NamedTuple):
 
 
 class Trap(NamedTuple):
-    """A script that runs on exit, with the state at that time."""
+    """A script that runs on exit, with the state of the shell at that time."""
 
     text: str
     word: Word
     scope: "Scope"
-    variables: dict[str, Flow]  # when the trap was set
+    variables: dict[str, Flow]  # at the time when the trap was set
 
 
 class Scope:
@@ -65,8 +65,8 @@ class Scope:
         self.functions: dict[str, Node | str] = {}
         self.called: set[str] = set()
         self.entered: tuple[str, ...] = ()  # functions under analysis, outermost first
-        self.files: dict[str, Flow] = {}  # written content by absolute path; shared with copies
-        self.elsewhere = False  # on another machine or in a container
+        self.files: dict[str, Flow] = {}  # new contents by absolute path; shared with copies
+        self.elsewhere = False  # the shell is on another machine or in a container
         self.started: frozenset[str] = frozenset()  # background commands as written
         self.made: frozenset[str] = frozenset()  # folders that the command created
         self.moved: set[str] = set()  # targets of moved files; shared with copies
@@ -106,13 +106,13 @@ class Scope:
                     self.variables[name] = value
 
     def ended(self, made: frozenset[str], background: Node | None) -> None:
-        """Forget folders that a statement created, as it may have failed; note background jobs."""
+        """Forget folders that a statement created, as it may have failed. Add a background job."""
         self.made = made
         if background is not None:
             self.started |= {text_of(background)}
 
     def take_over(self, inner: "Scope") -> None:
-        """Take over the state after a function. All variables that it set become unknown."""
+        """Copy the state after a function call. Variables that the function set become unknown."""
         self.cwd = inner.cwd
         self.functions |= inner.functions
         for assigned, value in inner.variables.items():
@@ -122,8 +122,8 @@ class Scope:
     def place(self, word: str) -> Place:
         return place(word, self.cwd, self.project)
 
-    def held(self, path: str) -> Flow | None:
-        """Return what the command wrote to a file, if it did."""
+    def written_to(self, path: str) -> Flow | None:
+        """Return the content that the command wrote to a file, or None."""
         return self.files.get(self.place(path).path)
 
 
@@ -147,19 +147,19 @@ class Trace:
         self._expanded = 0
         self._text = text.encode("utf-8", "replace")
         self._outer = (0, len(self._text))
-        self._asked = (0, 0, b"")  # the part that was shown last; findings share it
+        self._last_shown = (0, 0, b"")  # many findings show the same part
         self._shown = ""
-        self._offset = 0  # of the current text in the whole command; -1: it is not a part of it
+        self._offset = 0  # of the current text in the whole command; -1 if it is not a part of it
 
     @property
     def is_top(self) -> bool:
-        """True while the command itself is analysed, not a script inside it."""
+        """True while the analysis is in the command itself, not in a script inside it."""
         return not self.way and self._offset == 0
 
     def count(self) -> None:
         self._commands += 1
         if self._commands > MAX_COMMANDS:
-            raise NotAnalysable(f"it has more than {MAX_COMMANDS} commands")
+            raise NotAnalysable(f"it contains more than {MAX_COMMANDS} commands")
 
     def step(self) -> None:
         self._steps += 1
@@ -173,7 +173,7 @@ class Trace:
 
     @contextmanager
     def inside(self, way: str) -> Iterator[None]:
-        """Enter a command that a program runs; `way` names the program."""
+        """Enter a command that a program runs. `way` names the program."""
         before = self.way
         self.way = (*before, way)
         if len(self.way) > MAX_DEPTH:
@@ -185,7 +185,7 @@ class Trace:
 
     @contextmanager
     def within(self, text: bytes, start: int, end: int, inner: int) -> Iterator[None]:
-        """Enter another text, which is a part of this one or results from it."""
+        """Enter a text that is a part of the current one or results from it."""
         before = self.context
         self._outer = self.span(start, end)
         exact = inner >= 0 and self._offset >= 0
@@ -203,7 +203,7 @@ class Trace:
 
     @contextmanager
     def again(self, context: Context) -> Iterator[None]:
-        """Return to a text from before, such as the body of a function."""
+        """Return temporarily to an earlier text, such as the body of a function."""
         before = self.context
         self._text, self._outer, self._offset = context
         try:
@@ -212,16 +212,16 @@ class Trace:
             self._text, self._outer, self._offset = before
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the position of a part, or of what contains it, in the whole command."""
+        """Return the position of a part in the whole command, or of the text around it."""
         if self._offset < 0:
             return self._outer
         return self._offset + start, self._offset + end
 
     def shown(self, start: int, end: int) -> str:
-        """Return a part of this text, shortened in the middle if it is long."""
+        """Return a part of the current text. Long parts are shortened in the middle."""
         asked = start, end, self._text
-        if asked != self._asked:
-            self._asked = asked
+        if asked != self._last_shown:
+            self._last_shown = asked
             self._shown = self._cut(start, end)
         return self._shown
 

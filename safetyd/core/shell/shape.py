@@ -2,7 +2,8 @@
 
 Commands with the same shape can share an approval. Placeholders replace paths in the project,
 numbers and commit messages. Everything else is literal: programs, options, remotes, hosts,
-redirections, operators, quotes. What is deleted, sent or installed is never replaced.
+redirections, operators, quotes. In commands that delete, send or install something, nothing is
+replaced.
 """
 
 import re
@@ -27,7 +28,7 @@ _IN_WORDS: Final = {
 }
 _BLANK: Final = re.compile(f"({PATH}|{NUMBER}|{MESSAGE})")
 _PATTERNS: Final = {
-    PATH: r"\w[\w.+-]*(?:/\w[\w.+-]*)*",  # no name in it starts with a dot
+    PATH: r"\w[\w.+-]*(?:/\w[\w.+-]*)*",  # no part of the path starts with a dot
     NUMBER: r"[0-9]+",
     MESSAGE: r"(?:'[^']*'|\"[^\"$`\\]*\")",
 }
@@ -38,7 +39,7 @@ _OPEN: Final = frozenset({Effect.READ, Effect.WORK, Effect.UNKNOWN})
 
 
 def blanks(command: Command, found: Sequence[Finding], project: Project) -> Iterator[Blank]:
-    """Yield the parts of a simple command that may vary."""
+    """Yield the parts of a simple command that may vary between similar commands."""
     if not command.words or not all(finding.effect in _OPEN for finding in found):
         return
     if len(command.words) == 1:
@@ -78,14 +79,14 @@ def filled(text: str, listed: Sequence[Blank]) -> str:
 
 
 def in_words(shape: str) -> str:
-    """Return a shape in words for people."""
+    """Return a shape with readable placeholders."""
     for kind, words in _IN_WORDS.items():
         shape = shape.replace(kind, words)
     return shape
 
 
 def pattern(shape: str) -> str:
-    """Return a pattern, in ASCII, that matches exactly the commands of a shape."""
+    """Return an ASCII pattern that matches exactly the commands of a shape."""
     parts = _BLANK.split(shape)
     return f"(?-i)^{''.join(_PATTERNS.get(part) or literally(part) for part in parts)}$"
 
@@ -95,7 +96,7 @@ def _number(word: Word, *, known: bool) -> str:
 
 
 def _path(word: Word, path: str | None, project: Project) -> str:
-    """Return the placeholder for a word that is certainly a file of the project."""
+    """Return the placeholder if a word is certainly a file of the project, else an empty string."""
     text = word.text
     if path is None or word.quoted or not word.fixed or not _OTHER.isdisjoint(text):
         return ""

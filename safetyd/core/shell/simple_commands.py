@@ -37,7 +37,7 @@ _PATH: Final = "PATH"
 _TRAP: Final = "trap"
 _OWN: Final = "SAFETYD_"
 _SWITCH: Final = "AI_COMPANY_ENABLED"
-# Builtins that evaluate words as subscripted variables or arithmetic.
+# Builtins that evaluate their words as arithmetic or as variables with a subscript.
 _COUNTING: Final = word_set("""
     let test [ read unset printf declare local typeset export readonly mapfile readarray getopts
     wait shift exit return
@@ -48,7 +48,7 @@ _OF_FUNCTIONS: Final = tuple("123456789")
 
 
 class Commands:
-    """Analyses commands by the table. `readers` are for programs that a row cannot describe."""
+    """Analyses commands with the table, and with `readers` where a row is not enough."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Commands:
                 self.text(trap.text, trap.word, trap.scope, _TRAP, None)
 
     def _analyse_uncalled(self, scope: Scope) -> None:
-        """Analyse functions that were never called, also those of subshells."""
+        """Analyse functions that were never called, including those of subshells."""
         for name in list(scope.functions):
             if name not in scope.called:
                 self._function(name, [], None, scope.copy())
@@ -91,23 +91,23 @@ class Commands:
         return self._table.lists.get(name, frozenset())
 
     def knows(self, name: str) -> bool:
-        """Return True if the table has a program."""
+        """Return True if a program is in the table."""
         return self._table.find(places.program_name(name)) is not None
 
     def packaged(self, name: str) -> bool:
-        """Return True if a program comes as a package of the same name."""
+        """Return True if a package of the same name provides the program."""
         program = self._table.find(name)
         return program is not None and program.is_package
 
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
-        """Analyse a script that a program passes to a shell; the scope does not change."""
+        """Analyse a script that a program passes to a shell. The script does not change `scope`."""
         inner = scope.copy()
         if way == _TRAP:
             start, end = self._trace.span(word.start, word.end)
             whole = word._replace(start=start, end=end, inner=-1)
             self._traps.append(Trap(text, whole, scope, inner.variables.copy()))
         for name in POSITIONAL & inner.variables.keys():
-            inner.variables[name] = UNKNOWN_TEXT  # another shell has others
+            inner.variables[name] = UNKNOWN_TEXT  # the new shell has other arguments
         written = text.encode("utf-8", "replace")
         with self._trace.inside(way), self._trace.within(written, word.start, word.end, word.inner):
             flow = self._statements.read(text, inner, stdin)
@@ -170,7 +170,7 @@ class Commands:
         return stdin
 
     def _redirect(self, command: Command, flow: Flow, scope: Scope) -> Flow:
-        """Record the files that a command writes; return what it still prints."""
+        """Record the files to which output is redirected. Return the rest of the output."""
         inv = self._invocation(command, scope, ">")
         for redirect in command.redirects:
             target = redirect.target
@@ -191,25 +191,25 @@ class Commands:
         if not command.words or command.words[0].text in _DECLARING:
             for word in command.words[1:]:
                 if word.text[:1] == "-" and "n" in word.text and command.words[0].text != "export":
-                    raise NotAnalysable("it makes a variable refer to another one")
+                    raise NotAnalysable("it makes one variable refer to another")
             for name, value in command.assignments:
                 scope.variables[name] = Flow(value.text, value.origin)
 
     def _variable(self, name: str, value: Word, command: Command, scope: Scope) -> None:
-        """Record what setting a variable makes other programs do."""
+        """Record the effects of a variable on other programs."""
         if is_key(value.text):
             self._invocation(command, scope, name).found_key()
         if counts_by_running(value.text):
-            why = "assigns a text that runs a command when it is used in arithmetic"
+            why = "assigns text that runs a command if it is used in arithmetic"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         if name.startswith(_OWN) or name == _SWITCH:
             inv = self._invocation(command, scope, OWN_PROGRAM)
             inv.found(Effect.PRIVILEGED, f"sets {name}, which belongs to safetyd", blocks=True)
         elif name in self.listed("agent_variables"):
-            why = f"sets {name}, which disables the safety hooks of another agent"
+            why = f"sets {name}, which can disable the safety hooks of another agent"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why, blocks=True)
         elif name == _PATH and not _is_usual_path(value.text, scope):
-            why = "changes PATH, so other programs may run than the command names"
+            why = "changes PATH, so that other programs may run under the same names"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         elif name in self.listed("placed_variables") and not _is_own_place(value.text, scope):
             why = f"sets {name} to a location outside the project"
@@ -220,20 +220,20 @@ class Commands:
     def _loading(self, name: str, value: Word, command: Command, scope: Scope) -> None:
         """Record a variable that makes programs load or run something."""
         if name in self.listed("loading_variables"):
-            why = f"sets {name}, which makes programs load or run what it names"
+            why = f"sets {name}, which makes programs load or run other code"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         elif name in self.listed("running_variables"):
             if value.known:
                 self.text(value.text, value, scope, f"{name}=", None)
             else:
-                why = f"sets {name}, which other programs run, to a value only known at run time"
+                why = f"sets {name}, which programs run, to a value that is only known at run time"
                 self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
 
     def _called(self, command: Command, scope: Scope) -> Flow:
         first = command.words[0]
         if self._checks and tuple(word.text for word in command.words) in self._checks:
             inv = self._invocation(command, scope, first.text)
-            inv.found(Effect.READ, "is a check that the project declares")
+            inv.found(Effect.READ, "is a check that the project's settings list")
             return inv.output
         if not first.fixed:
             blocks = first.origin in {"network", "decoded"}
@@ -245,7 +245,7 @@ class Commands:
         name = places.program_name(first.text)
         program = self._table.find(name) if name else None
         if name in _COUNTING and any(counts_by_running(word.text) for word in command.words[1:]):
-            raise NotAnalysable("it has a subscript that runs a command")
+            raise NotAnalysable("it contains a subscript that runs a command")
         forget_read(name, command.words[1:], scope)
         if program is None:
             return self._unknown(first, name, command, scope)
@@ -280,7 +280,7 @@ class Commands:
                 inv.output = inv.shell(value, f"{inv.call.name} {option}", inv.stdin)
         given: list[tuple[str, Word]] = []
         if wraps.assigns and inner and inner[0].text == "-":
-            inner = inner[1:]  # start with no variables
+            inner = inner[1:]  # `env -` starts with no variables
         while wraps.assigns and inner and "=" in inner[0].text.lstrip("-"):
             name, _, text = inner[0].text.partition("=")
             given.append((name, inner[0]._replace(text=text)))
@@ -315,8 +315,8 @@ class Commands:
             inv.script(first, first.text)
             inv.reads(*command.words[1:])
             return inv.output
-        told = {word.text for word in command.words[1:]} <= {"--version", "--help"}
-        if told and len(command.words) == 2:  # noqa: PLR2004 - the program and what it is asked
+        only_help = {word.text for word in command.words[1:]} <= {"--version", "--help"}
+        if only_help and len(command.words) == 2:  # noqa: PLR2004 - the program and one option
             inv.found_help()
             return inv.output
         verb = next((w.text for w in command.words[1:] if not w.text.startswith("-")), "")
@@ -346,9 +346,9 @@ class Commands:
         if isinstance(body, str):
             flow = self._alias(name, body, given, inner, stdin)
         else:
-            # A function that calls itself is analysed once more, with unknown arguments.
+            # Analyse a recursive call once more, with unknown arguments.
             unknown = [Word(HOLE, 0, 0, COMMAND)] * len(_OF_FUNCTIONS)
-            _hand_over(unknown if entered else given, inner)
+            _set_arguments(unknown if entered else given, inner)
             with self._trace.inside(name):
                 flow = self._statements.body(body, inner, stdin)
         scope.take_over(inner)
@@ -363,15 +363,15 @@ class Commands:
     def _alias(
         self, name: str, body: str, given: Sequence[Word], scope: Scope, stdin: Flow | None
     ) -> Flow:
-        del scope.functions[name]  # inside an alias, its name means the program
+        del scope.functions[name]  # inside the alias, the name means the program
         text = " ".join((body, *(word.text for word in given)))
         if HOLE in text:
             raise NotAnalysable(f"the alias {name} has arguments that are only known at run time")
         return self.text(text, Word(text, 0, 0), scope, name, stdin)
 
 
-def _hand_over(given: Sequence[Word], scope: Scope) -> None:
-    """Set the arguments of a function."""
+def _set_arguments(given: Sequence[Word], scope: Scope) -> None:
+    """Set the positional variables of a function."""
     for number in _OF_FUNCTIONS:
         scope.variables[number] = UNKNOWN_TEXT
     for number, word in zip(_OF_FUNCTIONS, given, strict=False):
@@ -384,7 +384,7 @@ _DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typese
 
 
 def _is_own_place(value: str, scope: Scope) -> bool:
-    """Return True if a value has no URL, and no path except the project's and usual programs."""
+    """Return True if a value has no URL, and no path except of the project or usual programs."""
     files = [part for part in _PARTS.split(value) if part[:1] in {"/", "~"}]
     return "://" not in value and all(
         places.program_name(file) or scope.place(file).kind == places.INSIDE for file in files
@@ -392,7 +392,7 @@ def _is_own_place(value: str, scope: Scope) -> bool:
 
 
 def _is_usual_path(value: str, scope: Scope) -> bool:
-    """Return True if a PATH has only folders of the project and of usual programs."""
+    """Return True if a PATH has only folders of the project and the usual program folders."""
     for folder in value.split(":"):
         if folder in {"", HOLE, "$PATH"} or HOLE in folder:
             continue

@@ -30,7 +30,7 @@ from safetyd.core.shell.words import (
     together,
 )
 
-MAX_ROUNDS: Final = 6  # of a loop over known words
+MAX_ROUNDS: Final = 6  # analysed repetitions of a loop over known words
 
 _OPENED: Final = "/dev/fd/substituted-"  # a file name for `<(...)`
 _escaped_in_backticks = re.compile(r"\\([$`\\])").sub
@@ -42,7 +42,7 @@ _ARITHMETIC: Final = frozenset({"((", "$(("})
 
 
 class Statements:
-    """Analyses scripts; `run` analyses each simple command."""
+    """Analyses scripts. It calls `run` for each simple command."""
 
     def __init__(self, run: Run, trace: Trace, knows: Callable[[str], bool]) -> None:
         self._run, self._trace, self._knows = run, trace, knows
@@ -50,7 +50,7 @@ class Statements:
         self.defined: dict[int, Defined] = {}  # functions by the identity of their bodies
 
     def read(self, text: str, scope: Scope, stdin: Flow | None = None) -> Flow:
-        """Analyse a script, and return what it prints."""
+        """Analyse a script and return its output."""
         words = syntax.plain_words(text)
         if words is not None:
             return self._plain(text, words, scope, stdin)
@@ -73,11 +73,11 @@ class Statements:
         return self._run(Command(words, [], [], stdin, words[0].start, at), scope)
 
     def _each(self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None) -> Flow:
-        """Analyse statements in order, and return what they print."""
+        """Analyse statements in order and return their output."""
         printed = []
         for at, node in enumerate(nodes):
             if node.type in _ENDS_OF_CASES:
-                raise NotAnalysable(f"it has {node.type} in an unexpected place")
+                raise NotAnalysable(f"it contains {node.type} in an unexpected place")
             if node.is_named and node.type not in SILENT:
                 apart = False
                 if at + 1 < len(nodes):
@@ -92,7 +92,7 @@ class Statements:
         read = self._KINDS.get(node.type)
         if read is None:
             what = node.type.replace("_", " ")
-            raise NotAnalysable(f"it has a {what} in an unexpected place")
+            raise NotAnalysable(f"it contains a {what} in an unexpected place")
         self._trace.step()
         return read(self, node, scope, stdin)
 
@@ -104,25 +104,25 @@ class Statements:
         return self._inner(node, scope, stdin)
 
     def _list(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
-        """Analyse `a && b || c`; what may not have run leaves unknown variables."""
+        """Analyse `a && b || c`. Variables set by a part that may not run become unknown."""
         printed, doubtful, before = list[Flow](), list[Node](), scope.cwd
         for operator, part in syntax.operands(node):
             if operator == "||":
-                self._doubt(doubtful, scope, before)
-                doubtful.clear()  # its variables are unknown until assigned again
+                self._forget(doubtful, scope, before)
+                doubtful.clear()  # their variables stay unknown until assigned again
             printed.append(self._statement(part, scope, stdin))
             if not operator:
                 before = scope.cwd
                 continue
             doubtful.append(part)
             if operator == "||":
-                self._doubt(doubtful, scope, before)
+                self._forget(doubtful, scope, before)
                 doubtful.clear()
-        self._doubt(doubtful, scope, before)
+        self._forget(doubtful, scope, before)
         return together(printed)
 
-    def _doubt(self, nodes: Sequence[Node], scope: Scope, cwd: str | None) -> None:
-        """Forget variables and folder changes of statements that may not have run."""
+    def _forget(self, nodes: Sequence[Node], scope: Scope, cwd: str | None) -> None:
+        """Forget variables and folder changes of statements that may not run."""
         scope.made = frozenset()
         for node in nodes:
             self._assigned.forget(node, scope)
@@ -134,7 +134,7 @@ class Statements:
 
     def _test(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         if syntax.counts_by_running(text_of(node)):
-            raise NotAnalysable("it has a subscript that runs a command")
+            raise NotAnalysable("it contains a subscript that runs a command")
         run_inside(node, self._values(scope))
         return NOTHING
 
@@ -173,7 +173,7 @@ class Statements:
         return self._pipeline(node.children, scope, stdin)
 
     def _pipeline(self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None) -> Flow:
-        """Analyse a pipeline; every part runs in a subshell."""
+        """Analyse a pipeline, in which every part runs in a subshell."""
         stages = [node for node in nodes if node.is_named and node.type not in SILENT]
         flow = stdin
         for stage, following in zip_longest(stages, stages[1:]):
@@ -192,11 +192,11 @@ class Statements:
             self._assigned.forget(node, scope)
             return NOTHING
         if not any(child.is_named for child in node.children):
-            raise NotAnalysable("it has empty brackets")
+            raise NotAnalysable("it contains empty brackets")
         return self._each(node.children, scope, stdin)
 
     def _branches(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
-        """Analyse every branch; variables assigned in them become unknown."""
+        """Analyse every branch. Variables that a branch assigns become unknown."""
         before = scope.cwd
         if node.type == "case_statement":
             syntax.check_case(node)
@@ -211,7 +211,7 @@ class Statements:
                 printed.append(self._statement(child, scope, stdin))
             else:
                 self._substitutions_of(child, scope)
-        self._doubt([node], scope, before)
+        self._forget([node], scope, before)
         return Flow(None, least_trusted([COMMAND, *(flow.origin for flow in printed)]))
 
     def _case(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
@@ -292,7 +292,7 @@ class Statements:
         else:
             stdin, made, words = opened(redirects, self._values(scope), stdin)
             if words:
-                raise NotAnalysable("it has words in an unexpected place")
+                raise NotAnalysable("it contains words in an unexpected place")
             flow = self._statement(inner[0], scope, stdin)
             self._trace.count()
             flow = self._run(Command([], [], made, flow, node.start_byte, node.end_byte), scope)
@@ -316,14 +316,14 @@ class Statements:
                 flow = flow if piped else stdin
                 given, made, words = opened(redirects, self._values(inner), flow)
                 if words:
-                    raise NotAnalysable("it has words in an unexpected place")
+                    raise NotAnalysable("it contains words in an unexpected place")
                 flow = self._statement(child, inner, given)
                 self._run(Command([], [], made, flow, node.start_byte, node.end_byte), inner)
             printed.append(flow)
         return flow if piped and flow is not None else together(printed)
 
     def _after_heredoc(self, nodes: Sequence[Node], flow: Flow, scope: Scope) -> Flow:
-        """Analyse what follows `<<EOF` on its line, which the tree attaches to the redirection."""
+        """Analyse the rest of the line after `<<EOF`. The tree attaches it to the redirection."""
         for node in nodes:
             if node.type == "pipeline":
                 flow = self._pipeline(node.children, scope, flow)
@@ -353,9 +353,9 @@ class Statements:
             elif kind in REDIRECTS:
                 inner.append(child)
             elif kind == "subshell":
-                raise NotAnalysable("it has brackets in place of a word")
+                raise NotAnalysable("it contains brackets in place of a word")
             elif kind == "command_name" and syntax.begins_with_syntax(child):
-                raise NotAnalysable("it has a keyword in an unexpected place")
+                raise NotAnalysable("it contains a keyword in an unexpected place")
             else:
                 words += expand(child, values)
         stdin, made, further = opened([*inner, *redirects], values, stdin)

@@ -1,4 +1,4 @@
-"""Arguments that are only known at run time, and may be harmful options."""
+"""Finds arguments that are only known at run time and may be harmful options."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,18 +8,18 @@ from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect, Finding, word_set
 from safetyd.core.shell.words import LIST, NAME, VARIABLE, Flow
 
-# Readers of programs with options that write, delete or run and are not in their rows.
+# Readers of programs whose rows do not list all options that write, delete or run something.
 _READERS: Final = frozenset({"awk", "git", "sed", "tar", "zip"})
-# Readers that handle unknown words themselves, or pass them on.
+# Readers that handle unknown words themselves, or pass them to another program.
 _OTHERS: Final = frozenset({"find", "targets", "interpreter", "package_runner"})
-# Verbs of git without harmful options, or whose reader handles unknown words.
+# Git verbs that have no harmful options, or whose reader handles unknown words.
 _HARMLESS: Final = word_set("""
     add blame cat-file check-ignore checkout describe ls-files ls-tree merge-base name-rev
     rev-list rev-parse show-ref status stash switch restore
 """)
 
 
-# Uses that print only generated names; the options that make them do so.
+# Uses that print only generated names if one of these options is given.
 _NAMING: Final = {
     "docker ps": ("-q", "-aq", "-qa", "--quiet"),
     "docker images": ("-q", "--quiet"),
@@ -34,7 +34,7 @@ _NAMERS: Final = frozenset(name.partition(" ")[0] for name in _NAMING)
 
 
 def printed(inv: Invocation, call: Call) -> Flow:
-    """Return what a program prints; generated names never start with a dash."""
+    """Return the output of a program. Its origin is `NAME` if it consists of generated names."""
     if call.name not in _NAMERS:
         return inv.output
     options = _NAMING.get(f"{call.name} {call.verb}", _NAMING.get(call.name))
@@ -45,7 +45,7 @@ def printed(inv: Invocation, call: Call) -> Flow:
 
 
 def find_unknown_options(inv: Invocation, call: Call, found: Sequence[Finding]) -> None:
-    """Record that a program may get harmful options, unless it needs approval anyway."""
+    """Record that a call may have harmful options, unless it needs approval anyway."""
     unknown = [word for word in call.words if HOLE in word.text]
     if not unknown:
         return
@@ -54,12 +54,12 @@ def find_unknown_options(inv: Invocation, call: Call, found: Sequence[Finding]) 
     if not opened or set(opened).isdisjoint(call.unnamed) or not _can_harm(call):
         return
     if all(finding.passes for finding in found):
-        why = "has arguments only known at run time, which may be harmful options"
+        why = "has arguments that are only known at run time and may be harmful options"
         inv.found(Effect.UNKNOWN, why, remedy="with these arguments written out, or after `--`")
 
 
 def _can_harm(call: Call) -> bool:
-    """Return True if an option of the program writes, deletes or runs something."""
+    """Return True if an option of the program may write, delete or run something."""
     row = call.program.row
     if row.reader in _READERS:
         return call.verb not in _HARMLESS

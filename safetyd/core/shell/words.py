@@ -10,9 +10,9 @@ from tree_sitter import Node
 from safetyd.core.shell.reading import HOLE
 from safetyd.core.shell.tree.syntax import NotAnalysable, text_of
 
-MAX_BRACES: Final = 64  # words that one may expand to
+MAX_BRACES: Final = 64  # words to which a single word may expand
 
-# Where the text in a hole comes from, in order of decreasing trust.
+# The origin of the text in a hole. `_TRUST` orders origins by trust.
 KNOWN: Final = ""
 COMMAND: Final = "command"  # the output of a local command
 VARIABLE: Final = "variable"  # the value of a variable that the command does not set
@@ -37,7 +37,7 @@ _SPECIAL: Final = {"?": "0", "#": "0", "$": "$$", "!": "$!", "-": HOLE, "_": HOL
 _PLACES: Final = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}  # noqa: S108 - where it leads
 
 
-# Literal braces and commas, while brace lists are expanded.
+# Stand-ins for literal braces and commas while brace lists are expanded.
 _GUARDED: Final = str.maketrans("{,}", "\ue000\ue001\ue002")
 _FREED: Final = str.maketrans("\ue000\ue001\ue002", "{,}")
 _is_simple = re.compile(r"[A-Za-z0-9_./:=@,+%~^-]+\Z").match  # without any expansion
@@ -86,13 +86,13 @@ class Word(NamedTuple):
     text: str  # with a HOLE for unknown parts
     start: int  # position in the text, in bytes
     end: int
-    origin: str = KNOWN  # of its holes
-    quoted: bool = False  # at least in part
-    globs: bool = False  # it is a file name pattern
-    inner: int = -1  # where its text starts, if it appears there literally
+    origin: str = KNOWN  # origin of its holes
+    quoted: bool = False  # completely or in part
+    globs: bool = False  # the word is a file name pattern
+    inner: int = -1  # start of its text in the command; -1 if it does not appear there literally
 
     def with_text(self, text: str) -> "Word":
-        """Return a word with another text, which does not appear literally in the command."""
+        """Return the word with another text that does not appear literally in the command."""
         return self._replace(text=text, inner=-1)
 
     @property
@@ -101,7 +101,7 @@ class Word(NamedTuple):
 
     @property
     def fixed(self) -> bool:
-        """True if the word is completely known and no pattern."""
+        """True if the word is completely known and not a pattern."""
         return HOLE not in self.text and not self.globs
 
 
@@ -116,20 +116,20 @@ def as_one(words: Sequence[Word]) -> Word:
 class Piece(NamedTuple):
     text: str
     quoted: bool = False
-    splits: bool = False  # at blanks, because it results from an expansion
+    splits: bool = False  # it is split at blanks, because it results from an expansion
     origin: str = KNOWN
 
 
 class Values(NamedTuple):
-    """What expansions need."""
+    """The inputs of expansions: variables and callbacks."""
 
     variables: Mapping[str, Flow]
     run: Callable[[Node], Flow]  # runs a substitution
-    spend: Callable[[int], None]  # counts characters that an expansion produced
+    spend: Callable[[int], None]  # called with the number of characters of an expansion
 
 
 def expand(node: Node, values: Values) -> list[Word]:
-    """Return the words that a node expands to; usually one."""
+    """Return the words to which a node expands, usually one."""
     while node.type == "command_name" and node.child_count == 1:
         node = node.children[0]
     if not node.child_count and node.type in _LEAVES:
@@ -245,21 +245,21 @@ def run_inside(node: Node, values: Values, *, overlooked: bool = False) -> None:
 
 
 def _literal(text: str) -> str:
-    """Return literal text; refuse it if it has an expansion that the parser missed."""
+    """Return literal text. Raise if it contains an expansion that the parser missed."""
     if ("`" in text or "$" in text) and _is_overlooked(text):
-        raise NotAnalysable("it has an expansion in an unusual place")
+        raise NotAnalysable("it contains an expansion in an unusual place")
     return text
 
 
 def _one_line(text: str) -> str:
-    """Return an unquoted word; refuse one with a line end, which is an error of the parser."""
+    """Return an unquoted word. Raise if it contains a line end, which is a parser error."""
     if "\n" in text and "\n" in text.replace("\\\n", ""):
         raise NotAnalysable("a line ends in an unusual place")
     return _literal(text)
 
 
 def _inside(node: Node, values: Values, literal: Callable[[str], str]) -> Iterator[Piece]:
-    """Yield the pieces between quotes; what the tree leaves out is text."""
+    """Yield the pieces between quotes. Text between the nodes of the tree is literal."""
     source = node.text or b""
     at = 0
     end = len(source)
@@ -286,7 +286,7 @@ def _in_quotes_text(text: str) -> str:
 
 
 def _bare(text: str) -> Iterator[Piece]:
-    """Yield the pieces of an unquoted word; escaped characters are quoted pieces."""
+    """Yield the pieces of an unquoted word. Escaped characters become quoted pieces."""
     if "\\" not in text:
         yield Piece(text)
         return
@@ -312,7 +312,7 @@ def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
 
 
 def _parameter(node: Node, values: Values, *, quoted: bool) -> Piece:
-    """Return the value of `${...}`; an operation on it makes it unknown."""
+    """Return the value of `${...}`. With an operator, as in `${x%y}`, it is unknown."""
     run_inside(node, values, overlooked=True)
     inner = text_of(node)[2:-1]
     if inner.isidentifier() or inner in {"@", "*"} or inner.isdecimal():
@@ -346,7 +346,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def braces(text: str) -> list[str]:
-    """Expand `{a,b}`; too many results become a single hole."""
+    """Expand `{a,b}`. If there are too many results, return a single hole."""
     done: list[str] = []
     todo = [_SEQUENCE.sub(HOLE, text)]
     while todo:

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #ifdef CHECKED_CTYPE
-// Included before every source: the tables of the C library have 256 entries, and no sanitizer
-// sees a read beyond them.
+// Included before every source. The tables of the C library have 256 entries, and no sanitizer
+// detects reads beyond them.
 static inline int checked_isdigit(long c) {
     if (c < -1 || c > 255) {
         fprintf(stderr, "isdigit(%ld) reads beyond its table\n", c);
@@ -33,7 +33,7 @@ static volatile unsigned long sink;
 typedef struct {
     const char *text;
     uint32_t size, reads, most, chunk;
-    char *copy;  // a new one each time, so that a read beyond it or of an old one is seen
+    char *copy;  // a new copy each time, so that invalid reads are detected
 } Input;
 
 static bool continues(char byte) { return (byte & 0xc0) == 0x80; }
@@ -52,7 +52,7 @@ static const char *read_chunk(void *payload, uint32_t at, TSPoint point, uint32_
     return input->copy;
 }
 
-// Only valid UTF-8 reaches the parser: Python encodes it.
+// Only valid UTF-8 reaches the parser, because Python encodes the text.
 static size_t encoded(const uint8_t *from, size_t size, char *to) {
     size_t at = 0, written = 0;
     while (at < size) {
@@ -108,7 +108,7 @@ static void visit(TSNode node, uint32_t size, bool around) {
         abort();
     }
     sink += strlen(ts_node_type(node)) + ts_node_child_count(node);
-    if (!around) return;  // these take as long as the tree is deep
+    if (!around) return;  // these calls take time in proportion to the depth of the tree
     sink += ts_node_is_null(ts_node_next_sibling(node)) + ts_node_is_null(ts_node_parent(node));
     sink += ts_node_is_null(ts_node_child_by_field_name(node, "name", 4));
 }
@@ -140,7 +140,7 @@ static void walk(TSTree *tree, uint32_t size) {
     ts_tree_delete(tree);
 }
 
-// Return how often the parser asked for text.
+// Return how often the parser requested text.
 static uint32_t parse_chunks(const char *text, uint32_t size, uint32_t most, uint32_t chunk) {
     Input input = {text, size, 0, most, chunk, NULL};
     TSInput given = {&input, read_chunk, TSInputEncodingUTF8, NULL};
@@ -172,7 +172,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length) {
     }
     uint32_t most = MOST_READS * (size / CHUNK + 1);
     tangled = parse_chunks(text, size, most, CHUNK) > most;
-    if (size < 4096) parse_chunks(text, size, 2 + size * 7 % 23, 1 + size % 9);  // ends too soon
+    if (size < 4096) parse_chunks(text, size, 2 + size * 7 % 23, 1 + size % 9);  // the text ends too early
     if (!tangled || size <= LONG) {
         walk(ts_parser_parse_string_encoding(parser, NULL, text, size, TSInputEncodingUTF8), size);
     }

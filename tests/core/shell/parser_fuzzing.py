@@ -1,7 +1,7 @@
-"""Texts that try to break the parser, and a loop that parses them in a child process.
+"""Parses random texts in a child process, to find texts that end it.
 
-`make fuzz-parser` runs the loop. Each text is made from a seed and its number, so a text that ended
-the child can be made again: `python -m tests.core.shell.parser_fuzzing --seed S --only N`.
+`make fuzz-parser` runs it. Each text depends only on a seed and a number. To print a text again:
+`python -m tests.core.shell.parser_fuzzing --seed S --only N`.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from safetyd.core.shell import judge, programs
 from safetyd.core.shell.tree import syntax
 
 ROOT: Final = Path(__file__).parents[3]
-SIZES: Final = (300, 1_200, syntax.MAX_BYTES)  # at which texts are cut
-ROUND: Final = 5_000  # texts for each child
+SIZES: Final = (300, 1_200, syntax.MAX_BYTES)  # lengths at which texts are cut
+ROUND: Final = 5_000  # texts per child process
 DEADLINE_S: Final = 30  # for one text; the slowest take a tenth of a second
 
-# What the scanner of the grammar treats specially, and characters of every length in UTF-8.
+# Tokens that the scanner of the grammar treats specially, and characters of each UTF-8 length.
 TOKENS: Final = (
     *(
         "<<",
@@ -93,7 +93,7 @@ TOKENS: Final = (
         "-",
     ),
 )
-# Texts that took the parser to its limits.
+# Texts that brought the parser to its limits.
 HARD: Final = (
     *("a=(日" * 600, "f()日" * 600, "[[ 日" * 600, "a日=(" * 600, "<<日 " * 600, "<" * 5_000),
     *(
@@ -110,7 +110,7 @@ HARD: Final = (
 
 
 class Texts:
-    """An endless list of texts, which a seed decides."""
+    """An endless list of random texts that depends only on the seed."""
 
     def __init__(self, seed: int) -> None:
         files = sorted((ROOT / "tests" / "corpus").rglob("*.jsonl"))
@@ -151,14 +151,14 @@ class Found(NamedTuple):
 
 
 def parse(text: str) -> None:
-    """Parse a text and read the command, as a decision does."""
+    """Parse a text and analyse it, as for a decision."""
     judge.read(text, programs.shipped())
     with suppress(syntax.NotAnalysable):
         syntax.tree(text.encode("utf-8", "replace"))  # control characters too
 
 
 def found(seed: int, first: int, last: int) -> Iterator[Found]:
-    """Yield the texts that end a child process. After each, another child continues."""
+    """Yield the texts that end a child process. Another child continues after each of them."""
     while first < last:
         options = ("--seed", seed, "--from", first, "--until", last, "--child")
         command = (sys.executable, "-m", "tests.core.shell.parser_fuzzing", *map(str, options))
@@ -171,7 +171,7 @@ def found(seed: int, first: int, last: int) -> Iterator[Found]:
 
 
 def _parse_all(texts: Texts, first: int, last: int) -> None:
-    """Parse texts, each announced before. The alarm ends the process if one takes too long."""
+    """Print the number of each text, then parse it. The alarm ends the process if it hangs."""
     for number in range(first, last):
         os.write(sys.stdout.fileno(), b"%d\n" % number)
         signal.alarm(DEADLINE_S)
@@ -179,7 +179,7 @@ def _parse_all(texts: Texts, first: int, last: int) -> None:
 
 
 def main() -> None:
-    """Parse texts for a while and print those that end a process."""
+    """Parse random texts for some time, and print those that end the process."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--until", type=int, default=0, dest="last")
     parser.add_argument("--child", action="store_true", help="parse in this process")
     parser.add_argument("--only", type=int, help="print one text")
-    parser.add_argument("--seeds", type=Path, help="write texts to this folder, and nothing else")
+    parser.add_argument("--seeds", type=Path, help="only write the seed texts to this folder")
     given = parser.parse_args()
     texts = Texts(given.seed)
     if given.child:

@@ -1,4 +1,4 @@
-"""How bash parses a command, by what it prints back. Nothing runs."""
+"""Shows how bash parses a command, without running it: bash prints the parsed command."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ _NEXT: Final = frozenset({";", "&", "|", "&&", "||", "|&", "\n", "("})
 
 @cache
 def printed(text: str) -> str | None:
-    """Return a text as bash prints it after parsing; None if it rejects it."""
+    """Return a text as bash prints it after parsing, or None if bash rejects it."""
     bash = ["bash", "--norc", "--noprofile", "--pretty-print"]
     done = subprocess.run(bash, input=text.encode(), capture_output=True, check=False)
     rejected = done.returncode or b"syntax error" in done.stderr or b"unexpected" in done.stderr
@@ -81,7 +81,7 @@ class _Commands:
             pass
 
     def _patterns(self) -> bool:
-        """Skip the patterns of a case; say whether there are none left."""
+        """Skip the patterns of a case. Return True if the case ends here."""
         while self._at < len(self._tokens) and self._tokens[self._at] == "\n":
             self._at += 1
         if self._tokens[self._at : self._at + 1] == ["esac"]:
@@ -122,7 +122,7 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def _counts(text: str, at: int) -> bool:
-    """Return True if `((` is arithmetic, not two subshells, which bash prints with a blank."""
+    """Return True if `((` is arithmetic. Bash prints two subshells with a blank between them."""
     return not text.startswith("((((", at)
 
 

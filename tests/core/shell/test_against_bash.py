@@ -1,4 +1,4 @@
-"""Our parser and bash find the same simple commands, or the command cannot be analysed."""
+"""safetyd and bash find the same simple commands, or the command needs approval."""
 
 import re
 from typing import Final
@@ -73,11 +73,11 @@ WORDS: Final = (
 )
 
 
-BEFORE: Final = frozenset({"time", "-p", "!"})  # words to us, syntax to bash
+BEFORE: Final = frozenset({"time", "-p", "!"})  # words for safetyd, syntax for bash
 
 
 def ours(text: str) -> list[str] | None:
-    """Return the first words of the simple commands in our analysis; None if it is not possible."""
+    """Return the first word of each simple command in our analysis, or None if it fails."""
     found: dict[int, str] = {}
     source = text.encode()
     trace = Trace(text)
@@ -104,7 +104,7 @@ def ours(text: str) -> list[str] | None:
 
 
 def compared(word: str) -> str:
-    """Return the part of a word that both print in the same way."""
+    """Return the part of a word that safetyd and bash print in the same way."""
     bare = re.sub(r"\$(?=['\"])|\\\n", "", word)
     if word.startswith("$'"):
         bare = re.sub(r"\\x(..)", lambda found: chr(int(found[1], 16)), bare)
@@ -112,35 +112,35 @@ def compared(word: str) -> str:
 
 
 def check(text: str) -> None:
-    told, said = ours(text), printed(text)
-    assert told is None or said is not None, f"bash rejects {text!r}"
-    assert told is None or agree(told, said or ""), said
+    own, said = ours(text), printed(text)
+    assert own is None or said is not None, f"bash rejects {text!r}"
+    assert own is None or agree(own, said or ""), said
 
 
 def check_stopped(text: str) -> None:
-    """Check that a text which bash parses differently needs approval."""
-    told, said = ours(text), printed(text)
-    if told is None or said is None or not agree(told, said):
+    """Check that a text needs approval if bash parses it differently."""
+    own, said = ours(text), printed(text)
+    if own is None or said is None or not agree(own, said):
         assert any(found.effect is Effect.UNKNOWN for found in stopping(text))
 
 
-def agree(told: list[str], said: str) -> bool:
+def agree(own: list[str], said: str) -> bool:
     theirs = [compared(word) for word in first_words(said) if word != "["]
-    return sorted(compared(word) for word in told if word != "[") == sorted(theirs)
+    return sorted(compared(word) for word in own if word != "[") == sorted(theirs)
 
 
-def test_bash_is_new_enough_to_print_what_it_parsed() -> None:
+def test_bash_is_new_enough_to_print_parsed_commands() -> None:
     assert (printed("ls") or "").strip() == "ls", "tests compare with bash 5.2 or newer: install it"
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_bash_finds_the_same_commands_in_wrapped_ones(wrapper: str) -> None:
+def test_bash_finds_the_same_commands_in_wrappers(wrapper: str) -> None:
     for command in HARMLESS[:2]:
         check(wrapped(command, [wrapper]))
 
 
 @pytest.mark.parametrize("text", REJECTED)
-def test_what_bash_rejects_cannot_be_analysed(text: str) -> None:
+def test_a_text_that_bash_rejects_needs_approval(text: str) -> None:
     assert printed(text) is None
     assert ours(text) is None
     assert stopping(text)
@@ -155,5 +155,5 @@ def test_bash_finds_the_same_commands_in_the_corpus() -> None:
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9))
 @examples(2, deadline=None)
-def test_bash_finds_the_same_commands_in_any_words(words: list[str]) -> None:
+def test_random_words_need_approval_if_bash_parses_them_differently(words: list[str]) -> None:
     check_stopped(" ".join(words))

@@ -1,4 +1,4 @@
-"""Labelled commands: which are allowed, which need approval, which are blocked."""
+"""Commands of the corpus, each labelled as allowed, needing approval or blocked."""
 
 import functools
 import json
@@ -47,7 +47,7 @@ def _reasons(command: str) -> list[str]:
     return [finding.why for finding in stopping(command)]
 
 
-def test_no_project_lets_a_dangerous_command_pass() -> None:
+def test_dangerous_commands_are_not_allowed_in_a_project_either() -> None:
     dangerous = [case.command for case in labelled() if case.expect != "pass"]
     project = Project("/home/me/project")
 
@@ -60,14 +60,14 @@ def test_every_labelled_command_has_a_reason_and_is_unique() -> None:
     assert len({case.command for case in cases}) == len(cases)
 
 
-def test_a_program_is_in_one_row() -> None:
+def test_each_program_is_in_only_one_row() -> None:
     names = Counter(name for row in programs.shipped_rows().programs for name in row.names)
     assert [name for name, count in names.items() if count > 1] == []
 
 
 @functools.cache
 def proven() -> dict[str, set[str]]:
-    """Return the verdicts that labelled commands get, by the programs that they run."""
+    """Return the expected verdicts of labelled commands, by the programs that they run."""
     verdicts: dict[str, set[str]] = defaultdict(set)
     for case in labelled():
         findings = judge.read(case.command, programs.shipped()).findings
@@ -78,7 +78,7 @@ def proven() -> dict[str, set[str]]:
     return verdicts
 
 
-def test_every_row_has_an_allowed_command_and_one_that_is_not() -> None:
+def test_the_corpus_has_an_allowed_and_another_command_for_every_row() -> None:
     unproven = [row.names[0] for row in programs.shipped_rows().programs if not _is_proven(row)]
 
     assert unproven == []

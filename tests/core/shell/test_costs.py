@@ -9,7 +9,7 @@ from safetyd.core.shell.programs import shipped
 from tests.cost import ratio
 
 SIZE: Final = 10_000  # bytes of the shorter text
-MOST: Final = 8  # for four times the text; what is quadratic takes sixteen
+MOST: Final = 8  # times the cost, for four times the text; quadratic cost would be sixteen
 
 PARTS: Final = {
     "pipes": ("cat|", "cat"),
@@ -45,12 +45,12 @@ def test_four_times_the_text_costs_about_four_times_as_much(name: str) -> None:
     assert ratio(long, shorter, rounds=3) < MOST
 
 
-def test_many_words_to_one_program_are_joined_once() -> None:
+def test_the_cost_is_linear_in_the_number_of_words() -> None:
     texts = [f"rm {' '.join(f'a{number}' for number in range(many))}" for many in (8_000, 2_000)]
     long, shorter = (lambda text=text: read(text, shipped()) for text in texts)
     assert ratio(long, shorter, rounds=3) < MOST
 
 
-def test_a_plain_command_costs_less_than_one_with_syntax() -> None:
+def test_a_command_without_shell_syntax_costs_less() -> None:
     plain, other = "git status", "cd src && grep -rn foo . | head -20"
     assert ratio(lambda: read(plain, shipped()), lambda: read(other, shipped()), 50) < 1

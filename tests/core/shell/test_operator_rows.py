@@ -1,4 +1,4 @@
-"""Rows that an operator writes under [shell.programs]."""
+"""Rows that an operator adds under [shell.programs]."""
 
 import tomllib
 from typing import Final
@@ -122,7 +122,7 @@ BLOCKED: Final = """
 @pytest.mark.parametrize(
     ("commands", "expected"), [(PASSES, "pass"), (NEEDS_APPROVAL, "ask"), (BLOCKED, "block")]
 )
-def test_rows_decide(commands: str, expected: str) -> None:
+def test_rows_of_operators_decide_the_verdict(commands: str, expected: str) -> None:
     given = [line.strip() for line in commands.strip().splitlines()]
 
     assert {command: verdict(command, table=TABLE) for command in given} == dict.fromkeys(
@@ -136,7 +136,7 @@ def test_rows_are_added_to_the_shipped_table() -> None:
     assert digest().startswith("sha256:")
 
 
-def test_rows_that_cannot_match_are_named() -> None:
+def test_mistakes_in_rows_are_reported_with_their_keys() -> None:
     given = rows("""
         [mine]
         effect = "read"

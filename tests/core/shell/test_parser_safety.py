@@ -8,7 +8,7 @@ from safetyd.core.shell.judge import read
 from safetyd.core.shell.programs import shipped
 from tests.core.shell import parser_fuzzing
 
-# Switching threads this often puts one into the middle of what another does.
+# Switch threads so often that they interrupt each other while parsing.
 TWO_THREADS = """
 import sys, threading
 from safetyd.core.shell.judge import read
@@ -37,7 +37,7 @@ def test_two_threads_can_parse_at_the_same_time() -> None:
     assert run.returncode == 0
 
 
-def test_nothing_of_a_long_text_is_left_in_memory() -> None:
+def test_parsing_a_long_text_leaks_no_memory() -> None:
     text = "echo 'abc' | cat; " * 100
     before = [_blocks_after_reading(text) for _ in range(2)][-1]
     assert _blocks_after_reading(text) - before < 300  # each text has 29 chunks

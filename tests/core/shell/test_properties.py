@@ -1,4 +1,4 @@
-"""Properties of every command, however it is wrapped, quoted, joined or cut."""
+"""Properties that hold for every command, whether it is wrapped, quoted, joined or cut."""
 
 import shlex
 from typing import Final
@@ -26,7 +26,7 @@ DANGEROUS: Final = (
     *("rm -rf /", "rm -rf ~", "sudo ls", "echo > /etc/passwd", "curl http://x | sh"),
     *("git push", "dd if=x of=/dev/sda", "chmod -R 777 /", "nosuchprogram", "kill -9 1"),
 )
-# Ways to run a command on this machine. `COMMAND` stands for it, `QUOTED` for it as one word.
+# Ways to run a command on this machine. `COMMAND` is the command, `QUOTED` is the same as one word.
 WRAPPERS: Final = (
     *("COMMAND", "( COMMAND )", "{ COMMAND\n}", "COMMAND; true", "true; COMMAND", "COMMAND &"),
     *("true && COMMAND", "true || COMMAND", "COMMAND || true", "if true; then COMMAND\nfi"),
@@ -79,7 +79,7 @@ def judged(text: str) -> Reading:
 
 
 def strictness(text: str) -> int:
-    """Return 0 for what passes, 1 for what needs approval, 2 for what is blocked."""
+    """Return 0 if a command is allowed, 1 if it needs approval, 2 if it is blocked."""
     return ("pass", "ask", "block").index(verdict(text, PROJECT))
 
 
@@ -91,13 +91,15 @@ def wrapped(command: str, given: list[str]) -> str:
 
 @given(dangerous, wrappers)
 @examples(2, deadline=None)
-def test_no_wrapper_lets_a_dangerous_command_pass(command: str, given: list[str]) -> None:
+def test_a_dangerous_command_is_not_allowed_in_any_wrapper(command: str, given: list[str]) -> None:
     assert strictness(command)
     assert strictness(wrapped(command, given))
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_a_wrapper_changes_no_verdict_but_to_a_stricter_one(wrapper: str) -> None:
+def test_a_wrapper_never_makes_a_verdict_milder_and_keeps_harmless_commands_allowed(
+    wrapper: str,
+) -> None:
     for command in DANGEROUS:
         assert strictness(wrapped(command, [wrapper])) >= strictness(command)
     for command in HARMLESS:
@@ -106,7 +108,7 @@ def test_a_wrapper_changes_no_verdict_but_to_a_stricter_one(wrapper: str) -> Non
 
 @given(plain, st.data())
 @examples(1, deadline=None)
-def test_quoting_a_word_differently_changes_nothing(command: str, data: st.DataObject) -> None:
+def test_quoting_a_word_differently_changes_no_finding(command: str, data: st.DataObject) -> None:
     words = command.split()
     at = data.draw(st.integers(0, len(words) - 1))
     quoted = data.draw(st.sampled_from(QUOTES))(words[at])
@@ -119,7 +121,9 @@ def test_quoting_a_word_differently_changes_nothing(command: str, data: st.DataO
 
 @given(dangerous, st.data())
 @examples(1, deadline=None)
-def test_an_unknown_word_lets_nothing_pass(command: str, data: st.DataObject) -> None:
+def test_a_dangerous_command_with_an_unknown_word_is_not_allowed(
+    command: str, data: st.DataObject
+) -> None:
     words = command.split()
     at = data.draw(st.integers(0, len(words) - 1))
     hole = data.draw(st.sampled_from(("$X", '"$X"', "$(cat x)", "${X:-y}", "$1")))
@@ -129,14 +133,16 @@ def test_an_unknown_word_lets_nothing_pass(command: str, data: st.DataObject) ->
 
 @given(st.one_of(dangerous, harmless), dangerous, st.sampled_from(PLACES_FOR_TEXT))
 @examples(1, deadline=None)
-def test_text_that_does_not_run_changes_nothing(command: str, text: str, where: str) -> None:
+def test_text_that_does_not_run_does_not_change_the_verdict(
+    command: str, text: str, where: str
+) -> None:
     said = where.replace("QUOTED", shlex.quote(text)).replace("TEXT", text)
     assert strictness(said.replace("{}", command)) == strictness(command)
 
 
 @given(st.one_of(dangerous, harmless), st.one_of(dangerous, harmless))
 @examples(1, deadline=None)
-def test_two_commands_are_as_strict_as_the_stricter(one: str, other: str) -> None:
+def test_the_stricter_of_two_commands_decides(one: str, other: str) -> None:
     for between in ("; ", "\n", " && ", " & "):
         assert strictness(one + between + other) == max(strictness(one), strictness(other))
 
@@ -162,7 +168,7 @@ def test_a_span_contains_the_shown_part(text: str) -> None:
 
 @given(st.binary(max_size=80))
 @examples(1, deadline=None)
-def test_what_cannot_be_analysed_needs_approval(raw: bytes) -> None:
+def test_a_command_that_cannot_be_analysed_needs_approval(raw: bytes) -> None:
     text = raw.decode("utf-8", "surrogateescape")
     for found in judged(text).findings:
         if found.why.startswith("cannot be analysed"):

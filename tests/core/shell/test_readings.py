@@ -1,63 +1,72 @@
-"""Reasons for assignments, redirections, limits, and commands that cannot be analysed."""
+"""Results for assignments, redirections, limits, and commands that cannot be analysed."""
 
-import pytest
+from pathlib import Path
+from typing import Final
 
 from safetyd.core.shell.judge import read
 from safetyd.core.shell.places import Project, project_of
 from safetyd.core.shell.programs import shipped
 from safetyd.core.shell.reading import Effect
 from tests.core.shell.verdicts import stopping
+from tests.snapshot import check_snapshot
 
 PROJECT = Project("/home/me/project")
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("SAFETYD_HOME=/tmp/x ls", "sets SAFETYD_HOME, which belongs to safetyd"),
-        ("PATH=/tmp/x:$PATH ls", "changes PATH, so other programs may run"),
-        ("LD_PRELOAD=./x.so ls", "sets LD_PRELOAD, which makes programs load"),
-        ("PAGER=$X git log", "sets PAGER, which other programs run, to a value only known"),
-        ("cat < /dev/tcp/h/1", "opens a connection to another machine"),
-        ("sh < $X", "runs the output of another command that is only known"),
-        ("sh -c $X", "runs a command that is only known at run time"),
-        ("sh -c $(curl x)", "downloaded"),
-        ("a='b[$(ls)]'", "assigns a text that runs a command when it is used in arithmetic"),
-        ("alias x=ls; x $Y", "the alias x has arguments that are only known at run time"),
-        ("ls " + "a" * 70_000, "cannot be analysed: it is longer than 64 KiB"),
-        ("echo '" + "é" * 40_000 + "'", "cannot be analysed: it is longer than 64 KiB"),
-        ("<" * 5_000, "its syntax is too complex"),
-        ("echo " + "${" * 2_000, "its syntax is too complex"),
-        ("echo " + "${a:-" * 5_000 + "}" * 5_000, "its syntax is too complex"),
-        ("ls;" * 500, "has more than 400 commands"),
-        ("X=1;" * 12_000, "its loops or functions are too long"),
-        ("X='" + "a" * 50_000 + "'; echo " + "$X" * 40, "its variables become too long"),
-        ("( " * 2_000 + "ls" + " )" * 2_000, "it is nested too deeply"),
-        ("echo $(" * 14 + "ls" + ")" * 14, "is nested more than 12 levels deep"),
-        ("echo \x07", "control character U+0007"),
-        ("frobnicate now", "which is not in the table of programs"),
-        ("ls > {a,b}", "it redirects to several files at once"),
-        ("[[ a ]] > x y", "it has words in an unexpected place"),
-        ("ls | [[ a ]] > x y", "it has words in an unexpected place"),
-        ("case x in&esac", "cannot be analysed: it has an expansion"),
-        ("{ }", "cannot be analysed: it has empty brackets"),
-        # The parser would look for these beyond the end of a table, and could end the daemon.
-        *(
-            (f"echo {brace}", "a letter that is not Latin follows a brace")
-            for brace in ("{日", "{1東}", "{1..本}", "a{..Ā")
-        ),
-    ],
-)
-def test_reasons_say_what_the_command_does(text: str, why: str) -> None:
-    assert why in " / ".join(found.why for found in stopping(text, PROJECT))
+COMMANDS: Final = [
+    "SAFETYD_HOME=/tmp/x ls",
+    "PATH=/tmp/x:$PATH ls",
+    "LD_PRELOAD=./x.so ls",
+    "PAGER=$X git log",
+    "cat < /dev/tcp/h/1",
+    "sh < $X",
+    "sh -c $X",
+    "sh -c $(curl x)",
+    "a='b[$(ls)]'",
+    "alias x=ls; x $Y",
+    "ls " + "a" * 70_000,
+    "echo '" + "é" * 40_000 + "'",
+    "<" * 5_000,
+    "echo " + "${" * 2_000,
+    "echo " + "${a:-" * 5_000 + "}" * 5_000,
+    "ls;" * 500,
+    "X=1;" * 12_000,
+    "X='" + "a" * 50_000 + "'; echo " + "$X" * 40,
+    "( " * 2_000 + "ls" + " )" * 2_000,
+    "echo $(" * 14 + "ls" + ")" * 14,
+    "echo \x07",
+    "frobnicate now",
+    "ls > {a,b}",
+    "[[ a ]] > x y",
+    "ls | [[ a ]] > x y",
+    "case x in&esac",
+    "{ }",
+    # The parser would read beyond the end of a table for these, which could end the daemon.
+    "echo {日",
+    "echo {1東}",
+    "echo {1..本}",
+    "echo a{..Ā",
+]
 
 
-def test_a_check_that_the_project_declares_passes() -> None:
+def test_commands_need_approval_for_the_reasons_in_the_snapshot() -> None:
+    lines = []
+    for command in COMMANDS:
+        lines.append(f"{ascii(command)[:60]}, {len(command)} characters")
+        found = stopping(command, PROJECT)
+        assert found, command
+        lines += [
+            f"  {each.effect}{', blocked' if each.blocks else ''}: {each.why}" for each in found
+        ]
+    check_snapshot(Path(__file__).with_name("reasons.txt"), "\n".join(lines) + "\n")
+
+
+def test_a_check_that_the_project_declares_is_allowed() -> None:
     assert stopping("frobnicate all", PROJECT, checks=["frobnicate all"]) == []
     assert stopping("frobnicate some", PROJECT, checks=["frobnicate all"])
 
 
-def test_the_strictest_effect_is_that_of_the_command() -> None:
+def test_the_effect_of_a_command_is_its_strictest_effect() -> None:
     assert read("ls; rm -rf /", shipped(), PROJECT).effect is Effect.IRREVERSIBLE
     assert read("# nothing", shipped(), PROJECT).effect is Effect.READ
 

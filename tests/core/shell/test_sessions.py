@@ -10,7 +10,7 @@ from safetyd.core.shell.reading import Effect
 from tests.core.shell.verdicts import stopping
 
 SESSIONS = Path("tests/corpus/sessions")
-MOST = 6  # questions in a session of eighty commands
+MOST = 6  # approvals in a session of eighty commands
 
 
 def commands(name: str) -> list[dict[str, str]]:
@@ -35,7 +35,7 @@ def test_a_session_needs_only_a_few_approvals(name: str, root: str) -> None:
         if left:
             asked.append(line["command"])
         if found and len(unknown) == 1 and all(f.effect is Effect.UNKNOWN for f in found):
-            granted |= unknown  # the person permits the program and its verb for the session
+            granted |= unknown  # the operator allows the program and its verb for the session
         assert not any(f.blocks for f in found) or line["asks"], line["command"]
 
     assert len(asked) <= MOST, asked

@@ -1,4 +1,4 @@
-"""A shape has placeholders for what may vary, and everything else literally."""
+"""A shape is the text of a command, with placeholders for parts that may vary."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def shape(text: str, root: str = "") -> str:
         ("acmectl lint src/a.py | head -n 20", f"acmectl lint {PATH} | head -n {NUMBER}"),
         ("git commit -m 'fix it' src/a.py", f"git commit -m {MESSAGE} {PATH}"),
         ("cd src; acmectl lint a/b.py", f"cd src; acmectl lint {PATH}"),
-        # What is deleted, sent, installed or lies outside is part of the shape.
+        # Paths stay literal if they are deleted, sent, installed or outside the project.
         ("rm -rf src/old", "rm -rf src/old"),
         ("scp src/a.py host:/x", "scp src/a.py host:/x"),
         ("git push origin feature/x", "git push origin feature/x"),
@@ -88,11 +88,11 @@ def test_another_file_of_the_project_has_the_same_shape(path: str) -> None:
     ),
     st.from_regex(r"[a-z]{1,8}", fullmatch=True),
 )
-def test_another_program_option_host_path_outside_or_redirection_is_another_shape(
+def test_a_different_program_option_host_outside_path_or_redirection_changes_the_shape(
     command: str, word: str
 ) -> None:
     assert shape(command.replace("{0}", word)) != shape(SEEN)
 
 
-def test_of_two_overlapping_blanks_the_first_counts() -> None:
+def test_the_first_of_two_overlapping_blanks_is_replaced() -> None:
     assert filled("a bc d", [Blank(2, 4, "X"), Blank(3, 4, "Y")]) == "a X d"

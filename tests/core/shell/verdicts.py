@@ -1,4 +1,4 @@
-"""The verdict on a command: it passes, needs approval or is blocked."""
+"""The verdict on a command: pass (allowed), ask (needs approval) or block."""
 
 from collections.abc import Sequence
 

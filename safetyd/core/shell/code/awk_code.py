@@ -43,14 +43,14 @@ _BEGINS: Final = word_set("""
 """)
 _CONTINUES: Final = frozenset({",", "&&", "||", "{", "do", "else"})
 _ASSIGNS: Final = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "^=", "**=", "++", "--"})
-# Functions that can change a variable without an assignment.
+# Names that can change a variable without an assignment.
 _CHANGES: Final = frozenset(
     {"sub", "gsub", "getline", "split", "patsplit", "match", "function", "func"}
 )
 
 
 class _Token(NamedTuple):
-    kind: str  # "string", "regex", "name", "number", "sign" or "end" for a line's end
+    kind: str  # "string", "regex", "name", "number", "sign" or "end" for the end of a line
     text: str
 
 
@@ -90,10 +90,10 @@ class _Program:
                 case _Token("name", "ENVIRON"):
                     self._environment(at + 1)
                 case _Token("sign", "@"):
-                    self._builder.find(Effect.UNKNOWN, "evaluates code that is not part of it")
+                    self._builder.find(Effect.UNKNOWN, "loads or evaluates other code")
 
     def _print(self, at: int) -> None:
-        """Record targets of `>` and `|`; inside brackets these are operators."""
+        """Record the targets of `>` and `|`. Inside brackets these signs are operators."""
         while at < len(self._tokens) and not self._ends(at):
             sign = self._tokens[at].text if self._tokens[at].kind == "sign" else ""
             if sign in _REDIRECTIONS and not self._is(at + 1, "getline"):
@@ -185,7 +185,7 @@ class _Program:
 
 
 def _constants(tokens: list[_Token]) -> dict[str, str]:
-    """Return the values of variables that are assigned one string, once."""
+    """Return the values of variables that are assigned exactly once, from a string."""
     if any(token.kind == "name" and token.text in _CHANGES for token in tokens):
         return {}
     pairs = list(pairwise(tokens))
@@ -205,7 +205,7 @@ def _constants(tokens: list[_Token]) -> dict[str, str]:
 
 
 class _Tokenizer:
-    """Splits a program into tokens; `partners` maps each bracket to its partner."""
+    """Splits a program into tokens. `partners` maps each bracket to its partner."""
 
     def __init__(self, program: str) -> None:
         self._text = program
@@ -214,7 +214,7 @@ class _Tokenizer:
         self.partners: dict[int, int] = {}
 
     def read(self) -> None:
-        at, divides = 0, False  # a slash would be a division
+        at, divides = 0, False  # True if a slash would be a division
         while at < len(self._text):
             pattern = _TOKEN if divides or self._text[at] != "/" else _REGEX
             found = pattern.match(self._text, at)
@@ -236,7 +236,7 @@ class _Tokenizer:
             raise _Unreadable
 
     def _sign(self, sign: str) -> bool:
-        """Match brackets; return True if a slash after the sign is a division."""
+        """Match brackets. Return True if a slash after the sign is a division."""
         here = len(self.tokens)
         if sign in {"(", "[", "{"}:
             self._open.append(here)
@@ -245,7 +245,7 @@ class _Tokenizer:
         return sign in {"++", "--"}
 
     def _close(self, sign: str, here: int) -> bool:
-        """Return True if a slash after it is a division: not after a condition or a block."""
+        """Match a closing bracket. Return True if a slash after it is a division."""
         if not self._open:
             raise _Unreadable
         begin = self._open.pop()

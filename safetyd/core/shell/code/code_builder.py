@@ -5,7 +5,7 @@ from safetyd.core.shell.reading import Access, Code, Effect, Touch
 
 
 class CodeBuilder:
-    """Collects what code does, without duplicates."""
+    """Collects the effects of code, without duplicates."""
 
     def __init__(self) -> None:
         self._findings: dict[tuple[Effect, str], None] = {}

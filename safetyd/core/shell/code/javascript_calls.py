@@ -9,7 +9,7 @@ from safetyd.core.shell.reading import Access, Effect, each
 
 
 class Does(NamedTuple):
-    """What a function does; `what` says how to interpret its arguments."""
+    """The effect of a function. `what` says how to interpret its arguments."""
 
     what: str
     access: Access = Access.READ
@@ -19,7 +19,7 @@ class Does(NamedTuple):
 
 
 _SHELL: Final = Does("shell")  # the first argument is a shell script
-_WORDS: Final = Does("words")  # a program, and a list of its arguments
+_WORDS: Final = Does("words")  # the arguments are a program and a list of its arguments
 _CODE: Final = Does("code")  # the last argument is JavaScript
 _OPEN: Final = Does("open")
 _REQUIRE: Final = Does("require")
@@ -35,17 +35,17 @@ def _finding(effect: Effect, why: str) -> Does:
     return Does("find", effect=effect, why=why)
 
 
-RUNS_UNKNOWN: Final = _finding(Effect.UNKNOWN, "runs programs that it does not name")
+RUNS_UNKNOWN: Final = _finding(Effect.UNKNOWN, "runs unknown programs")
 CONNECTS: Final = _finding(Effect.LEAVES, "opens a connection to another machine")
 SENDS: Final = _finding(Effect.LEAVES, "sends data to another machine")
 ENVIRONMENT: Final = _finding(Effect.SECRETS, "prints all environment variables")
-_HIDDEN: Final = _finding(Effect.UNKNOWN, "evaluates code that is not part of it")
+_HIDDEN: Final = _finding(Effect.UNKNOWN, "loads or evaluates other code")
 _PORT: Final = _finding(Effect.LEAVES, "opens a port")
 _ENDS: Final = _finding(Effect.IRREVERSIBLE, "kills processes")
 _RIGHTS: Final = _finding(Effect.IRREVERSIBLE, "changes file permissions")
 
 
-# Modules that give short names a meaning when they are loaded.
+# Modules that define short names when they are loaded.
 RUNNING_MODULES: Final = frozenset({"child_process", "node:child_process"})
 FILE_MODULES: Final = frozenset(
     {"fs", "node:fs", "fs/promises", "node:fs/promises", "fs-extra", "graceful-fs"}
@@ -57,7 +57,7 @@ OTHER_MODULES: Final = {
     **each(_finding(Effect.UNKNOWN, "deletes files with a package"), "rimraf del"),
 }
 
-# Prefixes of packages that are clients of services.
+# Prefixes of packages that connect to services.
 CLIENTS: Final = (
     *("@aws-sdk/", "aws-sdk", "@google-cloud/", "@azure/", "@octokit/", "octokit", "@slack/"),
     *("@kubernetes/", "dockerode", "@elastic/", "kafkajs", "firebase-admin", "nodemailer"),
@@ -65,7 +65,7 @@ CLIENTS: Final = (
     "@notionhq/",
 )
 
-# Names with these meanings only if the module is loaded.
+# Names that have these effects only if the module is loaded.
 WITH_RUNNING: Final = {
     **each(_SHELL, "exec execSync"),
     **each(_WORDS, "spawn spawnSync execFile execFileSync"),

@@ -1,7 +1,7 @@
 """Analyses JavaScript by the names of the functions that it calls.
 
-It finds calls that run programs, change files, reach other machines, evaluate code or expose
-secrets. It is not a proof: a name that is hidden well enough is not found.
+It finds calls that run programs, change files, contact other machines, evaluate code or expose
+secrets. Code can evade the analysis by hiding the names of functions.
 """
 
 from typing import Final
@@ -19,8 +19,8 @@ from safetyd.core.shell.code.javascript_tokens import (
 )
 from safetyd.core.shell.reading import HOLE, Access, Code, Effect
 
-MAX_LETTERS: Final = 1 << 17  # characters of a source and of the sources in it
-MAX_SOURCES: Final = 4  # nested in each other
+MAX_LETTERS: Final = 1 << 17  # characters of a source, including the sources in its strings
+MAX_SOURCES: Final = 4  # sources nested in each other
 
 _TOO_LONG: Final = "cannot be analysed: it is too long or nested too deeply"
 _UNKNOWN_NAME: Final = "calls a function whose name is only known at run time"
@@ -44,7 +44,7 @@ def read_javascript(source: str) -> Code:
 
 
 class _Source:
-    """A source, and the sources in its strings that it runs."""
+    """Analyses a source, and the sources that it runs from its strings."""
 
     def __init__(self, builder: CodeBuilder) -> None:
         self._builder = builder
@@ -111,13 +111,13 @@ class _Look:
         if chain == "import" and not phrases.is_sign(at + 1, "("):  # `import x from 'y'`
             return
         if does is not None:
-            if not phrases.is_taken_out(at):
+            if not phrases.is_imported(at):
                 self._do(does, phrases.arguments(at))
         elif chain in {"$", "Bun.$"} and phrases.at(at + 1).kind == "string":
             self._builder.shell(phrases.at(at + 1).text)
 
     def _is_environment(self, at: int, chain: str) -> bool:
-        """Return True if a name is the environment, after recording what is read."""
+        """Return True if a name is the environment, and record the variable that is read."""
         owner, _, name = chain.rpartition(".")
         if chain in _ENVIRONMENTS:
             name = self._phrases.key(at + 1)
@@ -133,7 +133,7 @@ class _Look:
             self._builder.variable(name)
 
     def _index(self, at: int) -> None:
-        """Record a function that is looked up by name in brackets."""
+        """Record a function that is accessed by name in brackets."""
         phrases = self._phrases
         if not phrases.is_value(at - 1):
             return
@@ -152,7 +152,7 @@ class _Look:
                 self._builder.find(Effect.UNKNOWN, _UNKNOWN_NAME)
 
     def _do(self, does: Does, given: Arguments) -> None:  # noqa: C901, PLR0912 - one line each
-        """Record a call; `given` is None if the function is only referenced."""
+        """Record a call. `given` is None if the function is only referenced."""
         match does.what:
             case "find":
                 self._find(does)
@@ -170,7 +170,7 @@ class _Look:
                 self._script(self._text(given, 0))
             case "require":
                 self._require(self._text(given, 0))
-            case "object" if given is None:  # `process` is passed on with everything in it
+            case "object" if given is None:  # `process` is passed on, including its environment
                 self._find(calls.ENVIRONMENT)
             case "open":
                 self._open(given)

@@ -41,8 +41,8 @@ class Phrases:
         """Return the tokens between a bracket and its partner."""
         return self.tokens[at + 1 : self._partners[at]]
 
-    def is_taken_out(self, at: int) -> bool:
-        """Return True if a name is only imported: `const { exec } = ...`."""
+    def is_imported(self, at: int) -> bool:
+        """Return True if a name is only imported, as in `const { exec } = ...`."""
         return self.at(at - 1).text in {"{", ","} and self.at(at + 1).text in {"}", ","}
 
     def key(self, at: int) -> str:
@@ -50,7 +50,7 @@ class Phrases:
         return self.text(self.inside(at)) if self.is_sign(at, "[") else HOLE
 
     def arguments(self, at: int) -> list[list[Token]] | None:
-        """Return the arguments of the function named here; None if it is not called."""
+        """Return the arguments of the function named here, or None if it is not called."""
         if not self.is_sign(at + 1, "("):
             return None
         return list(self._split(at + 2, self._partners[at + 1]))
@@ -81,14 +81,14 @@ class Phrases:
         return "" if token.kind == "sign" and token.text in {"+", "(", ")"} else HOLE
 
     def words(self, tokens: list[Token]) -> list[str]:
-        """Return the strings of a list, or a single one."""
+        """Return the strings of a list, or a single string as a list."""
         if tokens[:1] != [Token("sign", "[")]:
             return [self.text(tokens)]
         inner = Phrases(tokens[1:-1])
         return [inner.text(each) for each in inner._split(0, len(inner.tokens))]
 
     def modules(self) -> Iterator[str]:
-        """Yield the modules that are or may be loaded."""
+        """Yield the modules that the code loads or may load."""
         for at, token in enumerate(self.tokens):
             if token.kind == "string" and token.text.endswith("child_process"):
                 yield token.text
@@ -121,7 +121,7 @@ def _partners(tokens: list[Token]) -> dict[int, int]:
 
 
 def _constants(tokens: list[Token]) -> dict[str, str]:
-    """Return the values of variables that are assigned one string, once."""
+    """Return the values of variables that are assigned exactly once, from a string."""
     if any(token.kind in {"name", "sign"} and token.text in _TAKES for token in tokens):
         return {}
     padded = [_NOTHING, *tokens, _NOTHING, _NOTHING, _NOTHING]

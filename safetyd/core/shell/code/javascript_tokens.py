@@ -8,7 +8,7 @@ from safetyd.core.shell.reading import HOLE
 
 MAX_TOKENS: Final = 6_000
 MAX_PIECES: Final = 600
-MAX_LEVELS: Final = 12  # of code inside template strings
+MAX_LEVELS: Final = 12  # levels of code inside template strings
 
 _NAME: Final = re.compile(r"[A-Za-z_$#@][\w$]*(?:\s*(?:\?\.|\.(?!\.))\s*[A-Za-z_$#@][\w$]*)*")
 _NUMBER: Final = re.compile(r"\d\w*(?:\.\d\w*)?")
@@ -41,7 +41,7 @@ class TooLong(Exception):
 
 
 class JavascriptTokenizer:
-    """Splits a text into tokens. `pieces` has those of the text and of code in its templates."""
+    """Splits a text into tokens. `pieces` has the tokens of the text and of its templates."""
 
     def __init__(self, text: str, level: int = 0, begin: int = 0) -> None:
         self._text = text
@@ -51,7 +51,7 @@ class JavascriptTokenizer:
         self.pieces: list[list[Token]] = [self._tokens]
 
     def read(self, *, inner: bool = False) -> int:
-        """Read to the end, or to the closing brace of `inner` code; return that position."""
+        """Read up to the end, or to the closing brace of `inner` code. Return that position."""
         if self._level > MAX_LEVELS:
             raise TooLong
         opened = 0

@@ -1,8 +1,8 @@
 r"""One-liners in Perl, Ruby and other languages that only replace or print text.
 
-These languages are not analysed. Code is allowed if it has one of the forms below, in which every
-word is known and no other code can hide, and needs approval otherwise. In Perl an index is code
-even in a string (`"$1[system('id')]"`), `(?{` starts code in a pattern, and `'` may be in a name.
+These languages are not analysed. Code is allowed only if it has one of the forms below. In these
+forms every word is known, and no other code can hide. In Perl an index is code even in a string
+(`"$1[system('id')]"`), `(?{` starts code in a pattern, and `'` may be part of a name.
 """
 
 import re
@@ -21,7 +21,7 @@ _PRINT: Final = (
 
 
 def _pattern(end: str, without: str = "") -> str:
-    """Return a pattern for patterns that end with a delimiter and run no code."""
+    """Return a pattern that matches Perl patterns up to a delimiter that contain no code."""
     code = r"\((?:\?\??p?\{|\*)"
     return rf"(?:\\[^{HOLE}]|\$(?=[)]|\||[{end}])|(?!{code})[^\\$@{HOLE}{end}{without}])*"
 
@@ -45,7 +45,7 @@ _HARMLESS: Final = {
     "perl": _all(f"{_STATEMENT}|{_SUBSTITUTION}"),
 }
 is_substitution = re.compile(_SUBSTITUTION).fullmatch
-# Starts the script in a text that is not all script.
+# Marks the start of a script in a text that also contains other things.
 _begins_script = re.compile(r"<\?|#!").search
 
 
@@ -53,5 +53,5 @@ def read_one_liner(source: str, language: str) -> Code:
     harmless = _HARMLESS.get(language)
     if harmless and harmless.fullmatch(source) and not _begins_script(source):
         return Code()
-    why = "is not analysed: only Python, JavaScript and shell scripts are"
+    why = "is not analysed: safetyd analyses only Python, JavaScript and shell scripts"
     return Code(findings=((Effect.UNKNOWN, why),))

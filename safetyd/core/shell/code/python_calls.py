@@ -6,7 +6,7 @@ from safetyd.core.shell.reading import Access, Effect, each
 
 _READ, _WRITE, _DELETE = Access.READ, Access.WRITE, Access.DELETE
 
-Parameter = tuple[int, str]  # its position and name
+Parameter = tuple[int, str]  # position and name of the parameter
 FileParameter = tuple[int, str, Access]
 
 _COPIES: Final[tuple[FileParameter, ...]] = ((0, "src", _READ), (1, "dst", _WRITE))
@@ -15,7 +15,7 @@ _PATH_DELETED: Final[tuple[FileParameter, ...]] = ((0, "path", _DELETE),)
 _PATH_WRITTEN: Final[tuple[FileParameter, ...]] = ((0, "path", _WRITE),)
 _FILE_READ: Final[tuple[FileParameter, ...]] = ((0, "path", _READ),)
 
-# Files that a function opens.
+# Functions that open files, and the parameters for the files.
 FILES: Final[dict[str, tuple[FileParameter, ...]]] = {
     **each(_PATH_DELETED, "os.remove os.unlink os.rmdir shutil.rmtree os.removedirs"),
     **each(
@@ -56,7 +56,7 @@ FILES: Final[dict[str, tuple[FileParameter, ...]]] = {
     "numpy.savetxt": ((0, "fname", _WRITE),),
     "torch.save": ((1, "f", _WRITE),),
 }
-# Functions like `open`, with the parameter for the mode.
+# Functions such as `open`, and the parameter for the mode.
 OPENERS: Final[dict[str, Parameter]] = {
     **each(
         (1, "mode"),
@@ -67,7 +67,7 @@ OPENERS: Final[dict[str, Parameter]] = {
     ),
     "os.open": (1, "flags"),
 }
-# Methods of paths: what happens to the path and to the arguments.
+# Methods of paths, with the access to the path and to the arguments.
 METHODS: Final[dict[str, tuple[Access, tuple[FileParameter, ...]]]] = {
     **each((_DELETE, ()), "unlink rmdir rmtree"),
     **each((_WRITE, ()), "write_text write_bytes touch mkdir chmod lchmod symlink_to hardlink_to"),
@@ -99,7 +99,8 @@ SHELLS: Final[dict[str, Parameter]] = {
 SUBPROCESS: Final = frozenset(
     f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")
 )
-# Functions that run a program: its position, and whether its arguments follow one by one.
+# Functions that run a program, the position of the program, and whether its arguments are
+# separate parameters.
 RUNNERS: Final[dict[str, tuple[int, bool]]] = {
     **{f"os.exec{kind}": (0, kind[0] == "l") for kind in ("l", "le", "lp", "lpe")},
     **{f"os.exec{kind}": (0, False) for kind in ("v", "ve", "vp", "vpe")},
@@ -152,7 +153,7 @@ FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
         os.setresgid os.setgroups os.initgroups os.chroot
         """,
     ),
-    **each((Effect.SECRETS, "asks for a password"), "keyring.get_password getpass.getpass"),
+    **each((Effect.SECRETS, "reads a password"), "keyring.get_password getpass.getpass"),
     **each(
         (Effect.SECRETS, "prints all environment variables"),
         """
@@ -167,7 +168,7 @@ FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
     ),
     "ensurepip.bootstrap": (Effect.INSTALLS, "installs pip"),
 }
-# Modules all of whose calls have the same effect.
+# Modules in which all calls have the same effect.
 MODULES: Final[dict[str, tuple[Effect, str]]] = {
     **each(
         (Effect.LEAVES, _CONNECTS),
@@ -195,12 +196,12 @@ SENDING: Final = frozenset({"post", "put", "patch", "delete", "ws_connect", "pos
 ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 BODIES: Final = frozenset({"data", "json", "files", "content", "body", "fields"})
 
-# They only inspect or print their arguments.
+# Functions that only inspect or print their arguments.
 SHOWING: Final = frozenset(
     {"print", "help", "isinstance", "issubclass", "hasattr", "type", "repr", "callable", "dir"}
     | {f"inspect.{name}" for name in ("getsource", "signature", "getdoc", "getfile")}
 )
-# Attributes through which code reaches objects that it does not name.
+# Attributes through which code can access hidden objects.
 INSIDES: Final = frozenset(
     {"__subclasses__", "__globals__", "__builtins__", "__getattribute__", "__code__", "__closure__"}
     | {"f_globals", "f_locals", "f_builtins", "__loader__", "__reduce__", "__reduce_ex__"}

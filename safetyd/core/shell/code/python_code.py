@@ -1,7 +1,7 @@
 """Analyses Python code by its syntax tree.
 
-Calls are looked up by the names that they resolve to; unlisted functions are allowed. A hole in the
-source is taken for text that stays inside its string.
+Names are resolved, and calls are looked up by name. Functions that are not listed are allowed. A
+hole in the source counts as text that stays inside its string.
 """
 
 import ast
@@ -17,13 +17,13 @@ from safetyd.core.shell.code.python_names import STANDS_FOR_HOLE, Names
 from safetyd.core.shell.code.python_values import Dotted, Place, Value, choices
 from safetyd.core.shell.reading import HOLE, Code, Effect
 
-MAX_LETTERS: Final = 1 << 17  # characters of a source and of the sources in it
-MAX_SOURCES: Final = 4  # nested in each other
+MAX_LETTERS: Final = 1 << 17  # characters of a source, including the sources in its strings
+MAX_SOURCES: Final = 4  # sources nested in each other
 MAX_LEVELS: Final = 100
-MAX_TOKENS: Final = 20_000  # roughly counted tokens of a source
+MAX_TOKENS: Final = 20_000  # approximate number of tokens of a source
 MAX_NODES: Final = 6_000
 
-_SIGNS: Final = (ast.expr_context, ast.operator, ast.cmpop)  # they have no children
+_SIGNS: Final = (ast.expr_context, ast.operator, ast.cmpop)  # nodes without children
 
 _TOKEN: Final = re.compile(r"\w+|[^\s\w]")
 _UNREADABLE: Final = "cannot be analysed: it is not valid Python"
@@ -48,7 +48,7 @@ class _TooLong(Exception):
 
 
 class _Source:
-    """A source, and the sources in its strings that it runs."""
+    """Analyses a source, and the sources that it runs from its strings."""
 
     def __init__(self, builder: CodeBuilder) -> None:
         self._builder = builder
@@ -98,7 +98,7 @@ class _Look:
                 case ast.Attribute(attr=attr) if attr in INSIDES:
                     self._builder.find(
                         Effect.UNKNOWN,
-                        "uses Python internals to reach objects that it does not name",
+                        "uses Python internals to access hidden objects",
                     )
                 case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
                     self._reference(node)
@@ -108,7 +108,7 @@ class _Look:
                     self._effects.show(self._names.of(value))
 
     def _settle(self, node: ast.AST) -> None:
-        """Note references to functions that are not passed on."""
+        """Mark child nodes that need no separate check, such as annotations."""
         match node:
             case ast.ClassDef(body=body):
                 self._in_classes.update(map(id, body))
@@ -175,7 +175,7 @@ def _tree(source: str) -> ast.Module:
 
 
 def _nodes(tree: ast.AST, limit: int) -> list[ast.AST]:
-    """Return all nodes, parents first; raise `RecursionError` if they are nested too deeply."""
+    """Return all nodes, parents first. Raise `RecursionError` if they are nested too deeply."""
     nodes, level = [tree], [tree]
     for _ in range(MAX_LEVELS):
         children = (child for node in level for child in ast.iter_child_nodes(node))

@@ -58,7 +58,7 @@ _HIDING: Final = frozenset({"system", "popen", "exec", "eval", "run", "call", "P
 
 
 class Arguments(NamedTuple):
-    """The arguments of a call; `more` means that there may be further ones."""
+    """The arguments of a call. `more` is True if there may be further, unknown arguments."""
 
     values: tuple[Value, ...] = ()
     keywords: tuple[tuple[str, Value], ...] = ()
@@ -116,7 +116,7 @@ class PythonEffects:
         }
 
     def knows(self, name: str) -> bool:
-        """Return True if the arguments of a function matter."""
+        """Return True if even a reference to a function counts as a call."""
         return (
             name in self._special
             or name in SUBPROCESS
@@ -157,7 +157,7 @@ class PythonEffects:
             self._builder.find(*found)
 
     def method(self, path: str, method: str, given: Arguments, *, named: bool = False) -> None:
-        """Record a method call on a path, or on what may be one."""
+        """Record a method call on an object that is, or may be, a path."""
         if path == HOLE and not named:
             self._of_service(f".{method}", given)
         alone = len(given.values) == 1 and not given.keywords
@@ -341,18 +341,18 @@ class PythonEffects:
             self._builder.find(Effect.LEAVES, _SENDS)
         deletes = method == "delete" or text(given.of(0, "method")).upper() == "DELETE"
         if deletes and _is_local(url):
-            self._builder.find(Effect.IRREVERSIBLE, "deletes something in a service")
+            self._builder.find(Effect.IRREVERSIBLE, "deletes data of a local service")
 
 
 def _access(mode: Value) -> Access:
-    """Return the access of an open mode; an unknown mode counts as writing."""
+    """Return the access of an open mode. An unknown mode counts as writing."""
     if mode == Dotted("os.O_RDONLY"):
         return Access.READ
     return Access.WRITE if set(text(mode)) & {"w", "a", "x", "+", HOLE} else Access.READ
 
 
 def _words(program: Value) -> list[str]:
-    """Return a program and its arguments; at least one word."""
+    """Return a program and its arguments. There is always at least one word."""
     match program:
         case Items(values=values) if values:
             return [text(value) for value in values]

@@ -1,7 +1,7 @@
 """Resolves names in Python code and evaluates expressions.
 
-A name has all values that are bound to it anywhere in the code, regardless of order, so that no
-possible value is missed.
+A name may have any value that the code binds to it, regardless of order, so that no possible value
+is missed.
 """
 
 import ast
@@ -35,10 +35,11 @@ from safetyd.core.shell.code.python_values import (
 )
 from safetyd.core.shell.reading import HOLE
 
-STANDS_FOR_HOLE: Final = "\ue000"  # in the source, because Python cannot parse a null
-MAX_WORK: Final = 1 << 18  # characters of templates and command lines that are parsed
+# It replaces a hole in the source, because Python cannot parse a null character.
+STANDS_FOR_HOLE: Final = "\ue000"
+MAX_WORK: Final = 1 << 18  # total characters of templates and command lines that are parsed
 
-# Functions with a known or partly known result.
+# Functions whose result is known, at least in part.
 _TEXTS: Final[dict[str, str]] = {
     "os.getcwd": ".",
     "pathlib.Path.cwd": ".",
@@ -80,7 +81,7 @@ class Names:
         return self._known[id(node)]
 
     def dotted(self, node: ast.expr) -> list[str]:
-        """Return the dotted names that an expression may have as value."""
+        """Return the dotted names that may be the value of an expression."""
         return [value.name for value in choices(self.of(node)) if isinstance(value, Dotted)]
 
     def _bind(self, node: ast.AST) -> None:
@@ -288,7 +289,7 @@ class Names:
                 return result(name)
 
     def _affordable(self, value: Value) -> str:
-        """Return the text of a value, or a hole once too much text was parsed."""
+        """Return the text of a value, or a hole if the limit of parsed text is exceeded."""
         known = text(value)
         self._work += len(known)
         return known if self._work <= MAX_WORK else HOLE

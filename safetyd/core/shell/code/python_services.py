@@ -1,4 +1,4 @@
-"""Python clients of services: calls that change data of a service, by name."""
+"""Calls of Python client libraries that change data of a service, by name."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ from safetyd.core.shell.reading import Effect, word_set
 
 Found = tuple[Effect, str]
 
-# Modules that talk to services; queries are allowed.
+# Client modules of services. Queries are allowed.
 _CLIENTS: Final = word_set("""
     mlflow wandb huggingface_hub datasets transformers kaggle comet_ml clearml neptune feast
     sagemaker kubernetes docker podman github gitlab jenkins jenkinsapi jira atlassian
@@ -21,14 +21,14 @@ _CLIENTS: Final = word_set("""
     hubspot zenpy pagerduty datadog pyairtable gspread s3fs gcsfs adlfs minio dropbox pyVmomi
     proxmoxer netmiko napalm pynetbox ldap3 keycloak auth0 okta argocd dvc sqlite3 duckdb
 """)
-_LOCAL: Final = frozenset({"sqlite3", "duckdb"})  # a file of the project, or only in memory
+_LOCAL: Final = frozenset({"sqlite3", "duckdb"})  # databases in a file of the project, or in memory
 _CHANGING: Final = word_set("""
     delete remove drop terminate destroy purge truncate flush wipe flushall flushdb upload push
     publish send revoke deregister unregister transition patch scale restart stop kill evict reset
     rollback cancel disable archive merge rm clear reboot shutdown put post produce grant rename
     deploy invoke trigger
 """)
-# Methods with the same meaning on any object.
+# Methods that change data of a service, whatever the object is.
 _ALWAYS: Final = word_set("""
     push_to_hub delete_object delete_objects delete_bucket terminate_instances put_object
     upload_file upload_fileobj upload_folder drop_database drop_collection delete_many flushall
@@ -44,7 +44,7 @@ _CHANGES: Final = (Effect.LEAVES, "changes data of a service")
 
 
 def service_call(name: str, statement: str | None) -> list[Found]:
-    """Return the findings of a client call; `statement` is its first argument."""
+    """Return the findings for a client call. `statement` is its first argument."""
     head, _, _ = name.partition(".")
     method = name.rpartition(".")[2]
     if name in _TEXTS or (method in _QUERIES and statement is not None):
@@ -59,7 +59,7 @@ def service_call(name: str, statement: str | None) -> list[Found]:
 
 
 def _statement(statement: str, *, local: bool) -> list[Found]:
-    """Return what a statement changes; for a local file only what deletes data."""
+    """Return the findings for a statement. For a local database, only deletions count."""
     if not statement.strip():
         return []
     found = [each for each in read_sql(statement, program="psql").findings if each != UNREADABLE]

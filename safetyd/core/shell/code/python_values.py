@@ -1,4 +1,4 @@
-"""Possible values of Python expressions. Unknown is None, or a hole in a text."""
+"""Possible values of Python expressions. An unknown value is None, or a hole in a text."""
 
 import shlex
 from collections.abc import Callable, Iterable
@@ -60,7 +60,7 @@ def choices(value: Value) -> "tuple[Value, ...]":
 
 
 def either(values: Iterable[Value]) -> Value:
-    """Combine possible values; of too many only functions are kept."""
+    """Combine possible values. If there are too many, only functions remain."""
     known = list(dict.fromkeys(one for value in values for one in choices(value)))
     if len(known) > MAX_CHOICES:
         known = [*[value for value in known if isinstance(value, Dotted)][:MAX_CHOICES], None]
@@ -68,12 +68,12 @@ def either(values: Iterable[Value]) -> Value:
 
 
 def items(values: "tuple[Value, ...]") -> Items:
-    """Return a list; only the beginning of a long one."""
+    """Return a list. Of a long list, only the beginning is known."""
     return Items(values if len(values) <= MAX_ITEMS else (*values[:MAX_ITEMS], None))
 
 
 def flat(value: Value) -> Value:
-    """Return a value for a list, or None for deeply nested lists."""
+    """Return a value that may be stored in a list. Return None if it contains lists itself."""
     if isinstance(value, Items | AnyOf):
         nested = any(isinstance(one, Items | AnyOf) for one in value.values)
         return None if nested else value

@@ -23,7 +23,7 @@ def looks_secret(variable: str) -> bool:
     return bool(words & _SECRET_WORDS) or ("KEY" in words and bool(words & _KEY_WORDS))
 
 
-# Filters that leave only names of variables, a count, or harmless variables.
+# Filters whose output has only names of variables, a count, or harmless variables.
 _names_only = re.compile(
     r"cut -d ?['\"]?=['\"]? -f ?1|cut -f ?1 -d ?['\"]?=['\"]?|sed ['\"]?s/=\.\*//['\"]?"
     r"|awk -F ?['\"]?=['\"]? '\{ ?print \$1;? ?\}'|wc -l|grep -[a-zA-Z]*[cq][a-zA-Z]* .*"
@@ -40,7 +40,7 @@ def shows_names_only(stage: Node | None) -> bool:
     return stage is not None and _names_only(text_of(stage)) is not None
 
 
-# Keys of services with a recognisable form.
+# Keys of services that have a recognisable form.
 _key = re.compile(
     r"(?:AKIA|ASIA)[0-9A-Z]{16}\b|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,}|glpat-[\w-]{16,}"
     r"|hf_[A-Za-z0-9]{20,}|sk-(?:proj-|ant-)?[\w-]{20,}|xox[abprs]-[\w-]{10,}|npm_[A-Za-z0-9]{30,}"
@@ -58,7 +58,7 @@ _OPTIONS: Final = word_set("""
     --auth-token --authkey --auth-key --secret-key --access-key --registration-token
     --client-secret --http-password --ftp-password --proxy-password --db-password --admin-password
 """)
-# Short options for passwords, by program; some take the value only in the same word.
+# Short options for passwords, by program. An empty second part means that the value is attached.
 _SHORT: Final = {
     **each(("-p", ""), "mysql mysqldump mysqladmin mariadb"),
     **each(("-a", " "), "redis-cli valkey-cli"),
@@ -71,9 +71,9 @@ _SHORT: Final = {
 }
 _ASKING: Final = frozenset({"curl", "wget", "http", "https"})
 _SHORTEST: Final = 6  # characters of the shortest key
-_LONG: Final = 16  # characters of the shortest word that may be a key by its form
+_LONG: Final = 16  # characters of the shortest word whose form is checked
 _LOGINS: Final = frozenset({"docker", "podman", "helm", "skopeo", "buildah"})
-# Usual passwords for tests.
+# Placeholders and usual test passwords.
 _TRIVIAL: Final = frozenset(
     {
         *("", "postgres", "password", "pass", "test", "root", "admin", "secret", "guest", "user"),
@@ -100,7 +100,7 @@ def clear_key(program: str, words: Sequence[Word]) -> bool:
 
 
 def is_key(text: str) -> bool:
-    """Return True if a text has the form of a known service's key."""
+    """Return True if a text looks like the key of a known service."""
     return len(text) >= _LONG and HOLE not in text and _key(text) is not None
 
 

@@ -1,7 +1,7 @@
 """Analyses sed scripts by their grammar.
 
-sed writes the files that its commands name, and runs the text after `e`. A hole is taken for text
-that is not a command.
+sed writes the files that its commands name, and runs the text after `e`. A hole counts as text that
+is not a command.
 """
 
 from typing import Final
@@ -18,9 +18,8 @@ _FILES: Final = {"r": Access.READ, "R": Access.READ, "w": Access.WRITE, "W": Acc
 _NUMBERED: Final = frozenset("qQlL")
 _PLAIN: Final = frozenset("{=dDgGhHnNpPxzF")
 _FLAGS: Final = frozenset("gpiImM" + _DIGITS + _BLANKS)
-_NO_SIGNS: Final = frozenset(
-    {"", "\n", "\\", "[", "]", HOLE}
-)  # they cannot delimit a regular expression
+# Characters that cannot delimit a regular expression.
+_NO_SIGNS: Final = frozenset({"", "\n", "\\", "[", "]", HOLE})
 
 
 class _Unreadable(Exception):
@@ -134,7 +133,7 @@ class _Script:
         raise _Unreadable
 
     def _bracket(self) -> None:
-        """Skip a bracket expression; a backslash or a leading `]` is an ordinary character."""
+        """Skip a bracket expression. A backslash or a leading `]` in it is an ordinary character."""
         self._at += self._peek() == "^"
         self._at += self._peek() == "]"
         while (char := self._peek()) != "]":
@@ -159,7 +158,7 @@ class _Script:
         self._builder.touch(path, access)
 
     def _inserted(self) -> None:
-        """Skip a text with lines that continue after a backslash."""
+        """Skip an inserted text, which continues on the next line after a backslash."""
         line = self._line()
         while line.endswith("\\") and self._at < len(self._text):
             line = self._line()

@@ -21,11 +21,11 @@ _SQLITE_LOOKS: Final = word_set("""
 _SQLITE_WRITES: Final = frozenset({"output", "once", "save", "backup", "clone", "log", "open"})
 _BACKTICKS: Final = re.compile(r"`([^`]*)`?")
 _NOWHERE: Final = frozenset({"", "stdout", "stderr", "off", "on", "pstdout"})
-_UNSHOWN: Final = (Effect.UNKNOWN, "runs code that is not part of the statement")
+_UNSHOWN: Final = (Effect.UNKNOWN, "runs other code")
 
 
 def read_client_command(text: str, builder: CodeBuilder, program: str) -> None:
-    """Record what a client command among statements does."""
+    """Record the effects of a client command among SQL statements."""
     name, _, rest = text.partition(" ")
     rest = rest.strip()
     if name.startswith("."):

@@ -1,4 +1,4 @@
-"""Analyses SQL statements by their words: queries are allowed, all else changes something.
+"""Analyses SQL statements by their words. Queries are allowed, other statements change something.
 
 Files and programs in statements are reported as if the database were on this machine.
 """
@@ -35,7 +35,7 @@ _CHANGES: Final = {
     "KILL": "ends other database sessions",
 }
 _KINDS: Final = {"DROP": "drops", "CREATE": "creates", "ALTER": "changes"}
-_BESIDE: Final = word_set("""
+_SKIPPED: Final = word_set("""
     MATERIALIZED OR REPLACE TEMP TEMPORARY UNIQUE IF EXISTS NOT FOREIGN
 """)
 _DROPS: Final = frozenset({"DROP", "TRUNCATE"})
@@ -78,7 +78,7 @@ _ACTING: Final = {
         """,
     ),
     **each(
-        (Effect.UNKNOWN, "runs code that is not part of the statement"),
+        (Effect.UNKNOWN, "runs other code"),
         """
         LOAD_EXTENSION EDIT EXECUTABLE QUERY_TO_XML SYSTEM EVAL FTS3_TOKENIZER
         """,
@@ -163,19 +163,19 @@ class _Statement:
         elif first in {"LOAD", "INSTALL"}:
             self._load(first)
         elif first in {"SYSTEM", "SOURCE", "TEE", "PAGER", "DELIMITER", "EDIT"}:
-            self._builder.find(Effect.UNKNOWN, "runs code that is not part of the statement")
+            self._builder.find(Effect.UNKNOWN, "runs other code")
         elif first not in _LOOKS and " ".join(self._words[:2]) not in _LOOKS_BY_TWO:
             self._builder.find(Effect.IRREVERSIBLE, self._change(first))
 
     def _change(self, first: str) -> str:
         if first in _KINDS:
-            kinds = [word for word in self._words[1:] if word not in _BESIDE]
-            kind = kinds[0].lower() if kinds else "thing"
+            kinds = [word for word in self._words[1:] if word not in _SKIPPED]
+            kind = kinds[0].lower() if kinds else "object"
             return f"{_KINDS[first]} {'an' if kind[0] in 'aeiou' else 'a'} {kind}"
         return _CHANGES.get(first, f"may change the database: {first[:40]}")
 
     def _string(self, number: int) -> str:
-        """Return one of its strings, or a hole."""
+        """Return the string with this number, or a hole."""
         strings = [token.text for token in self._tokens if token.kind == "string"]
         return strings[number] if number < len(strings) else HOLE
 
@@ -197,7 +197,7 @@ class _Statement:
             self._builder.find(Effect.IRREVERSIBLE, writer)
 
     def _writer(self) -> str:
-        """Return what a statement inside a query changes, or an empty string."""
+        """Return the effect of a changing statement inside a query, or an empty string."""
         tokens = [SqlToken("sign", ""), *self._tokens, SqlToken("sign", "")]
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
             named = before.text in {".", "FOR", "KEY", "AS", ","} or after.text in {"(", ",", "."}
@@ -265,7 +265,7 @@ class _Statement:
                 self._builder.find(Effect.IRREVERSIBLE, "changes data in a database")
 
     def _variables(self) -> None:
-        """Record variables of `psql`, whose value is inserted before parsing."""
+        """Record variables of `psql`, whose unknown values become part of the statement."""
         texts = [token.text for token in self._tokens]
         for at, token in enumerate(self._tokens[1:], start=1):
             alone = texts[at - 1] == ":" and (at == 1 or texts[at - 2] != ":")

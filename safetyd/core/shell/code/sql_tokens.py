@@ -13,7 +13,7 @@ _NUMBER: Final = re.compile(r"\d[\w.]*")
 _DOLLAR: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
 _CLIENT: Final = re.compile(r"\\(!|[^\s\\]*)([^\n]*)")
 _DOT: Final = re.compile(r"\.([^\n]*)")
-_WHOLE_LINE: Final = frozenset({"!", "copy"})  # commands that take the rest of the line
+_WHOLE_LINE: Final = frozenset({"!", "copy"})  # client commands that use the rest of the line
 _ESCAPING: Final = frozenset({"mysql", "mariadb", "mycli", "bq", "clickhouse-client", "snowsql"})
 _MYSQL: Final = frozenset({"mysql", "mariadb", "mycli"})
 _POSTGRES: Final = frozenset({"psql", "pgcli"})
@@ -108,7 +108,7 @@ class SqlTokenizer:
         return True
 
     def _block(self) -> None:
-        """Skip a comment; only some databases allow nested ones."""
+        """Skip a comment. Only some databases allow nested comments."""
         opened, self._at = 1, self._at + 2
         while opened:
             end = self._text.find("*/", self._at)
@@ -139,7 +139,7 @@ class SqlTokenizer:
         self._add("string", self._text[begin:end])
 
     def _client(self) -> None:
-        r"""Read a client command such as `\dt`, up to the next one or the end of the line."""
+        r"""Read a client command such as `\dt`, up to the next command or the end of the line."""
         found = _CLIENT.match(self._text, self._at)
         assert found is not None  # noqa: S101 - it begins with a backslash
         name, rest = found[1], found[2]

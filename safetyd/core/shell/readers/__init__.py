@@ -1,7 +1,7 @@
-"""Readers: functions that analyse programs which a row of the table cannot describe.
+"""Readers: functions that analyse programs for which a row of the table is not enough.
 
-A reader gets an `Invocation` and reports its findings to it. Rows name it in `reader`: `git` is
-`read_git`, in one of the modules here.
+A reader gets an `Invocation` and adds its findings to it. The key `reader` of a row names it:
+`reader = "git"` means `read_git`, in one of these modules.
 """
 
 from importlib import import_module

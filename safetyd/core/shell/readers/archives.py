@@ -1,4 +1,4 @@
-"""tar, zip and 7z: what they pack, and where they unpack."""
+"""tar, zip and 7z: which files they pack, and where they unpack them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,14 +13,13 @@ from safetyd.core.shell.words import DECODED, NOTHING, Flow, Word, least_trusted
 _CREATES: Final = ("-c", "--create", "-r", "--append", "-u", "--update", "-A", "--catenate")
 _CHANGES: Final = (*_CREATES, "--concatenate", "--delete")
 _ARCHIVE: Final = ("-f", "--file")
-_FLAGS: Final = frozenset(
-    {"--list", "--checkpoint"}
-)  # they do not abbreviate an option with a value
+# Options that are not abbreviations of an option with a value.
+_FLAGS: Final = frozenset({"--list", "--checkpoint"})
 _moves = re.compile(r"-\w*m\w*|--mov?e?").fullmatch  # letters may be combined
 
 
 def read_tar(inv: Invocation) -> None:
-    """Analyse `tar`: what it lists, packs or unpacks, and what its options run."""
+    """Analyse `tar`: listing, packing or unpacking, and options that run commands."""
     words = list(_spelled_out(inv.call.words, inv.call.program.valued))
     call = inv.call = Call(inv.call.program, inv.call.name, words, inv.stdin)
     _tar_options(inv)
@@ -29,7 +28,7 @@ def read_tar(inv: Invocation) -> None:
         inv.found(Effect.UNKNOWN, "has options that are only known at run time")
         return
     if call.has("--remove-files", "--recursive-unlink"):
-        inv.found(Effect.IRREVERSIBLE, "deletes the files that it packs or replaces")
+        inv.found(Effect.IRREVERSIBLE, "deletes packed files, or existing folders before unpacking")
     if call.has("-x", "--extract", "--get"):
         _unpacked(inv)
     elif call.has(*_CHANGES):
@@ -46,12 +45,12 @@ def read_tar(inv: Invocation) -> None:
 
 
 def _spelled_out(words: Sequence[Word], valued: frozenset[str]) -> Iterator[Word]:
-    """Yield the words of tar with `xf` as `-x -f`, and long options in full."""
+    """Yield the words of tar with `xf` written as `-x -f`, and with long options in full."""
     left = iter(words)
     for number, word in enumerate(left):
         name, equals, value = word.text.partition("=")
         if number == 0 and word.text[:1] != "-":
-            for letter in word.text:  # the values follow all letters
+            for letter in word.text:  # values follow after all letters
                 yield word.with_text(f"-{letter}")
                 if f"-{letter}" in valued and (given := next(left, None)):
                     yield given
@@ -82,14 +81,14 @@ def _unpacked(inv: Invocation) -> None:
     archives = call.values(*_ARCHIVE)
     inv.reads(*archives)
     if call.has("-O", "--to-stdout", "--to-command"):
-        held = [inv.scope.held(word.text) for word in archives]
+        held = [inv.scope.written_to(word.text) for word in archives]
         flows = [flow for flow in (inv.stdin, *held) if flow is not None]
         inv.found(Effect.READ, "prints the contents of an archive")
         inv.output = Flow(None, least_trusted([DECODED, *(flow.origin for flow in flows)]))
         return
     inv.found(Effect.WORK, "unpacks an archive")
     if call.has("-P", "--absolute-names"):
-        inv.found(Effect.IRREVERSIBLE, "unpacks to absolute paths that the archive chooses")
+        inv.found(Effect.IRREVERSIBLE, "unpacks to absolute paths that the archive contains")
     folders = call.values("-C", "--directory", "--one-top-level")
     for word in folders or [inv.command.words[0].with_text(".")]:
         inv.writes(word, "unpacks into")
@@ -97,7 +96,7 @@ def _unpacked(inv: Invocation) -> None:
 
 
 def read_zip(inv: Invocation) -> None:
-    """Analyse `zip`: the archive, the files, and what its options run."""
+    """Analyse `zip`: the archive, the files, and options that run commands."""
     call = inv.call
     inv.found(Effect.WORK, "packs files")
     for value in call.values("-TT", "--unzip-command"):
@@ -105,7 +104,7 @@ def read_zip(inv: Invocation) -> None:
     for value in (*call.arguments[:1], *call.values("-O", "--out")):
         inv.writes(value)
     if any(_moves(option) for option, _ in call.options):
-        inv.found(Effect.IRREVERSIBLE, "deletes the files that it packs")
+        inv.found(Effect.IRREVERSIBLE, "deletes files after packing them")
     inv.reads(*call.arguments[1:])
     inv.output = NOTHING
 
@@ -116,7 +115,7 @@ def read_archiver(inv: Invocation) -> None:
     inv.named = f"{call.name} {verb}".strip()
     folders = [w.with_text(w.text[2:]) for w in call.words if w.text.startswith("-o")]
     if any(word.text.startswith("-sdel") for word in call.words):
-        inv.found(Effect.IRREVERSIBLE, "deletes the files that it packs")
+        inv.found(Effect.IRREVERSIBLE, "deletes files after packing them")
     if verb in {"l", "t", "i", "h", "b", ""}:
         inv.found(Effect.READ, "lists an archive")
         inv.reads(*call.arguments[1:])

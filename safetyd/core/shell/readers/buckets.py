@@ -16,11 +16,12 @@ _COPIES: Final = frozenset(
 _MOVES: Final = frozenset({"mv", "move", "moveto"})
 _DELETES: Final = ("--delete", "--delete-removed", "--delete-unmatched-destination-objects", "-d")
 _DRY: Final = ("--dryrun", "--dry-run", "-n")
-_NO_SCHEME: Final = frozenset({"mc", "gdrive", "dropbox"})  # a bucket looks like a folder
+# Programs in whose commands a bucket looks like a folder.
+_NO_SCHEME: Final = frozenset({"mc", "gdrive", "dropbox"})
 
 
 def read_bucket(inv: Invocation) -> None:
-    """Analyse a cloud storage program by its row and the direction of the copy."""
+    """Analyse a cloud storage program: its row, and the direction of a copy."""
     rows.apply(inv)
     call = inv.call
     for word in call.values("--endpoint-url", "--endpoint", "--host"):

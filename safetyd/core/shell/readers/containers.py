@@ -41,7 +41,7 @@ def read_docker(inv: Invocation) -> None:
         if group == "compose":
             inv.reads(*_values(further, "--env-file"))
             for word in _values(further, "-f", "--file", "--project-directory"):
-                rows.load(inv, word, "docker compose")  # it defines mounts and permissions
+                rows.load(inv, word, "docker compose")  # this file defines mounts and permissions
     verb = words[0].text if words else ""
     if verb in _RUN and len(words) > 1:
         inv.named = f"{inv.call.name} {verb}"
@@ -57,14 +57,14 @@ def read_docker(inv: Invocation) -> None:
 
 
 def _machine(inv: Invocation, options: Options) -> None:
-    """Record that containers on another machine are used."""
+    """Record that the command uses containers on another machine."""
     for word in _values(options, *_ELSEWHERE):
         if not word.text.startswith("unix://") and word.text not in {"default", "desktop-linux"}:
             inv.found(Effect.LEAVES, f"controls containers on {visible(word.text)}")
 
 
 def _options(words: Sequence[Word]) -> tuple[Options, list[Word]]:
-    """Split leading options from the other words; most options have a value."""
+    """Split leading options from the other words. Options have a value unless listed as flags."""
     options: Options = []
     left = list(words)
     while left and left[0].text.startswith("-") and left[0].text != "-":
@@ -90,7 +90,7 @@ def _values(options: Options, *names: str) -> list[Word]:
 
 
 def _run(inv: Invocation, verb: str, words: Sequence[Word]) -> None:
-    """Analyse the access that a container gets, and the command inside."""
+    """Analyse the access that a container gets, and the command that runs inside."""
     options, words = _options(words)
     if ("--help", None) in options:
         inv.found_help()
@@ -110,7 +110,7 @@ def _run(inv: Invocation, verb: str, words: Sequence[Word]) -> None:
     for word in _values(options, "--cidfile", "--iidfile"):
         inv.writes(word)
     inner = [*_values(options, "--entrypoint"), *words[1:]]
-    # Arguments of an image are its own, unless the table knows the program.
+    # The arguments belong to the image, unless the table knows the program.
     if inner and inner[0].text and (verb == "exec" or inv.runner.knows(inner[0].text)):
         scope = inv.scope.copy(elsewhere=True)
         way = f"{inv.call.name} {verb}"
@@ -133,7 +133,7 @@ def _rights(inv: Invocation, options: Options) -> None:
         elif name == "--cap-add" and said.removeprefix("CAP_") not in _CAPABILITIES:
             inv.found(Effect.PRIVILEGED, f"gives a container the capability {visible(said)}")
         elif name in {"--device", "--device-cgroup-rule"}:
-            inv.found(Effect.PRIVILEGED, f"gives a container the device {visible(said)}")
+            inv.found(Effect.PRIVILEGED, f"gives a container access to the device {visible(said)}")
         elif name == "--security-opt" and "no-new-privileges" not in said:
             inv.found(Effect.PRIVILEGED, "weakens the isolation of a container")
 

@@ -28,7 +28,7 @@ def read_picture(inv: Invocation) -> None:
     """Analyse `convert` and similar programs, which write the last file and read the others."""
     words = inv.call.arguments
     if any(_runs_more(word.text) for word in words):
-        inv.found(Effect.UNKNOWN, "reads or writes something that is not a file")
+        inv.found(Effect.UNKNOWN, "reads or writes something that is not a plain file")
     inv.found(Effect.WORK, "converts images")
     only_looks = inv.call.name == "identify" or inv.call.verb == "identify"
     written = [] if only_looks else [*words[1:][-1:], *inv.call.values("-write")]
@@ -38,7 +38,7 @@ def read_picture(inv: Invocation) -> None:
 
 
 def _without_format(word: Word) -> Word:
-    """Return the file of `png:file`."""
+    """Return the file name in `png:file`."""
     named = _format(word.text)
     return word.with_text(word.text[named.end() :]) if named else word
 
@@ -95,7 +95,7 @@ def read_ssh_keygen(inv: Invocation) -> None:
 
 
 def read_openssl(inv: Invocation) -> None:
-    """Analyse `openssl`; reading certificates reveals no secret."""
+    """Analyse `openssl`. Reading certificates is harmless, because they are public."""
     call = inv.call
     public_key = call.verb in {"pkey", "rsa", "ec"} and call.has_surely("-pubin")
     if (call.verb not in _PUBLIC and not public_key) or call.has(

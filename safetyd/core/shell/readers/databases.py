@@ -23,7 +23,7 @@ _TEXTS: Final = {
     "sqlcmd": ("-Q", "-q"),
     "influx": ("-execute", "--execute"),
 }
-_FILED: Final = frozenset({"sqlite3", "sqlite", "duckdb"})  # the database is a file
+_FILED: Final = frozenset({"sqlite3", "sqlite", "duckdb"})  # clients whose database is a file
 _CALLED: Final = re.compile(r"(?<![\w$])([\w$]+)\s*\(")
 _HIDDEN: Final = re.compile(r"\]\s*\(|`|\$(out|merge|where|function)\b|=>|\bfunction\b")
 _REDIS_WATCHES: Final = (
@@ -33,7 +33,7 @@ _REDIS_WATCHES: Final = (
 
 
 def read_sql_client(inv: Invocation) -> None:
-    """Analyse an SQL client: statements in options, files, arguments or input."""
+    """Analyse an SQL client, with statements in options, files, arguments or input."""
     call = inv.call
     if call.has_surely("--help") or call.has_surely("-?"):
         inv.found_help()
@@ -74,7 +74,7 @@ def _is_scratch(inv: Invocation, database: Word | None) -> bool:
 
 
 def _statements(inv: Invocation, word: Word, *, scratch: bool = False) -> None:
-    """Record what statements do; losing a scratch database is harmless."""
+    """Record the effects of statements. Deleting data in a scratch database is harmless."""
     name = inv.call.program.name
     if not word.known:
         why = "runs statements that are only known at run time"
@@ -95,7 +95,7 @@ def _statements(inv: Invocation, word: Word, *, scratch: bool = False) -> None:
 
 
 def _file(inv: Invocation, word: Word, database: Word | None) -> None:
-    """Record what a file of statements does."""
+    """Record the effects of a file of statements."""
     source = inv.source(word)
     inv.reads(word)
     _given(inv, source or Flow(None, PROJECT), database)
@@ -126,7 +126,7 @@ def _input(inv: Invocation, database: Word | None) -> None:
 
 
 def read_query(inv: Invocation) -> None:
-    """Analyse a client whose verb `query` takes statements."""
+    """Analyse a client with a verb `query`, which is followed by statements."""
     rows.apply(inv)
     if inv.call.verb != "query":
         return
@@ -205,7 +205,7 @@ def _redis(inv: Invocation, words: Sequence[str]) -> None:
 
 
 def read_database_tool(inv: Invocation) -> None:
-    """Analyse a tool whose row applies to local databases; others need approval."""
+    """Analyse a tool whose row covers local databases. Other databases need approval."""
     rows.apply(inv)
     hosts = inv.call.values("-h", "--host", "-H")
     if any(not is_local(word.text) and not word.text.startswith("/") for word in hosts):

@@ -1,4 +1,4 @@
-"""Deleting files: build results are allowed, files outside the project are not."""
+"""Deletions: build results may be deleted, files outside the project need approval."""
 
 from typing import Final
 
@@ -82,14 +82,14 @@ def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes
             why,
             touches=touches,
             type="delete_file",
-            remedy="one file at a time",
+            remedy="for single files",
         )
     else:
         inv.found(Effect.WORK, f"{what} {shown}", touches=touches, type="delete_file")
 
 
 def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
-    """Record what code in another language does; `word` contains it."""
+    """Record the effects of code in another language, which is in `word`."""
     for effect, why in code.findings:
         inv.found(effect, f"runs code that {why}")
     for path, access, _ in code.touches:
@@ -99,7 +99,7 @@ def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
         elif access is Access.WRITE:
             inv.changes(path, Access.WRITE, "runs code that writes")
         else:
-            # Outside the project it may be a single file.
+            # Outside the project, treat the path as a single file.
             inside = inv.scope.place(path).kind == places.INSIDE
             folder = inside and "." not in path.rpartition("/")[2]
             delete(inv, named, recursive=folder, what="runs code that deletes")
@@ -112,8 +112,8 @@ def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
 
 def is_recreated(path: str, inv: Invocation) -> bool:
     """Return True if a build recreates a file or folder, judging by its name."""
-    made = inv.runner.listed("made_again")
-    files = inv.runner.listed("made_again_files")
+    made = inv.runner.listed("recreated")
+    files = inv.runner.listed("recreated_files")
     below = places.below_root(path, inv.scope.project)
     parts = [part for part in below.split("/") if part]
     if any(part in made for part in parts):
@@ -122,13 +122,13 @@ def is_recreated(path: str, inv: Invocation) -> bool:
 
 
 def _holds_moved(path: str, inv: Invocation) -> bool:
-    """Return True if something was moved to a path or below it."""
+    """Return True if the command moved something to a path or below it."""
     folder = path.partition("*")[0].rstrip("/")
     return any(f"{moved}/".startswith(f"{folder}/") for moved in inv.scope.moved)
 
 
 def _all_of(text: str) -> bool:
-    """Return True if nothing remains of a path when its unknown parts are empty."""
+    """Return True if a path would be empty without its unknown parts."""
     return not text.replace(HOLE, "").strip("./*")
 
 

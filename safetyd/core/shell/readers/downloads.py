@@ -1,4 +1,4 @@
-"""Programs that download: what they send, and which files they write."""
+"""Programs that download files: what they send, and which files they write."""
 
 import posixpath
 import re
@@ -30,23 +30,23 @@ _ITEM: Final = re.compile(r"[^=:@/]+(=@|:=@|:=|==|=|@|:)")
 
 
 class Sent(NamedTuple):
-    """What a request sends."""
+    """The data of a request."""
 
     method: str = "GET"
     data: tuple[Word, ...] = ()
-    local: bool = False  # to a local service
+    local: bool = False  # the request goes to a local service
     gives: bool = False
 
 
 def read_curl(inv: Invocation) -> None:
-    """Analyse `curl`: read requests are allowed, sending data needs approval."""
+    """Analyse `curl`. Read-only requests are allowed, sending data needs approval."""
     call = inv.call
     if _only_helps(inv):
         return
     if call.has("-K", "--config"):
-        inv.found(Effect.UNKNOWN, "takes options from a file that is not analysed")
+        inv.found(Effect.UNKNOWN, "reads options from a file that is not analysed")
     if call.has("--unix-socket", "--abstract-unix-socket"):
-        inv.found(Effect.PRIVILEGED, "talks to a local service through its socket")
+        inv.found(Effect.PRIVILEGED, "connects to a local service through its socket")
     urls = [*call.arguments, *call.values("--url")]
     local = bool(urls) and all(is_local(url.text) for url in urls) and not call.has(*_DETOURS)
     method = call.values("-X", "--request")[-1:]
@@ -81,7 +81,7 @@ def _curl_files(inv: Invocation, urls: Sequence[Word]) -> None:
     for word in call.values(*(set(call.program.row.writes) - {"-o", "--output"})):
         inv.writes(word)
     if any("%output" in word.text for word in call.values("-w", "--write-out")):
-        inv.found(Effect.UNKNOWN, "writes a file that its format string names")
+        inv.found(Effect.UNKNOWN, "writes a file that is named in its format string")
     printed = [word for word in outputs if inv.scope.place(word.text).kind == places.STREAM]
     everything = remote or len(outputs) >= len(urls)
     inv.output = NOTHING if outputs and everything and not printed else DOWNLOADED
@@ -110,7 +110,7 @@ def read_wget(inv: Invocation) -> None:
         _saves_unverified(inv, urls, stored=not call.has_surely("--spider") and not _prints(inv))
     inv.reads(*call.values(*call.program.row.reads))
     if call.has("--config", "--use-askpass"):
-        inv.found(Effect.UNKNOWN, "takes settings from a file or program that is not analysed")
+        inv.found(Effect.UNKNOWN, "reads settings from a file or program that is not analysed")
     for setting in call.values("-e", "--execute"):
         if setting.text.replace(" ", "") not in {"robots=off", "robots=on"}:
             inv.found(Effect.UNKNOWN, f"changes its behaviour with {visible(setting.text)}")
@@ -138,7 +138,7 @@ def _wget_files(inv: Invocation, urls: Sequence[Word]) -> None:
 
 
 def read_fetch(inv: Invocation) -> None:
-    """Analyse a downloader with an option for the file; its row says the rest."""
+    """Analyse a downloader with an option for the output file. Its row covers the rest."""
     rows.apply(inv)
     call = inv.call
     folder = next(iter(call.values("-d", "--dir")), None)
@@ -183,7 +183,7 @@ def read_httpie(inv: Invocation) -> None:
 
 
 def _only_helps(inv: Invocation) -> bool:
-    """Return True, after recording it, if the program only prints its help or version."""
+    """Record it and return True if the program only prints its help or version."""
     if inv.call.has_surely("--help") or inv.call.has_surely("--version"):
         inv.found_help()
         return True
@@ -191,7 +191,7 @@ def _only_helps(inv: Invocation) -> bool:
 
 
 def _request(inv: Invocation, urls: Sequence[Word], sent: Sent, said: Sequence[Word]) -> None:
-    """Record what a request to these URLs does."""
+    """Record the effects of a request to these URLs."""
     for url in urls:
         if scheme(url.text) == "file":
             inv.reads(url._replace(text=url.text[len("file://") :]))
@@ -214,12 +214,12 @@ def _request(inv: Invocation, urls: Sequence[Word], sent: Sent, said: Sequence[W
 
 
 def _is_unencrypted(urls: Sequence[Word]) -> bool:
-    """Return True if a URL is not encrypted, so that others can change the content."""
+    """Return True if a URL uses plain HTTP, so that others can change the content."""
     return any(scheme(url.text) == "http" for url in urls)
 
 
 def _saves_unverified(inv: Invocation, urls: Sequence[Word], *, stored: bool) -> None:
-    """Record that a download is saved that others may have changed."""
+    """Record that the command saves a download that others may have changed."""
     following = inv.scope.piped_to
     unpacked = following is not None and text_of(following).startswith(_UNPACKING)
     if (stored or unpacked) and not all(is_local(url.text) for url in urls):
@@ -248,7 +248,7 @@ def _named_by(url: Word) -> Word:
 
 
 def _file_of(word: Word) -> Word:
-    """Return the file of `name@file`."""
+    """Return the file name in `name@file`."""
     path = word.text.partition("@")[2].partition(";")[0]
     return word._replace(text=path)
 

@@ -1,4 +1,4 @@
-"""Programs that copy, move, link and write files. Copies keep the known content of a file."""
+"""Programs that copy, move, link and write files, and the known contents of copies."""
 
 import posixpath
 import re
@@ -42,7 +42,7 @@ def read_file_copy(inv: Invocation) -> None:
 
 
 def _shared(inv: Invocation, source: Word, target: Word) -> None:
-    """Record a link through which a file can be changed from elsewhere."""
+    """Record links between the project and a place outside it."""
     kinds = [inv.scope.place(word.text).kind for word in (source, target)]
     if kinds[0] != kinds[1] or kinds[0] not in {places.INSIDE, places.TEMPORARY}:
         why = f"creates links to {visible(source.text)}: writing to them changes the original"
@@ -64,14 +64,16 @@ def _installed(inv: Invocation) -> None:
 
 
 def _moved(inv: Invocation, sources: list[Word], targets: list[Word]) -> None:
-    """Record what moving removes; moving to a device loses the file."""
+    """Record that moving removes the source. Moving to a device loses the file."""
     inv.scope.moved |= {inv.scope.place(target.text).path for target in targets}
     lost = any(inv.scope.place(target.text).kind == places.STREAM for target in targets)
     away = any(inv.scope.place(target.text).kind != places.INSIDE for target in targets)
     for source in sources:
         where = inv.scope.place(source.text)
         if lost or ".git" in where.path.split("/") or where.path in {"", "."}:
-            inv.found(Effect.IRREVERSIBLE, f"moves {visible(source.text)} away")
+            inv.found(
+                Effect.IRREVERSIBLE, f"moves {visible(source.text)}, which cannot be restored"
+            )
         elif away and where.kind == places.INSIDE and not _is_file(source):
             delete(inv, source, recursive=True, what="moves")
         else:
@@ -85,8 +87,8 @@ def _is_file(word: Word) -> bool:
 
 
 def _carry(inv: Invocation, source: Word, target: Word) -> None:
-    """Give a copy the known content or origin of its source."""
-    known = inv.scope.held(source.text)
+    """Record that a copy has the same content or origin as its source."""
+    known = inv.scope.written_to(source.text)
     if known is not None:
         where = inv.scope.place(target.text).path
         inv.scope.files[where] = known
@@ -96,7 +98,7 @@ def _carry(inv: Invocation, source: Word, target: Word) -> None:
 def read_mkdir(inv: Invocation) -> None:
     """Analyse `mkdir`, and remember folders that are certainly new."""
     rows.apply(inv)
-    there = inv.call.has("-p", "--parents")  # may exist already; then only names such as tmp count
+    there = inv.call.has("-p", "--parents")  # with `-p`, only names such as tmp count as new
     inv.scope.made |= {
         inv.scope.place(word.text).path
         for word in inv.call.arguments
@@ -105,7 +107,7 @@ def read_mkdir(inv: Invocation) -> None:
 
 
 def read_ln(inv: Invocation) -> None:
-    """Analyse `ln`: a link out of the project needs approval, because it hides its target."""
+    """Analyse `ln`. A link to a target outside the project needs approval."""
     sources, targets = list(inv.call.arguments), inv.call.values(*_TARGET)
     if not targets:
         targets = [sources.pop()] if len(sources) > 1 else [Word(".", 0, 0)]
@@ -129,9 +131,9 @@ def _linked(inv: Invocation, source: Word, target: Word) -> None:
 
 
 def read_tee(inv: Invocation) -> None:
-    """Analyse `tee` and `sponge`, which write their input."""
+    """Analyse `tee` and `sponge`, which write their input to files."""
     given = inv.stdin or UNKNOWN_TEXT
-    inv.found(Effect.READ, "passes its input on")
+    inv.found(Effect.READ, "passes on its input")
     for word in inv.call.arguments:
         inv.saves(word, given, appends=inv.call.has("-a", "--append"))
     sponges = inv.call.name == "sponge" and inv.call.arguments
@@ -150,7 +152,7 @@ def read_dd(inv: Invocation) -> None:
     flow = changed(inv.stdin) if inv.stdin else UNKNOWN_TEXT
     if "if" in given:
         inv.reads(given["if"])
-        flow = changed(inv.scope.held(given["if"].text) or flow)
+        flow = changed(inv.scope.written_to(given["if"].text) or flow)
     if "of" not in given:
         inv.output = flow
         return
@@ -158,7 +160,7 @@ def read_dd(inv: Invocation) -> None:
 
 
 def read_rename(inv: Invocation) -> None:
-    """Analyse `rename` with a Perl substitution or two words."""
+    """Analyse `rename`, whose first arguments are a Perl substitution or two words."""
     files = inv.call.arguments
     if inv.call.has("-n", "--no-act", "--nono") and not inv.call.options[1:]:
         inv.found(Effect.READ, "shows how files would be renamed")

@@ -16,7 +16,7 @@ _opens_to_all = re.compile(r"[-+=]?[0-7]*[2367]|(.*,)?[ugo]*[oa][ugo]*[+=][rxX]*
 
 
 def read_chmod(inv: Invocation) -> None:
-    """Analyse `chmod`: allowed in the project, unless it makes files writable by everyone."""
+    """Analyse `chmod`. It is allowed in the project, unless files become writable by everyone."""
     mode, files, recursive = _chmod(inv)
     for word in files:
         _changed(inv, word, recursive=recursive)

@@ -1,4 +1,4 @@
-"""Git: options and settings that run programs, and verbs that need more than a row."""
+"""Git: options and settings that run programs, and verbs for which a row is not enough."""
 
 import functools
 import re
@@ -13,7 +13,7 @@ from safetyd.core.shell.programs import Program, matches
 from safetyd.core.shell.reading import HOLE, Access, Effect, each, word_set
 from safetyd.core.shell.words import COMMAND, NAME, VARIABLE, Flow, Word, as_one
 
-_BESIDE: Final = re.compile(r"\.\./\w[\w.-]*")
+_NEXT_TO_PROJECT: Final = re.compile(r"\.\./\w[\w.-]*")
 _STASH: Final = "after `git stash`"
 _DISCARDS: Final = "discards uncommitted changes"
 _OUTSIDE: Final = "uses a repository outside the project, whose settings can run programs"
@@ -65,13 +65,13 @@ _ASKS: Final = word_set("""
     --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l
     --show-origin --show-scope --name-only
 """)
-# They change only the files of one working copy.
+# Verbs that change only the files of one working copy.
 _OF_FILES: Final = frozenset({"reset", "clean", "checkout", "restore", "switch", "rm"})
 _CHANGING: Final = frozenset({"set", "unset", "rename-section", "remove-section"})
 
 
 def read_git(inv: Invocation) -> None:
-    """Analyse git's own options, then the verb by its function or row."""
+    """Analyse git's own options, then the verb with its function or row."""
     words = _after_options(inv)
     if not words:
         inv.found_help()
@@ -84,16 +84,16 @@ def read_git(inv: Invocation) -> None:
         return
     for word in inv.call.arguments[1:]:
         if word.text.startswith(("ext::", "fd::")):
-            inv.found(Effect.UNKNOWN, "runs a program to reach the other repository")
+            inv.found(Effect.UNKNOWN, "runs a program to contact another repository")
     if verb in _OF_FILES and inv.scope.place(".").kind == places.TEMPORARY:
-        inv.found(Effect.WORK, "changes files of a temporary copy")
+        inv.found(Effect.WORK, "changes only a temporary copy of a repository")
         return
     _VERBS.get(verb, rows.apply)(inv)
 
 
 @functools.cache
 def _program(program: Program, verb: str) -> Program:
-    """Return git with the short options that take a value with this verb."""
+    """Return git with the short options that take a value for this verb."""
     own = copy(program)
     given = _VALUED.get(verb, "").split()
     own.valued = frozenset((*(o for o in own.valued if o.startswith("--")), *given))
@@ -116,7 +116,7 @@ def _after_options(inv: Invocation) -> list[Word]:
 
 
 def _option(inv: Invocation, name: str, value: Word) -> None:
-    """Record what an option before the verb makes git do."""
+    """Record the effects of an option before the verb."""
     where = inv.scope.place(value.text)
     if name == "-C":
         inv.scope = inv.scope.copy()
@@ -133,7 +133,7 @@ def _option(inv: Invocation, name: str, value: Word) -> None:
 
 
 def _setting(inv: Invocation, key: str, value: Word) -> None:
-    """Record what a setting makes git do: some run programs, most are harmless."""
+    """Record the effects of a setting. Some run programs, most are harmless."""
     key = key.lower()
     if _listed(inv, "git_programs", key):
         if value.text not in {"", "true", "false"}:
@@ -168,7 +168,7 @@ def _config(inv: Invocation) -> None:
         return
     if call.has("--global", "--system", "--file", "-f"):
         why = "changes git settings for every project"
-        remedy = "without `--global`, for this project alone"
+        remedy = "without `--global`, for this project only"
         inv.found(Effect.IRREVERSIBLE, why, type="modify_config", remedy=remedy)
     else:
         inv.found(Effect.WORK, "changes the settings of this repository")
@@ -209,7 +209,7 @@ def _checkout(inv: Invocation) -> None:
         inv.found(Effect.IRREVERSIBLE, _DISCARDS, remedy=_STASH)
     elif call.has("--ours", "--theirs") or makes:
         inv.found(
-            Effect.WORK, "takes one side of a conflict" if not makes else "switches to a branch"
+            Effect.WORK, "keeps one side of a conflict" if not makes else "switches to a branch"
         )
     elif any(word.text == "--" for word in call.words[:-1]) or _names_files(words):
         remedy = f"{_STASH}, or as `git switch` for a branch"
@@ -221,7 +221,7 @@ def _checkout(inv: Invocation) -> None:
 def _names_files(words: list[Word]) -> bool:
     if len(words) > 1:
         return True
-    # An external variable alone is most likely the name of a branch.
+    # A single variable from outside is most likely the name of a branch.
     return any(
         word.globs
         or (HOLE in word.text and (word.text != HOLE or word.origin != VARIABLE))
@@ -255,25 +255,25 @@ def _clone(inv: Invocation) -> None:
         name = name.removesuffix(".git") or "repository"
         target = words[1] if len(words) > 1 else words[0].with_text(name)
         inv.writes(target)
-        if target.fixed:  # git refuses a folder that is not empty
+        if target.fixed:  # the folder is new, because git refuses one that is not empty
             inv.scope.made |= {inv.scope.place(target.text).path}
 
 
 def _bisect(inv: Invocation) -> None:
     rows.apply(inv)
-    if command := list(_behind(inv.call, "run")):
+    if command := list(_after(inv.call, "run")):
         inv.runner.program(command, inv.command, inv.scope, "git bisect run")
 
 
 def _submodule(inv: Invocation) -> None:
     rows.apply(inv)
-    command = [word for word in _behind(inv.call, "foreach") if word.text != "--recursive"]
+    command = [word for word in _after(inv.call, "foreach") if word.text != "--recursive"]
     if command:
         inv.shell(as_one(command), "git submodule foreach")
 
 
-def _behind(call: Call, verb: str) -> Iterator[Word]:
-    """Yield the words after a second verb, if it is given."""
+def _after(call: Call, verb: str) -> Iterator[Word]:
+    """Yield the words after the second verb, if it is `verb`."""
     if [word.text for word in call.arguments[1:2]] == [verb]:
         at = [word.text for word in call.words].index(verb)
         yield from call.words[at + 1 :]
@@ -296,11 +296,11 @@ def _names(inv: Invocation) -> None:
 
 
 def _revision(inv: Invocation) -> None:
-    """Analyse verbs that print only commits, branches or tags with these options."""
+    """Analyse verbs that can print only names of commits, branches or tags."""
     rows.apply(inv)
     words = inv.call.words
     options = {(name, value.text if value else None) for name, value in inv.call.options}
-    plain = all(word.fixed and word.text != "--" for word in words) and options <= _PLAINLY
+    plain = all(word.fixed and word.text != "--" for word in words) and options <= _ONLY_REVISIONS
     needed = _ONLY_WITH.get(words[0].text)
     if plain and (needed is None or needed & options):
         inv.output = Flow(None, NAME)
@@ -329,19 +329,19 @@ def _mv(inv: Invocation) -> None:
 
 
 def _worktree(inv: Invocation) -> None:
-    """Analyse `git worktree`; a folder next to the project is a usual place."""
+    """Analyse `git worktree`. A folder next to the project is allowed, as it is a usual place."""
     words = [word.text for word in inv.call.arguments[1:]]
     if words[:1] == ["move"]:
         _mv(inv)
         return
     rows.apply(inv)
-    if words[:1] == ["add"] and words[1:] and not _BESIDE.fullmatch(words[1]):
+    if words[:1] == ["add"] and words[1:] and not _NEXT_TO_PROJECT.fullmatch(words[1]):
         inv.writes(inv.call.arguments[2])
 
 
 _HASHES: Final = frozenset({("--format", "%H"), ("--format", "%h"), ("--pretty", "%H")})
-# Options with which only revisions are printed.
-_PLAINLY: Final = frozenset(
+# Options with which git prints only revisions.
+_ONLY_REVISIONS: Final = frozenset(
     {
         *((name, None) for name in ("--short", "--verify", "--abbrev-ref", "--show-toplevel")),
         *((name, None) for name in ("--show-current", "--tags", "--always", "--first-parent")),

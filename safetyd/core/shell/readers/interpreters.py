@@ -16,13 +16,13 @@ from safetyd.core.shell.reading import HOLE, Code, Effect, each, word_set
 from safetyd.core.shell.words import DECODED, NETWORK, Word
 
 _MODULE: Final = "-m"
-_VERBOSE: Final = frozenset({"-v"})  # prints its version, then runs the script
+_VERBOSE: Final = frozenset({"-v"})  # these interpreters print their version, then run the script
 _SERVES: Final = frozenset({"-S"})
 _TESTS: Final = frozenset({"--test"})
 _PACKAGES: Final = ("npm:", "jsr:")
-# Scripts of a project that are programs of a framework.
+# Scripts in a project that are programs of a framework.
 _FRAMEWORKS: Final = frozenset({"manage.py", "setup.py", "artisan"})
-# Perl runs the rest of a value that starts with a delimiter.
+# A plain separator for `perl -F`. Perl runs text after the closing delimiter as code.
 _is_separator = re.compile(r"([/\"']?)[\w\s,:;|.\\+*^=\[\]-]*\1").fullmatch
 
 
@@ -30,15 +30,14 @@ class Language(NamedTuple):
     """The relevant options of an interpreter."""
 
     name: str
-    code: frozenset[str] = frozenset()  # their value is code
-    valued: frozenset[str] = frozenset()  # they take a value, in the same word or the next
+    code: frozenset[str] = frozenset()  # options whose value is code
+    valued: frozenset[str] = frozenset()  # options with a value, in the same word or the next
     attached: str = ""  # letters whose value is the rest of the word
-    digits: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # letters whose value consists of these characters
-    loads: frozenset[str] = frozenset()  # their value is a module or file that runs first
-    tells: frozenset[str] = frozenset()  # it only prints its help or version, or checks syntax
-    long: bool = False  # long options may have a single hyphen
+    # Letters whose value consists of these characters.
+    digits: Mapping[str, str] = MappingProxyType({})
+    loads: frozenset[str] = frozenset()  # options whose value is a module or file that runs first
+    informs: frozenset[str] = frozenset()  # options that only print information or check syntax
+    long: bool = False  # long options may start with a single hyphen
     edits: bool = False  # `-i` changes the files in place
 
 
@@ -48,7 +47,7 @@ def _language(  # noqa: PLR0913 - most have few of them
     valued: str = "",
     loads: str = "",
     *,
-    tells: str = "",
+    informs: str = "",
     attached: str = "",
     digits: Mapping[str, str] = MappingProxyType({}),
     long: bool = False,
@@ -61,28 +60,28 @@ def _language(  # noqa: PLR0913 - most have few of them
         attached,
         digits,
         word_set(loads),
-        word_set(f"{tells} --version --help -h"),
+        word_set(f"{informs} --version --help -h"),
         long,
         edits,
     )
 
 
 _PYTHON: Final = _language(
-    "python", "-c", "-W -X -m --check-hash-based-pycs", tells="-V -VV --help-all"
+    "python", "-c", "-W -X -m --check-hash-based-pycs", informs="-V -VV --help-all"
 )
 _NODE: Final = _language(
     "javascript",
     "-e --eval -p --print -pe",
     "-C --conditions --env-file --max-old-space-size --test-name-pattern --test-reporter",
     "-r --require --import --loader --experimental-loader",
-    tells="-v -c --check --v8-options",
+    informs="-v -c --check --v8-options",
 )
 _PERL: Final = _language(
     "perl",
     "-e -E",
     attached="iIMmFDx",
     digits={"0": "01234567xX", "l": "01234567", "C": "IOEioADSLa0123456789"},
-    tells="-v -V",
+    informs="-v -V",
     edits=True,
 )
 _RUBY: Final = _language(
@@ -92,7 +91,7 @@ _RUBY: Final = _language(
     "-r",
     attached="iFx",
     digits={"0": "01234567", "W": "012", "T": "01234", "K": "EeSsUuNnAa"},
-    tells="-v -c",
+    informs="-v -c",
     edits=True,
 )
 _PHP: Final = _language(
@@ -100,29 +99,29 @@ _PHP: Final = _language(
     "-r -R -B -E --run",
     "-d -c -z -t -S --define --php-ini",
     "-f --file",
-    tells="-v -i -m -l --ini --info --modules --syntax-check --rf --rc",
+    informs="-v -i -m -l --ini --info --modules --syntax-check --rf --rc",
 )
-_LUA: Final = _language("lua", "-e", "", "-l", tells="-v")
-_R: Final = _language("r", "-e", "-g", "-f --file", tells="--version")
+_LUA: Final = _language("lua", "-e", "", "-l", informs="-v")
+_R: Final = _language("r", "-e", "-g", "-f --file", informs="--version")
 _JULIA: Final = _language(
     "julia",
     "-e -E --eval --print",
     "-p -t -C -J --project --threads --procs",
     "-L --load",
-    tells="-v",
+    informs="-v",
 )
 _TCL: Final = _language("tcl")
 _APPLE: Final = _language("applescript", "-e", "-l -s")
-_GROOVY: Final = _language("groovy", "-e -ne -pe", "-cp -classpath", tells="-v", long=True)
+_GROOVY: Final = _language("groovy", "-e -ne -pe", "-cp -classpath", informs="-v", long=True)
 _ELIXIR: Final = _language(
     "elixir",
     "-e --eval --rpc-eval",
     "-pa -pz --name --sname --cookie",
     "-r -pr --require",
-    tells="-v",
+    informs="-v",
 )
 _LISP: Final = _language(
-    "lisp", "-e -c --eval -eval", "-I -L", "-l -s --load --script", tells="-v", long=True
+    "lisp", "-e -c --eval -eval", "-I -L", "-l -s --load --script", informs="-v", long=True
 )
 _HASKELL: Final = _language("haskell", "-e", "-i -package", long=True)
 
@@ -223,7 +222,7 @@ def read_interpreter(inv: Invocation) -> None:
 
 
 def read_deno(inv: Invocation) -> None:
-    """Analyse `deno eval CODE` and `deno run FILE`; the row describes other verbs."""
+    """Analyse `deno eval CODE` and `deno run FILE`. The row covers other verbs."""
     call, script = inv.call, inv.call.arguments[1:2]
     if call.verb == "eval" and script and not call.asks_help:
         inv.named = "deno eval"
@@ -243,7 +242,7 @@ def run(inv: Invocation, language: Language, words: list[Word]) -> None:
     verbose = (
         _VERBOSE if given.script is not None and language.name in {"ruby", "lua"} else frozenset()
     )
-    if given.has(language.tells - verbose):
+    if given.has(language.informs - verbose):
         inv.found(Effect.READ, "prints its version or checks syntax")
         inv.reads(*([given.script] if given.script else []))
     elif given.module is not None:
@@ -261,14 +260,14 @@ def run(inv: Invocation, language: Language, words: list[Word]) -> None:
 
 
 def _load(inv: Invocation, language: Language, given: Given) -> None:
-    """Record what runs before the code; modules named without a path belong to the project."""
+    """Record modules that run before the code. A module without a path belongs to the project."""
     for name, value in given.options:
         if value is None:
             continue
         if name in language.loads and value.text.startswith(("/", "~", ".", HOLE, "data:", "http")):
             inv.script(value, f"{inv.call.name} {name}")
         elif name in {"-M", "-m"} and language.name == "perl":
-            inv.found(Effect.UNKNOWN, "loads a module, which is not analysed")
+            inv.found(Effect.UNKNOWN, "loads a module that is not analysed")
         elif name == "-F" and language.name == "perl" and not _is_separator(value.text):
             inv.found(Effect.UNKNOWN, "splits fields with an expression that can run code")
         elif name in {"-d", "--define"} and language.name == "php":
@@ -293,7 +292,7 @@ def _arguments(inv: Invocation, language: Language, given: Given) -> None:
     else:
         inv.reads(*given.arguments)
     if language.name == "perl" and any(set(word.text) & set("|>") for word in given.arguments):
-        inv.found(Effect.UNKNOWN, "opens a file name that Perl may run as a program")
+        inv.found(Effect.UNKNOWN, "passes Perl a file name that it may run as a program")
 
 
 def _script(inv: Invocation, language: Language, script: Word, arguments: list[Word]) -> None:

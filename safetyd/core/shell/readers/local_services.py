@@ -1,7 +1,7 @@
 """Requests to local services: what they would delete, change or start.
 
 The project's own server may be used freely. Databases, search engines, build servers and registries
-store data that others need, even on this machine.
+store data that other people or programs need, even on this machine.
 """
 
 import re
@@ -17,7 +17,7 @@ _OF_PROJECTS: Final = frozenset(
     {80, 443, *range(3000, 3100), *range(4000, 4010), 4200, 4321, *range(5000, 5010), *(5173, 5174)}
     | {*range(8000, 8010), *range(8080, 8090), 8443, 8787, *range(8888, 8892), 9292}
 )
-# Ports of services that store data, where a POST is rarely a query.
+# Ports of services that store data. A POST to them is rarely a query.
 _OF_SERVICES: Final = frozenset(
     {
         *(0, 1337, 2019, 2375, 2379, 3100, 4001, 4040, 4646, 5601, 5984, 6333, 7474, 7700, 8065),
@@ -63,7 +63,7 @@ _mutates = re.compile(
 
 
 def request(inv: Invocation, url: str, method: str, bodies: Iterable[str]) -> None:
-    """Record what a request to a local service does."""
+    """Record the effects of a request to a local service."""
     why = _changes(url, method, list(bodies))
     if why:
         remedy = "as a read-only request"
@@ -74,7 +74,7 @@ def request(inv: Invocation, url: str, method: str, bodies: Iterable[str]) -> No
 
 
 def _changes(url: str, method: str, bodies: list[str]) -> str:
-    """Return how a request changes something, or an empty string."""
+    """Return how a request changes the service, or an empty string."""
     path, port, query = _parts(url)
     words = {part.lower() for word in _words_of(path) for part in (word, *_camel(word))}
     asks = method in _ASKING
@@ -88,9 +88,9 @@ def _changes(url: str, method: str, bodies: list[str]) -> str:
         or (_ASKS.search(path) and not _OF_SERVERS.search(path))
     ):
         return ""
-    kept = port in _OF_SERVICES or HOLE in method or _OF_SERVERS.search(path)
+    stores = port in _OF_SERVICES or HOLE in method or _OF_SERVERS.search(path)
     own = method == "POST" or port in _OF_PROJECTS
-    return "" if own and not kept else "changes a local service with a request to"
+    return "" if own and not stores else "changes a local service with a request to"
 
 
 def _parts(url: str) -> tuple[str, int, str]:

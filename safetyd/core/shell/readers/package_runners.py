@@ -1,4 +1,4 @@
-"""Programs that run programs of packages: `npx`, `uv run`, `bundle exec` and similar."""
+"""Programs that run a program from a package: `npx`, `uv run`, `bundle exec` and similar."""
 
 from typing import Final, NamedTuple
 
@@ -13,12 +13,12 @@ from safetyd.core.shell.words import NETWORK, Word
 
 
 class Launch(NamedTuple):
-    """A way to run a program of a package."""
+    """A way to run a program from a package."""
 
     verbs: tuple[str, ...]
-    fetches: bool = False  # it downloads a missing package and runs it
-    script: bool = False  # the word may also be a script that the project defines
-    skip: int = 0  # its own words before the command
+    fetches: bool = False  # a missing package is downloaded
+    script: bool = False  # the name may also be a script of the project
+    skip: int = 0  # number of its own words before the command
 
 
 _FETCHES: Final = Launch((), fetches=True)
@@ -70,12 +70,12 @@ _PROGRAM_OF: Final = {
 }
 _OWN_PACKAGE: Final = ("-p", "--package", "--with", "--from", "--spec", "--with-requirements")
 _SHELL_TEXT: Final = ("-c", "--call", "--shell-mode")
-_NAMING: Final = frozenset({"yarn", "pnpm", "bun"})  # scripts of the project are verbs of theirs
+_NAMING: Final = frozenset({"yarn", "pnpm", "bun"})  # scripts of the project work as verbs
 _NEW: Final = "runs a package that it may download first"
 
 
 def read_package_runner(inv: Invocation) -> None:
-    """Analyse the program of a package; the row describes other verbs."""
+    """Analyse a verb that runs a program from a package. The row covers other verbs."""
     if inv.call.program.name == "bun" and _runs_code(inv.call):
         run(inv, LANGUAGES["bun"], list(inv.call.words))
         return
@@ -128,7 +128,7 @@ def _launch(inv: Invocation, launch: Launch) -> None:
     elif inner:
         _run(inv, launch, inner)
     elif not text:
-        inv.found(Effect.UNKNOWN, "runs a program that it does not name")
+        inv.found(Effect.UNKNOWN, "runs a program that the command does not name")
 
 
 def _in_workspace(call: Call) -> Call:
@@ -149,7 +149,7 @@ def _has_verb(call: Call) -> bool:
 
 
 def _named(inv: Invocation) -> None:
-    """Analyse `yarn NAME`: a script of the project, a file, or a program of a package."""
+    """Analyse `yarn NAME`: a script of the project, a file, or a program from a package."""
     call = inv.call
     inv.named = f"{call.name} run"
     for word in call.values(*call.program.row.loads):
@@ -169,7 +169,7 @@ def _fits(launch: Launch, call: Call) -> bool:
 
 
 def _apart(inv: Invocation, launch: Launch) -> tuple[Call, list[Word]]:
-    """Return the runner's own call, and the command after it."""
+    """Split the words into the runner's own call and the command that it runs."""
     words, program = list(inv.call.words), inv.call.program
     at, verbs = 0, list(launch.verbs)
     while at < len(words):
@@ -201,12 +201,12 @@ def _run(inv: Invocation, launch: Launch, inner: list[Word]) -> None:
         program = first.with_text(name if first.fixed else first.text)
         inv.output = inv.runner.program([program, *inner[1:]], inv.command, inv.scope, inv.named)
     elif launch.fetches:
-        why = f"downloads and runs {visible(name)}, if the project does not have it"
+        why = f"runs {visible(name)}, and downloads it first if it is missing"
         remedy = f'with [shell.programs.{name}] effect = "work"'
         inv.found(Effect.INSTALLS, why, type="install_package", remedy=remedy)
         inv.reads(*inner[1:])
     elif launch.script and "/" not in name:
-        inv.found(Effect.WORK, f"runs {visible(name)}, which the project defines")
+        inv.found(Effect.WORK, f"runs {visible(name)}, a script of the project")
         inv.reads(*inner[1:])
     else:
         inv.output = inv.runner.program(inner, inv.command, inv.scope, inv.named)

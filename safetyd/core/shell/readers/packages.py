@@ -1,4 +1,4 @@
-"""Programs that install packages, build a project or run commands by configuration."""
+"""Programs that install packages, build a project or run configured commands."""
 
 import copy
 from itertools import pairwise
@@ -32,7 +32,7 @@ _DRY: Final = {
     "rake": ("-n", "--dry-run"),
     "ninja": ("-n",),
 }
-# Read-only verbs of the command-line tools of servers.
+# Read-only verbs of command-line tools for servers.
 _ASKS_SERVER: Final = frozenset({"console", "session-id", "who-am-i", "mail"})
 _ADDRESSED: Final = frozenset({"-s", "-auth", "-i", "-user", "-p", "-url", "--url", "--server"})
 _HOMES: Final = frozenset({"HOME", "XDG_CONFIG_HOME", "USERPROFILE"})
@@ -40,7 +40,7 @@ _UNGUARDED: Final = ("disableAllHooks", "features.hooks", "hooks=", "codex_hooks
 
 
 def read_forge(inv: Invocation) -> None:
-    """Analyse `gh` and `glab`: API requests by method, the rest by row."""
+    """Analyse `gh` and `glab`. API requests are judged by method, other uses by row."""
     call = inv.call
     if call.verb != "api":
         rows.apply(inv)
@@ -58,7 +58,7 @@ def read_forge(inv: Invocation) -> None:
 
 
 def read_pip(inv: Invocation) -> None:
-    """Analyse `pip` and `uv pip`: the project's dependencies are allowed, others need approval."""
+    """Analyse `pip` and `uv pip`. Only the project's dependencies are allowed."""
     if inv.call.verb not in {"install", "sync"}:
         rows.apply(inv)
         return
@@ -75,7 +75,7 @@ def read_pip(inv: Invocation) -> None:
     if call.has(*_ELSEWHERE):
         why, remedy = "installs from a different package index", "without another index"
     elif not [*packages, *lists] or not all(_is_own(word, inv) for word in packages):
-        why, remedy = "installs something new", "as `pip install -r requirements.txt`"
+        why, remedy = "installs new packages", "as `pip install -r requirements.txt`"
     elif not all(inv.scope.place(word.text).kind == places.INSIDE for word in lists) or any(
         "://" in word.text for word in lists
     ):
@@ -91,7 +91,7 @@ def read_pip(inv: Invocation) -> None:
 
 
 def _is_own(word: Word, inv: Invocation) -> bool:
-    """Return True if a package is the project itself, or built by it."""
+    """Return True if a package is the project itself, or a file in the project."""
     text = word.text.partition("[")[0]
     local = text.startswith(".") or text.endswith(_ARCHIVES)
     return local and "://" not in text and inv.scope.place(text).kind == places.INSIDE
@@ -103,7 +103,7 @@ def read_targets(inv: Invocation) -> None:
     for word in whole.values("-D", "--define", "-P", "--project-prop", "--system-prop"):
         _, _, value = word.text.partition("=")
         if value[:1] in {"/", "~", "."} and inv.scope.place(value).kind != places.INSIDE:
-            why = f"sets {visible(word.text)}, which is outside the project"
+            why = f"sets {visible(word.text)}, a path outside the project"
             inv.found(Effect.UNKNOWN, why, remedy="with a path inside the project")
     if _only_shows(whole):
         inv.found(Effect.READ, "only shows what it would run")
@@ -129,7 +129,7 @@ def _with(whole: Call, goal: Word) -> Call:
 
 
 def read_compiler(inv: Invocation) -> None:
-    """Analyse a compiler: `@file` contains options, and values may follow without a blank."""
+    """Analyse a compiler. `@file` contains options, and values may follow without a space."""
     rows.apply(inv)
     for word in inv.call.words:
         if word.text.startswith("-o") and word.text not in inv.call.program.valued:
@@ -146,7 +146,7 @@ def read_compiler(inv: Invocation) -> None:
 
 
 def read_java(inv: Invocation) -> None:
-    """Analyse `java`; arguments after the class or archive belong to the program."""
+    """Analyse `java`. Arguments after the class or archive belong to the Java program."""
     call, words = inv.call, list(inv.call.words)
     own: list[Word] = []
     while words and words[0].text.startswith(("-", "@")):
@@ -171,7 +171,7 @@ def read_java(inv: Invocation) -> None:
 
 
 def _server_tool(inv: Invocation, archive: Word, words: list[Word]) -> None:
-    """Record what the command-line tool of a server does."""
+    """Record the effects of a server's command-line tool."""
     name = archive.text.rpartition("/")[2].removesuffix(".jar").lower()
     of_server = any(name.startswith(each) for each in inv.runner.listed("server_clis"))
     addressed = any(is_address(word.text) for word in words)
@@ -192,7 +192,7 @@ def _server_tool(inv: Invocation, archive: Word, words: list[Word]) -> None:
 
 
 def read_cargo(inv: Invocation) -> None:
-    """Analyse `cargo`; options of `cargo watch` are commands."""
+    """Analyse `cargo`. The options of `cargo watch` are commands."""
     rows.apply(inv)
     if inv.call.verb == "watch":
         for word in inv.call.values("-x", "--exec"):
@@ -204,7 +204,7 @@ def read_cargo(inv: Invocation) -> None:
 def read_commands(inv: Invocation) -> None:
     """Analyse a program whose arguments are commands, such as `concurrently`."""
     row = inv.call.program.row
-    inv.found(Effect.READ, "runs the commands that it is given")
+    inv.found(Effect.READ, "runs the commands in its arguments")
     for word in inv.call.values(*row.writes):
         inv.writes(word)
     for word in [*inv.call.values(*row.runs), *inv.call.arguments]:
@@ -214,7 +214,7 @@ def read_commands(inv: Invocation) -> None:
 
 
 def read_agent(inv: Invocation) -> None:
-    """Analyse another agent; with its hooks disabled nothing checks its actions."""
+    """Analyse another agent. If its hooks are disabled, nothing checks its actions."""
     call = inv.call
     here = {name for name, _ in inv.command.assignments} | inv.scope.variables.keys()
     texts = [word.text for word in call.words]

@@ -22,7 +22,7 @@ _REPORTS: Final = frozenset({"report", "annotate", "list", "diff", "evlist", "ve
 
 
 def read_kill(inv: Invocation) -> None:
-    """Analyse `kill`; processes that the command started may be killed."""
+    """Analyse `kill`. Killing a process that the same command started is allowed."""
     words = list(inv.call.words)
     if not words or words[0].text in _LISTS:
         inv.found(Effect.READ, "lists signals")
@@ -40,7 +40,7 @@ def read_kill(inv: Invocation) -> None:
 
 
 def _targets(words: list[Word]) -> tuple[list[str], str]:
-    """Return the processes and the signal."""
+    """Return the targets and the signal."""
     texts = [word.text for word in words]
     if texts[0] in {"-s", "-n", "--signal"}:
         signal, rest = (texts[1] if len(texts) > 1 else ""), texts[2:]
@@ -64,7 +64,11 @@ def read_kill_by_name(inv: Invocation) -> None:
     if names and all(any(name in each for each in started) for name in names) and not texts & _MORE:
         inv.found(Effect.WORK, "stops a process that this command started")
         return
-    inv.found(Effect.IRREVERSIBLE, "kills processes by name, whoever started them", remedy=_OWN_JOB)
+    inv.found(
+        Effect.IRREVERSIBLE,
+        "kills all processes with this name, even those of other programs",
+        remedy=_OWN_JOB,
+    )
 
 
 def read_tracer(inv: Invocation) -> None:
@@ -100,7 +104,7 @@ def read_profiler(inv: Invocation) -> None:
 
 
 def _watch(inv: Invocation, own: Call, words: list[Word]) -> None:
-    """Analyse the traced command; a running process is not the command's own."""
+    """Analyse the traced command. Tracing a running process needs approval."""
     if own.has("-p", "--pid", "--attach", "-a", "--all-cpus") or not words:
         inv.found(Effect.PRIVILEGED, "inspects running processes")
     else:
@@ -108,15 +112,15 @@ def _watch(inv: Invocation, own: Call, words: list[Word]) -> None:
 
 
 def read_debugger(inv: Invocation) -> None:
-    """Analyse `gdb` and `lldb`: the program and the debugger commands."""
+    """Analyse `gdb` and `lldb`: the debugger commands, and the program."""
     call = inv.call
     typed = call.values("-ex", "-iex", "--ex", "-eval-command", "--eval-command", "-o", "-O")
     if call.has("-p", "-pid", "--pid", "-n"):
         inv.found(Effect.PRIVILEGED, "inspects a running process")
     if not typed or not all(_only_looks(word.text) for word in typed):
-        inv.found(Effect.UNKNOWN, "runs debugger commands, which are not analysed")
+        inv.found(Effect.UNKNOWN, "runs debugger commands that are not analysed")
     if call.has("-x", "-command", "--command", "-s", "-S", "-source"):
-        inv.found(Effect.UNKNOWN, "runs a file of debugger commands")
+        inv.found(Effect.UNKNOWN, "runs a file of debugger commands, which is not analysed")
     words = list(call.arguments)
     texts = [word.text for word in call.words]
     if "--args" in texts or "--" in texts:

@@ -43,7 +43,7 @@ def read_ssh(inv: Invocation) -> None:
     target, command = words[:1], words[1:]
     inv.output = DOWNLOADED
     if target and target[0].text in _FORGES and not command:
-        inv.found(Effect.READ, "checks its login at a Git host")
+        inv.found(Effect.READ, "checks the login for a Git host")
         return
     where = visible(target[0].text) if target else "another machine"
     inv.found(
@@ -55,7 +55,7 @@ def read_ssh(inv: Invocation) -> None:
 
 
 def _after_options(inv: Invocation) -> list[Word]:
-    """Return the words after the options: the host, and the command that runs there."""
+    """Return the words after the options: the host, and the command to run there."""
     words, valued = list(inv.call.words), inv.call.program.valued
     while words and words[0].text.startswith("-"):
         text = words.pop(0).text
@@ -68,14 +68,14 @@ def _after_options(inv: Invocation) -> list[Word]:
 
 
 def _ssh_options(inv: Invocation) -> None:
-    """Record what options make ssh, scp and sftp run, write or open."""
+    """Record options that make ssh, scp and sftp run programs, write files or open ports."""
     call = inv.call
     for value in call.values("-o"):
         name, _, command = value.text.replace("=", " ", 1).strip().partition(" ")
         if name.lower() in _RUNNING and command.strip() != "none":
             inv.shell(value.with_text(command), f"{call.name} -o {name}")
         elif name.lower() in {"permitlocalcommand", "include", "proxyusefdpass"}:
-            inv.found(Effect.UNKNOWN, f"sets {name}, which can make it run programs")
+            inv.found(Effect.UNKNOWN, f"sets {name}, which can make {call.name} run programs")
     for value in call.values("-S") if call.name != "ssh" else ():
         inv.shell(value, f"{call.name} -S")
     for value in call.values("-E") if call.name == "ssh" else ():
@@ -97,7 +97,7 @@ def read_copy(inv: Invocation) -> None:
 
 
 def read_rsync(inv: Invocation) -> None:
-    """Analyse `rsync`, which may also delete."""
+    """Analyse `rsync`, which can also delete files."""
     call = inv.call
     _rsync_options(inv)
     if any(call.has_surely(option) for option in ("-n", "--dry-run", "--list-only")):
@@ -118,7 +118,7 @@ def read_rsync(inv: Invocation) -> None:
 
 
 def _rsync_options(inv: Invocation) -> None:
-    """Record what options make rsync run, read or serve."""
+    """Record options that make rsync run programs, read files or serve them."""
     call = inv.call
     for shell in call.values("-e", "--rsh"):
         if not _PLAIN_SSH.fullmatch(shell.text):
@@ -140,17 +140,17 @@ def _copied(inv: Invocation, words: list[Word]) -> None:
 
 
 def read_nc(inv: Invocation) -> None:
-    """Analyse `nc` and similar programs: a raw connection, possibly with a program."""
+    """Analyse `nc` and similar programs: a raw connection, possibly to a program."""
     call = inv.call
     inv.output = DOWNLOADED
     if call.has_surely("-h"):
         inv.found_help()
     elif call.has("-e", "--exec", "-c", "--sh-exec", "--lua-exec"):
-        inv.found(Effect.UNKNOWN, "gives another machine a shell on this one", blocks=True)
+        inv.found(Effect.UNKNOWN, "gives another machine a shell on this machine", blocks=True)
     elif call.has("-l", "--listen"):
-        inv.found(Effect.LEAVES, "opens a port for other machines", type="open_port")
+        inv.found(Effect.LEAVES, "opens a port to other machines", type="open_port")
     elif call.has("-U", "--unixsock"):
-        inv.found(Effect.UNKNOWN, "talks to a local service through its socket")
+        inv.found(Effect.UNKNOWN, "connects to a local service through its socket")
     elif call.has_surely("-z"):
         inv.found(Effect.READ, "checks whether a port is open")
     else:
@@ -166,7 +166,7 @@ def read_telnet(inv: Invocation) -> None:
 def _connects(inv: Invocation, address: str) -> None:
     said = (inv.stdin.text or "").lower().split() if inv.stdin is not None else []
     if is_local(address) and not inv.call.has("-x", "--proxy"):
-        inv.found(Effect.WORK, "talks to a local service")
+        inv.found(Effect.WORK, "connects to a local service")
         if not _ENDING.isdisjoint(said):
             inv.found(Effect.IRREVERSIBLE, "deletes data of a local service")
     else:
@@ -175,7 +175,7 @@ def _connects(inv: Invocation, address: str) -> None:
 
 
 def read_socat(inv: Invocation) -> None:
-    """Analyse `socat`, which connects two addresses; one may be a program."""
+    """Analyse `socat`, which connects two addresses, of which one may be a program."""
     call = inv.call
     inv.output = DOWNLOADED
     if call.has_surely("-h"):
@@ -184,19 +184,19 @@ def read_socat(inv: Invocation) -> None:
     for word in call.arguments:
         connects = _CONNECTS.match(word.text)
         if _RUNS_PROGRAM.match(word.text):
-            inv.found(Effect.UNKNOWN, "gives another machine a shell on this one", blocks=True)
+            inv.found(Effect.UNKNOWN, "gives another machine a shell on this machine", blocks=True)
         elif _LISTENS.match(word.text):
-            inv.found(Effect.LEAVES, "opens a port for other machines", type="open_port")
+            inv.found(Effect.LEAVES, "opens a port to other machines", type="open_port")
         elif connects:
             _connects(inv, connects[3])
         elif _PRINTS.fullmatch(word.text):
-            inv.found(Effect.READ, "passes its input on")
+            inv.found(Effect.READ, "passes on its input")
         else:
-            inv.found(Effect.UNKNOWN, f"connects {visible(word.text)}, which is not in the table")
+            inv.found(Effect.UNKNOWN, f"connects {visible(word.text)}, an unknown kind of address")
 
 
 def read_load(inv: Invocation) -> None:
-    """Analyse load generators and monitors; local targets are allowed."""
+    """Analyse load generators and monitors. Local targets are allowed."""
     rows.apply(inv)
     call = inv.call
     addresses = [*call.arguments, *call.values("-H", "--host", "-c", "--client", "-u", "--url")]
@@ -204,4 +204,6 @@ def read_load(inv: Invocation) -> None:
     if not any(is_local(word.text) for word in named) or any(
         "://" in word.text and not is_local(word.text) for word in named
     ):
-        inv.found(Effect.LEAVES, "sends load to another machine", remedy="against localhost")
+        inv.found(
+            Effect.LEAVES, "sends many requests to another machine", remedy="against localhost"
+        )

@@ -1,6 +1,6 @@
-"""Programs that search for files, and what they do with the results.
+"""Programs that search for files, and their actions on the results.
 
-Results are known as patterns: `src/**/*.pyc` is every file of that name below `src`.
+The results are represented as patterns: `src/**/*.pyc` means every such file below `src`.
 """
 
 import itertools
@@ -19,7 +19,7 @@ MAX_PATTERNS: Final = 8
 
 _RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
-_LISTED: Final = "-files0-from"  # a file with a list of folders
+_LISTED: Final = "-files0-from"  # its value is a file with a list of folders
 _ACTS: Final = _RUNS | _WRITES | {"-delete", "-print", "-print0", "-printf", "-ls"}
 _NAMES: Final = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename"})
 _OR: Final = frozenset({"-o", "-or", ","})
@@ -40,7 +40,7 @@ def read_find(inv: Invocation) -> None:
     inv.found(Effect.READ, "searches for files", said="")
     before = [*(root.text for root in roots), *said]
     if any(map(_may_act, [*roots, *expression][1:], before)):
-        inv.found(Effect.UNKNOWN, "does something with files that is only known at run time")
+        inv.found(Effect.UNKNOWN, "may run an action on files that is only known at run time")
     for name, target in zip(said, expression[1:], strict=False):
         if name in _WRITES:
             inv.writes(target)
@@ -73,7 +73,7 @@ def _may_act(word: Word, before: str) -> bool:
 
 
 def _delete(inv: Invocation, target: Word, said: Sequence[str]) -> None:
-    """Record what `-delete` does; deleting empty folders is harmless."""
+    """Record the effect of `-delete`. Deleting empty folders is harmless."""
     kinds = [kind for name, kind in itertools.pairwise(said) if name == "-type"]
     inside = inv.scope.place(target.text).kind == places.INSIDE
     if inside and kinds == ["d"] and _precede(said, "-empty", "-type") and _OR.isdisjoint(said):
@@ -83,13 +83,13 @@ def _delete(inv: Invocation, target: Word, said: Sequence[str]) -> None:
 
 
 def _precede(said: Sequence[str], *tests: str) -> bool:
-    """Return True if tests precede `-delete` and are not negated."""
+    """Return True if all tests precede `-delete` and none is negated."""
     before = list(said[: said.index("-delete")])
     return _NOT.isdisjoint(before) and all(test in before for test in tests)
 
 
 def read_fd(inv: Invocation) -> None:
-    """Analyse `fd`; after `-x` follows a command for each file."""
+    """Analyse `fd`. The command after `-x` runs for each file."""
     words = list(inv.call.words)
     at = next((n for n, word in enumerate(words) if _fd_runs(word.text)), len(words))
     attached = _fd_runs(words[at].text) if at < len(words) else None
@@ -109,7 +109,7 @@ def read_fd(inv: Invocation) -> None:
 
 
 def read_grep(inv: Invocation) -> None:
-    """Analyse `grep` and similar programs; with `-l` they print file names."""
+    """Analyse `grep` and similar programs. With `-l` they print file names."""
     call, row = inv.call, inv.call.program.row
     given = call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list")
     files = call.arguments if given else call.arguments[1:]
@@ -149,7 +149,7 @@ def _below(roots: Sequence[str], names: Sequence[str]) -> Iterator[str]:
 
 
 def _patterns(expression: Sequence[str]) -> list[str]:
-    """Return a name for each alternative, or one empty name if an alternative has none."""
+    """Return a name for each alternative, or one empty name if an alternative matches any name."""
     found, name, number = list[str](), "", 0
     while number < len(expression):
         word = expression[number]
@@ -171,12 +171,12 @@ def _patterns(expression: Sequence[str]) -> list[str]:
 
 
 def _named(test: str, pattern: str) -> str:
-    """Return the pattern of a test in the form that follows `**/`."""
+    """Return the pattern of a test, without the leading part that `**/` replaces."""
     return pattern.lstrip("*").lstrip("/") if test in {"-path", "-ipath", "-wholename"} else pattern
 
 
 def _end(expression: Sequence[str], start: int) -> int:
-    """Return the end of a command."""
+    """Return the position of the end of a command."""
     ends = (n for n in range(start, len(expression)) if expression[n] in {";", "+"})
     return next(ends, len(expression))
 
@@ -189,7 +189,7 @@ def _commands(expression: Sequence[Word]) -> Iterator[list[Word]]:
 
 
 def _filled(command: Sequence[Word], target: Word) -> list[Word]:
-    """Return a command with the found file in place of `{}`."""
+    """Replace `{}` in a command by the found file."""
     if not any("{" in word.text for word in command):
         return [*command, target]
     return [

@@ -21,14 +21,14 @@ from safetyd.core.shell.words import (
 )
 
 _TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - the assumed result of mktemp
-_JOB: Final = "$!\n"  # the assumed content of a .pid file: a process that the agent started
+_JOB: Final = "$!\n"  # the assumed content of a .pid file, a process that the agent started
 _variables = re.compile(r"\$(?:\{(\w+)(?::\d[^}]*)?\}|(\w+))").findall
 _SHOWN: Final = "prints all environment variables, including secrets"
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
 def read_cd(inv: Invocation) -> None:
-    """Analyse `cd` and `pushd`, which change the base of later paths."""
+    """Analyse `cd` and `pushd`. Later relative paths start in the new folder."""
     inv.found(Effect.READ, "changes the current directory")
     target = inv.call.arguments[0] if inv.call.arguments else None
     if target is None:
@@ -54,7 +54,7 @@ def read_eval(inv: Invocation) -> None:
 def read_source(inv: Invocation) -> None:
     """Analyse a script that runs in the current shell."""
     if not inv.call.arguments:
-        inv.found(Effect.UNKNOWN, "runs a script that it does not name")
+        inv.found(Effect.UNKNOWN, "runs a script that the command does not name")
         return
     first = inv.call.arguments[0]
     inv.script(first, inv.call.name)
@@ -130,7 +130,7 @@ def read_echo(inv: Invocation) -> None:
 
 
 def _secret_shown(inv: Invocation) -> None:
-    """Record that a variable is printed whose name suggests a secret."""
+    """Record that the command prints a variable whose name suggests a secret."""
     for braced, bare in _variables(inv.written):
         if looks_secret(braced or bare):
             why = f"prints {braced or bare}, whose name suggests a secret"
@@ -138,7 +138,7 @@ def _secret_shown(inv: Invocation) -> None:
 
 
 def read_environment(inv: Invocation) -> None:
-    """Analyse `printenv`, and `set`, `export` and `declare`, which may print variables."""
+    """Analyse `printenv`, `set`, `export` and `declare`, which may print all variables."""
     call, name = inv.call, inv.call.name
     given = [word.text for word in call.arguments]
     if name == "printenv":

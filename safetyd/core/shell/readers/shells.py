@@ -10,7 +10,7 @@ def read_shell(inv: Invocation) -> None:
     """Analyse `sh -c TEXT`, `sh FILE`, and a shell that runs its input."""
     call, name = inv.call, inv.call.name
     if _has_socket(inv):
-        inv.found(Effect.UNKNOWN, "gives another machine a shell on this one", blocks=True)
+        inv.found(Effect.UNKNOWN, "gives another machine a shell on this machine", blocks=True)
         return
     for _, value in call.options:
         if value is not None and value.text and call.has("--rcfile", "--init-file"):
@@ -29,7 +29,7 @@ def read_shell(inv: Invocation) -> None:
 
 
 def _given(inv: Invocation) -> tuple[Word | None, Word | None, bool]:
-    """Return the text of `-c`, the script file, and whether it is only checked."""
+    """Return the text of `-c`, the script file, and whether the shell only checks the syntax."""
     text = script = None
     checks = takes_text = takes_input = False
     words = list(inv.call.words)

@@ -12,7 +12,7 @@ from safetyd.core.shell.readers.deletions import run_code
 from safetyd.core.shell.reading import HOLE, Code, Effect
 from safetyd.core.shell.words import DECODED, NETWORK, Word
 
-# Relevant options of sed by their shortest abbreviation.
+# Relevant options of sed, by their shortest abbreviation.
 _SED_LONG: Final = {"--e": "e", "--fi": "f", "--l": "l", "--i": "i", "--s": "s"}
 _DESCRIBING: Final = ("-o", "-d", "-p", "--pretty-print", "--profile", "--dump-variables")
 _IN_PLACE: Final = frozenset({"inplace", "inplace.awk"})
@@ -31,7 +31,7 @@ class _Script(NamedTuple):
     files: list[Word]
     arguments: list[Word]
     in_place: bool
-    known: bool  # all options are known
+    known: bool  # False if an option is only known at run time
 
 
 def read_sed(inv: Invocation) -> None:
@@ -39,7 +39,7 @@ def read_sed(inv: Invocation) -> None:
     script = _sed(inv)
     texts, files = list(script.texts), list(script.arguments)
     if script.in_place and len(files) > 1 and not files[0].text:
-        files = files[1:]  # `sed -i '' ...` has the suffix as a separate word
+        files = files[1:]  # in `sed -i '' ...` the suffix is a separate word
     if not texts and not script.files and files:
         texts.append(files.pop(0))
     if not script.known:
@@ -110,17 +110,17 @@ def read_awk(inv: Invocation) -> None:
 
 
 def _sed_with_numbers(script: str) -> Code:
-    """Analyse a sed script; an unknown line address is taken for a number."""
+    """Analyse a sed script. An unknown line address counts as a number."""
     return sed_code(_in_address(r"\g<1>1", script))
 
 
 def _awk_with_numbers(program: str) -> Code:
-    """Analyse an awk program; an unknown operand of a comparison is taken for a number."""
+    """Analyse an awk program. An unknown operand of a comparison counts as a number."""
     return awk_code(_compared(r"\g<1>1", program))
 
 
 def _code(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
-    """Record what a script in the arguments does."""
+    """Record the effects of a script in the arguments."""
     if word.text == HOLE or word.origin in {NETWORK, DECODED}:
         inv.runs_unknown(word.origin, "a script")
     else:
@@ -128,7 +128,7 @@ def _code(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
 
 
 def _script_file(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
-    """Record what the script in a file does, if its text is known."""
+    """Record the effects of a script in a file."""
     name = inv.call.name
     inv.script(word, f"{name} -f", lambda text: run_code(inv, read(text), word, name))
 
@@ -142,11 +142,11 @@ def _files(inv: Invocation, files: list[Word], *, changed: bool) -> None:
 
 
 def read_pager(inv: Invocation) -> None:
-    """Analyse `less` and similar programs; `+` starts a pager command."""
+    """Analyse `less` and similar programs. An argument that starts with `+` is a pager command."""
     inv.found(Effect.READ, "shows files")
     typed = [word for word in inv.call.words if word.text.startswith("+")]
     if not all(_only_moves(word.text) for word in typed):
-        inv.found(Effect.UNKNOWN, "runs a pager command")
+        inv.found(Effect.UNKNOWN, "runs a pager command that is not analysed")
     for word in inv.call.values("-o", "-O", "--log-file", "--LOG-FILE"):
         inv.writes(word)
     files = [word for word in inv.call.arguments if not word.text.startswith("+")]

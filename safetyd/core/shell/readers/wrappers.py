@@ -10,7 +10,7 @@ from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import COMMAND, Word
 
 _ASKING: Final = ("-l", "--list", "-v", "--validate", "-k", "-K", "--remove-timestamp")
-# Key names of tmux, and what they type.
+# Key names of tmux, and the text that they type.
 _KEYS: Final = {"Enter": "\n", "C-m": "\n", "Space": " ", "C-c": "\n", "C-d": "\n", "C-l": ""}
 _part_of = re.compile(r"\{(?:[#%]|=.*=|[0-9+-]*[./]*)(?<!\{)\}").sub  # `{.}` and similar
 _STARTING: Final = frozenset(
@@ -25,7 +25,7 @@ def read_sudo(inv: Invocation) -> None:
     while words and "=" in words[0].text:
         words = words[1:]
     if not words and own.has(*_ASKING) and not own.has("-i", "-s", "-b"):
-        inv.found(Effect.READ, "lists what it may do")
+        inv.found(Effect.READ, "lists the permissions of the user")
         return
     if [word.text for word in inv.call.words] == ["-h"]:
         inv.found_help()
@@ -39,7 +39,7 @@ def read_sudo(inv: Invocation) -> None:
 
 
 def read_xargs(inv: Invocation) -> None:
-    """Analyse `xargs`: its command with the words of its input, if known."""
+    """Analyse the command of `xargs`, with the words of its input if they are known."""
     command = inv.command
     own, words = split_command(inv.call)
     if not words:
@@ -52,7 +52,7 @@ def read_xargs(inv: Invocation) -> None:
     if own.has("-i", "--replace") and not marks:
         marks = ["{}"]
     known = flow.text if flow is not None and not from_file else None
-    texts = [HOLE] if known is None else _taken(own, known, by_line=bool(marks))
+    texts = [HOLE] if known is None else _input_words(own, known, by_line=bool(marks))
     if marks:
         words = [_filled(word, marks[0], texts, origin) for word in words]
     else:
@@ -62,10 +62,10 @@ def read_xargs(inv: Invocation) -> None:
     inv.output = inv.runner.program(words, command, inv.scope, inv.call.name)
 
 
-def _taken(own: Call, text: str, *, by_line: bool) -> list[str]:
-    """Return the words in an input, or a hole if quotes or delimiters matter."""
+def _input_words(own: Call, text: str, *, by_line: bool) -> list[str]:
+    """Return the words of the input, or a hole if quotes or delimiters make them uncertain."""
     lines = text.splitlines()
-    found = all("**" in line for line in lines)  # from a search, which prints one name a line
+    found = all("**" in line for line in lines)  # the output of a search, one name per line
     if own.has("-0", "--null", "-d", "--delimiter"):
         return lines if found or (len(lines) == 1 and own.has("-0", "--null")) else [HOLE]
     if any(sign in text for sign in "\"'\\"):
@@ -74,7 +74,7 @@ def _taken(own: Call, text: str, *, by_line: bool) -> list[str]:
 
 
 def _filled(word: Word, mark: str, texts: Sequence[str], origin: str) -> Word:
-    """Return a word with the input in place of its mark."""
+    """Replace the mark in a word by the input."""
     if not mark or mark not in word.text:
         return word
     read = texts[0] if len(texts) == 1 else HOLE
@@ -83,7 +83,7 @@ def _filled(word: Word, mark: str, texts: Sequence[str], origin: str) -> Word:
 
 
 def read_parallel(inv: Invocation) -> None:
-    """Analyse `parallel`: a command with arguments after `:::` or from its input."""
+    """Analyse the command of `parallel`, with arguments after `:::` or from its input."""
     own, words = split_command(inv.call)
     if own.has("-S", "--sshlogin", "--sshloginfile", "--slf", "--onall", "--nonall"):
         inv.found(Effect.LEAVES, "runs commands on other machines")
@@ -105,7 +105,7 @@ def _with_each(inv: Invocation, words: list[Word], each: str) -> None:
     if HOLE not in text:
         inv.runner.text(text, words[0]._replace(inner=-1), inv.scope, inv.call.name, None)
         if not any(" " in word.text for word in words[1:]):
-            return  # otherwise the quotes may be meant literally
+            return  # otherwise quotes may be literal, so analyse the words too
     words = [word.with_text(_part_of(HOLE, word.text)) for word in words]
     filled = [_filled(word, "{}", [each], COMMAND) for word in words]
     added = [] if marked else [Word(each, words[0].start, words[-1].end, COMMAND)]
@@ -142,10 +142,10 @@ def read_taskset(inv: Invocation) -> None:
 
 
 def read_tmux(inv: Invocation) -> None:
-    """Analyse `tmux` and the commands that it starts or types."""
+    """Analyse `tmux` and the commands that it runs or types."""
     call, verb = inv.call, inv.call.verb
     if call.has("-f") or any(word.text.endswith(";") for word in call.words):
-        inv.found(Effect.UNKNOWN, "runs several tmux commands, which are not analysed")
+        inv.found(Effect.UNKNOWN, "runs several tmux commands or a file, which are not analysed")
     elif not call.words or verb.startswith(_LOOKING):
         inv.found(Effect.READ, "lists terminals")
     elif verb in _STARTING:
@@ -158,11 +158,11 @@ def read_tmux(inv: Invocation) -> None:
     elif verb in {"send-keys", "send"}:
         _typed(inv)
     else:
-        inv.found(Effect.UNKNOWN, "changes terminals that others may use")
+        inv.found(Effect.UNKNOWN, "changes terminals that other programs may use")
 
 
 def _typed(inv: Invocation) -> None:
-    """Analyse what is typed into a terminal."""
+    """Analyse text that is typed into a terminal."""
     inv.found(Effect.WORK, "types into a terminal")
     words = inv.call.arguments[1:]
     if {option for option, _ in inv.call.options} - {"-t", "-l", "-L", "-S"}:
@@ -177,7 +177,7 @@ def read_screen(inv: Invocation) -> None:
     """Analyse `screen`, which runs a command in another terminal."""
     own, words = split_command(inv.call)
     if own.has("-X", "-c"):
-        inv.found(Effect.UNKNOWN, "types into a terminal or runs screen commands")
+        inv.found(Effect.UNKNOWN, "types into a terminal, or runs screen commands")
     elif any(word.text in {"-ls", "-list"} for word in own.words):
         inv.found(Effect.READ, "lists terminals")
     elif words:

@@ -1,4 +1,5 @@
-"""The syntax tree of a command: parsing it, and reading nodes of one kind.
+"""The syntax tree of a command.
 
-`syntax` parses; the others read nodes. Only the modules that walk the tree import these.
+`syntax` parses a command. The other modules each handle one kind of node. Only modules that walk
+the tree import them.
 """

@@ -11,7 +11,7 @@ from safetyd.core.shell.words import Flow
 
 _substitutions = re.compile(r"\$\([^()]*\)|`[^`]*`").sub
 _between_commands = re.compile(r"[;&|(){}!\n]+").split
-# A name of several letters, alone or before something like an option or a path.
+# A name of several letters, alone or before a word that looks like an option or a path.
 _command = re.compile(r"\s*(\S{2,})(?:\s*\Z|\s+[-/~*+%<>?.][^\s=<>*&|])").match
 _quotes = re.compile(r"""["'\\]""").sub
 _variable = re.compile(r"\$\{?(\w+)\}?").sub

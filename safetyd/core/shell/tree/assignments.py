@@ -20,14 +20,14 @@ from safetyd.core.shell.words import (
     run_inside,
 )
 
-# Builtins that set the variables they name, and those that may set any.
+# Builtins that set the variables they name, and builtins that may set any variable.
 _READING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "let"})
 _CHANGING: Final = frozenset({"eval", "source", ".", "command", "builtin"})
 _names_in = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").findall
 
 
 class Assigned:
-    """The variables that parts of a tree may change, cached by part."""
+    """Finds the variables that parts of a tree may change, and caches them by part."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Node, frozenset[str]]] = {}
@@ -48,7 +48,7 @@ class Assigned:
             for child in node.children:
                 if child.child_count:
                     names |= self._names(child)
-            # Keep the node: its id is its address in memory.
+            # Store the node, because its id is its address in memory.
             known = self._known[node.id] = (node, frozenset(names))
         return known[1]
 
@@ -60,7 +60,7 @@ def assignment(node: Node, values: Values) -> tuple[str, Word]:
         run_inside(target, values)
     name = text_of(target).partition("[")[0]
     if not name.isidentifier():
-        raise NotAnalysable("it assigns to something that is not a variable")
+        raise NotAnalysable("it assigns a value to something that is not a variable")
     adds = any(child.type == "+=" for child in node.children)
     if value.type == "array" and not adds:
         words = [w for child in value.children if child.is_named for w in expand(child, values)]

@@ -26,7 +26,7 @@ def _name(command: Node) -> bytes:
 
 
 def _continues(node: Node, body: Node) -> bool:
-    """Return True if the function continues before a command ends."""
+    """Return True if the function continues while a command still runs."""
     at: Node | None = node
     while at is not None and at.id != body.id:
         following = at.next_sibling

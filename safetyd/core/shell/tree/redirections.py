@@ -23,11 +23,11 @@ class Opened(NamedTuple):
 
     stdin: Flow | None
     redirects: list[Redirect]
-    words: list[Word]  # of the command, which follow a file name
+    words: list[Word]  # words of the command that follow a file name
 
 
 def opened(nodes: Sequence[Node], values: Values, stdin: Flow | None) -> Opened:
-    """Return the input, the opened files, and further words of the command."""
+    """Return the input, the opened files, and words of the command after a file name."""
     made, words = list[Redirect](), list[Word]()
     for node in nodes:
         if node.type == "herestring_redirect":
@@ -56,11 +56,11 @@ def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
         if child.type == "file_descriptor":
             descriptor = text_of(child)
             if not _is_descriptor(descriptor):
-                raise NotAnalysable("a word touches a redirection")
+                raise NotAnalysable("it has no space between a word and a redirection")
         elif child.is_named:
             found = expand(child, values)
             if not targets and len(found) > 1:
-                raise NotAnalysable("it redirects to several files at once")
+                raise NotAnalysable("one of its redirections names several files")
             targets += found
         else:
             operator = text_of(child)

@@ -14,7 +14,7 @@ from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
-from safetyd.core.shell.command_reader import MAX_REMEMBERED, ShellConfig
+from safetyd.core.shell.command_reader import MAX_CACHED, ShellConfig
 from safetyd.core.shell.programs import Row
 from safetyd.core.shell.reading import Effect
 from tests.story import propose
@@ -150,7 +150,7 @@ def test_what_is_safetyds_own_is_what_a_command_acts_on() -> None:
 def test_readings_are_remembered_and_forgotten() -> None:
     engine = Engine(Policy(profile="coding"))
 
-    for number in range(MAX_REMEMBERED + 2):
+    for number in range(MAX_CACHED + 2):
         decision, _ = engine.decide(
             propose(0, type="run_shell", id=f"p{number}", text=f"echo {number}")
         )

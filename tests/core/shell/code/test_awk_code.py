@@ -1,4 +1,4 @@
-"""What awk programs would do, by their text."""
+"""Analysis of awk programs."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from safetyd.core.shell.reading import HOLE, Code, Effect
 from tests.core.shell.code.expected import read, shell, written
 
 UNREADABLE: Final = (Effect.UNKNOWN, "cannot be analysed: it is not valid awk")
-HIDDEN: Final = (Effect.UNKNOWN, "evaluates code that is not part of it")
+HIDDEN: Final = (Effect.UNKNOWN, "loads or evaluates other code")
 ENVIRONMENT: Final = (Effect.SECRETS, "prints all environment variables")
 CONNECTS: Final = (Effect.LEAVES, "opens a connection to another machine")
 
@@ -115,11 +115,11 @@ def test_harmless_programs_have_no_findings(program: str) -> None:
 
 
 @pytest.mark.parametrize(("program", "expected"), EFFECTS)
-def test_what_a_program_does_is_found(program: str, expected: Code) -> None:
+def test_the_effects_of_a_program_are_found(program: str, expected: Code) -> None:
     assert read_awk(program) == expected
 
 
-def test_findings_before_an_error_are_kept() -> None:
+def test_findings_before_a_syntax_error_are_reported() -> None:
     code = read_awk('BEGIN {system("ls")} `')
 
     assert (code.findings, code.shell) == ((UNREADABLE,), ("ls",))

@@ -1,4 +1,4 @@
-"""Properties of every analysis of code."""
+"""Properties that hold for the analysis of every language."""
 
 import functools
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from tests.cost import ratio
 
 class Reader(NamedTuple):
     read: Callable[[str], Code]
-    parts: tuple[str, ...]  # of which texts are made that look like code
-    units: tuple[str, ...]  # that are repeated
+    parts: tuple[str, ...]  # parts of random texts that look like code
+    units: tuple[str, ...]  # texts that are repeated to measure the cost
     times: int
 
 
@@ -75,7 +75,7 @@ READERS: Final = {
     ),
     "sql": Reader(
         functools.partial(read_sql, program="psql"),
-        (),  # see test_sql_code, which has many programs
+        (),  # test_sql_code checks this for every client
         ("select 'a';", "(a,", "drop table a;", "/* a */", "pragma a;"),
         200,
     ),
@@ -84,7 +84,7 @@ READERS: Final = {
 
 @pytest.mark.parametrize("name", [name for name, reader in READERS.items() if reader.parts])
 @given(st.data())
-def test_no_text_makes_it_raise_and_twice_is_the_same(name: str, data: st.DataObject) -> None:
+def test_analysis_never_raises_and_is_deterministic(name: str, data: st.DataObject) -> None:
     reader = READERS[name]
     parts = st.lists(st.sampled_from(reader.parts), max_size=40).map("".join)
     text = data.draw(st.text(max_size=200) | parts)
@@ -95,6 +95,6 @@ def test_no_text_makes_it_raise_and_twice_is_the_same(name: str, data: st.DataOb
 @pytest.mark.parametrize(
     ("name", "unit"), [(name, unit) for name, reader in READERS.items() for unit in reader.units]
 )
-def test_time_grows_as_the_text(name: str, unit: str) -> None:
+def test_time_grows_linearly_with_the_text(name: str, unit: str) -> None:
     read, times = READERS[name].read, READERS[name].times
     assert ratio(lambda: read(unit * times * 4), lambda: read(unit * times)) < 10

@@ -1,4 +1,4 @@
-"""What JavaScript would do, by the names of its functions."""
+"""Analysis of JavaScript."""
 
 from typing import Final
 
@@ -11,9 +11,9 @@ from safetyd.core.shell.reading import HOLE, Access, Code, Effect
 from tests.core.shell.code.expected import deleted, found, runs, shell, written
 
 UNKNOWN_CODE: Final = (Effect.UNKNOWN, "evaluates code that is only known at run time")
-HIDDEN: Final = (Effect.UNKNOWN, "evaluates code that is not part of it")
+HIDDEN: Final = (Effect.UNKNOWN, "loads or evaluates other code")
 HIDDEN_NAME: Final = (Effect.UNKNOWN, "calls a function whose name is only known at run time")
-PROGRAMS: Final = (Effect.UNKNOWN, "runs programs that it does not name")
+PROGRAMS: Final = (Effect.UNKNOWN, "runs unknown programs")
 SENDS: Final = (Effect.LEAVES, "sends data to another machine")
 CONNECTS: Final = (Effect.LEAVES, "opens a connection to another machine")
 PORT: Final = (Effect.LEAVES, "opens a port")
@@ -118,7 +118,7 @@ EFFECTS: Final = [
 
 
 @pytest.mark.parametrize("source", HARMLESS)
-def test_harmless_code_does_nothing_but_read(source: str) -> None:
+def test_harmless_code_only_reads_files(source: str) -> None:
     code = read_javascript(source)
 
     assert code._replace(touches=()) == Code()
@@ -138,18 +138,18 @@ def nested(source: str, times: int) -> str:
     "source",
     ["a;" * 20_000, "a" * 200_000, "`${a}`;" * 700, "`${" * 20 + "a" + "}`" * 20, nested("1", 7)],
 )
-def test_code_that_is_too_long_or_nested_is_not_analysed(source: str) -> None:
+def test_code_that_is_too_long_or_too_deeply_nested_is_not_analysed(source: str) -> None:
     assert read_javascript(source) == found(TOO_LONG)
 
 
-def test_texts_of_too_many_parts_are_unknown() -> None:
+def test_a_text_with_too_many_parts_is_unknown() -> None:
     source = f"cp.execSync({' + '.join(['x'] * 300)})"
 
     assert read_javascript(source) == shell(HOLE)
 
 
 @given(st.sampled_from(EFFECTS), st.text("ab'(/ "))
-def test_a_comment_changes_nothing(case: tuple[str, Code], words: str) -> None:
+def test_a_comment_does_not_change_the_result(case: tuple[str, Code], words: str) -> None:
     source, expected = case
     if expected != UNREADABLE:
         assert read_javascript(f"{source}\n// {words}\n") == expected

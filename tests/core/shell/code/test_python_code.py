@@ -1,4 +1,4 @@
-"""What Python code would do, by its text."""
+"""Analysis of Python code."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from tests.core.shell.code.expected import deleted, found, read, runs, shell, wr
 NOTHING: Final = Code()
 UNKNOWN_CODE: Final = (Effect.UNKNOWN, "evaluates code that is only known at run time")
 HIDDEN: Final = (Effect.UNKNOWN, "calls a function whose name is only known at run time")
-INSIDE: Final = (Effect.UNKNOWN, "uses Python internals to reach objects that it does not name")
+INSIDE: Final = (Effect.UNKNOWN, "uses Python internals to access hidden objects")
 UNREADABLE: Final = (Effect.UNKNOWN, "cannot be analysed: it is not valid Python")
 TOO_LONG: Final = (Effect.UNKNOWN, "cannot be analysed: it is too long")
 TOO_DEEP: Final = (Effect.UNKNOWN, "cannot be analysed: it is nested too deeply")
@@ -326,7 +326,7 @@ def test_harmless_code_has_no_findings(source: str) -> None:
 
 
 @pytest.mark.parametrize(("source", "expected"), EFFECTS)
-def test_what_code_does_is_found(source: str, expected: Code) -> None:
+def test_the_effects_of_code_are_found(source: str, expected: Code) -> None:
     assert read_python(source) == expected
 
 
@@ -359,7 +359,7 @@ def test_names_with_too_many_values_are_unknown() -> None:
 MANY: Final = (Effect.UNKNOWN, "cannot be analysed: a name has too many possible values")
 
 
-def test_the_last_value_of_a_name_counts_too() -> None:
+def test_no_value_of_a_name_is_missed() -> None:
     texts = "\n".join(f"x = 'a{n}'" for n in range(40))
     modules = "\n".join(f"import a{n} as x" for n in range(40))
     stars = "\n".join(f"from a{n} import *" for n in range(40))
@@ -387,13 +387,13 @@ def test_texts_that_grow_too_long_are_unknown() -> None:
     assert read_python(f"{source}\nos.remove(a40)") == deleted(HOLE)
 
 
-def test_of_a_long_list_only_the_beginning_is_known() -> None:
+def test_only_the_beginning_of_a_long_list_is_known() -> None:
     source = f"import subprocess\nsubprocess.run({['a'] * 99})"
 
     assert read_python(source) == runs((*["a"] * 64, HOLE))
 
 
-def test_lists_in_lists_in_lists_are_unknown() -> None:
+def test_deeply_nested_lists_are_unknown() -> None:
     source = "import subprocess\na = ['x', [y]]\nb = [a, a]\nfor c in b: subprocess.run(c)"
 
     assert read_python(source) == runs((HOLE,))
@@ -407,7 +407,7 @@ def test_templates_beyond_a_limit_are_not_parsed() -> None:
 
 
 @given(st.sampled_from([source for source, _ in EFFECTS if source.isascii()]), st.text("ab'(/ "))
-def test_a_comment_or_an_unused_string_changes_nothing(source: str, words: str) -> None:
+def test_a_comment_or_an_unused_string_does_not_change_the_result(source: str, words: str) -> None:
     if UNREADABLE not in read_python(source).findings and ".a.a" not in source:
         assert read_python(f"{source}\n# {words}") == read_python(source)
         assert read_python(f"{words!r}\n{source}") == read_python(source)

@@ -1,4 +1,4 @@
-"""What sed scripts would do, by their text."""
+"""Analysis of sed scripts."""
 
 from typing import Final
 
@@ -96,10 +96,10 @@ def test_harmless_scripts_have_no_findings(script: str) -> None:
 
 
 @pytest.mark.parametrize(("script", "expected"), EFFECTS)
-def test_what_a_script_does_is_found(script: str, expected: Code) -> None:
+def test_the_effects_of_a_script_are_found(script: str, expected: Code) -> None:
     assert read_sed(script) == expected
 
 
 @given(st.sampled_from([script for script, _ in EFFECTS]), st.text("abe/w ;"))
-def test_a_comment_changes_nothing(script: str, words: str) -> None:
+def test_a_comment_does_not_change_the_result(script: str, words: str) -> None:
     assert read_sed(f"# {words}\n{script}") == read_sed(script)

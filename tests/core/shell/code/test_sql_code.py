@@ -1,4 +1,4 @@
-"""What statements for databases would do, by their words."""
+"""Analysis of SQL statements."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from safetyd.core.shell.reading import HOLE, Code, Effect
 from tests.core.shell.code.expected import found, read, shell, written
 
 UNREADABLE: Final = (Effect.UNKNOWN, "cannot be analysed")
-UNSHOWN: Final = (Effect.UNKNOWN, "runs code that is not part of the statement")
+UNSHOWN: Final = (Effect.UNKNOWN, "runs other code")
 SERVER: Final = (Effect.PRIVILEGED, "changes server settings or permissions")
 CONNECTS: Final = (Effect.LEAVES, "opens a connection to another machine")
 PRAGMA: Final = "changes a database setting"
@@ -57,7 +57,7 @@ ACTING: Final = [
     ("psql", "DROP MATERIALIZED VIEW IF EXISTS a", changes("drops a view")),
     ("psql", "drop index a; create unique index b on c (d)",
      changes("drops an index", "creates an index")),
-    ("psql", "drop", changes("drops a thing")),
+    ("psql", "drop", changes("drops an object")),
     ("psql", "truncate a; delete from a; update a set b = 1",
      changes("empties a table", "deletes rows", "changes rows")),
     ("psql", "insert into a values (1); alter table a add b int; grant all on a to b",
@@ -140,7 +140,7 @@ def test_queries_have_no_findings(program: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(("program", "text", "expected"), ACTING)
-def test_what_statements_do_is_found(program: str, text: str, expected: Code) -> None:
+def test_the_effects_of_statements_are_found(program: str, text: str, expected: Code) -> None:
     assert read_sql(text, program=program) == expected
 
 
@@ -172,13 +172,13 @@ WORDS: Final = st.sampled_from(
 
 
 @given(PROGRAMS, st.text(max_size=200) | st.lists(WORDS, max_size=30).map("".join))
-def test_no_text_makes_it_raise_and_twice_is_the_same(program: str, text: str) -> None:
+def test_analysis_never_raises_and_is_deterministic(program: str, text: str) -> None:
     assert read_sql(text, program=program) == read_sql(text, program=program)
     assert sql_type(text, program=program) in {"db_read", "db_write", "drop_database"}
 
 
 @given(st.sampled_from([each for each in ACTING if "\\" not in each[1]]), st.text("ab'(; "))
-def test_a_comment_changes_nothing(case: tuple[str, str, Code], words: str) -> None:
+def test_a_comment_does_not_change_the_result(case: tuple[str, str, Code], words: str) -> None:
     program, text, expected = case
     if UNREADABLE not in expected.findings:
         assert read_sql(f"{text}\n-- {words}", program=program) == expected

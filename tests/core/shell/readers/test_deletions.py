@@ -1,4 +1,4 @@
-"""What may be deleted: by where it lies, and by what a build makes again."""
+"""Deletions are judged by the location of a path, and by whether a build recreates it."""
 
 import pytest
 
@@ -26,7 +26,7 @@ BUILD = Project("/home/u/build/app", "/home/u/build/app")
         ('cd "$X"; rm -rf "$(pwd)"', "ask"),
     ],
 )
-def test_folders_above_the_root_do_not_make_a_path_one_that_is_made_again(
+def test_a_folder_named_build_above_the_root_does_not_make_files_deletable(
     command: str, expected: str
 ) -> None:
     assert verdict(command, BUILD) == expected

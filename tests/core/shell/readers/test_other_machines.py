@@ -1,4 +1,4 @@
-"""Readers of programs for other machines: types, touches and what goes on as text."""
+"""Readers of programs for other machines: equivalent action types, and files."""
 
 import pytest
 
@@ -22,9 +22,7 @@ TABLE = programs.shipped()
         ("mail -s x a@example.com", Effect.LEAVES, "send_email"),
     ],
 )
-def test_a_finding_has_the_type_of_what_it_amounts_to(
-    command: str, effect: Effect, type_: str
-) -> None:
+def test_a_finding_has_the_equivalent_action_type(command: str, effect: Effect, type_: str) -> None:
     found = [(finding.effect, finding.type) for finding in judge.read(command, TABLE).findings]
     assert (effect, type_) in found
 
@@ -42,6 +40,8 @@ def test_a_finding_has_the_type_of_what_it_amounts_to(
         ("rsync -a src/ out", "out", Access.WRITE),
     ],
 )
-def test_files_that_a_command_names_are_touched(command: str, path: str, access: Access) -> None:
+def test_a_finding_lists_the_files_and_how_they_are_used(
+    command: str, path: str, access: Access
+) -> None:
     touches = [touch[:2] for f in judge.read(command, TABLE).findings for touch in f.touches]
     assert (path, access) in touches

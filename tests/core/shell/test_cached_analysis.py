@@ -1,11 +1,11 @@
-"""Readings are cached by command, folder and project, up to a limit."""
+"""Results of the analysis are cached by command, folder and project, up to a limit."""
 
 import pytest
 
 from safetyd.core.action_types import Kinds
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.policy import Policy
-from safetyd.core.shell.command_reader import MAX_LETTERS, MAX_REMEMBERED, CommandReader
+from safetyd.core.shell.command_reader import MAX_CACHED, MAX_LETTERS, CommandReader
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def command(text: str, cwd: str | None = None) -> Proposal:
     return Proposal(type="run_shell", text=text, cwd=cwd)
 
 
-def test_a_command_is_read_once_for_each_folder(reader: CommandReader) -> None:
+def test_a_command_is_analysed_once_per_folder(reader: CommandReader) -> None:
     first = reader.reading(command("cat a.txt", "/srv/a"))
 
     assert reader.reading(command("cat a.txt", "/srv/a")) is first
@@ -26,9 +26,11 @@ def test_a_command_is_read_once_for_each_folder(reader: CommandReader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("many", "letters"), [(MAX_REMEMBERED, 10), (20, MAX_LETTERS // 20), (1, MAX_LETTERS)]
+    ("many", "letters"), [(MAX_CACHED, 10), (20, MAX_LETTERS // 20), (1, MAX_LETTERS)]
 )
-def test_new_readings_replace_the_oldest(reader: CommandReader, many: int, letters: int) -> None:
+def test_new_results_replace_the_oldest_ones(
+    reader: CommandReader, many: int, letters: int
+) -> None:
     first = reader.reading(command("ls"))
     for number in range(many):
         reader.reading(command(f"echo {number:0{letters}}"))

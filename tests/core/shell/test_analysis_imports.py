@@ -35,7 +35,7 @@ def last_line(code: str) -> str:
     ]
 
 
-def test_the_first_decision_on_a_command_imports_no_module() -> None:
+def test_the_first_decision_about_a_command_imports_no_module() -> None:
     assert last_line(DECISION) == ""
 
 

@@ -24,7 +24,7 @@ MAX_SOURCES: Final = 4  # sources nested in each other
 
 _TOO_LONG: Final = "cannot be analysed: it is too long or nested too deeply"
 _UNKNOWN_NAME: Final = "calls a function whose name is only known at run time"
-_UNKNOWN_CODE: Final = "evaluates code that is only known at run time"
+_UNKNOWN_CODE: Final = "evaluates text that is only known at run time"
 _GLOBALS: Final = ("globalThis.", "global.", "window.")
 _ENVIRONMENTS: Final = frozenset({"process.env", "Bun.env"})
 _POWERFUL: Final = frozenset(

@@ -110,7 +110,7 @@ RUNNERS: Final[dict[str, tuple[int, bool]]] = {
     "os.posix_spawnp": (0, False),
 }
 
-_UNKNOWN_CODE: Final = "evaluates code that is only known at run time"
+_UNKNOWN_CODE: Final = "evaluates text that is only known at run time"
 _STORED_OBJECTS: Final = "deserialises objects, which can run arbitrary code"
 _NATIVE: Final = "calls native code"
 _CONNECTS: Final = "opens a connection to another machine"
@@ -161,7 +161,7 @@ FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
         """,
     ),
     **each(
-        (Effect.UNKNOWN, "runs code that it downloads"),
+        (Effect.UNKNOWN, "downloads and runs other code"),
         """
         torch.hub.load torch.hub.load_state_dict_from_url
         """,

@@ -37,8 +37,8 @@ from safetyd.core.shell.code.python_values import (
 )
 from safetyd.core.shell.reading import HOLE, Access, Effect, each
 
-_UNKNOWN_CODE: Final = "evaluates code that is only known at run time"
-_DOWNLOADED_CODE: Final = "runs code that it downloads"
+_UNKNOWN_CODE: Final = "evaluates text that is only known at run time"
+_DOWNLOADED_CODE: Final = "downloads and runs other code"
 _HIDDEN_NAME: Final = "calls a function whose name is only known at run time"
 _SENDS: Final = "sends data to another machine"
 _CONNECTS: Final = "opens a connection to another machine"

@@ -65,4 +65,4 @@ def _statement(statement: str, *, local: bool) -> list[Found]:
     found = [each for each in read_sql(statement, program="psql").findings if each != UNREADABLE]
     if local:
         found = [each for each in found if each[1].startswith(("drops", "deletes", "empties"))]
-    return [(effect, f"runs a statement that {why}") for effect, why in found]
+    return found

@@ -133,7 +133,7 @@ class _Script:
         raise _Unreadable
 
     def _bracket(self) -> None:
-        """Skip a bracket expression. A backslash or a leading `]` in it is an ordinary character."""
+        """Skip a bracket expression, where a backslash or a leading `]` is a plain character."""
         self._at += self._peek() == "^"
         self._at += self._peek() == "]"
         while (char := self._peek()) != "]":

@@ -171,7 +171,7 @@ class _Statement:
         if first in _KINDS:
             kinds = [word for word in self._words[1:] if word not in _SKIPPED]
             kind = kinds[0].lower() if kinds else "object"
-            return f"{_KINDS[first]} {'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+            return f"{_KINDS[first]} {'an' if kind[0] in 'aeio' else 'a'} {kind}"
         return _CHANGES.get(first, f"may change the database: {first[:40]}")
 
     def _string(self, number: int) -> str:

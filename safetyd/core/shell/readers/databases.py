@@ -191,17 +191,21 @@ def _redis(inv: Invocation, words: Sequence[str]) -> None:
     if verb in listed("redis_reads") or " ".join(words[:2]) in listed("redis_reads"):
         inv.found(Effect.READ, "queries a database", type="db_read")
     elif verb in listed("redis_deletes"):
-        why = f"deletes data in a database with {visible(verb)}"
+        why = f"deletes data in a database with the command {visible(verb)}"
         kind = "drop_database" if verb.startswith("flush") else "db_write"
         inv.found(Effect.IRREVERSIBLE, why, type=kind)
     elif verb in listed("redis_server"):
         inv.found(
             Effect.PRIVILEGED,
-            f"changes the database server with {visible(verb)}",
+            f"changes the database server with the command {visible(verb)}",
             type="modify_config",
         )
     else:
-        inv.found(Effect.IRREVERSIBLE, f"changes a database with {visible(verb)}", type="db_write")
+        inv.found(
+            Effect.IRREVERSIBLE,
+            f"changes a database with the command {visible(verb)}",
+            type="db_write",
+        )
 
 
 def read_database_tool(inv: Invocation) -> None:

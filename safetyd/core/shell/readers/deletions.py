@@ -76,7 +76,7 @@ def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes
             touches=touches,
         )
     elif (recursive and not _is_file(word)) or _is_broad(word):
-        why = f"{what} everything in {shown}"
+        why = f"{what} everything {'that matches' if word.globs else 'in'} {shown}"
         inv.found(
             Effect.IRREVERSIBLE,
             why,

@@ -72,7 +72,7 @@ def _moved(inv: Invocation, sources: list[Word], targets: list[Word]) -> None:
         where = inv.scope.place(source.text)
         if lost or ".git" in where.path.split("/") or where.path in {"", "."}:
             inv.found(
-                Effect.IRREVERSIBLE, f"moves {visible(source.text)}, which cannot be restored"
+                Effect.IRREVERSIBLE, f"moves {visible(source.text)} away, which may lose data"
             )
         elif away and where.kind == places.INSIDE and not _is_file(source):
             delete(inv, source, recursive=True, what="moves")

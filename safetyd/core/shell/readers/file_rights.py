@@ -10,7 +10,7 @@ from safetyd.core.shell.words import Word
 
 _TYPE: Final = "modify_permissions"
 _OPTIONS: Final = frozenset("Rvfch")
-_is_taken_away = re.compile(r"-[rwxXst]+(,.*)?").fullmatch
+_removes_rights = re.compile(r"-[rwxXst]+(,.*)?").fullmatch
 _gives_owner = re.compile(r"[-+=]?0*[2-7][0-7]{3}|.*[+=][rwxX]*s.*").fullmatch
 _opens_to_all = re.compile(r"[-+=]?[0-7]*[2367]|(.*,)?[ugo]*[oa][ugo]*[+=][rxX]*w.*").fullmatch
 
@@ -39,7 +39,7 @@ def _chmod(inv: Invocation) -> tuple[str, list[Word], bool]:
         if text.startswith("--"):
             recursive = recursive or "--recursive".startswith(text[:4])
             mode = mode or ("=" if text.startswith("--ref") else "")
-        elif text.startswith("-") and not mode and _is_taken_away(text):
+        elif text.startswith("-") and not mode and _removes_rights(text):
             mode = text
         elif text.startswith("-") and set(text[1:]) <= _OPTIONS:
             recursive = recursive or "R" in text

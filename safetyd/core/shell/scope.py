@@ -1,17 +1,23 @@
 """The state of the simulated shell, and the current position of the analysis."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from tree_sitter import Node
 
 from safetyd.core.shell.places import Place, Project, place
-from safetyd.core.shell.reading import Blank, Finding
+from safetyd.core.shell.reading import Blank, Finding, word_set
 from safetyd.core.shell.tree.syntax import NotAnalysable, text_of
 from safetyd.core.shell.words import COMMAND, UNKNOWN_TEXT, Flow, Word
 
 POSITIONAL: Final = frozenset({*"123456789", "@", "*"})  # arguments of a function
+# Variables that the shell sets itself, whatever the command assigns to them.
+_DYNAMIC: Final = word_set("""
+    _ REPLY MAPFILE COPROC OPTARG OPTIND PWD OLDPWD DIRSTACK RANDOM SRANDOM SECONDS LINENO
+    EPOCHSECONDS EPOCHREALTIME BASHPID PPID UID EUID GROUPS FUNCNAME PIPESTATUS BASH_COMMAND
+    BASH_SUBSHELL BASH_REMATCH BASH_ARGV BASH_ARGV0 BASH_LINENO BASH_SOURCE HISTCMD
+""")
 MAX_DEPTH: Final = 12
 MAX_COMMANDS: Final = 400
 MAX_STEPS: Final = 10_000  # analysed statements, counting repetitions
@@ -47,12 +53,13 @@ class Defined(NamedTuple):
 
 
 class Trap(NamedTuple):
-    """A script that runs on exit, with the state of the shell at that time."""
+    """A script that runs on exit or on a signal, with the state of the shell at that time."""
 
     text: str
     word: Word
     scope: "Scope"
     variables: dict[str, Flow]  # at the time when the trap was set
+    late: bool  # it runs on exit only
 
 
 class Scope:
@@ -62,6 +69,8 @@ class Scope:
         self.project = project
         self.cwd: str | None = project.cwd or project.root
         self.variables: dict[str, Flow] = {}
+        self.untrusted = _DYNAMIC  # variables whose value may differ from the assigned one
+        self.changed: list[str] = []  # names of variables in the order of their changes
         self.functions: dict[str, Node | str] = {}
         self.called: set[str] = set()
         self.entered: tuple[str, ...] = ()  # functions under analysis, outermost first
@@ -77,6 +86,8 @@ class Scope:
         other.project = self.project
         other.cwd = self.cwd
         other.variables = self.variables.copy()
+        other.untrusted = self.untrusted
+        other.changed = []
         other.functions = self.functions.copy()
         other.called = self.called
         other.entered = self.entered
@@ -88,18 +99,39 @@ class Scope:
         other.piped_to = None
         return other
 
+    def set(self, name: str, value: Flow) -> None:
+        """Set a variable."""
+        self.variables[name] = UNKNOWN_TEXT if name in self.untrusted else value
+        self.changed.append(name)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Mark variables as unknown."""
+        for name in names:
+            self.set(name, UNKNOWN_TEXT)
+
+    def forget_all(self) -> None:
+        """Mark all variables as unknown, because the command may have changed any of them."""
+        self.forget(tuple(self.variables))
+
+    def forget_since(self, mark: int) -> None:
+        """Mark the variables as unknown that changed since `changed` had the length `mark`."""
+        self.forget(set(self.changed[mark:]))
+
     @contextmanager
     def assigned(self, given: Sequence[tuple[str, Word]]) -> Iterator[None]:
         """Set variables for one command, as `A=b command` does."""
         before = {name: self.variables.get(name) for name, _ in given}
-        during = {name: Flow(value.text, value.origin) for name, value in given}
+        during = {
+            name: UNKNOWN_TEXT if name in self.untrusted else Flow(value.text, value.origin)
+            for name, value in given
+        }
         self.variables |= during
         try:
             yield
         finally:
             for name, value in before.items():
                 if self.variables.get(name) is not during[name]:
-                    self.variables[name] = UNKNOWN_TEXT  # changed by the command
+                    self.set(name, UNKNOWN_TEXT)  # changed by the command
                 elif value is None:
                     del self.variables[name]
                 else:
@@ -115,9 +147,10 @@ class Scope:
         """Copy the state after a function call. Variables that the function set become unknown."""
         self.cwd = inner.cwd
         self.functions |= inner.functions
+        self.untrusted |= inner.untrusted
         for assigned, value in inner.variables.items():
             if assigned not in POSITIONAL and self.variables.get(assigned) is not value:
-                self.variables[assigned] = Flow(None, value.origin or COMMAND)
+                self.set(assigned, Flow(None, value.origin or COMMAND))
 
     def place(self, word: str) -> Place:
         return place(word, self.cwd, self.project)

@@ -45,6 +45,14 @@ _SEQUENCE: Final = re.compile(r"\{[^{},]+\.\.[^{},]+\}")
 # An expansion that the parser missed in literal text.
 _is_overlooked = re.compile(r"(?:[^\\]|\\.)*?(?:`|\$[({\[])", re.DOTALL).match
 
+# Characters at which bash splits expansions, unless IFS names others.
+_BLANKS: Final = " \t\n"
+_at_blanks = re.compile(f"[^{_BLANKS}]+").findall
+# `${x:=y}` sets x, and `${!x:=y}` sets the variable that x names.
+sets_by_default = re.compile(r"\$\{(!?)(\w+)(?:\[[^]]*\])?:?=").match
+_counts = re.compile(r"[^=!<>]=(?!=)|(?:<<|>>)=|\+\+|--").search
+_names_in = re.compile(r"[A-Za-z_]\w*").findall
+
 _SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS: Final = _SUBSTITUTIONS | {"simple_expansion", "expansion", "arithmetic_expansion"}
 _LEAVES: Final = frozenset({"word", "raw_string"})
@@ -126,6 +134,7 @@ class Values(NamedTuple):
     variables: Mapping[str, Flow]
     run: Callable[[Node], Flow]  # runs a substitution
     spend: Callable[[int], None]  # called with the number of characters of an expansion
+    change: Callable[[str], None]  # called with a variable that an expansion changes, or ""
 
 
 def expand(node: Node, values: Values) -> list[Word]:
@@ -187,8 +196,8 @@ def _split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
         if not piece.splits:
             group.append(piece)
             continue
-        parts = piece.text.split()
-        if group and parts and piece.text[:1].isspace():
+        parts = _at_blanks(piece.text)
+        if group and parts and piece.text[0] in _BLANKS:
             yield group
             group = []
         for number, part in enumerate(parts):
@@ -196,7 +205,7 @@ def _split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
                 yield group
                 group = []
             group.append(piece._replace(text=part))
-        if parts and piece.text[-1:].isspace():
+        if parts and piece.text[-1] in _BLANKS:
             yield group
             group = []
     if group:
@@ -221,6 +230,9 @@ def _pieces(node: Node, values: Values, *, quoted: bool) -> Iterator[Piece]:
     else:
         run_inside(node, values)
         literal = kind in _LITERAL
+        if not literal and _counts(text_of(node)):
+            for name in _names_in(text_of(node)):
+                values.change(name)
         yield Piece(text_of(node)) if literal else Piece(HOLE, origin=COMMAND)
 
 
@@ -302,6 +314,8 @@ def _bare(text: str) -> Iterator[Piece]:
 
 def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
     known = values.variables.get(name)
+    if name == "*" and quoted and "IFS" in values.variables:
+        return Piece(HOLE, quoted=True, origin=COMMAND)  # joined with the first character of IFS
     if known is not None:
         return _piece(known, values, quoted=quoted and name not in {"@", "*"})
     if name in _PLACES:
@@ -314,6 +328,8 @@ def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
 def _parameter(node: Node, values: Values, *, quoted: bool) -> Piece:
     """Return the value of `${...}`. With an operator, as in `${x%y}`, it is unknown."""
     run_inside(node, values, overlooked=True)
+    if setting := sets_by_default(text_of(node)):
+        values.change("" if setting[1] else setting[2])
     inner = text_of(node)[2:-1]
     if inner.isidentifier() or inner in {"@", "*"} or inner.isdecimal():
         return _variable(inner, values, quoted=quoted)
@@ -329,8 +345,20 @@ def _piece(flow: Flow, values: Values, *, quoted: bool) -> Piece:
         return Piece(HOLE, quoted=quoted, origin=flow.origin)
     values.spend(len(flow.text))
     text = flow.text.rstrip("\n")
+    if not quoted and _is_split_otherwise(text, values.variables.get("IFS")):
+        return Piece(HOLE, origin=flow.origin or COMMAND)
     origin = flow.origin if HOLE in text else KNOWN
     return Piece(text, quoted=quoted, splits=not quoted, origin=origin)
+
+
+def _is_split_otherwise(text: str, separators: Flow | None) -> bool:
+    """Return True if IFS makes bash split a text in another way than at blanks."""
+    if separators is None:
+        return False
+    if separators.text is None or HOLE in separators.text:
+        return True
+    usual = bool(separators.text) and not separators.text.strip(_BLANKS)
+    return not usual and not set(text).isdisjoint((*separators.text, *_BLANKS))
 
 
 def _unescaped(found: re.Match[str]) -> str:

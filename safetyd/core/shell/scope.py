@@ -20,6 +20,7 @@ _DYNAMIC: Final = word_set("""
 """)
 MAX_DEPTH: Final = 12
 MAX_COMMANDS: Final = 400
+MAX_PATTERNS: Final = 64  # file name patterns
 MAX_STEPS: Final = 10_000  # analysed statements, counting repetitions
 MAX_EXPANDED: Final = 1024 * 1024  # characters produced by expansions
 MAX_SHOWN: Final = 120
@@ -177,6 +178,7 @@ class Trace:
         self.blanks: list[Blank] = []
         self._commands = 0
         self._steps = 0
+        self._patterns = 0
         self._expanded = 0
         self._text = text.encode("utf-8", "replace")
         self._outer = (0, len(self._text))
@@ -198,6 +200,11 @@ class Trace:
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise NotAnalysable("its loops or functions are too long")
+
+    def match(self, patterns: int) -> None:
+        self._patterns += patterns
+        if self._patterns > MAX_PATTERNS:
+            raise NotAnalysable(f"it contains more than {MAX_PATTERNS} file name patterns")
 
     def spend(self, letters: int) -> None:
         self._expanded += letters

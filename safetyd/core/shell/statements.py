@@ -250,7 +250,7 @@ class Statements:
         rounds = words if 0 < len(words) <= MAX_ROUNDS and all(w.known for w in words) else []
         origin = least_trusted([COMMAND, *(w.origin for w in words if w.origin != LIST)])
         printed = []
-        for value in [Flow(w.text, "") for w in rounds] or [Flow(None, origin)]:
+        for value in [Flow(w.text, "", w.globs) for w in rounds] or [Flow(None, origin)]:
             scope.set(name, value)
             printed += [self._statement(each, scope, stdin) for each in bodies]
         _check_loop(names, scope, mark)

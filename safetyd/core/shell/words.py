@@ -32,7 +32,7 @@ _ansi_escape = re.compile(
 ).sub
 _in_quotes = re.compile(r'\\([$`"\\])').sub
 _secret = re.compile("secret|token|passw|credential|private|key|auth", re.IGNORECASE).search
-_GLOBS: Final = re.compile(r"[*?[]")
+_GLOBS: Final = re.compile(r"[*?[]|[@+!]\(")
 _SPECIAL: Final = {"?": "0", "#": "0", "$": "$$", "!": "$!", "-": HOLE, "_": HOLE, "0": HOLE}
 _PLACES: Final = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}  # noqa: S108 - where it leads
 
@@ -67,6 +67,7 @@ class Flow(NamedTuple):
 
     text: str | None = None
     origin: str = COMMAND
+    matched: bool = False  # as in a word
 
 
 NOTHING: Final = Flow("", KNOWN)
@@ -98,6 +99,7 @@ class Word(NamedTuple):
     quoted: bool = False  # completely or in part
     globs: bool = False  # the word is a file name pattern
     inner: int = -1  # start of its text in the command; -1 if it does not appear there literally
+    matched: bool = False  # its text is a pattern, but it stands for one of the files
 
     def with_text(self, text: str) -> "Word":
         """Return the word with another text that does not appear literally in the command."""
@@ -126,6 +128,7 @@ class Piece(NamedTuple):
     quoted: bool = False
     splits: bool = False  # it is split at blanks, because it results from an expansion
     origin: str = KNOWN
+    matched: bool = False  # as in a word
 
 
 class Values(NamedTuple):
@@ -175,15 +178,16 @@ def _guarded(piece: Piece) -> Piece:
 def _word(pieces: Sequence[Piece], node: Node) -> Word:
     start, end = node.start_byte, node.end_byte
     if len(pieces) == 1:
-        text, quoted, _, origin = pieces[0]
+        text, quoted, _, origin, matched = pieces[0]
         at = (node.text or b"").find(text.encode("utf-8", "replace")) if text else -1
         globs = not quoted and _GLOBS.search(text) is not None
-        return Word(text, start, end, origin, quoted, globs, start + at if at >= 0 else -1)
+        return Word(text, start, end, origin, quoted, globs, start + at if at >= 0 else -1, matched)
     text = "".join([piece.text for piece in pieces])
     quoted = any(piece.quoted for piece in pieces)
     globs = any(not piece.quoted and _GLOBS.search(piece.text) for piece in pieces)
+    matched = any(piece.matched for piece in pieces)
     origin = least_trusted([piece.origin for piece in pieces])
-    return Word(text, start, end, origin, quoted, globs)
+    return Word(text, start, end, origin, quoted, globs, -1, matched)
 
 
 def _split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
@@ -348,7 +352,7 @@ def _piece(flow: Flow, values: Values, *, quoted: bool) -> Piece:
     if not quoted and _is_split_otherwise(text, values.variables.get("IFS")):
         return Piece(HOLE, origin=flow.origin or COMMAND)
     origin = flow.origin if HOLE in text else KNOWN
-    return Piece(text, quoted=quoted, splits=not quoted, origin=origin)
+    return Piece(text, quoted=quoted, splits=not quoted, origin=origin, matched=flow.matched)
 
 
 def _is_split_otherwise(text: str, separators: Flow | None) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 import re2
+from msgspec.structs import replace
 
 from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
@@ -135,7 +136,8 @@ class OwnResources:
 
     def _is_own(self, touch: Touch) -> bool:
         owned = self._files if touch.access is Access.READ else self._with_settings
-        return any(map(owned.find, likely(touch.path.replace(HOLE, "$"), "")))
+        places = likely(touch.path.replace(HOLE, "$"), "")
+        return any(owned.find(replace(where, pattern=touch.pattern)) for where in places)
 
     def _winds_to(self, text: str, root: str) -> bool:
         """Return whether a path in a text leads to a resource from a root, or through `..`."""
@@ -229,7 +231,7 @@ def _globs(config: OwnConfig) -> Iterator[str]:
     for path in config.files:
         yield from _homes(path)
     yield from ("**/operator.nk", "**/operator.token", "**/keys/links.json", "**/*.nk")
-    yield f"**/{_STOP_FILE}"
+    yield from (f"**/{_STOP_FILE}", "**/.local/state/safetyd/**")
 
 
 def _homes(path: str) -> Iterator[str]:

@@ -146,6 +146,10 @@ class Names:
         match target:
             case ast.Name(id=name):
                 self._bound[name].append(ast.Subscript(value=source, slice=ast.Slice()))
+            case ast.Tuple(elts=[*parts]) if isinstance(source, ast.Call):  # as in `os.walk`
+                for number, part in enumerate(parts):
+                    one = ast.Subscript(value=source, slice=ast.Slice())
+                    self._assign(part, ast.Subscript(value=one, slice=ast.Constant(number)))
             case _:
                 self._forget(target)
 
@@ -272,6 +276,8 @@ class Names:
                 return dotted(text(first))
             case _ if name in _GLOBS and len(parts) == 1:
                 return Items((text(first),))
+            case "os.listdir" | "os.scandir" | "os.walk":
+                return _listed(name, text(first))
             case "os.getenv" | "os.environ.get" if first == "HOME":
                 return "~"
             case "getattr" if len(parts) > 1 and isinstance(parts[1], str):
@@ -325,3 +331,15 @@ class Names:
                 return bounded(owner.join(map(text, values)))
             case _:
                 return None
+
+
+def _listed(function: str, folder: str) -> Value:
+    """Return the files in a folder as patterns."""
+    names = Items(("*",))
+    match function:
+        case "os.listdir":
+            return names
+        case "os.scandir":
+            return Items((Place(f"{folder}/*"),))
+        case _:
+            return Items((Items((f"{folder}/**", names, names)),))

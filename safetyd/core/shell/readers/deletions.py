@@ -92,10 +92,10 @@ def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
     """Record the effects of code in another language, which is in `word`."""
     for effect, why in code.findings:
         inv.found(effect, f"runs code that {why}")
-    for path, access, _ in code.touches:
+    for path, access, *_ in code.touches:
         named = word._replace(text=path, globs=False)
         if access is Access.READ:
-            inv.reads(named)
+            inv.reads(named._replace(globs="*" in path or "?" in path or "[" in path))
         elif access is Access.WRITE:
             inv.changes(path, Access.WRITE, "runs code that writes")
         else:

@@ -1,6 +1,7 @@
 """Analyses simple commands: assignments, redirections, and the program that runs."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -38,6 +39,15 @@ _WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 _PATH: Final = "PATH"
 _TRAP: Final = "trap"
 _OWN: Final = "SAFETYD_"
+_EXPORTED: Final = "BASH_FUNC_"
+_TRACE: Final = "GIT_TRACE"
+# Variables that contain options of a program.
+_OPTIONS_OF: Final = {
+    "FZF_DEFAULT_OPTS": "fzf",
+    "SKIM_DEFAULT_OPTIONS": "sk",
+    "LESS": "less",
+    "PYTEST_ADDOPTS": "pytest",
+}
 _SWITCH: Final = "AI_COMPANY_ENABLED"
 # Builtins that evaluate their words as arithmetic or as variables with a subscript.
 _COUNTING: Final = word_set("""
@@ -266,6 +276,9 @@ class Commands:
         elif name in self.listed("placed_variables") and not _is_own_place(value.text, scope):
             why = f"sets {name} to a location outside the project"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+        elif name.startswith(_EXPORTED):
+            why = "defines a function for other shells"
+            self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         elif value.text:
             self._loading(name, value, command, scope)
 
@@ -274,12 +287,28 @@ class Commands:
         if name in self.listed("loading_variables"):
             why = f"sets {name}, which makes programs load or run other code"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+        elif name in _OPTIONS_OF:
+            self._options_of(_OPTIONS_OF[name], name, value, command, scope)
+        elif name.startswith(_TRACE) or name in self.listed("writing_variables"):
+            if not value.known or "/" in value.text:
+                self._invocation(command, scope, name).writes(value)
         elif name in self.listed("running_variables"):
             if value.known:
                 self.text(value.text, value, scope, f"{name}=", None)
             else:
                 why = f"sets {name}, which programs run, to a value that is only known at run time"
                 self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+
+    def _options_of(
+        self, program: str, name: str, value: Word, command: Command, scope: Scope
+    ) -> None:
+        """Analyse a variable that contains options of a program."""
+        try:
+            given = shlex.split(value.text)
+        except ValueError:
+            raise NotAnalysable(f"the quotes in {name} do not match") from None
+        words = [value.with_text(text) for text in (program, *given)]
+        self.program(words, command, scope.copy(), f"{name}=")
 
     def _called(self, command: Command, scope: Scope) -> Flow:
         first = command.words[0]

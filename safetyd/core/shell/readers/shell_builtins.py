@@ -9,9 +9,11 @@ from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import (
     COMMAND,
+    DECODED,
     KNOWN,
     LIST,
     NAME,
+    NETWORK,
     NOTHING,
     PROJECT,
     UNKNOWN_TEXT,
@@ -75,6 +77,16 @@ def read_trap(inv: Invocation) -> None:
         inv.runs_unknown(script.origin, "a command")
         return
     inv.runner.trap(script, inv.scope, late=all(word.text in _ON_EXIT for word in signals))
+
+
+def read_completion(inv: Invocation) -> None:
+    """Analyse `compgen` and `complete`, which expand their list of words as a shell does."""
+    rows.apply(inv)
+    for word in inv.call.values("-W"):
+        if not word.known and word.origin in {DECODED, NETWORK}:
+            inv.runs_unknown(word.origin, "a list of words")
+        elif not set("$`").isdisjoint(word.text):
+            inv.shell(word.with_text(f": {word.text}"), f"{inv.call.name} -W")
 
 
 def read_alias(inv: Invocation) -> None:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from tree_sitter import Node
 
-from safetyd.core.shell.places import Place, Project, place
+from safetyd.core.shell.places import UNKNOWN, Place, Project, place
 from safetyd.core.shell.reading import Blank, Finding, word_set
 from safetyd.core.shell.tree.syntax import NotAnalysable, text_of
 from safetyd.core.shell.words import COMMAND, UNKNOWN_TEXT, Flow, Word
@@ -20,6 +20,7 @@ _DYNAMIC: Final = word_set("""
 """)
 MAX_DEPTH: Final = 12
 MAX_COMMANDS: Final = 400
+MAX_FOLDERS: Final = 8  # in which the shell may be
 MAX_PATTERNS: Final = 64  # file name patterns
 MAX_STEPS: Final = 10_000  # analysed statements, counting repetitions
 MAX_EXPANDED: Final = 1024 * 1024  # characters produced by expansions
@@ -69,6 +70,9 @@ class Scope:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.cwd: str | None = project.cwd or project.root
+        self.others: frozenset[str | None] = frozenset()  # other folders, if an earlier cd failed
+        self.stayed: frozenset[str | None] = frozenset()  # folders, if the last cd failed
+        self.errexit = False  # the shell exits if a command fails
         self.variables: dict[str, Flow] = {}
         self.untrusted = _DYNAMIC  # variables whose value may differ from the assigned one
         self.changed: list[str] = []  # names of variables in the order of their changes
@@ -86,6 +90,9 @@ class Scope:
         other = Scope.__new__(Scope)
         other.project = self.project
         other.cwd = self.cwd
+        other.others = self.others
+        other.stayed = self.stayed
+        other.errexit = self.errexit
         other.variables = self.variables.copy()
         other.untrusted = self.untrusted
         other.changed = []
@@ -146,12 +153,33 @@ class Scope:
 
     def take_over(self, inner: "Scope") -> None:
         """Copy the state after a function call. Variables that the function set become unknown."""
-        self.cwd = inner.cwd
+        self.cwd, self.others, self.stayed = inner.cwd, inner.others, inner.stayed
         self.functions |= inner.functions
         self.untrusted |= inner.untrusted
         for assigned, value in inner.variables.items():
             if assigned not in POSITIONAL and self.variables.get(assigned) is not value:
                 self.set(assigned, Flow(None, value.origin or COMMAND))
+
+    def enter(self, target: str | None) -> None:
+        """Change the folder, to an unknown one if `target` is None. That may fail."""
+        before = self.others | self.stayed
+        self.stayed = before | {self.cwd}
+        if len(self.stayed) > MAX_FOLDERS or target is None:
+            self.cwd, self.others = None, frozenset()
+            return
+        self.cwd, self.others = (
+            _folder(target, self.cwd, self.project),
+            frozenset(_folder(target, each, self.project) for each in before),
+        )
+
+    @contextmanager
+    def inside(self, folder: str | None) -> Iterator[None]:
+        """Be in another folder for a while."""
+        before, self.cwd = self.cwd, folder
+        try:
+            yield
+        finally:
+            self.cwd = before
 
     def place(self, word: str) -> Place:
         return place(word, self.cwd, self.project)
@@ -159,6 +187,11 @@ class Scope:
     def written_to(self, path: str) -> Flow | None:
         """Return the content that the command wrote to a file, or None."""
         return self.files.get(self.place(path).path)
+
+
+def _folder(target: str, cwd: str | None, project: Project) -> str | None:
+    where = place(target, cwd, project)
+    return None if where.kind == UNKNOWN else where.path
 
 
 class Context(NamedTuple):

@@ -39,6 +39,10 @@ Run = Callable[[Command, Scope], Flow]
 
 _ENDS_OF_CASES: Final = frozenset({";;", ";&", ";;&"})
 _ARITHMETIC: Final = frozenset({"((", "$(("})
+# The end of a command that leaves the shell or the function: `exit 1`, `{ echo x; exit; }`.
+_exits = re.compile(
+    r"(?:.*[;\n{(]\s*)?(?:exit|return)(?:\s+[\w$?]+)?\s*;?\s*\}?", re.DOTALL
+).fullmatch
 _LOOPS: Final = frozenset({"while_statement", "c_style_for_statement"})
 
 
@@ -84,8 +88,10 @@ class Statements:
                 if at + 1 < len(nodes):
                     apart = nodes[at + 1].type == "&"
                     syntax.check_apart(each for each in nodes[at : at + 2] if each.is_named)
-                made = scope.made
+                made, stayed = scope.made, scope.stayed
                 printed.append(self._statement(node, scope.copy() if apart else scope, stdin))
+                if scope.errexit and scope.stayed is not stayed and _is_command(node):
+                    scope.stayed = frozenset()  # the shell exits if cd fails
                 scope.ended(made, node if apart else None)
         return together(printed)
 
@@ -107,13 +113,20 @@ class Statements:
     def _list(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         """Analyse `a && b || c`. Variables set by a part that may not run become unknown."""
         printed, doubtful, before = list[Flow](), list[Node](), scope.cwd
-        mark = len(scope.changed)
+        mark, start, failed = len(scope.changed), scope.cwd, frozenset[str | None]()
+        stayed, previous = scope.stayed, node
         for operator, part in syntax.operands(node):
+            if operator == "&&" and scope.stayed is not stayed and _is_command(previous):
+                failed |= scope.stayed
+                scope.stayed = frozenset()  # cd has not failed
+            stayed, previous = scope.stayed, part
             if operator == "||":
                 self._forget(doubtful, scope, before, mark)
                 doubtful.clear()  # their variables stay unknown until assigned again
                 mark = len(scope.changed)
             printed.append(self._statement(part, scope, stdin))
+            if operator == "||" and _exits(text_of(part)):
+                scope.stayed, failed, start = frozenset(), frozenset(), scope.cwd
             if not operator:
                 before, mark = scope.cwd, len(scope.changed)
                 continue
@@ -123,6 +136,8 @@ class Statements:
                 doubtful.clear()
                 mark = len(scope.changed)
         self._forget(doubtful, scope, before, mark)
+        _may_be_in(start, scope)
+        scope.stayed |= failed
         return together(printed)
 
     def _forget(self, nodes: Sequence[Node], scope: Scope, cwd: str | None, mark: int) -> None:
@@ -224,6 +239,7 @@ class Statements:
         if node.type in _LOOPS:
             _check_loop(names, scope, mark)
         self._forget([node], scope, before, mark)
+        _may_be_in(before, scope)
         return Flow(None, least_trusted([COMMAND, *(flow.origin for flow in printed)]))
 
     def _case(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
@@ -246,7 +262,7 @@ class Statements:
                 bodies.append(child)
             elif child.is_named and child.type not in SILENT:
                 words += expand(child, self._values(scope))
-        names, mark = self._assigned.forget(node, scope), len(scope.changed)
+        names, mark, before = self._assigned.forget(node, scope), len(scope.changed), scope.cwd
         rounds = words if 0 < len(words) <= MAX_ROUNDS and all(w.known for w in words) else []
         origin = least_trusted([COMMAND, *(w.origin for w in words if w.origin != LIST)])
         printed = []
@@ -254,6 +270,7 @@ class Statements:
             scope.set(name, value)
             printed += [self._statement(each, scope, stdin) for each in bodies]
         _check_loop(names, scope, mark)
+        _may_be_in(before, scope)
         self._assigned.forget(node, scope)
         return together(printed)
 
@@ -411,6 +428,18 @@ class Statements:
         "variable_assignments": _assignments_alone,
         "while_statement": _branches,
     }
+
+
+def _is_command(node: Node) -> bool:
+    """Return True for a single command, which succeeds only if its program does."""
+    inner = node.children[0] if node.type == "redirected_statement" else node
+    return inner.type == "command"
+
+
+def _may_be_in(folder: str | None, scope: Scope) -> None:
+    """Record that the shell may have stayed in a folder, as a statement may not have run."""
+    if scope.cwd != folder:
+        scope.stayed |= {folder}
 
 
 def _change(scope: Scope, name: str) -> None:

@@ -39,12 +39,11 @@ def read_cd(inv: Invocation) -> None:
     inv.found(Effect.READ, "changes the current directory")
     target = inv.call.arguments[0] if inv.call.arguments else None
     if target is None:
-        inv.scope.cwd = "~" if inv.call.name == "cd" else None
+        inv.scope.enter("~" if inv.call.name == "cd" else None)
     elif not target.fixed or target.text == "-":
-        inv.scope.cwd = None
+        inv.scope.enter(None)
     else:
-        where = inv.scope.place(target.text)
-        inv.scope.cwd = None if where.kind == places.UNKNOWN else where.path
+        inv.scope.enter(target.text)
     inv.output = NOTHING
 
 
@@ -189,6 +188,10 @@ def read_environment(inv: Invocation) -> None:
     elif name == "set":
         shows = not call.words
         flags = [text for text, _ in call.options]
+        if "-e" in flags or "errexit" in given:
+            inv.scope.errexit = True
+        if any(word.text.startswith("+") for word in call.words):
+            inv.scope.errexit = False
         _confuse(inv, ["keyword"] if "-k" in flags else given[:1] if "-o" in flags else [])
     else:
         shows = not given and not inv.command.assignments and not call.has("-f", "-F")

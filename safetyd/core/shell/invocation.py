@@ -85,7 +85,7 @@ class Invocation:
             if self._said is None:
                 self._said = _acting(command.words)
             said = self._said
-        trace.findings.append(
+        trace.add(
             Finding(
                 effect=effect,
                 why=why or WHY[effect],

@@ -20,6 +20,8 @@ _DYNAMIC: Final = word_set("""
 """)
 MAX_DEPTH: Final = 12
 MAX_COMMANDS: Final = 400
+MAX_OPTIONS: Final = 500  # of one program
+MAX_FINDINGS: Final = 4000
 MAX_FOLDERS: Final = 8  # in which the shell may be
 MAX_PATTERNS: Final = 64  # file name patterns
 MAX_STEPS: Final = 10_000  # analysed statements, counting repetitions
@@ -233,6 +235,11 @@ class Trace:
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise NotAnalysable("its loops or functions are too long")
+
+    def add(self, finding: Finding) -> None:
+        if len(self.findings) >= MAX_FINDINGS:
+            raise NotAnalysable("it does too many things")
+        self.findings.append(finding)
 
     def match(self, patterns: int) -> None:
         self._patterns += patterns

@@ -13,7 +13,7 @@ from safetyd.core.shell.code.secret_names import is_key, shows_names_only
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect, word_set
-from safetyd.core.shell.scope import POSITIONAL, Command, Scope, Trace, Trap
+from safetyd.core.shell.scope import MAX_OPTIONS, POSITIONAL, Command, Scope, Trace, Trap
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.tree.assignments import DECLARING, forget_read
 from safetyd.core.shell.tree.fork_bombs import forks_itself
@@ -340,6 +340,8 @@ class Commands:
     def _known(self, program: Program, name: str, command: Command, scope: Scope) -> Flow:
         name = OWN_PROGRAM if program.name == OWN_PROGRAM else name
         call = Call(program, name, command.words[1:], command.stdin)
+        if len(call.options) > MAX_OPTIONS:
+            raise NotAnalysable(f"it contains more than {MAX_OPTIONS} options of {name}")
         inv = Invocation(call, command, scope, self._trace, self)
         row, found = program.row, len(self._trace.findings)
         inv.find_keys()

@@ -4,6 +4,7 @@ They are reserved for operators, so an action that names them is blocked. They a
 patterns, which can be evaded. Commands of safetyd that only read are allowed.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -124,14 +125,16 @@ class OwnResources:
 
     def _in_command(self, findings: Sequence[Finding]) -> str:
         """Return the resource that a command acts on. Printing or mentioning it does not count."""
+        named = functools.cache(_is_named)  # findings of one command share its words
         for finding in findings:
             if finding.blocks and finding.program.partition(" ")[0] == OWN_PROGRAM:
                 return _NAME
             if any(map(self._is_own, finding.touches)):
                 return "one of safetyd's files"
-            if not finding.passes and any(map(_is_name, finding.said.split())):
+            if not finding.passes and named(finding.said):
                 return _NAME
-        hits = self._patterns.find(tuple(filter(None, (finding.said for finding in findings))))
+        said = dict.fromkeys(finding.said for finding in findings)
+        hits = self._patterns.find(tuple(filter(None, said)))
         return next((self._whose[hit] for hit in hits if self._whose[hit] != _NAME), "")
 
     def _is_own(self, touch: Touch) -> bool:
@@ -180,6 +183,11 @@ class OwnResources:
 
     def _root(self, proposal: Proposal) -> str:
         return self._roots.get(proposal.project, "") if proposal.project else ""
+
+
+def _is_named(said: str) -> bool:
+    """Return True if a word of a command is the name of safetyd."""
+    return any(map(_is_name, said.split()))
 
 
 def _written(extra: object) -> str:

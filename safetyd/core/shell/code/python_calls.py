@@ -227,6 +227,7 @@ INSIDES: Final = frozenset(
 CHANGING: Final = word_set("""
     insert reverse sort pop remove clear __setitem__ __delitem__ __init__ __iadd__ __imul__
 """)
+CHANGERS: Final = frozenset({"list", "operator", "random", "heapq", "bisect"})  # their modules
 GROWING: Final = frozenset({"append", "extend"})
 # Functions that return the variables of the running code.
 NAMESPACES: Final = frozenset({"globals()", "locals()", "vars()", "__main__.__dict__"})

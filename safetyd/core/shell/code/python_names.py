@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from safetyd.core.shell.code.python_calls import CHANGING, GROWING
+from safetyd.core.shell.code.python_calls import CHANGERS, CHANGING, GROWING
 from safetyd.core.shell.code.python_values import (
     MAX_CHOICES,
     MAX_ITEMS,
@@ -87,9 +87,13 @@ class Names:
         self._work = 0
         self.overflows = False  # a name has too many possible values
         self._owners: list[tuple[ast.expr, bool]] = []  # of changed items; True if only added
-        self._passed: set[str] = set()  # parameters of functions
+        self._passed: set[str] = set()  # names whose list may have another name too
+        calls = list[ast.Call]()
         for node in nodes:
             self._bind(node)
+            if isinstance(node, ast.Call):
+                calls.append(node)
+        self._owners += [(arg, False) for call in calls if self._changes(call) for arg in call.args]
         self._grown: set[str] = set()
         self._changed: set[str] = set()
         self._all_changed = False
@@ -106,15 +110,24 @@ class Names:
         """The names that the code binds."""
         return self._bound.keys()
 
+    def _changes(self, call: ast.Call) -> bool:
+        """Return True for functions that change a list: `list.insert(x, ...)`, `shuffle(x)`."""
+        func = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        if not isinstance(func, ast.Name):
+            return False
+        bound = [value.name for value in self._bound.get(func.id, ()) if isinstance(value, Dotted)]
+        return any(name.partition(".")[0] in CHANGERS for name in (func.id, *bound))
+
     def _change(self, owner: ast.expr, *, grows: bool) -> None:
         """Record that the items of a list change."""
+        inner = isinstance(owner, ast.Attribute | ast.Subscript)  # a list in something else
         while isinstance(owner, ast.Attribute | ast.Subscript):
             owner = owner.value
         values = self._bound.get(owner.id, []) if isinstance(owner, ast.Name) else [None]
         if isinstance(owner, ast.Name) and _is_imported(values) and owner.id != "__main__":
             return
         fresh = all(value is None or isinstance(value, _FRESH) for value in values)
-        if not isinstance(owner, ast.Name) or owner.id in self._passed or not fresh:
+        if inner or not isinstance(owner, ast.Name) or owner.id in self._passed or not fresh:
             self._all_changed = True  # the list may have another name too
         else:
             (self._grown if grows else self._changed).add(owner.id)
@@ -141,8 +154,7 @@ class Names:
             case ast.ImportFrom(module=module, names=aliases):
                 self._bind_from(module or "", aliases)
             case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    self._assign(target, value)
+                self._assign_all(targets, value)
             case (
                 ast.AnnAssign(target=target, value=ast.expr() as value)
                 | ast.NamedExpr(target=target, value=value)
@@ -185,6 +197,12 @@ class Names:
                 self._bound[alias.asname or alias.name].append(
                     known if isinstance(known, Dotted) else None
                 )
+
+    def _assign_all(self, targets: list[ast.expr], value: ast.expr) -> None:
+        for target in targets:
+            self._assign(target, value)
+        if len(targets) > 1:  # `a = b = []`
+            self._passed |= {target.id for target in targets if isinstance(target, ast.Name)}
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         match target, value:

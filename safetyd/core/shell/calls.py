@@ -29,7 +29,8 @@ _PLAIN_READERS: Final = frozenset({"", "family", "forge", "bucket", "query", "da
 _HELP: Final = frozenset({"--help", "-h", "-help", "--version"})
 _HELPED_BY_WORD: Final = frozenset({"aws", "ip", "tc", "bridge", "gcloud"})
 _is_verb = re.compile(r"[a-z][a-z0-9:_-]*").fullmatch
-_ABBREVIATED: Final = 5  # length of the shortest accepted abbreviation of a long option
+_ABBREVIATED: Final = 5  # length of the shortest abbreviation that certainly means an option
+_SHORTEST: Final = 3  # length of the shortest abbreviation that may mean it
 
 
 class Call:
@@ -63,7 +64,7 @@ class Call:
     def _long(self, word: Word, given: Iterator[Word], valued: frozenset[str]) -> None:
         name, equals, value = word.text.partition("=")
         if equals:
-            self.options.append((name, _cut(word, len(name) + 1, value)))
+            self.options.append((_whole(name, valued), _cut(word, len(name) + 1, value)))
         elif name in valued:
             self.options.append((name, next(given, None)))
         else:
@@ -90,7 +91,7 @@ class Call:
     def has(self, *names: str) -> bool:
         """Return True if one of these options may be given, even in an abbreviated form."""
         return bool(self.options) and any(
-            _means(given, name.partition("=")[0]) and _may_be(value, name)
+            _may_mean(given, name.partition("=")[0]) and _may_be(value, name)
             for given, value in self.options
             for name in names
         )
@@ -205,6 +206,20 @@ def _means(given: str, name: str) -> bool:
     if HOLE in given:
         return given.startswith(HOLE) or name.startswith(given.partition(HOLE)[0])
     return len(given) >= _ABBREVIATED and given.startswith("--") and name.startswith(given)
+
+
+def _may_mean(given: str, name: str) -> bool:
+    """Return True if the given option may mean `name`, even in a very short form: `--r`."""
+    short = len(given) >= _SHORTEST and given.startswith("--") and name.startswith(given)
+    return short or _means(given, name)
+
+
+def _whole(given: str, valued: frozenset[str]) -> str:
+    """Return the only option with a value that an abbreviation can mean, or the option itself."""
+    if given in valued or len(given) < _SHORTEST or HOLE in given:
+        return given
+    meant = [option for option in valued if option.startswith(given)]
+    return meant[0] if len(meant) == 1 and given.startswith("--") else given
 
 
 def _any_means(given: str, names: Sequence[str]) -> bool:

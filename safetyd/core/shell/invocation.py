@@ -24,6 +24,8 @@ MAX_NAME: Final = 60
 
 # Programs that print names, but no contents.
 _NAMING: Final = frozenset({"ls", "find", "fd", "stat", "du", "wc", "tree", "git"})
+# Programs that copy a whole folder.
+_COPYING: Final = frozenset({"cp", "gcp", "tar", "gtar", "bsdtar", "zip", "7z", "7za", "rsync"})
 _OUT: Final = frozenset({places.OUTSIDE, places.SYSTEM, places.HOME})
 
 
@@ -32,6 +34,7 @@ class Runner(Protocol):
 
     def program(self, words: Sequence[Word], command: Command, scope: Scope, way: str) -> Flow: ...
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow: ...
+    def trap(self, word: Word, scope: Scope, *, late: bool) -> None: ...
     def sourced(self, text: str, word: Word, scope: Scope, way: str) -> Flow: ...
     def listed(self, name: str) -> frozenset[str]: ...
     def knows(self, name: str) -> bool: ...
@@ -85,7 +88,7 @@ class Invocation:
             if self._said is None:
                 self._said = _acting(command.words)
             said = self._said
-        trace.findings.append(
+        trace.add(
             Finding(
                 effect=effect,
                 why=why or WHY[effect],
@@ -126,12 +129,26 @@ class Invocation:
         names: dict[str, None] = {}
         for word in words:
             _name_files(word.text, names)
-        if any(word.globs for word in words) and self.call.name not in _NAMING:
+        shows = self.call.name not in _NAMING
+        patterns = {w.text for w in words if shows and (w.globs or w.matched or HOLE in w.text[1:])}
+        if patterns:
+            self._trace.match(len(patterns))
             # `*` may match nothing, so the name without it counts too.
             names |= {n.replace("*", ""): None for n in tuple(names) if "*" in n and n.strip("*./")}
         if names:
-            touches = tuple([self._touch(name, Access.READ) for name in names])
+            touches = tuple([self._touch(n, Access.READ, n in patterns) for n in names])
             self.found(Effect.READ, "reads files", touches=touches)
+        if shows:
+            self._read_all([word for word in words if word.text[:1] in {"/", "~"}])
+
+    def _read_all(self, words: Sequence[Word]) -> None:
+        """Record that a program reads or copies all files of a home folder or the system."""
+        for word in words:
+            where = self.scope.place(word.text)
+            folder = where.kind == places.HOME or places.holds_homes(where.path)
+            if folder and ("**" in word.text or self.call.name in _COPYING):
+                why = f"reads all of {visible(word.text)}, including keys and passwords"
+                self.found(Effect.SECRETS, why, type="read_credentials")
 
     def writes(self, word: Word, what: str = "writes") -> None:
         self.changes(word.text, Access.WRITE, what)
@@ -231,8 +248,8 @@ class Invocation:
         else:
             self.runs_unknown(source.origin, visible(word.text))
 
-    def _touch(self, path: str, access: Access) -> Touch:
-        return Touch(self.scope.place(path).path, access, path)
+    def _touch(self, path: str, access: Access, pattern: bool = False) -> Touch:  # noqa: FBT001, FBT002
+        return Touch(self.scope.place(path).path, access, path, pattern)
 
 
 def _acting(words: Sequence[Word]) -> str:

@@ -161,6 +161,11 @@ def _kind_below_home(path: str, project: Project) -> str:
     return INSIDE if inside and f"{below}/".startswith(f"{inside}/") else OUTSIDE
 
 
+def holds_homes(path: str) -> bool:
+    """Return True if a path covers all home folders, or the settings of the system."""
+    return _bare(path) in {"/", "/home", "/Users", "/etc"}
+
+
 def is_all_temporary(path: str) -> bool:
     """Return True if a path covers all temporary files of the machine."""
     return f"{_bare(path)}/" in _TEMPORARY

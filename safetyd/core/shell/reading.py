@@ -85,6 +85,7 @@ class Touch(NamedTuple):
     path: str  # as it would be opened: without quotes, with `~` for the home folder
     access: Access
     given: str = ""  # as written in the command
+    pattern: bool = False  # a file name pattern
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -1,19 +1,29 @@
 """The state of the simulated shell, and the current position of the analysis."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from tree_sitter import Node
 
-from safetyd.core.shell.places import Place, Project, place
-from safetyd.core.shell.reading import Blank, Finding
+from safetyd.core.shell.places import UNKNOWN, Place, Project, place
+from safetyd.core.shell.reading import Blank, Finding, word_set
 from safetyd.core.shell.tree.syntax import NotAnalysable, text_of
 from safetyd.core.shell.words import COMMAND, UNKNOWN_TEXT, Flow, Word
 
 POSITIONAL: Final = frozenset({*"123456789", "@", "*"})  # arguments of a function
+# Variables that the shell sets itself, whatever the command assigns to them.
+_DYNAMIC: Final = word_set("""
+    _ REPLY MAPFILE COPROC OPTARG OPTIND PWD OLDPWD DIRSTACK RANDOM SRANDOM SECONDS LINENO
+    EPOCHSECONDS EPOCHREALTIME BASHPID PPID UID EUID GROUPS FUNCNAME PIPESTATUS BASH_COMMAND
+    BASH_SUBSHELL BASH_REMATCH BASH_ARGV BASH_ARGV0 BASH_LINENO BASH_SOURCE HISTCMD
+""")
 MAX_DEPTH: Final = 12
 MAX_COMMANDS: Final = 400
+MAX_OPTIONS: Final = 500  # of one program
+MAX_FINDINGS: Final = 4000
+MAX_FOLDERS: Final = 8  # in which the shell may be
+MAX_PATTERNS: Final = 64  # file name patterns
 MAX_STEPS: Final = 10_000  # analysed statements, counting repetitions
 MAX_EXPANDED: Final = 1024 * 1024  # characters produced by expansions
 MAX_SHOWN: Final = 120
@@ -47,12 +57,13 @@ class Defined(NamedTuple):
 
 
 class Trap(NamedTuple):
-    """A script that runs on exit, with the state of the shell at that time."""
+    """A script that runs on exit or on a signal, with the state of the shell at that time."""
 
     text: str
     word: Word
     scope: "Scope"
     variables: dict[str, Flow]  # at the time when the trap was set
+    late: bool  # it runs on exit only
 
 
 class Scope:
@@ -61,7 +72,12 @@ class Scope:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.cwd: str | None = project.cwd or project.root
+        self.others: frozenset[str | None] = frozenset()  # other folders, if an earlier cd failed
+        self.stayed: frozenset[str | None] = frozenset()  # folders, if the last cd failed
+        self.errexit = False  # the shell exits if a command fails
         self.variables: dict[str, Flow] = {}
+        self.untrusted = _DYNAMIC  # variables whose value may differ from the assigned one
+        self.changed: list[str] = []  # names of variables in the order of their changes
         self.functions: dict[str, Node | str] = {}
         self.called: set[str] = set()
         self.entered: tuple[str, ...] = ()  # functions under analysis, outermost first
@@ -76,7 +92,12 @@ class Scope:
         other = Scope.__new__(Scope)
         other.project = self.project
         other.cwd = self.cwd
+        other.others = self.others
+        other.stayed = self.stayed
+        other.errexit = self.errexit
         other.variables = self.variables.copy()
+        other.untrusted = self.untrusted
+        other.changed = []
         other.functions = self.functions.copy()
         other.called = self.called
         other.entered = self.entered
@@ -88,18 +109,39 @@ class Scope:
         other.piped_to = None
         return other
 
+    def set(self, name: str, value: Flow) -> None:
+        """Set a variable."""
+        self.variables[name] = UNKNOWN_TEXT if name in self.untrusted else value
+        self.changed.append(name)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Mark variables as unknown."""
+        for name in names:
+            self.set(name, UNKNOWN_TEXT)
+
+    def forget_all(self) -> None:
+        """Mark all variables as unknown, because the command may have changed any of them."""
+        self.forget(tuple(self.variables))
+
+    def forget_since(self, mark: int) -> None:
+        """Mark the variables as unknown that changed since `changed` had the length `mark`."""
+        self.forget(set(self.changed[mark:]))
+
     @contextmanager
     def assigned(self, given: Sequence[tuple[str, Word]]) -> Iterator[None]:
         """Set variables for one command, as `A=b command` does."""
         before = {name: self.variables.get(name) for name, _ in given}
-        during = {name: Flow(value.text, value.origin) for name, value in given}
+        during = {
+            name: UNKNOWN_TEXT if name in self.untrusted else Flow(value.text, value.origin)
+            for name, value in given
+        }
         self.variables |= during
         try:
             yield
         finally:
             for name, value in before.items():
                 if self.variables.get(name) is not during[name]:
-                    self.variables[name] = UNKNOWN_TEXT  # changed by the command
+                    self.set(name, UNKNOWN_TEXT)  # changed by the command
                 elif value is None:
                     del self.variables[name]
                 else:
@@ -113,11 +155,33 @@ class Scope:
 
     def take_over(self, inner: "Scope") -> None:
         """Copy the state after a function call. Variables that the function set become unknown."""
-        self.cwd = inner.cwd
+        self.cwd, self.others, self.stayed = inner.cwd, inner.others, inner.stayed
         self.functions |= inner.functions
+        self.untrusted |= inner.untrusted
         for assigned, value in inner.variables.items():
             if assigned not in POSITIONAL and self.variables.get(assigned) is not value:
-                self.variables[assigned] = Flow(None, value.origin or COMMAND)
+                self.set(assigned, Flow(None, value.origin or COMMAND))
+
+    def enter(self, target: str | None) -> None:
+        """Change the folder, to an unknown one if `target` is None. That may fail."""
+        before = self.others | self.stayed
+        self.stayed = before | {self.cwd}
+        if len(self.stayed) > MAX_FOLDERS or target is None:
+            self.cwd, self.others = None, frozenset()
+            return
+        self.cwd, self.others = (
+            _folder(target, self.cwd, self.project),
+            frozenset(_folder(target, each, self.project) for each in before),
+        )
+
+    @contextmanager
+    def inside(self, folder: str | None) -> Iterator[None]:
+        """Be in another folder for a while."""
+        before, self.cwd = self.cwd, folder
+        try:
+            yield
+        finally:
+            self.cwd = before
 
     def place(self, word: str) -> Place:
         return place(word, self.cwd, self.project)
@@ -125,6 +189,11 @@ class Scope:
     def written_to(self, path: str) -> Flow | None:
         """Return the content that the command wrote to a file, or None."""
         return self.files.get(self.place(path).path)
+
+
+def _folder(target: str, cwd: str | None, project: Project) -> str | None:
+    where = place(target, cwd, project)
+    return None if where.kind == UNKNOWN else where.path
 
 
 class Context(NamedTuple):
@@ -144,6 +213,7 @@ class Trace:
         self.blanks: list[Blank] = []
         self._commands = 0
         self._steps = 0
+        self._patterns = 0
         self._expanded = 0
         self._text = text.encode("utf-8", "replace")
         self._outer = (0, len(self._text))
@@ -165,6 +235,16 @@ class Trace:
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise NotAnalysable("its loops or functions are too long")
+
+    def add(self, finding: Finding) -> None:
+        if len(self.findings) >= MAX_FINDINGS:
+            raise NotAnalysable("it does too many things")
+        self.findings.append(finding)
+
+    def match(self, patterns: int) -> None:
+        self._patterns += patterns
+        if self._patterns > MAX_PATTERNS:
+            raise NotAnalysable(f"it contains more than {MAX_PATTERNS} file name patterns")
 
     def spend(self, letters: int) -> None:
         self._expanded += letters

@@ -1,6 +1,7 @@
 """Analyses simple commands: assignments, redirections, and the program that runs."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -12,16 +13,18 @@ from safetyd.core.shell.code.secret_names import is_key, shows_names_only
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect, word_set
-from safetyd.core.shell.scope import POSITIONAL, Command, Scope, Trace, Trap
+from safetyd.core.shell.scope import MAX_OPTIONS, POSITIONAL, Command, Scope, Trace, Trap
 from safetyd.core.shell.statements import Statements
-from safetyd.core.shell.tree.assignments import forget_read
+from safetyd.core.shell.tree.assignments import DECLARING, forget_read
 from safetyd.core.shell.tree.fork_bombs import forks_itself
 from safetyd.core.shell.tree.syntax import NotAnalysable, counts_by_running
 from safetyd.core.shell.unknown_options import find_unknown_options, printed
 from safetyd.core.shell.words import (
     COMMAND,
+    DECODED,
     DOWNLOADED,
     KNOWN,
+    NETWORK,
     NOTHING,
     PROJECT,
     UNKNOWN_TEXT,
@@ -36,6 +39,15 @@ _WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 _PATH: Final = "PATH"
 _TRAP: Final = "trap"
 _OWN: Final = "SAFETYD_"
+_EXPORTED: Final = "BASH_FUNC_"
+_TRACE: Final = "GIT_TRACE"
+# Variables that contain options of a program.
+_OPTIONS_OF: Final = {
+    "FZF_DEFAULT_OPTS": "fzf",
+    "SKIM_DEFAULT_OPTIONS": "sk",
+    "LESS": "less",
+    "PYTEST_ADDOPTS": "pytest",
+}
 _SWITCH: Final = "AI_COMPANY_ENABLED"
 # Builtins that evaluate their words as arithmetic or as variables with a subscript.
 _COUNTING: Final = word_set("""
@@ -43,6 +55,10 @@ _COUNTING: Final = word_set("""
     wait shift exit return
 """)
 _PARTS: Final = re.compile(r"[\s=:,]|-[BILF](?=[/~])")
+# Builtins after which some shells keep the variables set before them: `x=y eval ...`.
+_SPECIAL: Final = word_set("""
+    : . break continue eval exec exit return set shift source times trap unset
+""")
 _NO_PROGRAM: Final = Program("", Row())
 _OF_FUNCTIONS: Final = tuple("123456789")
 
@@ -71,7 +87,10 @@ class Commands:
         self._analyse_uncalled(scope)
         for trap in tuple(self._traps):
             if trap.scope.variables != trap.variables:
-                self.text(trap.text, trap.word, trap.scope, _TRAP, None)
+                inner = trap.scope.copy()
+                self._script(trap.text, trap.word, inner, _TRAP, None)
+                if not trap.late and not trap.scope.untrusted.issuperset(inner.changed):
+                    raise NotAnalysable("its trap sets variables that are only known at run time")
 
     def _analyse_uncalled(self, scope: Scope) -> None:
         """Analyse functions that were never called, including those of subshells."""
@@ -102,12 +121,25 @@ class Commands:
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
         """Analyse a script that a program passes to a shell. The script does not change `scope`."""
         inner = scope.copy()
-        if way == _TRAP:
-            start, end = self._trace.span(word.start, word.end)
-            whole = word._replace(start=start, end=end, inner=-1)
-            self._traps.append(Trap(text, whole, scope, inner.variables.copy()))
         for name in POSITIONAL & inner.variables.keys():
             inner.variables[name] = UNKNOWN_TEXT  # the new shell has other arguments
+        return self._script(text, word, inner, way, stdin)
+
+    def trap(self, word: Word, scope: Scope, *, late: bool) -> None:
+        """Analyse a script that runs on exit or, if it is not `late`, after any command."""
+        start, end = self._trace.span(word.start, word.end)
+        whole = word._replace(start=start, end=end, inner=-1)
+        self._traps.append(Trap(word.text, whole, scope, scope.variables.copy(), late))
+        inner = scope.copy()
+        self._script(word.text, word, inner, _TRAP, None)
+        if late:
+            return
+        if inner.cwd != scope.cwd:
+            raise NotAnalysable("its trap changes the current directory")
+        scope.untrusted |= set(inner.changed)
+        scope.forget(scope.untrusted & scope.variables.keys())
+
+    def _script(self, text: str, word: Word, inner: Scope, way: str, stdin: Flow | None) -> Flow:
         written = text.encode("utf-8", "replace")
         with self._trace.inside(way), self._trace.within(written, word.start, word.end, word.inner):
             flow = self._statements.read(text, inner, stdin)
@@ -131,15 +163,18 @@ class Commands:
         found = len(self._trace.findings)
         if command.redirects:
             command = command._replace(stdin=self._input(command, scope))
-        if command.assignments or not command.words or command.words[0].text in _DECLARING:
+        first = command.words[0].text if command.words else ""
+        if command.assignments:
             self._assign(command, scope)
         if not command.words:
             flow = command.stdin or NOTHING
-        elif not command.assignments or command.words[0].text in _DECLARING:
+        elif not command.assignments or first in DECLARING:
             flow = self._called(command, scope)
         else:
             with scope.assigned(command.assignments):
                 flow = self._called(command, scope)
+            if first in _SPECIAL or first in scope.functions:
+                scope.forget(name for name, _ in command.assignments)
         if command.redirects:
             flow = self._redirect(command, flow, scope)
         if self._trace.is_top:
@@ -188,12 +223,39 @@ class Commands:
     def _assign(self, command: Command, scope: Scope) -> None:
         for given in command.assignments:
             self._variable(*given, command, scope)
-        if not command.words or command.words[0].text in _DECLARING:
-            for word in command.words[1:]:
-                if word.text[:1] == "-" and "n" in word.text and command.words[0].text != "export":
-                    raise NotAnalysable("it makes one variable refer to another")
+        if not command.words or command.words[0].text in DECLARING:
             for name, value in command.assignments:
-                scope.variables[name] = Flow(value.text, value.origin)
+                scope.set(name, Flow(value.text, value.origin))
+
+    def _declare(self, builtin: str, command: Command, scope: Scope) -> None:
+        """Set the variables in the words of `export`, `declare` and similar builtins."""
+        names = {name for name, _ in command.assignments}
+        fixed = builtin == "readonly"
+        for word in command.words[1:]:
+            target, equals, text = word.text.partition("=")
+            if target[:1] in {"-", "+"}:
+                _check_flags(builtin, target)
+                fixed = fixed or "r" in target
+            elif HOLE in target:
+                self._declare_unknown(word, command, scope)
+            elif (name := target.removesuffix("+").partition("[")[0]).isidentifier():
+                if equals:
+                    known = name == target and name not in names and text[:1] != "("
+                    value = word.with_text(text if known else HOLE)
+                    self._variable(name, value, command, scope)
+                    scope.set(name, Flow(value.text, value.origin or COMMAND))
+                if text[:1] == "(" and not set("$`").isdisjoint(text):
+                    raise NotAnalysable("it declares an array by a text that can run commands")
+                names.add(name)
+        if fixed:
+            scope.untrusted |= names  # later assignments fail
+
+    def _declare_unknown(self, word: Word, command: Command, scope: Scope) -> None:
+        """Record that a command sets a variable whose name is unknown."""
+        scope.forget_all()
+        if word.origin in {DECODED, NETWORK}:
+            why = "sets variables whose names are only known at run time"
+            self._invocation(command, scope, command.words[0].text).found(Effect.UNKNOWN, why)
 
     def _variable(self, name: str, value: Word, command: Command, scope: Scope) -> None:
         """Record the effects of a variable on other programs."""
@@ -214,6 +276,9 @@ class Commands:
         elif name in self.listed("placed_variables") and not _is_own_place(value.text, scope):
             why = f"sets {name} to a location outside the project"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+        elif name.startswith(_EXPORTED):
+            why = "defines a function for other shells"
+            self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         elif value.text:
             self._loading(name, value, command, scope)
 
@@ -222,12 +287,28 @@ class Commands:
         if name in self.listed("loading_variables"):
             why = f"sets {name}, which makes programs load or run other code"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+        elif name in _OPTIONS_OF:
+            self._options_of(_OPTIONS_OF[name], name, value, command, scope)
+        elif name.startswith(_TRACE) or name in self.listed("writing_variables"):
+            if not value.known or "/" in value.text:
+                self._invocation(command, scope, name).writes(value)
         elif name in self.listed("running_variables"):
             if value.known:
                 self.text(value.text, value, scope, f"{name}=", None)
             else:
                 why = f"sets {name}, which programs run, to a value that is only known at run time"
                 self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+
+    def _options_of(
+        self, program: str, name: str, value: Word, command: Command, scope: Scope
+    ) -> None:
+        """Analyse a variable that contains options of a program."""
+        try:
+            given = shlex.split(value.text)
+        except ValueError:
+            raise NotAnalysable(f"the quotes in {name} do not match") from None
+        words = [value.with_text(text) for text in (program, *given)]
+        self.program(words, command, scope.copy(), f"{name}=")
 
     def _called(self, command: Command, scope: Scope) -> Flow:
         first = command.words[0]
@@ -241,12 +322,17 @@ class Commands:
             self._invocation(command, scope).found(Effect.UNKNOWN, why, blocks=blocks)
             return UNKNOWN_TEXT
         if first.text in scope.functions:
-            return self._function(first.text, command.words[1:], command.stdin, scope)
+            flow = self._function(first.text, command.words[1:], command.stdin, scope)
+            # The definition may not be in effect: `alias rm=ls; \rm`, `unset -f rm; rm`.
+            if self._table.find(first.text) is None:
+                return flow
         name = places.program_name(first.text)
         program = self._table.find(name) if name else None
         if name in _COUNTING and any(counts_by_running(word.text) for word in command.words[1:]):
             raise NotAnalysable("it contains a subscript that runs a command")
         forget_read(name, command.words[1:], scope)
+        if name in DECLARING:
+            self._declare(name, command, scope)
         if program is None:
             return self._unknown(first, name, command, scope)
         return self._known(program, name, command, scope)
@@ -254,6 +340,8 @@ class Commands:
     def _known(self, program: Program, name: str, command: Command, scope: Scope) -> Flow:
         name = OWN_PROGRAM if program.name == OWN_PROGRAM else name
         call = Call(program, name, command.words[1:], command.stdin)
+        if len(call.options) > MAX_OPTIONS:
+            raise NotAnalysable(f"it contains more than {MAX_OPTIONS} options of {name}")
         inv = Invocation(call, command, scope, self._trace, self)
         row, found = program.row, len(self._trace.findings)
         inv.find_keys()
@@ -373,21 +461,28 @@ class Commands:
 def _set_arguments(given: Sequence[Word], scope: Scope) -> None:
     """Set the positional variables of a function."""
     for number in _OF_FUNCTIONS:
-        scope.variables[number] = UNKNOWN_TEXT
+        scope.set(number, UNKNOWN_TEXT)
     for number, word in zip(_OF_FUNCTIONS, given, strict=False):
-        scope.variables[number] = Flow(word.text, word.origin)
+        scope.set(number, Flow(word.text, word.origin))
     every = " ".join(word.text for word in given)
-    scope.variables["@"] = scope.variables["*"] = Flow(every, COMMAND if HOLE in every else KNOWN)
+    for name in "@*":
+        scope.set(name, Flow(every, COMMAND if HOLE in every else KNOWN))
 
 
-_DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
+def _check_flags(builtin: str, flags: str) -> None:
+    """Raise for options that make a variable differ from the assigned text."""
+    if builtin != "export" and ("n" in flags or HOLE in flags):
+        raise NotAnalysable("it makes one variable refer to another")
+    if builtin != "export" and not set("luc").isdisjoint(flags):
+        raise NotAnalysable("it makes the shell change the text of a variable")
 
 
 def _is_own_place(value: str, scope: Scope) -> bool:
     """Return True if a value has no URL, and no path except of the project or usual programs."""
     files = [part for part in _PARTS.split(value) if part[:1] in {"/", "~"}]
     return "://" not in value and all(
-        places.program_name(file) or scope.place(file).kind == places.INSIDE for file in files
+        ("/" in file and places.program_name(file)) or scope.place(file).kind == places.INSIDE
+        for file in files
     )
 
 

@@ -39,6 +39,11 @@ Run = Callable[[Command, Scope], Flow]
 
 _ENDS_OF_CASES: Final = frozenset({";;", ";&", ";;&"})
 _ARITHMETIC: Final = frozenset({"((", "$(("})
+# The end of a command that leaves the shell or the function: `exit 1`, `{ echo x; exit; }`.
+_exits = re.compile(
+    r"(?:.*[;\n{(]\s*)?(?:exit|return)(?:\s+[\w$?]+)?\s*;?\s*\}?", re.DOTALL
+).fullmatch
+_LOOPS: Final = frozenset({"while_statement", "c_style_for_statement"})
 
 
 class Statements:
@@ -83,8 +88,10 @@ class Statements:
                 if at + 1 < len(nodes):
                     apart = nodes[at + 1].type == "&"
                     syntax.check_apart(each for each in nodes[at : at + 2] if each.is_named)
-                made = scope.made
+                made, stayed = scope.made, scope.stayed
                 printed.append(self._statement(node, scope.copy() if apart else scope, stdin))
+                if scope.errexit and scope.stayed is not stayed and _is_command(node):
+                    scope.stayed = frozenset()  # the shell exits if cd fails
                 scope.ended(made, node if apart else None)
         return together(printed)
 
@@ -106,26 +113,42 @@ class Statements:
     def _list(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         """Analyse `a && b || c`. Variables set by a part that may not run become unknown."""
         printed, doubtful, before = list[Flow](), list[Node](), scope.cwd
+        mark, start, failed = len(scope.changed), scope.cwd, frozenset[str | None]()
+        stayed, previous = scope.stayed, node
         for operator, part in syntax.operands(node):
+            if operator == "&&" and scope.stayed is not stayed and _is_command(previous):
+                failed |= scope.stayed
+                scope.stayed = frozenset()  # cd has not failed
+            stayed, previous = scope.stayed, part
             if operator == "||":
-                self._forget(doubtful, scope, before)
+                self._forget(doubtful, scope, before, mark)
                 doubtful.clear()  # their variables stay unknown until assigned again
+                mark = len(scope.changed)
             printed.append(self._statement(part, scope, stdin))
+            if operator == "||" and _exits(text_of(part)):
+                scope.stayed, failed, start = frozenset(), frozenset(), scope.cwd
             if not operator:
-                before = scope.cwd
+                before, mark = scope.cwd, len(scope.changed)
                 continue
             doubtful.append(part)
             if operator == "||":
-                self._forget(doubtful, scope, before)
+                self._forget(doubtful, scope, before, mark)
                 doubtful.clear()
-        self._forget(doubtful, scope, before)
+                mark = len(scope.changed)
+        self._forget(doubtful, scope, before, mark)
+        _may_be_in(start, scope)
+        scope.stayed |= failed
         return together(printed)
 
-    def _forget(self, nodes: Sequence[Node], scope: Scope, cwd: str | None) -> None:
-        """Forget variables and folder changes of statements that may not run."""
+    def _forget(self, nodes: Sequence[Node], scope: Scope, cwd: str | None, mark: int) -> None:
+        """Forget variables and folder changes of statements that may not run.
+
+        `mark` is the number of changed variables before them.
+        """
         scope.made = frozenset()
         for node in nodes:
             self._assigned.forget(node, scope)
+        scope.forget_since(mark)
         if scope.cwd != cwd and (cwd is None or scope.place(cwd or ".").kind != INSIDE):
             scope.cwd = None
 
@@ -140,7 +163,7 @@ class Statements:
 
     def _values(self, scope: Scope) -> Values:
         run = functools.partial(self._substitution, scope=scope)
-        return Values(scope.variables, run, self._trace.spend)
+        return Values(scope.variables, run, self._trace.spend, functools.partial(_change, scope))
 
     def _substitution(self, node: Node, scope: Scope) -> Flow:
         """Analyse `$(...)` or `<(...)`, which runs in a subshell."""
@@ -180,6 +203,8 @@ class Statements:
             inner = scope.copy() if len(stages) > 1 else scope
             inner.piped_to = following
             flow = self._statement(stage, inner, flow)
+            if following is None and inner is not scope:
+                _take_over_last(inner, scope)
         return flow or NOTHING
 
     def _compound(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
@@ -200,7 +225,7 @@ class Statements:
         before = scope.cwd
         if node.type == "case_statement":
             syntax.check_case(node)
-        self._assigned.forget(node, scope)
+        names, mark = self._assigned.forget(node, scope), len(scope.changed)
         printed = []
         for child in node.children:
             if not child.is_named or child.type in SILENT:
@@ -211,7 +236,10 @@ class Statements:
                 printed.append(self._statement(child, scope, stdin))
             else:
                 self._substitutions_of(child, scope)
-        self._forget([node], scope, before)
+        if node.type in _LOOPS:
+            _check_loop(names, scope, mark)
+        self._forget([node], scope, before, mark)
+        _may_be_in(before, scope)
         return Flow(None, least_trusted([COMMAND, *(flow.origin for flow in printed)]))
 
     def _case(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
@@ -234,13 +262,15 @@ class Statements:
                 bodies.append(child)
             elif child.is_named and child.type not in SILENT:
                 words += expand(child, self._values(scope))
-        self._assigned.forget(node, scope)
+        names, mark, before = self._assigned.forget(node, scope), len(scope.changed), scope.cwd
         rounds = words if 0 < len(words) <= MAX_ROUNDS and all(w.known for w in words) else []
         origin = least_trusted([COMMAND, *(w.origin for w in words if w.origin != LIST)])
         printed = []
-        for value in [Flow(w.text, "") for w in rounds] or [Flow(None, origin)]:
-            scope.variables[name] = value
+        for value in [Flow(w.text, "", w.globs) for w in rounds] or [Flow(None, origin)]:
+            scope.set(name, value)
             printed += [self._statement(each, scope, stdin) for each in bodies]
+        _check_loop(names, scope, mark)
+        _may_be_in(before, scope)
         self._assigned.forget(node, scope)
         return together(printed)
 
@@ -319,6 +349,8 @@ class Statements:
                     raise NotAnalysable("it contains words in an unexpected place")
                 flow = self._statement(child, inner, given)
                 self._run(Command([], [], made, flow, node.start_byte, node.end_byte), inner)
+            if piped and child is named[-1]:
+                _take_over_last(inner, scope)
             printed.append(flow)
         return flow if piped and flow is not None else together(printed)
 
@@ -396,3 +428,40 @@ class Statements:
         "variable_assignments": _assignments_alone,
         "while_statement": _branches,
     }
+
+
+def _is_command(node: Node) -> bool:
+    """Return True for a single command, which succeeds only if its program does."""
+    inner = node.children[0] if node.type == "redirected_statement" else node
+    return inner.type == "command"
+
+
+def _may_be_in(folder: str | None, scope: Scope) -> None:
+    """Record that the shell may have stayed in a folder, as a statement may not have run."""
+    if scope.cwd != folder:
+        scope.stayed |= {folder}
+
+
+def _change(scope: Scope, name: str) -> None:
+    """Mark a variable that an expansion changes as unknown; all variables if it has no name."""
+    if name:
+        scope.forget((name,))
+    else:
+        scope.forget_all()
+
+
+def _take_over_last(inner: Scope, scope: Scope) -> None:
+    """Forget variables that the last command of a pipeline set.
+
+    With `lastpipe`, and always in zsh and ksh, it runs in the current shell.
+    """
+    scope.forget(set(inner.changed) & scope.variables.keys())
+
+
+def _check_loop(names: frozenset[str] | None, scope: Scope, mark: int) -> None:
+    """Raise for a loop that changed variables other than the `names` found in its text.
+
+    Their values of the first round would be wrong in the second.
+    """
+    if names is not None and not names.issuperset(scope.changed[mark:]):
+        raise NotAnalysable("its loop sets variables whose names are only known at run time")

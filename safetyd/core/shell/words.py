@@ -32,7 +32,7 @@ _ansi_escape = re.compile(
 ).sub
 _in_quotes = re.compile(r'\\([$`"\\])').sub
 _secret = re.compile("secret|token|passw|credential|private|key|auth", re.IGNORECASE).search
-_GLOBS: Final = re.compile(r"[*?[]")
+_GLOBS: Final = re.compile(r"[*?[]|[@+!]\(")
 _SPECIAL: Final = {"?": "0", "#": "0", "$": "$$", "!": "$!", "-": HOLE, "_": HOLE, "0": HOLE}
 _PLACES: Final = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}  # noqa: S108 - where it leads
 
@@ -44,6 +44,14 @@ _is_simple = re.compile(r"[A-Za-z0-9_./:=@,+%~^-]+\Z").match  # without any expa
 _SEQUENCE: Final = re.compile(r"\{[^{},]+\.\.[^{},]+\}")
 # An expansion that the parser missed in literal text.
 _is_overlooked = re.compile(r"(?:[^\\]|\\.)*?(?:`|\$[({\[])", re.DOTALL).match
+
+# Characters at which bash splits expansions, unless IFS names others.
+_BLANKS: Final = " \t\n"
+_at_blanks = re.compile(f"[^{_BLANKS}]+").findall
+# `${x:=y}` sets x, and `${!x:=y}` sets the variable that x names.
+sets_by_default = re.compile(r"\$\{(!?)(\w+)(?:\[[^]]*\])?:?=").match
+_counts = re.compile(r"[^=!<>]=(?!=)|(?:<<|>>)=|\+\+|--").search
+_names_in = re.compile(r"[A-Za-z_]\w*").findall
 
 _SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS: Final = _SUBSTITUTIONS | {"simple_expansion", "expansion", "arithmetic_expansion"}
@@ -59,6 +67,7 @@ class Flow(NamedTuple):
 
     text: str | None = None
     origin: str = COMMAND
+    matched: bool = False  # as in a word
 
 
 NOTHING: Final = Flow("", KNOWN)
@@ -90,6 +99,7 @@ class Word(NamedTuple):
     quoted: bool = False  # completely or in part
     globs: bool = False  # the word is a file name pattern
     inner: int = -1  # start of its text in the command; -1 if it does not appear there literally
+    matched: bool = False  # its text is a pattern, but it stands for one of the files
 
     def with_text(self, text: str) -> "Word":
         """Return the word with another text that does not appear literally in the command."""
@@ -118,6 +128,7 @@ class Piece(NamedTuple):
     quoted: bool = False
     splits: bool = False  # it is split at blanks, because it results from an expansion
     origin: str = KNOWN
+    matched: bool = False  # as in a word
 
 
 class Values(NamedTuple):
@@ -126,6 +137,7 @@ class Values(NamedTuple):
     variables: Mapping[str, Flow]
     run: Callable[[Node], Flow]  # runs a substitution
     spend: Callable[[int], None]  # called with the number of characters of an expansion
+    change: Callable[[str], None]  # called with a variable that an expansion changes, or ""
 
 
 def expand(node: Node, values: Values) -> list[Word]:
@@ -166,15 +178,16 @@ def _guarded(piece: Piece) -> Piece:
 def _word(pieces: Sequence[Piece], node: Node) -> Word:
     start, end = node.start_byte, node.end_byte
     if len(pieces) == 1:
-        text, quoted, _, origin = pieces[0]
+        text, quoted, _, origin, matched = pieces[0]
         at = (node.text or b"").find(text.encode("utf-8", "replace")) if text else -1
         globs = not quoted and _GLOBS.search(text) is not None
-        return Word(text, start, end, origin, quoted, globs, start + at if at >= 0 else -1)
+        return Word(text, start, end, origin, quoted, globs, start + at if at >= 0 else -1, matched)
     text = "".join([piece.text for piece in pieces])
     quoted = any(piece.quoted for piece in pieces)
     globs = any(not piece.quoted and _GLOBS.search(piece.text) for piece in pieces)
+    matched = any(piece.matched for piece in pieces)
     origin = least_trusted([piece.origin for piece in pieces])
-    return Word(text, start, end, origin, quoted, globs)
+    return Word(text, start, end, origin, quoted, globs, -1, matched)
 
 
 def _split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
@@ -187,8 +200,8 @@ def _split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
         if not piece.splits:
             group.append(piece)
             continue
-        parts = piece.text.split()
-        if group and parts and piece.text[:1].isspace():
+        parts = _at_blanks(piece.text)
+        if group and parts and piece.text[0] in _BLANKS:
             yield group
             group = []
         for number, part in enumerate(parts):
@@ -196,7 +209,7 @@ def _split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
                 yield group
                 group = []
             group.append(piece._replace(text=part))
-        if parts and piece.text[-1:].isspace():
+        if parts and piece.text[-1] in _BLANKS:
             yield group
             group = []
     if group:
@@ -221,6 +234,9 @@ def _pieces(node: Node, values: Values, *, quoted: bool) -> Iterator[Piece]:
     else:
         run_inside(node, values)
         literal = kind in _LITERAL
+        if not literal and _counts(text_of(node)):
+            for name in _names_in(text_of(node)):
+                values.change(name)
         yield Piece(text_of(node)) if literal else Piece(HOLE, origin=COMMAND)
 
 
@@ -302,6 +318,8 @@ def _bare(text: str) -> Iterator[Piece]:
 
 def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
     known = values.variables.get(name)
+    if name == "*" and quoted and "IFS" in values.variables:
+        return Piece(HOLE, quoted=True, origin=COMMAND)  # joined with the first character of IFS
     if known is not None:
         return _piece(known, values, quoted=quoted and name not in {"@", "*"})
     if name in _PLACES:
@@ -314,6 +332,8 @@ def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
 def _parameter(node: Node, values: Values, *, quoted: bool) -> Piece:
     """Return the value of `${...}`. With an operator, as in `${x%y}`, it is unknown."""
     run_inside(node, values, overlooked=True)
+    if setting := sets_by_default(text_of(node)):
+        values.change("" if setting[1] else setting[2])
     inner = text_of(node)[2:-1]
     if inner.isidentifier() or inner in {"@", "*"} or inner.isdecimal():
         return _variable(inner, values, quoted=quoted)
@@ -329,8 +349,20 @@ def _piece(flow: Flow, values: Values, *, quoted: bool) -> Piece:
         return Piece(HOLE, quoted=quoted, origin=flow.origin)
     values.spend(len(flow.text))
     text = flow.text.rstrip("\n")
+    if not quoted and _is_split_otherwise(text, values.variables.get("IFS")):
+        return Piece(HOLE, origin=flow.origin or COMMAND)
     origin = flow.origin if HOLE in text else KNOWN
-    return Piece(text, quoted=quoted, splits=not quoted, origin=origin)
+    return Piece(text, quoted=quoted, splits=not quoted, origin=origin, matched=flow.matched)
+
+
+def _is_split_otherwise(text: str, separators: Flow | None) -> bool:
+    """Return True if IFS makes bash split a text in another way than at blanks."""
+    if separators is None:
+        return False
+    if separators.text is None or HOLE in separators.text:
+        return True
+    usual = bool(separators.text) and not separators.text.strip(_BLANKS)
+    return not usual and not set(text).isdisjoint((*separators.text, *_BLANKS))
 
 
 def _unescaped(found: re.Match[str]) -> str:

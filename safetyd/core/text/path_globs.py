@@ -14,6 +14,8 @@ from typing import Final
 import msgspec
 import re2
 
+from safetyd.core.text.pattern_overlap import Overlaps
+
 EXCEPT: Final = "!"
 
 _WILDCARD: Final = re.compile(r"(/\*\*\Z|\*\*/|\*\*|\*|\?)")
@@ -54,6 +56,7 @@ class PathTarget(msgspec.Struct, frozen=True, gc=False):
     local: str | None = None  # relative to the project's root, if it is inside
     opaque: bool = False  # only a shell could resolve it
     reached: bool = False  # it is the target of a link, not the path that the agent wrote
+    pattern: bool = False  # a file name pattern, which a shell replaces by files
 
 
 def based(paths: Iterable[str], cwd: str | None) -> list[str]:
@@ -120,6 +123,7 @@ class Globs:
         screened = (*map(_pattern_among, self._globs), _UNRESOLVED)
         self._screen = _compiled(among, screened, ignore_case=ignore_case)
         self._spares = bool(spared)
+        self._overlaps = Overlaps(self._globs)
 
     def miss(self, paths: Iterable[str], *, resolved: bool = False) -> bool:
         """Return True if no glob matches any path. False means that one may match (cheap check).
@@ -136,7 +140,16 @@ class Globs:
         hits = self._among(place.path)
         if not hits and place.local is not None:
             hits = self._among(place.local)
+        if not hits and place.pattern:
+            return self._overlap(place)
         return self._globs[min(hits)] if hits else None
+
+    def _overlap(self, place: PathTarget) -> str | None:
+        """Return a glob that may match a file of a pattern."""
+        if self._spares and self._spare(place.path.encode("utf-8", "replace")):
+            return None
+        inside = place.local is not None or place.path[:1] not in {"/", "~"}
+        return self._overlaps.find(place.path.replace("$", "*"), inside)
 
     def _among(self, path: str) -> list[int] | None:
         written = path.encode("utf-8", "replace")

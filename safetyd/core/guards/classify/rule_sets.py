@@ -71,9 +71,11 @@ class RuleSet:
         proposal = proposed.proposal
         if any(self._patches.judge(proposal, kind)):
             return False
-        said = [where.path for where, _ in self._said(proposal, kind)]
+        named = [where for where, _ in self._said(proposal, kind)]
+        said, patterns = [where.path for where in named], any(where.pattern for where in named)
         given = based(proposal.paths, proposal.cwd)
-        if not self._root and self._either.miss((*given, *proposed.resolved, *said)):
+        paths = (*given, *proposed.resolved, *said)
+        if not self._root and not patterns and self._either.miss(paths):
             return True
         return not any(self._misplaced(proposed, kind))
 
@@ -183,7 +185,9 @@ class RuleSet:
         """Yield verdicts on the paths that a command names."""
         said = self._said(proposal, kind)
         if not said or (
-            self._either.miss((where.path for where, _ in said), resolved=True) and not self._root
+            not self._root
+            and not any(where.pattern for where, _ in said)
+            and self._either.miss((where.path for where, _ in said), resolved=True)
         ):
             return
         for where, changes in said:
@@ -202,7 +206,10 @@ class RuleSet:
         if reader.reads(kind, proposal):
             touches = [t for f in reader.reading(proposal).findings for t in f.touches]
             return [
-                (replace(where, given=_seen(t.given or t.path)), t.access is not Access.READ)
+                (
+                    replace(where, given=_seen(t.given or t.path), pattern=t.pattern),
+                    t.access is not Access.READ,
+                )
                 for t in dict.fromkeys(touches)
                 for where in likely(t.path.replace(HOLE, "$"), self._root)
             ]

@@ -4,6 +4,7 @@ They are reserved for operators, so an action that names them is blocked. They a
 patterns, which can be evaded. Commands of safetyd that only read are allowed.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -11,6 +12,7 @@ from typing import Final
 
 import msgspec
 import re2
+from msgspec.structs import replace
 
 from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
@@ -124,19 +126,22 @@ class OwnResources:
 
     def _in_command(self, findings: Sequence[Finding]) -> str:
         """Return the resource that a command acts on. Printing or mentioning it does not count."""
+        named = functools.cache(_is_named)  # findings of one command share its words
         for finding in findings:
             if finding.blocks and finding.program.partition(" ")[0] == OWN_PROGRAM:
                 return _NAME
             if any(map(self._is_own, finding.touches)):
                 return "one of safetyd's files"
-            if not finding.passes and any(map(_is_name, finding.said.split())):
+            if not finding.passes and named(finding.said):
                 return _NAME
-        hits = self._patterns.find(tuple(filter(None, (finding.said for finding in findings))))
+        said = dict.fromkeys(finding.said for finding in findings)
+        hits = self._patterns.find(tuple(filter(None, said)))
         return next((self._whose[hit] for hit in hits if self._whose[hit] != _NAME), "")
 
     def _is_own(self, touch: Touch) -> bool:
         owned = self._files if touch.access is Access.READ else self._with_settings
-        return any(map(owned.find, likely(touch.path.replace(HOLE, "$"), "")))
+        places = likely(touch.path.replace(HOLE, "$"), "")
+        return any(owned.find(replace(where, pattern=touch.pattern)) for where in places)
 
     def _winds_to(self, text: str, root: str) -> bool:
         """Return whether a path in a text leads to a resource, below a root or through `..`."""
@@ -179,6 +184,11 @@ class OwnResources:
 
     def _root(self, proposal: Proposal) -> str:
         return self._roots.of(proposal.project)
+
+
+def _is_named(said: str) -> bool:
+    """Return True if a word of a command is the name of safetyd."""
+    return any(map(_is_name, said.split()))
 
 
 def _written(extra: object) -> str:
@@ -230,7 +240,7 @@ def _globs(config: OwnConfig) -> Iterator[str]:
     for path in config.files:
         yield from _homes(path)
     yield from ("**/operator.nk", "**/operator.token", "**/keys/links.json", "**/*.nk")
-    yield f"**/{_STOP_FILE}"
+    yield from (f"**/{_STOP_FILE}", "**/.local/state/safetyd/**")
 
 
 def _homes(path: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from safetyd.core.shell.reading import Access, Effect, each
+from safetyd.core.shell.reading import Access, Effect, each, word_set
 
 _READ, _WRITE, _DELETE = Access.READ, Access.WRITE, Access.DELETE
 
@@ -49,6 +49,14 @@ FILES: Final[dict[str, tuple[FileParameter, ...]]] = {
     ),
     **each(((1, "dst", _WRITE),), "os.symlink os.link"),
     **each(_FILE_READ, "sqlite3.connect numpy.loadtxt pandas.read_csv pandas.read_json"),
+    **each(
+        ((0, "filename", _WRITE),),
+        """
+        logging.FileHandler logging.handlers.RotatingFileHandler
+        logging.handlers.TimedRotatingFileHandler logging.handlers.WatchedFileHandler
+        """,
+    ),
+    "logging.basicConfig": ((99, "filename", _WRITE),),  # only by name
     "shutil.make_archive": ((0, "base_name", _WRITE),),
     "shutil.unpack_archive": ((0, "filename", _READ), (1, "extract_dir", _WRITE)),
     "urllib.request.urlretrieve": ((1, "filename", _WRITE),),
@@ -136,7 +144,9 @@ FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
         (Effect.UNKNOWN, _UNKNOWN_CODE),
         """
         types.FunctionType types.CodeType code.InteractiveInterpreter code.InteractiveConsole
-        code.interact os.startfile pydoc.locate pydoc.safeimport pkgutil.resolve_name
+        doctest.run_docstring_examples doctest.debug_src doctest.debug_script doctest.DocTestRunner
+        doctest.DebugRunner code.interact os.startfile
+        pydoc.locate pydoc.safeimport pkgutil.resolve_name
         """,
     ),
     **each((Effect.UNKNOWN, "forks processes"), "os.fork os.forkpty"),
@@ -178,6 +188,13 @@ MODULES: Final[dict[str, tuple[Effect, str]]] = {
         twilio sendgrid stripe tweepy pymongo redis
         """,
     ),
+    **each(
+        (Effect.UNKNOWN, "runs programs or changes files"),
+        """
+        distutils.spawn distutils.dir_util distutils.file_util distutils.core distutils.command
+        distutils.ccompiler
+        """,
+    ),
     "plumbum": (Effect.UNKNOWN, "runs programs that are only known at run time"),
 }
 CONNECTORS: Final[dict[str, tuple[int, str]]] = {
@@ -206,6 +223,18 @@ INSIDES: Final = frozenset(
     {"__subclasses__", "__globals__", "__builtins__", "__getattribute__", "__code__", "__closure__"}
     | {"f_globals", "f_locals", "f_builtins", "__loader__", "__reduce__", "__reduce_ex__"}
 )
+# Methods that change a list, and those that only add to its end.
+CHANGING: Final = word_set("""
+    insert reverse sort pop remove clear __setitem__ __delitem__ __init__ __iadd__ __imul__
+""")
+CHANGERS: Final = frozenset({"list", "operator", "random", "heapq", "bisect"})  # their modules
+GROWING: Final = frozenset({"append", "extend"})
+# Functions that return the variables of the running code.
+NAMESPACES: Final = frozenset({"globals()", "locals()", "vars()", "__main__.__dict__"})
+# Modules whose functions the analysis evaluates.
+EVALUATED: Final = word_set("""
+    __main__ builtins __builtins__ os os.path pathlib shlex tempfile glob importlib
+""")
 RUNNING_MODULES: Final = frozenset(
     {"os", "subprocess", "shutil", "builtins", "__builtins__", "importlib", "posix", "sys", "pty"}
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from safetyd.core.shell.code.code_builder import CodeBuilder
 from safetyd.core.shell.code.python_calls import INSIDES, SHOWING
-from safetyd.core.shell.code.python_effects import Arguments, PythonEffects
+from safetyd.core.shell.code.python_effects import Arguments, PythonEffects, is_evaluated
 from safetyd.core.shell.code.python_names import STANDS_FOR_HOLE, Names
 from safetyd.core.shell.code.python_values import Dotted, Place, Value, choices
 from safetyd.core.shell.reading import HOLE, Code, Effect
@@ -56,6 +56,7 @@ class _Source:
         self._letters = 0
         self._nodes = 0
         self._level = 0
+        self._outer: list[Names] = []  # of the sources that run the current one
 
     def read(self, source: str) -> None:
         if source in self._known:
@@ -73,7 +74,12 @@ class _Source:
         self._level += 1
         self._nodes += len(nodes)
         names = Names(nodes)
-        _Look(self._builder, names, PythonEffects(self._builder, self.read)).at(nodes)
+        effects = PythonEffects(self._builder, self.read)
+        if any(names.rebinds(outer) for outer in self._outer):
+            effects.changes_names()
+        self._outer.append(names)
+        _Look(self._builder, names, effects).at(nodes)
+        self._outer.pop()
         if names.overflows:
             self._builder.find(Effect.UNKNOWN, _TOO_MANY)
         self._level -= 1
@@ -104,6 +110,12 @@ class _Look:
                     self._reference(node)
                 case ast.Subscript(value=owner, slice=index, ctx=ast.Load()):
                     self._item(owner, index)
+                case (
+                    ast.Attribute(value=owner, ctx=ast.Store() | ast.Del())
+                    | ast.Subscript(value=owner, ctx=ast.Store() | ast.Del())
+                ):
+                    if any(map(is_evaluated, choices(self._names.of(owner)))):
+                        self._effects.changes_names()
                 case ast.FormattedValue(value=value):
                     self._effects.show(self._names.of(value))
 

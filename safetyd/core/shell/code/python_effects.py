@@ -10,11 +10,13 @@ from safetyd.core.shell.code.python_calls import (
     ASKING,
     BODIES,
     CONNECTORS,
+    EVALUATED,
     FILES,
     FINDINGS,
     HTTP,
     METHODS,
     MODULES,
+    NAMESPACES,
     NETWORK,
     OPENERS,
     RUNNERS,
@@ -53,8 +55,20 @@ _PRINTS: Final = frozenset(
 _IMPORTS: Final = ("__import__", "importlib.import_module", "importlib.__import__")
 _SAFE_LOADERS: Final = frozenset({"yaml.SafeLoader", "yaml.CSafeLoader", "yaml.BaseLoader"})
 _INTERPRETERS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "python", "python3"})
-_PROFILERS: Final = ("cProfile", "profile", "pdb", "trace.Trace()")
+_PROFILERS: Final = (
+    *("cProfile", "profile", "pdb", "trace.Trace()", "bdb.Bdb()", "pdb.Pdb()"),
+    *("cProfile.Profile()", "profile.Profile()"),
+)
+_RUNNING: Final = ("run", "runctx", "runeval")
 _HIDING: Final = frozenset({"system", "popen", "exec", "eval", "run", "call", "Popen", "rmtree"})
+
+
+_SETTING: Final = ("update", "setdefault", "pop", "clear", "__setitem__", "__ior__")
+
+
+def is_evaluated(owner: Value) -> bool:
+    """Return True for a module or namespace whose content the analysis relies on."""
+    return isinstance(owner, Dotted) and (owner.name in EVALUATED or owner.name in NAMESPACES)
 
 
 class Arguments(NamedTuple):
@@ -91,7 +105,7 @@ class PythonEffects:
             **each(self._source, "exec eval"),
             **each(self._timed, "timeit.timeit timeit.repeat timeit.Timer"),
             **dict.fromkeys(
-                [f"{module}.{name}" for module in _PROFILERS for name in ("run", "runctx")],
+                [f"{module}.{name}" for module in _PROFILERS for name in _RUNNING],
                 lambda given: self._statement(given.of(0, "statement")),
             ),
             **each(self._edited, "fileinput.input fileinput.FileInput"),
@@ -110,6 +124,12 @@ class PythonEffects:
             "os.kill": self._kill,
             "getattr": self._getattr,
             "pty.spawn": lambda given: self._program(given.of(0, "argv")),
+            "distutils.spawn.spawn": lambda given: self._program(given.of(0, "cmd")),
+            **each(self._set_attribute, "setattr delattr object.__setattr__ type.__setattr__"),
+            **dict.fromkeys(
+                [f"{space}.{name}" for space in NAMESPACES for name in _SETTING],
+                lambda _: self.changes_names(),
+            ),
             "asyncio.create_subprocess_exec": self._spread,
             "yaml.load": self._yaml,
             "torch.load": self._torch,
@@ -300,6 +320,14 @@ class PythonEffects:
         for owner in choices(given.of(0, "object")):
             if hidden and isinstance(owner, Dotted) and owner.name in RUNNING_MODULES:
                 self._builder.find(Effect.UNKNOWN, _HIDDEN_NAME)
+
+    def changes_names(self) -> None:
+        """Record that code changes variables or functions out of sight of the analysis."""
+        self._builder.find(Effect.UNKNOWN, "changes variables or functions by their names")
+
+    def _set_attribute(self, given: Arguments) -> None:
+        if any(is_evaluated(owner) for owner in choices(given.of(0, "obj"))):
+            self.changes_names()
 
     def _getter(self, given: Arguments) -> None:
         name = text(given.of(0, "attr"))

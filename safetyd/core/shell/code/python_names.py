@@ -5,10 +5,13 @@ is missed.
 """
 
 import ast
+import builtins
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
+from safetyd.core.shell.code.python_calls import CHANGERS, CHANGING, GROWING
 from safetyd.core.shell.code.python_values import (
     MAX_CHOICES,
     MAX_ITEMS,
@@ -59,6 +62,19 @@ _IMPORTS: Final = frozenset({"__import__", "importlib.import_module", "importlib
 _GLOBS: Final = frozenset({"glob.glob", "glob.iglob"})
 
 
+_BUILTINS: Final = frozenset(dir(builtins))
+# Expressions that create a new object.
+_FRESH: Final = (
+    *(ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Constant, ast.JoinedStr, ast.BinOp, ast.Call),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+
+
+def _is_imported(values: Sequence[ast.expr | Dotted | None]) -> bool:
+    """Return True if a name is bound only by imports."""
+    return bool(values) and all(isinstance(value, Dotted) for value in values)
+
+
 class Names:
     """The names of one piece of code, and the values of its expressions."""
 
@@ -70,8 +86,51 @@ class Names:
         self._named: dict[str, Value] = {}
         self._work = 0
         self.overflows = False  # a name has too many possible values
+        self._owners: list[tuple[ast.expr, bool]] = []  # of changed items; True if only added
+        self._passed: set[str] = set()  # names whose list may have another name too
+        calls = list[ast.Call]()
         for node in nodes:
             self._bind(node)
+            if isinstance(node, ast.Call):
+                calls.append(node)
+        self._owners += [(arg, False) for call in calls if self._changes(call) for arg in call.args]
+        self._grown: set[str] = set()
+        self._changed: set[str] = set()
+        self._all_changed = False
+        for owner, grows in self._owners:
+            self._change(owner, grows=grows)
+
+    def rebinds(self, outer: "Names") -> bool:
+        """Return True if this code, run by other code, may change a name that the other uses."""
+        own = {name for name, values in self._bound.items() if not _is_imported(values)}
+        return not own.isdisjoint(outer.bound) or not own.isdisjoint(_BUILTINS)
+
+    @property
+    def bound(self) -> AbstractSet[str]:
+        """The names that the code binds."""
+        return self._bound.keys()
+
+    def _changes(self, call: ast.Call) -> bool:
+        """Return True for functions that change a list: `list.insert(x, ...)`, `shuffle(x)`."""
+        func = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        if not isinstance(func, ast.Name):
+            return False
+        bound = [value.name for value in self._bound.get(func.id, ()) if isinstance(value, Dotted)]
+        return any(name.partition(".")[0] in CHANGERS for name in (func.id, *bound))
+
+    def _change(self, owner: ast.expr, *, grows: bool) -> None:
+        """Record that the items of a list change."""
+        inner = isinstance(owner, ast.Attribute | ast.Subscript)  # a list in something else
+        while isinstance(owner, ast.Attribute | ast.Subscript):
+            owner = owner.value
+        values = self._bound.get(owner.id, []) if isinstance(owner, ast.Name) else [None]
+        if isinstance(owner, ast.Name) and _is_imported(values) and owner.id != "__main__":
+            return
+        fresh = all(value is None or isinstance(value, _FRESH) for value in values)
+        if inner or not isinstance(owner, ast.Name) or owner.id in self._passed or not fresh:
+            self._all_changed = True  # the list may have another name too
+        else:
+            (self._grown if grows else self._changed).add(owner.id)
 
     def of(self, node: ast.expr | None) -> Value:
         if node is None:
@@ -95,13 +154,17 @@ class Names:
             case ast.ImportFrom(module=module, names=aliases):
                 self._bind_from(module or "", aliases)
             case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    self._assign(target, value)
+                self._assign_all(targets, value)
             case (
                 ast.AnnAssign(target=target, value=ast.expr() as value)
                 | ast.NamedExpr(target=target, value=value)
             ):
                 self._assign(target, value)
+            case ast.Attribute(value=owner, attr=attr):
+                if attr in CHANGING or attr in GROWING:
+                    self._owners.append((owner, attr in GROWING))
+            case ast.Subscript(value=owner, ctx=ast.Store() | ast.Del()):
+                self._owners.append((owner, False))
             case _:
                 self._bind_other(node)
 
@@ -113,8 +176,11 @@ class Names:
                 self._each(target, source)
             case ast.comprehension(target=target, iter=source):
                 self._each(target, source)
-            case ast.AugAssign(target=ast.Name(id=name)) | ast.arg(arg=name):
+            case ast.AugAssign(target=ast.Name(id=name)):
                 self._bound[name].append(None)
+            case ast.arg(arg=name):
+                self._bound[name].append(None)
+                self._passed.add(name)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 self._bound[name].append(None)
             case ast.ClassDef(name=name) | ast.ExceptHandler(name=str() as name):
@@ -132,6 +198,12 @@ class Names:
                     known if isinstance(known, Dotted) else None
                 )
 
+    def _assign_all(self, targets: list[ast.expr], value: ast.expr) -> None:
+        for target in targets:
+            self._assign(target, value)
+        if len(targets) > 1:  # `a = b = []`
+            self._passed |= {target.id for target in targets if isinstance(target, ast.Name)}
+
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         match target, value:
             case ast.Name(id=name), _:
@@ -146,12 +218,18 @@ class Names:
         match target:
             case ast.Name(id=name):
                 self._bound[name].append(ast.Subscript(value=source, slice=ast.Slice()))
+            case ast.Tuple(elts=[*parts]) if isinstance(source, ast.Call):  # as in `os.walk`
+                for number, part in enumerate(parts):
+                    one = ast.Subscript(value=source, slice=ast.Slice())
+                    self._assign(part, ast.Subscript(value=one, slice=ast.Constant(number)))
             case _:
                 self._forget(target)
 
     def _forget(self, target: ast.expr) -> None:
-        for node in ast.walk(target):
-            if isinstance(node, ast.Name):
+        nodes = list(ast.walk(target))
+        called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        for node in nodes:
+            if isinstance(node, ast.Name) and id(node) not in called:
                 self._bound[node.id].append(None)
 
     def _evaluated(self, node: ast.expr) -> Value:  # noqa: PLR0911
@@ -216,7 +294,17 @@ class Names:
                 for value in self._bound[name]
             )
             self._under_way.discard(name)
+            if self._all_changed or name in self._changed or name in self._grown:
+                self._named[name] = self._after_changes(name, self._named[name])
         return self._named[name]
+
+    def _after_changes(self, name: str, value: Value) -> Value:
+        """Return the value of a name whose items the code changes."""
+        grown = not self._all_changed and name not in self._changed
+        return self._either(
+            one if not isinstance(one, Items) else items((*one.values, None)) if grown else None
+            for one in choices(value)
+        )
 
     def _item(self, owner: Value, index: ast.expr) -> Value:  # noqa: PLR0911
         match owner, index:
@@ -272,6 +360,8 @@ class Names:
                 return dotted(text(first))
             case _ if name in _GLOBS and len(parts) == 1:
                 return Items((text(first),))
+            case "os.listdir" | "os.scandir" | "os.walk":
+                return _listed(name, text(first))
             case "os.getenv" | "os.environ.get" if first == "HOME":
                 return "~"
             case "getattr" if len(parts) > 1 and isinstance(parts[1], str):
@@ -325,3 +415,15 @@ class Names:
                 return bounded(owner.join(map(text, values)))
             case _:
                 return None
+
+
+def _listed(function: str, folder: str) -> Value:
+    """Return the files in a folder as patterns."""
+    names = Items(("*",))
+    match function:
+        case "os.listdir":
+            return names
+        case "os.scandir":
+            return Items((Place(f"{folder}/*"),))
+        case _:
+            return Items((Items((f"{folder}/**", names, names)),))

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.shell.reading import HOLE, one_hole
+from safetyd.core.shell.reading import HOLE, one_hole, word_set
 
 MAX_TEXT: Final = 4096
 MAX_CHOICES: Final = 16
@@ -55,6 +55,12 @@ _ALIASES: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
+# Modules that many others import, so that they can be reached through them: `glob.os.remove`.
+_REACHED: Final = word_set("""
+    os sys subprocess shutil builtins posix importlib pty ctypes socket distutils pathlib
+""")
+
+
 def choices(value: Value) -> "tuple[Value, ...]":
     return value.values if isinstance(value, AnyOf) else (value,)
 
@@ -101,10 +107,22 @@ def bounded(known: str) -> str:
 def dotted(name: str) -> Value:
     if HOLE in name:
         return None
+    name = _reached(name)
     for alias, plain in _ALIASES:
         if name.startswith(alias):
             name = plain + name[len(alias) :]
     return Dotted(name[:MAX_NAME])
+
+
+def _reached(name: str) -> str:
+    """Return a name as if its module had been imported directly."""
+    parts = name.split(".")
+    for at in range(len(parts) - 1, 0, -1):
+        module = parts[at].lstrip("_")
+        # `asyncio.subprocess` and `socket.socket` are something else.
+        if module in _REACHED and parts[at - 1] not in {"asyncio", module}:
+            return ".".join((module, *parts[at + 1 :]))
+    return name
 
 
 def result(name: str) -> Value:

@@ -59,6 +59,10 @@ _FILES: Final = {
     **each(Access.READ, "READ_TEXT READ_BLOB READ_JSON_AUTO GLOB"),
     **each(Access.WRITE, "WRITEFILE LO_EXPORT"),
 }
+# Functions that read files with the permissions of the database server.
+_ON_SERVER: Final = word_set("""
+    PG_READ_FILE PG_READ_BINARY_FILE PG_LS_DIR PG_STAT_FILE LO_IMPORT LOAD_FILE
+""")
 _RUNS: Final = frozenset({"XP_CMDSHELL", "SYS_EXEC", "SYS_EVAL"})
 _ACTING: Final = {
     **each(
@@ -259,6 +263,9 @@ class _Statement:
                 self._builder.shell(argument)
             elif called and name in _FILES:
                 self._builder.touch(argument, _FILES[name])
+                if name in _ON_SERVER:
+                    why = "reads files with the permissions of the database server"
+                    self._builder.find(Effect.PRIVILEGED, why)
             elif called and name in _ACTING:
                 self._builder.find(*_ACTING[name])
             elif called and name.startswith(_ACTING_PREFIXES):

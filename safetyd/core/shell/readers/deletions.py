@@ -34,7 +34,20 @@ def read_rm(inv: Invocation) -> None:
 
 
 def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes") -> None:
-    """Record that a path is deleted or moved away."""
+    """Record that a path is deleted or moved away, in every folder where the shell may be."""
+    _delete(inv, word, what, recursive=recursive)
+    scope = inv.scope
+    folders = (scope.others | scope.stayed) - {scope.cwd}
+    if not folders or word.text[:1] in {"/", "~"}:
+        return
+    for folder in sorted(folders, key=str):
+        with scope.inside(folder):
+            _delete(inv, word, f"(if `cd` fails) {what}", recursive=recursive, certain=False)
+
+
+def _delete(
+    inv: Invocation, word: Word, what: str, *, recursive: bool, certain: bool = True
+) -> None:
     where = inv.scope.place(word.text)
     touches = (Touch(where.path, Access.DELETE),)
     shown = visible(word.text)
@@ -43,9 +56,9 @@ def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes
             where.kind, "part of the system"
         )
         why = f"{what} {shown}, which is {named}"
-        inv.found(Effect.IRREVERSIBLE, why, blocks=True, touches=touches)
+        inv.found(Effect.IRREVERSIBLE, why, blocks=certain, touches=touches)
     elif where.kind == places.OUTSIDE or places.is_all_temporary(where.path):
-        blocks = recursive and where.path.startswith(_SYSTEM_FOLDERS)
+        blocks = certain and recursive and where.path.startswith(_SYSTEM_FOLDERS)
         why = f"{what} {shown}, which is outside the project"
         inv.found(
             Effect.IRREVERSIBLE,
@@ -92,10 +105,10 @@ def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
     """Record the effects of code in another language, which is in `word`."""
     for effect, why in code.findings:
         inv.found(effect, f"runs code that {why}")
-    for path, access, _ in code.touches:
+    for path, access, *_ in code.touches:
         named = word._replace(text=path, globs=False)
         if access is Access.READ:
-            inv.reads(named)
+            inv.reads(named._replace(globs="*" in path or "?" in path or "[" in path))
         elif access is Access.WRITE:
             inv.changes(path, Access.WRITE, "runs code that writes")
         else:

@@ -200,6 +200,9 @@ def _push(inv: Invocation) -> None:
     inv.found(effect, why, type="push", remote=remote, remedy=remedy)
 
 
+_MOVES_BRANCH: Final = "moves a branch that may exist, which can lose commits"
+
+
 def _checkout(inv: Invocation) -> None:
     """Analyse `git checkout`, which switches branches or discards changes in files."""
     call, inv.named = inv.call, "git checkout"
@@ -207,6 +210,8 @@ def _checkout(inv: Invocation) -> None:
     makes = call.has("-b", "-B", "--orphan", "-t", "--track", "--detach")
     if call.has("-f", "--force", "-p", "--patch", "--pathspec-from-file"):
         inv.found(Effect.IRREVERSIBLE, _DISCARDS, remedy=_STASH)
+    elif call.has("-B") and words:
+        inv.found(Effect.IRREVERSIBLE, _MOVES_BRANCH, remedy="as `git checkout -b`")
     elif call.has("--ours", "--theirs") or makes:
         inv.found(
             Effect.WORK, "keeps one side of a conflict" if not makes else "switches to a branch"
@@ -216,6 +221,19 @@ def _checkout(inv: Invocation) -> None:
         inv.found(Effect.IRREVERSIBLE, _DISCARDS, remedy=remedy)
     else:
         inv.found(Effect.WORK, "switches to a branch")
+
+
+def _switch(inv: Invocation) -> None:
+    rows.apply(inv)
+    if inv.call.has("-C", "--force-create") and inv.call.arguments[1:]:
+        inv.found(Effect.IRREVERSIBLE, _MOVES_BRANCH, remedy="as `git switch -c`")
+
+
+def _apply(inv: Invocation) -> None:
+    """Analyse `git apply` and `git am`, which change files below a folder."""
+    rows.apply(inv)
+    for folder in inv.call.values("--directory"):
+        inv.writes(folder, "changes files in")
 
 
 def _names_files(words: list[Word]) -> bool:
@@ -358,6 +376,9 @@ _VERBS: Final[dict[str, Callable[[Invocation], None]]] = {
     "branch": _revision,
     "cat-file": _show,
     "checkout": _checkout,
+    "switch": _switch,
+    "apply": _apply,
+    "am": _apply,
     "clone": _clone,
     "config": _config,
     "describe": _revision,

@@ -316,6 +316,9 @@ def run_module(inv: Invocation, module: Word, arguments: list[Word]) -> None:
         inv.output = inv.runner.program(
             [program, *arguments], inv.command, inv.scope, f"{inv.call.name} -m"
         )
+    elif module.text.partition(".")[0] in inv.runner.listed("python_modules"):
+        why = f"runs {visible(module.text)}, a module of Python that is not in the table"
+        inv.found(Effect.UNKNOWN, why)
     elif module.known and inv.scope.place(".").kind == places.INSIDE:
         inv.found(Effect.WORK, f"runs {visible(module.text)}, a module of the project")
         inv.reads(*arguments)

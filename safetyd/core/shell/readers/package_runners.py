@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from safetyd.core.shell import rows
+from safetyd.core.shell.addresses import host, is_local
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import matches
@@ -10,6 +11,11 @@ from safetyd.core.shell.readers.deletions import delete
 from safetyd.core.shell.readers.interpreters import LANGUAGES, run, run_module
 from safetyd.core.shell.reading import HOLE, Effect, each
 from safetyd.core.shell.words import NETWORK, Word
+
+# The public registries of packages.
+_REGISTRIES: Final = frozenset(
+    {"registry.npmjs.org", "registry.yarnpkg.com", "npm.pkg.github.com", "registry.npmmirror.com"}
+)
 
 
 class Launch(NamedTuple):
@@ -80,6 +86,9 @@ def read_package_runner(inv: Invocation) -> None:
         run(inv, LANGUAGES["bun"], list(inv.call.words))
         return
     call = inv.call = _in_workspace(inv.call)
+    for value in call.values("--registry"):
+        if host(value.text) not in _REGISTRIES and not is_local(value.text):
+            inv.found(Effect.LEAVES, "contacts a registry that the command names")
     launches = _LAUNCHES.get(call.program.name, ())
     launch = next((each for each in launches if _fits(each, call)), None)
     if call.name == "uv" and call.verb == "pip":

@@ -1,6 +1,7 @@
 """Programs that install packages, build a project or run configured commands."""
 
 import copy
+import re
 from itertools import pairwise
 from typing import Final
 
@@ -13,6 +14,7 @@ from safetyd.core.shell.reading import Effect, each
 from safetyd.core.shell.words import Word
 
 _FIELDS: Final = ("-f", "-F", "--field", "--raw-field", "--input", "--form")
+_runs_in_make = re.compile(r"\$[({](?:shell|eval|file|guile|call|load)\b").search
 _ARCHIVES: Final = (".whl", ".tar.gz", ".zip")
 _ELSEWHERE: Final = (
     *("-i", "--index-url", "--extra-index-url", "--index", "--default-index", "-f"),
@@ -105,6 +107,8 @@ def read_targets(inv: Invocation) -> None:
         if value[:1] in {"/", "~", "."} and inv.scope.place(value).kind != places.INSIDE:
             why = f"sets {visible(word.text)}, a path outside the project"
             inv.found(Effect.UNKNOWN, why, remedy="with a path inside the project")
+    for word in whole.arguments:
+        _make_variable(inv, word)
     if _only_shows(whole):
         inv.found(Effect.READ, "only shows what it would run")
         return
@@ -113,6 +117,17 @@ def read_targets(inv: Invocation) -> None:
     for goal in whole.arguments:
         inv.call = _with(whole, goal)
         rows.apply(inv)
+
+
+def _make_variable(inv: Invocation, word: Word) -> None:
+    """Record a variable of make whose value runs a command."""
+    name, equals, value = word.text.partition("=")
+    if not equals or not inv.call.name.endswith("make"):
+        return
+    if name.endswith("!"):
+        inv.shell(word.with_text(value), f"{inv.call.name} {name}=")
+    elif _runs_in_make(value):
+        inv.found(Effect.UNKNOWN, "sets a variable to text that make runs or evaluates")
 
 
 def _only_shows(call: Call) -> bool:

@@ -115,6 +115,7 @@ def read_grep(inv: Invocation) -> None:
     files = call.arguments if given else call.arguments[1:]
     inv.found(Effect.READ, "searches text", said="")
     inv.reads(*files)
+    _read_included(inv, files)
     sought = call.values("-e", "--regexp") or call.arguments[:1]
     walks = call.has("-r", "-R", "--recursive") or not call.name.endswith("grep")
     if walks and any(map(_is_shared, files)) and any(_secret(word.text) for word in sought):
@@ -131,6 +132,14 @@ def read_grep(inv: Invocation) -> None:
         return
     names = [f"{word.text.rstrip('/')}/**" if walks else word.text for word in files] or ["./**"]
     inv.output = Flow("".join(f"{name}\n" for name in names), COMMAND)
+
+
+def _read_included(inv: Invocation, files: Sequence[Word]) -> None:
+    """Record the files that `--include` selects below the searched folders."""
+    names = [word.text for word in inv.call.values("--include")]
+    start, end = inv.command.start, inv.command.end
+    for path in _below([word.text for word in files] or ["."], names):
+        inv.reads(Word(path, start, end, globs=True))
 
 
 def _is_shared(word: Word) -> bool:

@@ -9,11 +9,15 @@ from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import (
     COMMAND,
+    DECODED,
     KNOWN,
     LIST,
+    NAME,
+    NETWORK,
     NOTHING,
     PROJECT,
     UNKNOWN_TEXT,
+    VARIABLE,
     Flow,
     Word,
     as_one,
@@ -24,6 +28,9 @@ _TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - the assumed result of mktemp
 _JOB: Final = "$!\n"  # the assumed content of a .pid file, a process that the agent started
 _variables = re.compile(r"\$(?:\{(\w+)(?::\d[^}]*)?\}|(\w+))").findall
 _SHOWN: Final = "prints all environment variables, including secrets"
+_ON_EXIT: Final = frozenset({"EXIT", "0"})
+# Options of the shell under which words or folders mean something else.
+_CONFUSING: Final = frozenset({"cdable_vars", "xpg_echo", "keyword"})
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
@@ -32,12 +39,11 @@ def read_cd(inv: Invocation) -> None:
     inv.found(Effect.READ, "changes the current directory")
     target = inv.call.arguments[0] if inv.call.arguments else None
     if target is None:
-        inv.scope.cwd = "~" if inv.call.name == "cd" else None
+        inv.scope.enter("~" if inv.call.name == "cd" else None)
     elif not target.fixed or target.text == "-":
-        inv.scope.cwd = None
+        inv.scope.enter(None)
     else:
-        where = inv.scope.place(target.text)
-        inv.scope.cwd = None if where.kind == places.UNKNOWN else where.path
+        inv.scope.enter(target.text)
     inv.output = NOTHING
 
 
@@ -61,9 +67,25 @@ def read_source(inv: Invocation) -> None:
 
 
 def read_trap(inv: Invocation) -> None:
+    """Analyse `trap`, whose script runs on exit, on a signal, or before every command."""
     inv.found(Effect.READ, "runs a command on exit")
-    if inv.call.arguments and inv.call.arguments[0].text not in {"-", ""}:
-        inv.shell(inv.call.arguments[0], "trap")
+    if not inv.call.arguments or inv.call.arguments[0].text in {"-", ""}:
+        return
+    script, *signals = inv.call.arguments
+    if not script.known:
+        inv.runs_unknown(script.origin, "a command")
+        return
+    inv.runner.trap(script, inv.scope, late=all(word.text in _ON_EXIT for word in signals))
+
+
+def read_completion(inv: Invocation) -> None:
+    """Analyse `compgen` and `complete`, which expand their list of words as a shell does."""
+    rows.apply(inv)
+    for word in inv.call.values("-W"):
+        if not word.known and word.origin in {DECODED, NETWORK}:
+            inv.runs_unknown(word.origin, "a list of words")
+        elif not set("$`").isdisjoint(word.text):
+            inv.shell(word.with_text(f": {word.text}"), f"{inv.call.name} -W")
 
 
 def read_alias(inv: Invocation) -> None:
@@ -112,11 +134,12 @@ def read_echo(inv: Invocation) -> None:
         while texts and texts[0] in {"-n", "-e", "-E", "-ne", "-en"}:
             escapes = escapes or "e" in texts[0]
             texts = texts[1:]
-    elif texts and texts[0] == "-v":
+    elif texts and texts[0].startswith("-v"):
         inv.output = NOTHING
-        if len(texts) > 1:
-            inv.scope.variables[texts[1]] = UNKNOWN_TEXT
+        _printed_to(texts[0].removeprefix("-v") or "".join(texts[1:2]), inv)
         return
+    elif texts and texts[0].startswith(HOLE) and call.words[0].origin not in {VARIABLE, NAME}:
+        inv.scope.forget_all()  # it may be `-v` with the name of a variable
     elif texts:
         texts = [_formatted(texts[0], texts[1:])]
     said = " ".join(texts)
@@ -127,6 +150,25 @@ def read_echo(inv: Invocation) -> None:
             inv.output = Flow(None, "decoded")
             return
     inv.output = Flow(said if said.endswith("\n") else f"{said}\n", origin or KNOWN)
+
+
+def _printed_to(variable: str, inv: Invocation) -> None:
+    """Forget the variable that `printf -v` sets."""
+    if HOLE in variable:
+        inv.scope.forget_all()
+    inv.scope.forget((variable.partition("[")[0],))
+
+
+def read_shell_option(inv: Invocation) -> None:
+    """Analyse `shopt`."""
+    rows.apply(inv)
+    _confuse(inv, [word.text for word in inv.call.arguments])
+
+
+def _confuse(inv: Invocation, options: list[str]) -> None:
+    """Record options of the shell that the analysis does not follow."""
+    if not _CONFUSING.isdisjoint(options):
+        inv.found(Effect.UNKNOWN, "changes what later words or folders mean")
 
 
 def _secret_shown(inv: Invocation) -> None:
@@ -145,6 +187,12 @@ def read_environment(inv: Invocation) -> None:
         shows = not given
     elif name == "set":
         shows = not call.words
+        flags = [text for text, _ in call.options]
+        if "-e" in flags or "errexit" in given:
+            inv.scope.errexit = True
+        if any(word.text.startswith("+") for word in call.words):
+            inv.scope.errexit = False
+        _confuse(inv, ["keyword"] if "-k" in flags else given[:1] if "-o" in flags else [])
     else:
         shows = not given and not inv.command.assignments and not call.has("-f", "-F")
     if shows and not shows_names_only(inv.scope.piped_to):

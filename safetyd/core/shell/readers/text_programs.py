@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from safetyd.core.shell import rows
 from safetyd.core.shell.code.awk_code import read_awk as awk_code
+from safetyd.core.shell.code.secret_names import looks_secret
 from safetyd.core.shell.code.sed_code import read_sed as sed_code
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.readers.deletions import run_code
@@ -24,6 +25,10 @@ _acts = re.compile(
 ).match
 
 
+# The environment in a filter of jq: `env`, `$ENV.X`, but not `.env` or `{env: 1}`.
+_environment = re.compile(r"(?:(?<![.\w$\"'-])env\b(?!\s*[:\"'-])|\$ENV\b)(?:\.(\w+))?").finditer
+
+
 class _Script(NamedTuple):
     """The arguments of sed: scripts, script files, and input files."""
 
@@ -32,6 +37,15 @@ class _Script(NamedTuple):
     arguments: list[Word]
     in_place: bool
     known: bool  # False if an option is only known at run time
+
+
+def read_jq(inv: Invocation) -> None:
+    """Analyse `jq`, whose filter may print environment variables."""
+    rows.apply(inv)
+    for word in inv.call.arguments[:1]:
+        if any(not found[1] or looks_secret(found[1]) for found in _environment(word.text)):
+            why = "prints environment variables, including secrets"
+            inv.found(Effect.SECRETS, why, type="read_credentials")
 
 
 def read_sed(inv: Invocation) -> None:

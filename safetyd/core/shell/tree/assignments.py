@@ -11,18 +11,26 @@ from safetyd.core.shell.scope import POSITIONAL, Scope
 from safetyd.core.shell.tree.syntax import NotAnalysable, text_of
 from safetyd.core.shell.words import (
     COMMAND,
-    UNKNOWN_TEXT,
+    KNOWN,
+    Flow,
     Values,
     Word,
     expand,
     joined,
     least_trusted,
     run_inside,
+    sets_by_default,
 )
 
 # Builtins that set the variables they name, and builtins that may set any variable.
-_READING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "let"})
+_READING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "let", "wait"})
 _CHANGING: Final = frozenset({"eval", "source", ".", "command", "builtin"})
+DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
+_USUAL_SEPARATORS: Final = Flow(" \t\n", KNOWN)
+_DECLARATIONS: Final = frozenset({"declaration_command", "unset_command"})
+# An option that is followed by a value: the next word is not the name of a variable.
+_has_value = re.compile(r"-[a-zA-Z]*[pdtnNuiOsCc]").fullmatch
+_removed_quotes = re.compile(r"""[\\'"]""").sub
 _names_in = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").findall
 
 
@@ -32,13 +40,17 @@ class Assigned:
     def __init__(self) -> None:
         self._known: dict[int, tuple[Node, frozenset[str]]] = {}
 
-    def forget(self, node: Node, scope: Scope) -> None:
-        """Mark the variables that a node may change as unknown."""
+    def forget(self, node: Node, scope: Scope) -> frozenset[str] | None:
+        """Mark the variables that a node may change as unknown, and return their names.
+
+        Return None if the node may change any variable.
+        """
         names = self._names(node)
-        if not names.isdisjoint(_CHANGING) or not scope.functions.keys().isdisjoint(names):
-            names |= scope.variables.keys()
-        for name in names:
-            scope.variables[name] = UNKNOWN_TEXT
+        scope.forget(names)
+        if names.isdisjoint(_CHANGING) and scope.functions.keys().isdisjoint(names):
+            return names
+        scope.forget_all()
+        return None
 
     def _names(self, node: Node) -> frozenset[str]:
         """Return the variables that a node may change, and the programs that it runs."""
@@ -77,16 +89,27 @@ def assignment(node: Node, values: Values) -> tuple[str, Word]:
 
 def forget_read(program: str, words: Sequence[Word], scope: Scope) -> None:
     """Mark the variables that a builtin sets as unknown."""
-    if program in _READING:
-        names = {name for word in words for name in _names_in(word.text)}
+    if program in {"source", "."}:
+        scope.forget_all()
     elif program in {"shift", "set"}:
-        names = set(POSITIONAL)
-    elif program in {"source", "."}:
-        names = set(scope.variables)
-    else:
+        scope.forget(POSITIONAL)
+    elif program in _READING:
+        _forget_named(program, [word.text for word in words], scope)
+
+
+def _forget_named(program: str, words: Sequence[str], scope: Scope) -> None:
+    if program == "wait" and not any(word.startswith("-") for word in words):
         return
-    for name in names:
-        scope.variables[name] = UNKNOWN_TEXT
+    if program == "getopts":
+        words = words[1:2]
+    before = ""
+    for word in words:
+        if HOLE in word and not (_has_value(before) and program != "unset"):
+            scope.forget_all()
+        scope.forget(_names_in(word))
+        before = word
+    if program == "unset" and "IFS" in words:
+        scope.set("IFS", _USUAL_SEPARATORS)
 
 
 def _names(node: Node) -> Iterator[str]:
@@ -94,13 +117,32 @@ def _names(node: Node) -> Iterator[str]:
     if node.type == "variable_assignment":
         yield text_of(node.children[0]).partition("[")[0]
     elif node.type == "command":
-        words = text_of(node).split() or [""]  # only Unicode blanks
-        yield words[0]
-        if words[0] in _READING:
-            yield from _names_in(" ".join(words[1:]))
-        if words[0] == "printf" and words[1:2] == ["-v"]:
+        words = [child for child in node.children if child.type != "variable_assignment"]
+        yield from _named([_removed_quotes("", text_of(word)) for word in words])
+    elif node.type in _DECLARATIONS:
+        words = [child for child in node.children if child.type != "variable_assignment"]
+        yield from _named([_removed_quotes("", text_of(word)) for word in words])
+        yield from _names_of_children(node)
+    elif node.type == "expansion":
+        if setting := sets_by_default(text_of(node)):
+            yield "eval" if setting[1] else setting[2]
+    elif node.type != "simple_expansion":
+        yield from _names_of_children(node)
+
+
+def _named(words: Sequence[str]) -> Iterator[str]:
+    """Yield a program and the variables in its words that it may change."""
+    program, *given = words or [""]
+    yield program
+    if program in _READING or program in DECLARING:
+        yield from _names_in(" ".join(given))
+        if program in DECLARING and any(set("$`{") & set(word) for word in given):
             yield "eval"
-    elif node.type not in {"simple_expansion", "expansion"}:
-        for child in node.children:
-            if child.type in {"variable_name", "subscript"}:
-                yield text_of(child).partition("[")[0]
+    elif program == "printf" and given and given[0].startswith(("-v", "$", "`")):
+        yield "eval"
+
+
+def _names_of_children(node: Node) -> Iterator[str]:
+    for child in node.children:
+        if child.type in {"variable_name", "subscript"}:
+            yield text_of(child).partition("[")[0]

@@ -13,6 +13,10 @@ from tests.core.shell.code.expected import found, read, shell, written
 UNREADABLE: Final = (Effect.UNKNOWN, "cannot be analysed")
 UNSHOWN: Final = (Effect.UNKNOWN, "runs other code")
 SERVER: Final = (Effect.PRIVILEGED, "changes server settings or permissions")
+ON_SERVER: Final = (
+    Effect.PRIVILEGED,
+    "reads files with the permissions of the database server",
+)
 CONNECTS: Final = (Effect.LEAVES, "opens a connection to another machine")
 PRAGMA: Final = "changes a database setting"
 HOLDS: Final = "changes data in a database"
@@ -69,8 +73,9 @@ ACTING: Final = [
     ("psql", "select * into b from a", changes("writes a table")),
     ("psql", "explain analyze delete from a", changes("deletes rows")),
     ("psql", "select 'a\\'; drop table b; --'", changes("drops a table")),
-    ("psql", "select pg_read_file('/etc/passwd')", read("/etc/passwd")),
-    ("psql", "select pg_read_file(a)", read(HOLE)),
+    ("psql", "select pg_read_file('/etc/passwd')",
+     read("/etc/passwd")._replace(findings=(ON_SERVER,))),
+    ("psql", "select pg_read_file(a)", read(HOLE)._replace(findings=(ON_SERVER,))),
     ("psql", "select pg_terminate_backend(1)", changes("ends other database sessions")),
     ("psql", "select nextval('a'), pg_create_restore_point('b')", changes(HOLDS)),
     ("psql", "select pg_reload_conf(); set role a; alter system set b = 1",
@@ -106,7 +111,7 @@ ACTING: Final = [
     ("mysql", "/*!50000 drop table a */", found(UNREADABLE)),
     ("mysql", "/* /* */ drop table a; */", found(UNREADABLE)),
     ("mysql", "select 1 into outfile '/tmp/a'; select load_file('/etc/a')",
-     Code(touches=(*written("/tmp/a").touches, *read("/etc/a").touches))),
+     Code(findings=(ON_SERVER,), touches=(*written("/tmp/a").touches, *read("/etc/a").touches))),
     ("mysql", "load data infile 'a.csv' into table b",
      read("a.csv")._replace(findings=changes("adds rows").findings)),
     ("mysql", "system ls; \\. x.sql", found(UNSHOWN)),
@@ -149,7 +154,7 @@ def test_the_effects_of_statements_are_found(program: str, text: str, expected: 
     [
         ("select 1", "db_read"),
         ("select 'drop table a'", "db_read"),
-        ("select pg_read_file('a')", "db_read"),
+        ("select pg_read_file('a')", "db_write"),
         ("update a set b = 1", "db_write"),
         ("copy a to 'b'", "db_write"),
         ("\\! ls", "db_write"),

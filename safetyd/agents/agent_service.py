@@ -30,7 +30,7 @@ from safetyd.core.events.decision_events import Reported, Withheld
 from safetyd.core.events.event import Moment
 from safetyd.core.file_commits import CommitFirst
 from safetyd.core.guards.stop import describe
-from safetyd.core.messages.binding import shown_paths
+from safetyd.core.messages.binding import as_shown, shown_paths
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
@@ -281,15 +281,15 @@ class AgentService:
 
     def _resolved(self, proposal: Proposal, *, permission: bool) -> tuple[str, ...]:
         """Return the targets of paths and patched files; of an ask, those that it shows."""
-        paths, project = proposal.paths, proposal.project
+        seen, paths = proposal, proposal.paths
         if permission:
-            paths, project = shown_paths(proposal)
+            seen, paths = as_shown(proposal), shown_paths(proposal)
         patched = (file.path for file in patch_of(proposal, edits=True).files)
         paths = (*paths, *patched)
         if not paths:
             return ()
-        known = self._settings.policy.projects.get(project or "")
-        return resolved(paths, "" if known is None else known.root)
+        known = self._settings.policy.projects.get(seen.project or "")
+        return resolved(paths, "" if known is None else known.root, seen.cwd)
 
     def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
         """Return why this agent cannot propose now, or None."""

@@ -110,14 +110,12 @@ def as_shown(asked: Proposal) -> Proposal:
     )
 
 
-def shown_paths(asked: Proposal) -> tuple[tuple[str, ...], str | None]:
-    """Return the paths and the project that a permission request shows."""
-    shown = object_of(asked.context)
-    paths, project = shown.get("paths"), shown.get("project")
-    named = project if isinstance(project, str) else None
+def shown_paths(asked: Proposal) -> tuple[str, ...]:
+    """Return the paths that a permission request shows."""
+    paths = object_of(asked.context).get("paths")
     if not isinstance(paths, list):
-        return (), named
-    return tuple(path for path in paths if isinstance(path, str)), named
+        return ()
+    return tuple(path for path in paths if isinstance(path, str))
 
 
 def action_key(agent: str, kind: str, proposal: Proposal) -> bytes:

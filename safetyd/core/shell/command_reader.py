@@ -80,6 +80,11 @@ class CommandReader:
                 self._letters -= len(oldest[0])
         return known
 
+    def root(self, proposal: Proposal) -> str:
+        """Return the root of the project that a proposal names, or an empty string."""
+        known = self._projects.get(proposal.project or "")
+        return "" if known is None else known.root
+
     def kind(self, proposal: Proposal, kind: Kind) -> Kind:
         """Return the kind of a proposal: that of a command depends on its effect.
 

@@ -55,8 +55,18 @@ class PathTarget(msgspec.Struct, frozen=True, gc=False):
     reached: bool = False  # the target of a link, not what the agent wrote
 
 
-def place(given: str, root: str) -> PathTarget:
-    """Resolve a path; a relative one starts at `root`, which is absolute or empty."""
+def from_folder(given: str, cwd: str | None) -> str:
+    """Return a path of a proposal as it is seen from outside its folder `cwd`."""
+    return posixpath.join(cwd, given) if cwd and given[:1] not in {"~", "$"} else given
+
+
+def place(given: str, root: str, cwd: str | None = None) -> PathTarget:
+    """Return where a path of a proposal is.
+
+    A relative one starts at `cwd`, which may be relative itself: to `root`, which is absolute or
+    empty.
+    """
+    given = from_folder(given, cwd)
     if given.startswith("~") or "$" in given:
         return PathTarget(given, _plain(given), opaque=True)
     if not root and _is_plain(given):
@@ -70,9 +80,9 @@ def reached(path: str, root: str) -> PathTarget:
     return PathTarget(path, path, _local(path, _plain(root)) if root else None, reached=True)
 
 
-def likely(word: str, root: str) -> tuple[PathTarget, ...]:
+def likely(word: str, root: str, cwd: str | None = None) -> tuple[PathTarget, ...]:
     """Return where a word of a command may lead; `..` may go up to the root."""
-    where = place(word, root)
+    where = place(word, root, cwd)
     up = _UPWARDS.match(where.path)
     return (where, PathTarget(word, f"/{where.path[up.end() :]}")) if up else (where,)
 

@@ -231,9 +231,9 @@ def test_each_part_of_what_would_be_done_makes_another_action() -> None:
 @pytest.mark.parametrize(
     ("context", "shown"),
     [
-        ({"paths": ["a", 1, "b"], "project": "web"}, (("a", "b"), "web")),
-        ({"paths": "a", "project": 1}, ((), None)),
-        ({}, ((), None)),
+        ({"paths": ["a", 1, "b"]}, ("a", "b")),
+        ({"paths": "a"}, ()),
+        ({}, ()),
     ],
 )
 def test_paths_that_an_ask_shows_are_found_in_its_context(context: Any, shown: object) -> None:

@@ -29,6 +29,7 @@ from safetyd.core.text.path_globs import (
     UNFOLLOWED,
     Globs,
     PathTarget,
+    from_folder,
     likely,
     path_words,
     place,
@@ -71,7 +72,8 @@ class RuleSet:
         if any(self._patches.judge(proposal, kind)):
             return False
         said = [where.path for where, _ in self._said(proposal, kind)]
-        if not self._root and self._either.miss((*proposal.paths, *proposed.resolved, *said)):
+        given = (from_folder(path, proposal.cwd) for path in proposal.paths)
+        if not self._root and self._either.miss((*given, *proposed.resolved, *said)):
             return True
         return not any(self._misplaced(proposed, kind))
 
@@ -158,8 +160,8 @@ class RuleSet:
         return target is not None and target.name in config.known_contacts
 
     def _places(self, proposed: Proposed) -> tuple[PathTarget, ...]:
-        root = self._root
-        given = [place(path, root) for path in proposed.proposal.paths]
+        root, proposal = self._root, proposed.proposal
+        given = [place(path, root, proposal.cwd) for path in proposal.paths]
         return (*given, *(reached(path, root) for path in proposed.resolved if path))
 
     def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
@@ -204,7 +206,7 @@ class RuleSet:
                 for where in likely(t.path.replace(HOLE, "$"), self._root)
             ]
         words = dict.fromkeys(path_words(proposal.text))
-        return [(where, True) for word in words for where in likely(word, self._root)]
+        return [(where, True) for word in words for where in likely(word, self._root, proposal.cwd)]
 
 
 def _seen(word: str) -> str:

@@ -5,7 +5,7 @@ patterns, which can be evaded. Commands of safetyd that only read are allowed.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -19,7 +19,7 @@ from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Access, Finding, Touch
 from safetyd.core.text.folding import forms
-from safetyd.core.text.path_globs import Globs, likely, path_words, place
+from safetyd.core.text.path_globs import Globs, from_folder, likely, path_words, place
 from safetyd.core.text.patterns import PatternConfig, PatternSet
 from safetyd.core.text.proposal_patches import patch_of
 from safetyd.core.text.visible_text import quoted
@@ -113,13 +113,13 @@ class OwnResources:
         """Return the resource that the text names, if the action does more than read."""
         if self._reader is not None and self._reader.reads(kind, proposal):
             return self._in_command(self._reader.reading(proposal).findings)
-        text, root = proposal.text, self._root(proposal)
+        text, root, cwd = proposal.text, self._root(proposal), proposal.cwd
         hits = self._patterns.find((text,) if text.isascii() else forms((text,)))
-        if not (hits or root or ".." in text) or not kind.acts or _is_reading(text):
+        if not (hits or root or cwd or ".." in text) or not kind.acts or _is_reading(text):
             return ""
         if hits:
             return self._whose[hits[0]]
-        return "one of safetyd's files" if self._winds_to(text, root) else ""
+        return "one of safetyd's files" if self._winds_to(text, root, cwd) else ""
 
     def _in_command(self, findings: Sequence[Finding]) -> str:
         """Return the resource that a command acts on. Printing or mentioning it does not count."""
@@ -137,11 +137,11 @@ class OwnResources:
         owned = self._files if touch.access is Access.READ else self._with_settings
         return any(map(owned.find, likely(touch.path.replace(HOLE, "$"), "")))
 
-    def _winds_to(self, text: str, root: str) -> bool:
-        """Return whether a path in a text leads to a resource from a root, or through `..`."""
+    def _winds_to(self, text: str, root: str, cwd: str | None) -> bool:
+        """Return whether a path in a text leads to a resource from a folder, or through `..`."""
         words = dict.fromkeys(path_words(text))
-        winding = (word for word in words if root or (".." in word and word[0] in "/~$"))
-        places = [place(word, root) for word in winding]
+        winding = (word for word in words if root or cwd or (".." in word and word[0] in "/~$"))
+        places = [place(word, root, cwd) for word in winding]
         owned = self._with_settings
         if owned.miss((where.path for where in places), resolved=True):
             return False
@@ -160,10 +160,11 @@ class OwnResources:
         screen = any(map(_is_screen, (target.window, seen.window_title)))
         return _NAME if itself or screen else next(whose, "")
 
-    def _placed(self, proposed: Proposed, kind: Kind, patched: Iterable[str]) -> Verdict:
-        proposal = proposed.proposal
-        paths, root = (*proposal.paths, *proposed.resolved, *patched), self._root(proposal)
-        paths = (*paths, proposal.cwd) if proposal.cwd else paths
+    def _placed(self, proposed: Proposed, kind: Kind, patched: Sequence[str]) -> Verdict:
+        proposal, root = proposed.proposal, self._root(proposed.proposal)
+        paths: tuple[str, ...] = (*proposal.paths, *proposed.resolved, *patched)
+        if cwd := proposal.cwd:  # the files of a patch may start there, or at the root
+            paths = (*(from_folder(path, cwd) for path in paths), *patched, cwd)
         if not root and self._with_settings.miss(paths) and self._above.isdisjoint(paths):
             return ALLOWED
         owned = self._files if kind.read_only else self._with_settings

@@ -260,6 +260,20 @@ def test_paths_and_words_begin_at_the_root_of_a_project() -> None:
     assert look(text="cat ../real/audit/1", project="unheard of") is ALLOWED
 
 
+@pytest.mark.parametrize("project", [None, "web"])
+def test_paths_and_words_begin_at_the_folder_of_a_proposal(project: str | None) -> None:
+    parent, name = DATA.rsplit("/", 1)
+    there: dict[str, object] = {"cwd": parent, "project": project}
+
+    assert blocks(look("read_file", paths=(f"{name}/keys/x",), **there))
+    assert blocks(
+        look("edit_file", context={"diff": unified(f"a/{name}/x", f"b/{name}/x")}, **there)
+    )
+    assert blocks(look("send_keys", text=f"cat {name}/keys/x", **there))
+    assert not blocks(look("send_keys", text="cat other/keys/x", **there))
+    assert look("read_file", paths=("other/x",), **there) is ALLOWED
+
+
 @pytest.mark.parametrize("path", ["/", "/home", "/home/me/", "/home/me/state", "/srv"])
 def test_changing_what_holds_its_files_needs_approval(path: str) -> None:
     verdict = look("edit_file", paths=(path,))

@@ -137,6 +137,9 @@ class AgentService:
     def sent(self, envelope: ProposalEnvelope, late: bool) -> None:  # noqa: FBT001 - a callback
         """Send a durable decision; an allow waits for the commit that must come first."""
         decision = envelope.decision
+        if envelope.overdrawn_s:
+            self._overdrawn(envelope)
+            return
         if decision is None:
             raise AssertionError("an envelope must be opened before it is delivered")
         leave = partial(self._leave, envelope, decision, uptime(), late=late)
@@ -272,6 +275,7 @@ class AgentService:
                 self._publisher,
                 self.sent,
                 prices=self._settings.prices,
+                intake=self._settings.intake,
                 keyless=self._keyless,
                 size=size,
                 permission=permission,
@@ -369,6 +373,20 @@ class AgentService:
         begun = state.actions.find(agent, telemetry.id)
         return self._settings.prices.of_outcome(telemetry, begun, moment.at)
 
+    def _overdrawn(self, envelope: ProposalEnvelope) -> None:
+        """Refuse a proposal because earlier ones of its agent took too long to decide."""
+        agent, wait = envelope.agent, envelope.overdrawn_s
+        reason = f"the proposals of {agent} take too long to decide; try again in {wait:.1f} s"
+        if envelope.permission:
+            self._not_permitted(agent, envelope.reply, "rate_limit", reason)
+            return
+        self._count(agent, "rate_limit", reason)
+        self._metrics.refused("rate_limit")
+        decision = self._limited(
+            agent, envelope.proposal.id or "", reason, envelope.digest, wait, "intake"
+        )
+        envelope.publisher.decide(envelope.reply, decision)
+
     def _too_fast(self, agent: str, reply: bytes, payload: bytes, wait: float, limit: str) -> None:
         reason = f"{agent} sends too many messages ({limit}); try again in {wait:.1f} s"
         count = self._count(agent, "rate_limit", reason)
@@ -380,21 +398,23 @@ class AgentService:
                 return
             payload = b""
         id_, digest = self._named(agent, payload, count)
-        self._publisher.decide(
-            reply,
-            refusal(
-                agent,
-                id_,
-                "rate_limit",
-                reason,
-                digest=digest,
-                rule=f"{limit}.agent",
-                retry_after_s=round(wait, 3),
-                limit_id=f"{limit}:{agent}",
-                moment=self._clock.now(),
-            ),
-        )
+        self._publisher.decide(reply, self._limited(agent, id_, reason, digest, wait, limit))
         self._publisher.soon()
+
+    def _limited(
+        self, agent: str, id_: str, reason: str, digest: str, wait: float, limit: str
+    ) -> Decision:
+        return refusal(
+            agent,
+            id_,
+            "rate_limit",
+            reason,
+            digest=digest,
+            rule=f"{limit}.agent",
+            retry_after_s=round(wait, 3),
+            limit_id=f"{limit}:{agent}",
+            moment=self._clock.now(),
+        )
 
     def _refuse(self, agent: str, reply: bytes, payload: bytes, cause: Cause, reason: str) -> None:
         count = self._count(agent, cause, reason)

@@ -26,6 +26,7 @@ from safetyd.core.policy import Policy
 from safetyd.core.reporting.records import records
 from safetyd.core.reporting.reporter import Reporter
 from safetyd.core.sessions import Sessions
+from safetyd.core.shell.command_reader import ANALYSED
 
 SCHEMA: Final = 1
 
@@ -62,13 +63,13 @@ class EngineState:
         return tuple(guard.name for guard in self._guards)
 
     def kind(self, proposal: Proposal) -> Kind:
-        """Return the kind of a proposal. Commands are analysed for that."""
+        """Return the kind of a proposal. Commands and SQL are analysed for that."""
         kind = self._kinds.of(proposal)
-        return self.reader.kind(proposal, kind) if kind.type == "run_shell" else kind
+        return self.reader.kind(proposal, kind) if kind.type in ANALYSED else kind
 
     def approve_via(self, request: Request) -> tuple[str, ...]:
         """Return the ways in which this type can be approved; empty means all."""
-        return self._kinds.of(request.asked.proposal).approve_via
+        return self.kind(request.asked.proposal).approve_via
 
     def holds_back(self, asked: Decided, moment: Moment) -> Verdict:
         """Return the verdict that prevents starting an approved action, or `ALLOWED`."""

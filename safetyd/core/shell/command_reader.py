@@ -1,12 +1,13 @@
 """Analyses the commands that agents propose, and caches the results."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from safetyd.core.action_types import Kind, Kinds, raised_by
+from safetyd.core.action_types import Kind, Kinds, normalised, raised_by
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.shell.places import project_of
 from safetyd.core.shell.programs import Row, digest, shipped
@@ -19,6 +20,10 @@ MAX_REMEMBERED: Final = 512
 MAX_LETTERS: Final = 256 * 1024  # of all cached commands; a reading may be a hundred times as large
 
 READ: Final = frozenset({"run_shell", "run_tests"})  # types whose text is a command
+ANALYSED: Final = frozenset({"run_shell", "db_read"})  # types whose traits depend on the text
+# Tools that take the name of a table instead of statements.
+_OF_TABLES: Final = frozenset({"describe_table", "describetable", "list_tables", "listtables"})
+_is_name = re.compile(r"[\w.$]+\Z").match
 
 ShellReading = Literal["judge", "patterns"]
 
@@ -55,9 +60,11 @@ class CommandReader:
         self._table = None
         if how != "patterns":
             # Slow to import, so only processes that analyse commands do it, before any decision.
+            from safetyd.core.shell.code.sql_code import only_queries  # noqa: PLC0415
             from safetyd.core.shell.judge import read  # noqa: PLC0415
 
             self._judge = read
+            self._only_queries = only_queries
             self._table = shipped().with_rows(config.programs)
         self._projects = projects
         self._remembered: dict[tuple[str, str | None, str | None], Reading] = {}
@@ -88,8 +95,11 @@ class CommandReader:
     def kind(self, proposal: Proposal, kind: Kind) -> Kind:
         """Return the kind of a proposal: that of a command depends on its effect.
 
-        A command that only reads is allowed in every profile.
+        A command that only reads is allowed in every profile. A query that may do more is judged as
+        db_write.
         """
+        if kind.type == "db_read":
+            return self._kind_of_statements(proposal, kind)
         if kind.type != "run_shell" or not self.reads(kind, proposal):
             return kind
         effect = self.reading(proposal).effect
@@ -99,6 +109,15 @@ class CommandReader:
         else:
             kind = replace(kind, reversibility=REVERSIBILITY[effect])
         return raised_by(proposal, kind)
+
+    def _kind_of_statements(self, proposal: Proposal, kind: Kind) -> Kind:
+        if self._table is None or not proposal.text or kind.tier == "prohibited":
+            return kind
+        if normalised(proposal.type) in _OF_TABLES and _is_name(proposal.text):
+            return kind
+        if self._only_queries(proposal.text):
+            return kind
+        return raised_by(proposal, self.kinds.named("db_write"))
 
     def shaped(self, proposal: Proposal) -> Proposal:
         """Return a proposal with its command replaced by its shape; others are unchanged.

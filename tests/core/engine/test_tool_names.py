@@ -89,7 +89,8 @@ def test_a_tool_is_judged_as_its_type_would_be(
 
     by_name, by_type = judged(policy, name, **said), judged(policy, type_, **said)
 
-    assert by_name.type == type_
+    analysed = type_ == "db_read" and text
+    assert by_name.type == ("db_write" if analysed else type_)
     assert by_name.proposal.type == name
     bare = msgspec.structs.replace(by_name.proposal, type=type_)
     assert msgspec.structs.replace(by_name, proposal=bare, asks=by_type.asks) == by_type
@@ -140,3 +141,50 @@ def test_a_request_of_an_older_journal_is_answered_and_a_new_one_is_asked_for_th
     assert story.request(asked.request_id).state == "approved"
     assert again.decision is Severity.ASK
     assert story.request(again.request_id).asked.type == "run_shell"
+
+
+@pytest.mark.parametrize("profile", ["strict", "coding"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "delete from users",
+        "UPDATE users SET admin = true",
+        "drop/**/table users",
+        "copy users to program 'sh -c id'",
+        "copy users to '/tmp/users'",
+        "with x as (delete from users returning *) select * from x",
+        "select 1; truncate users",
+        "select 1 /*!50000 ; delete from users */",
+        r"select '\'; delete from users; -- '",
+        "select pg_read_file('/etc/passwd')",
+        "select 'not closed",
+        "db.users.drop()",
+    ],
+)
+def test_a_query_that_may_change_data_is_judged_as_db_write(profile: Profile, text: str) -> None:
+    told = judged(Policy(profile=profile), "db_read", text=text)
+
+    assert told.decision is not Severity.ALLOW
+    assert (told.type, told.reversibility) == ("db_write", "irreversible")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "select * from users where id = :id", "SHOW TABLES", "explain select `a` from b"]
+)
+def test_a_query_is_allowed(text: str) -> None:
+    assert judged(Policy(), "db_read", text=text).decision is Severity.ALLOW
+
+
+def test_a_tool_that_describes_a_table_may_name_it() -> None:
+    assert judged(Policy(), "DescribeTable", text="shop.users").type == "db_read"
+    assert judged(Policy(), "describe_table", text="users; drop table a").type == "db_write"
+    assert judged(Policy(), "db_read", text="shutdown").type == "db_write"
+
+
+def test_a_query_is_never_less_than_the_operator_says() -> None:
+    prohibited = Policy(types={"db_read": TypeConfig(tier="prohibited")})
+
+    assert judged(prohibited, "db_read", text="delete from users").decision is Severity.BLOCK
+    assert judged(Policy(), "db_read", text="delete from a", risk="prohibited").decision is (
+        Severity.BLOCK
+    )

@@ -16,6 +16,7 @@ from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.steps import (
     Watch,
     compared,
+    credential_services,
     deceptive,
     expectations,
     merged,
@@ -124,6 +125,7 @@ class Rules:
             for expectation in self._expectations:
                 found += expectation.missed(proposal, kind)
             found += self._unsure(proposal, kind)
+            found += credential_services(proposal, kind)
             found += deceptive(proposal, said)
         return together(found, masks_text=bool(secrets)) if found else ALLOWED
 
@@ -138,6 +140,7 @@ class Rules:
             and (kind.type not in CLICKS or not _BUTTONS.found(said))
             and not self._expectations
             and not self._unsure(proposal, kind)
+            and not credential_services(proposal, kind)
             and all(map(str.isascii, said))
             and sieve.passes(said)
         )

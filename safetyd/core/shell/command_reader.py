@@ -20,9 +20,14 @@ MAX_REMEMBERED: Final = 512
 MAX_LETTERS: Final = 256 * 1024  # of all cached commands; a reading may be a hundred times as large
 
 READ: Final = frozenset({"run_shell", "run_tests"})  # types whose text is a command
-ANALYSED: Final = frozenset({"run_shell", "db_read"})  # types whose traits depend on the text
+ANALYSED: Final = frozenset({"run_shell", "db_read", "type"})  # traits depend on the text
 # Tools that take the name of a table instead of statements.
 _OF_TABLES: Final = frozenset({"describe_table", "describetable", "list_tables", "listtables"})
+_names_terminal = re.compile(
+    r"\b(?:(?:q|lx)?terminal|terminator|konsole|[xe]term|u?rxvt\w*|iterm\d?|kitty|alacritty|wezterm|ghostty"
+    r"|tilix|guake|yakuake|tmux|putty|powershell|pwsh|cmd\.exe|bash|zsh)\b",
+    re.IGNORECASE,
+).search
 _is_name = re.compile(r"[\w.$]+\Z").match
 
 ShellReading = Literal["judge", "patterns"]
@@ -72,7 +77,9 @@ class CommandReader:
 
     def reads(self, kind: Kind, proposal: Proposal) -> bool:
         """Return True if the text of a proposal is a command to analyse."""
-        return self._table is not None and kind.type in READ and bool(proposal.text)
+        if self._table is None or not proposal.text:
+            return False
+        return kind.type in READ or (kind.type == "type" and _is_in_terminal(proposal))
 
     def reading(self, proposal: Proposal) -> "Reading":
         key = proposal.text, proposal.cwd, proposal.project
@@ -96,14 +103,19 @@ class CommandReader:
         """Return the kind of a proposal: that of a command depends on its effect.
 
         A command that only reads is allowed in every profile. A query that may do more is judged as
-        db_write.
+        db_write, and a command that is typed into a terminal like one that is run.
         """
         if kind.type == "db_read":
             return self._kind_of_statements(proposal, kind)
-        if kind.type != "run_shell" or not self.reads(kind, proposal):
+        if kind.type not in ANALYSED or not self.reads(kind, proposal):
             return kind
         effect = self.reading(proposal).effect
         kind = self.kinds.named(proposal.type)
+        if kind.type == "type":
+            if effect is Effect.READ:
+                return raised_by(proposal, kind)
+            shell = self.kinds.named("run_shell")
+            kind = replace(kind, tier=shell.tier, risk=shell.risk)
         if effect is Effect.READ:
             kind = replace(kind, tier="auto_allowed", reversibility="read_only", risk="low")
         else:
@@ -133,3 +145,11 @@ class CommandReader:
         known = self._projects.get(proposal.project or "") or CheckedProject()
         project = project_of(known.root, proposal.cwd or "")
         return self._judge(proposal.text, self._table, project, known.checks)
+
+
+def _is_in_terminal(proposal: Proposal) -> bool:
+    """Return True if text is typed where a shell would run it."""
+    target, seen = proposal.target, proposal.observation
+    there = () if target is None else (target.app, target.role, target.name, target.window)
+    screen = () if seen is None else (seen.app_name, seen.window_title)
+    return any(map(_names_terminal, (*there, *screen)))

@@ -99,7 +99,7 @@ class Classify(Guard):
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
         proposal = proposed.proposal
         rule_sets = self._base if proposal.project is None else self._rule_sets(proposed)
-        plain = kind.type in rule_sets.plain and not kind.raised
+        plain = kind.type in rule_sets.plain and not kind.raised and kind.tier == "auto_allowed"
         placed = proposal.paths or (proposal.text and kind.commands)
         placed = placed or may_patch(proposal, edits=kind.edits)
         if plain and (not placed or rule_sets.well_placed(proposed, kind)):

@@ -81,7 +81,7 @@ class RuleSet:
         self, proposed: Proposed, kind: Kind, memory_used: float, lifted: AbstractSet[str]
     ) -> Iterator[Verdict]:
         """Yield all verdicts, those of rules first. `lifted` rules are skipped."""
-        if kind.raised or kind.type not in self.plain:
+        if kind.raised or kind.type not in self.plain or not _passes(kind):
             patched = self._patches.places(proposed.proposal, kind)
             places = (*self._places(proposed), *patched)
             verdict = self._ruled(RuleCase(proposed, kind, places), lifted)

@@ -111,11 +111,11 @@ class Rules:
         said = words(proposal)
         commands = self._commands
         read: list[Verdict] | None = None
-        if commands is not None and commands.reader.reads(kind, proposal):
+        secrets = self._secrets(kind.type, proposal.target)  # a reason must not repeat them
+        if commands is not None and not secrets and commands.reader.reads(kind, proposal):
             read = commands.judge(proposed, lifted)
         if not read and self._unremarkable(proposal, kind, visits, said, read=read is not None):
             return ALLOWED
-        secrets = self._secrets(kind.type, proposal.target)
         found = self._blocklisted(proposal, kind, said, read=read is not None)
         found = [v for v in found if v.rule not in lifted] + (read or [])
         if not found or strictest(found).decision is not Severity.BLOCK:

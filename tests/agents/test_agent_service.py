@@ -344,6 +344,32 @@ async def test_keyless_agent_cannot_use_a_name_that_has_a_key(tmp_path: Path) ->
     assert counter.asked("ops")["decision"] == "allow"
 
 
+@pytest.mark.parametrize(
+    "name", ["Code", "alice", "Alice", "viewer", "local", "operator", "SafetyD"]
+)
+async def test_keyless_agent_cannot_use_a_name_that_people_would_confuse(
+    tmp_path: Path, name: str
+) -> None:
+    counter = Counter(tmp_path, keyless=True)
+    counter.settings.keyring.add("agents", "code")
+    counter.settings.keyring.add("operators", "alice")
+    counter.settings.keyring.add("observers", "viewer")
+    counter.settings.users()
+
+    answer = counter.asked(name)
+
+    assert (answer["cause"], answer["decision"]) == ("malformed", "block")
+    assert counter.asked("alice2")["decision"] == "allow"
+
+
+async def test_agent_with_a_key_may_have_such_a_name(tmp_path: Path) -> None:
+    counter = Counter(tmp_path)
+    counter.settings.keyring.add("agents", "code")
+    counter.settings.users()
+
+    assert counter.asked("Code")["decision"] == "allow"
+
+
 async def test_telemetry_is_acknowledged_once_it_is_written(counter: Counter) -> None:
     counter.tell(payload=b'{"type": "outcome", "id": "p1", "ok": true}')
     before = counter.captured.said()

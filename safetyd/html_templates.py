@@ -5,12 +5,13 @@ Each package that renders HTML has its own `templates` folder.
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Self, cast
+from typing import Final, Self, cast
+from unicodedata import bidirectional
 
 from jinja2 import (
     BytecodeCache,
@@ -32,6 +33,9 @@ from safetyd.host import write_whole
 ESCAPES = select_autoescape(
     enabled_extensions=(), disabled_extensions=("txt",), default_for_string=True, default=True
 )
+
+
+_LEFTWARDS: Final = frozenset({"R", "AL", "AN"})
 
 
 class AbsentField(Undefined):
@@ -102,11 +106,33 @@ def environment(package: str, begin: str = "", **filters: Callable[..., object])
 def seen(text: object) -> Markup:
     """Return a text as HTML in which every character is visible, even direction marks."""
     parts = (
-        f'<span class="odd">{escape(part)}</span>' if hidden else str(escape(part))
+        f'<span class="odd">{escape(part)}</span>' if hidden else _isolated(part)
         for part, hidden in pieces(str(text))
     )
     # Joined as strings, because there may be very many parts. Each is already escaped.
     return Markup("".join(parts))  # noqa: S704
+
+
+def _isolated(text: str) -> str:
+    """Return escaped HTML in which right-to-left words do not move the words and numbers around."""
+    if text.isascii():
+        return str(escape(text))
+    return "".join(
+        f"<bdi>{escape(run)}</bdi>" if leftwards else str(escape(run))
+        for run, leftwards in _runs(text)
+    )
+
+
+def _runs(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield parts of a text, and whether each is written from right to left."""
+    start, leftwards = 0, False
+    for at, char in enumerate(text):
+        way = bidirectional(char)
+        now = leftwards if way == "NSM" else way in _LEFTWARDS  # a mark belongs to its letter
+        if now != leftwards:
+            yield text[start:at], leftwards
+            start, leftwards = at, now
+    yield text[start:], leftwards
 
 
 def coded(text: str) -> Markup:

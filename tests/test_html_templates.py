@@ -104,3 +104,12 @@ def test_where_nothing_may_be_written_templates_are_compiled_each_time(
 
 def test_what_stands_in_backticks_is_code() -> None:
     assert coded("Do `a <b>` & `c`.") == "Do <code>a &lt;b&gt;</code> &amp; <code>c</code>."
+
+
+def test_words_from_right_to_left_do_not_move_the_numbers_around_them() -> None:
+    hebrew, marked = "\u05d0\u05d1", "\u05d0\u05b0"
+
+    assert str(seen(f"pay {hebrew} 100 <{marked}> 5")) == (
+        f"pay <bdi>{hebrew}</bdi> 100 &lt;<bdi>{marked}</bdi>&gt; 5"
+    )
+    assert str(seen("caf\u00e9 e\u0301")) == "caf\u00e9 e\u0301"

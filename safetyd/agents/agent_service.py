@@ -30,13 +30,12 @@ from safetyd.core.events.decision_events import Reported, Withheld
 from safetyd.core.events.event import Moment
 from safetyd.core.file_commits import CommitFirst
 from safetyd.core.guards.stop import describe
-from safetyd.core.messages.binding import shown_paths
+from safetyd.core.messages.binding import as_shown, shown_paths
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
 from safetyd.core.policy import Policy
-from safetyd.core.text.path_globs import based
 from safetyd.core.text.proposal_patches import patch_of
 from safetyd.journal.mailbox import (
     FAILED,
@@ -139,6 +138,9 @@ class AgentService:
     def sent(self, envelope: ProposalEnvelope, late: bool) -> None:  # noqa: FBT001 - a callback
         """Send a durable decision. If a commit must come first, an allowed action waits for it."""
         decision = envelope.decision
+        if envelope.overdrawn_s:
+            self._overdrawn(envelope)
+            return
         if decision is None:
             raise AssertionError("an envelope must be opened before it is delivered")
         leave = partial(self._leave, envelope, decision, uptime(), late=late)
@@ -275,6 +277,7 @@ class AgentService:
                 self._publisher,
                 self.sent,
                 prices=self._settings.prices,
+                intake=self._settings.intake,
                 keyless=self._keyless,
                 size=size,
                 permission=permission,
@@ -288,16 +291,15 @@ class AgentService:
 
         For a permission request, use the paths that it shows to operators.
         """
-        paths: Sequence[str] = based(proposal.paths, proposal.cwd)
-        project = proposal.project
+        seen, paths = proposal, proposal.paths
         if permission:
-            paths, project = shown_paths(proposal)
+            seen, paths = as_shown(proposal), shown_paths(proposal)
         patched = (file.path for file in patch_of(proposal, edits=True).files)
         paths = (*paths, *patched)
         if not paths:
             return ()
-        known = self._settings.policy.project_of(project)
-        return resolved(paths, "" if known is None else known.root)
+        known = self._settings.policy.project_of(seen.project)
+        return resolved(paths, "" if known is None else known.root, seen.cwd)
 
     def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
         """Return why this agent cannot propose now, or None."""
@@ -379,6 +381,20 @@ class AgentService:
         begun = state.actions.find(agent, telemetry.id)
         return self._settings.prices.of_outcome(telemetry, begun, moment.at)
 
+    def _overdrawn(self, envelope: ProposalEnvelope) -> None:
+        """Refuse a proposal because earlier ones of its agent took too long to decide."""
+        agent, wait = envelope.agent, envelope.overdrawn_s
+        reason = f"the proposals of {agent} take too long to decide; try again in {wait:.1f} s"
+        if envelope.permission:
+            self._not_permitted(agent, envelope.reply, "rate_limit", reason)
+            return
+        self._count(agent, "rate_limit", reason)
+        self._metrics.refused("rate_limit")
+        decision = self._limited(
+            agent, envelope.proposal.id or "", reason, envelope.digest, wait, "intake"
+        )
+        envelope.publisher.decide(envelope.reply, decision)
+
     def _too_fast(self, agent: str, reply: bytes, payload: bytes, wait: float, limit: str) -> None:
         reason = f"{agent} sends too many messages ({limit}); try again in {wait:.1f} s"
         count = self._count(agent, "rate_limit", reason)
@@ -390,21 +406,23 @@ class AgentService:
                 return
             payload = b""
         id_, digest = self._named(agent, payload, count)
-        self._publisher.decide(
-            reply,
-            refusal(
-                agent,
-                id_,
-                "rate_limit",
-                reason,
-                digest=digest,
-                rule=f"{limit}.agent",
-                retry_after_s=round(wait, 3),
-                limit_id=f"{limit}:{agent}",
-                moment=self._clock.now(),
-            ),
-        )
+        self._publisher.decide(reply, self._limited(agent, id_, reason, digest, wait, limit))
         self._publisher.soon()
+
+    def _limited(
+        self, agent: str, id_: str, reason: str, digest: str, wait: float, limit: str
+    ) -> Decision:
+        return refusal(
+            agent,
+            id_,
+            "rate_limit",
+            reason,
+            digest=digest,
+            rule=f"{limit}.agent",
+            retry_after_s=round(wait, 3),
+            limit_id=f"{limit}:{agent}",
+            moment=self._clock.now(),
+        )
 
     def _refuse(self, agent: str, reply: bytes, payload: bytes, cause: Cause, reason: str) -> None:
         count = self._count(agent, cause, reason)

@@ -14,6 +14,10 @@ BURST_S: Final = 4.0
 BYTES_PER_S: Final = 256 * 1024
 # Added to the size of each message, because its line in the journal is longer.
 LINE_BYTES: Final = 768
+# Deciding a proposal takes a fraction of a millisecond. The time of one that takes longer than
+# this is charged as bytes, so that an agent with such proposals gets a tenth of the daemon's time.
+QUICK_S: Final = 0.05
+BYTES_PER_BUSY_S: Final = 10 * BYTES_PER_S
 DRY_RUNS_PER_MINUTE: Final = 30
 # Names beyond this number share one bucket, which limits the memory.
 MAX_BUCKETS: Final = 4096
@@ -71,6 +75,22 @@ class Intake:
         if keyless:
             self._all_keyless.tokens -= cost
         return 0.0
+
+    def charge(self, agent: str, busy_s: float, *, keyless: bool) -> None:
+        """Charge the time that the decision on an admitted proposal took."""
+        if busy_s <= QUICK_S or not self._messages.per_s:
+            return
+        cost = busy_s * BYTES_PER_BUSY_S
+        _of(self._keyless if keyless else self._keyed, agent).bytes.tokens -= cost
+        if keyless:
+            self._all_keyless.tokens -= cost
+
+    def overdrawn_s(self, agent: str, t: float, *, keyless: bool) -> float:
+        """Return how long an agent has used up its allowance of time, 0.0 if it has not."""
+        level = _BYTES.fill(_of(self._keyless if keyless else self._keyed, agent).bytes, t)
+        if keyless:
+            level = min(level, _BYTES.fill(self._all_keyless, t))
+        return max(0.0, _BYTES.wait_s(level, 0.0))
 
     def admit_dry_run(self, agent: str, t: float) -> float:
         """Admit a dry run and return 0.0, or return how many seconds the agent must wait."""

@@ -71,11 +71,12 @@ def _mounts() -> Mounts | None:
         return None  # the kernel has no list of mounts, so nothing is resolved
 
 
-def resolved(paths: Sequence[str], root: str) -> tuple[str, ...]:
+def resolved(paths: Sequence[str], root: str, cwd: str | None = None) -> tuple[str, ...]:
     """Return the targets of the paths that contain a link.
 
-    Relative paths start at `root`, which is absolute or empty. If it is empty, they are skipped. If
-    there is too much to resolve, the last item of the result is `UNFOLLOWED`.
+    Relative paths start at `cwd`, and a relative `cwd` at `root`, as in `place`. If neither is
+    absolute, they are skipped. If there is too much to resolve, the last item of the result is
+    `UNFOLLOWED`.
     """
     mounts = _mounts()
     if mounts is None:
@@ -84,10 +85,10 @@ def resolved(paths: Sequence[str], root: str) -> tuple[str, ...]:
     base = walk.end(root) if root else ""
     found, room = dict[str, None](), MAX_CHARS
     for given in paths:
-        where = place(given, root)
+        where = place(given, root, cwd)
         if where.opaque or not where.path.startswith("/"):
             continue
-        end = _within(walk.end(posixpath.join(root, given)), base, root)
+        end = _within(walk.end(posixpath.join(root, where.given)), base, root)
         if end and end != where.path:
             found[_text(end)] = None
             room -= len(end)

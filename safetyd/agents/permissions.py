@@ -86,6 +86,8 @@ def as_proposal(agent: str, ask: PermissionAsk, spare_id: str) -> tuple[Proposal
     """Return the proposal for a permission request, and its digest."""
     context = ask.context if isinstance(ask.context, dict) else None
     text = context.get("text") if context else None
+    if context and context.get("description", ask.description) != ask.description:
+        raise Malformed("description and context.description differ: send only one of them")
     fields: dict[str, object] = {
         "type": ask.action,
         "id": ask.id or spare_id,

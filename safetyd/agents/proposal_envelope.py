@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from safetyd.agents.commits_before import commit_first
+from safetyd.agents.intake import Intake
 from safetyd.agents.pricing import PriceList
 from safetyd.bus.publisher import Replies
-from safetyd.clock import uptime
+from safetyd.clock import uptime, worked
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Proposed
@@ -30,6 +31,7 @@ class ProposalEnvelope(Envelope):
         sent: Callable[["ProposalEnvelope", bool], None],
         *,
         prices: PriceList,
+        intake: Intake,
         keyless: bool,
         size: int,
         permission: bool = False,
@@ -43,17 +45,24 @@ class ProposalEnvelope(Envelope):
         self.publisher = publisher
         self.sent = sent
         self.prices = prices
+        self.intake = intake
         self.keyless = keyless
         self.size = size
         self.permission = permission
         self.resolved = resolved
         self.host = host
         self.received = uptime()
+        self.overdrawn_s = 0.0  # above 0: earlier proposals took too long, so this one is refused
+        self._begun = 0.0
         self.decision: Decision | None = None
         self.first: CommitFirst | None = None  # must be committed before an allow is sent
         self.request: Request | None = None  # the request that the decision made or joined
 
     def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:  # noqa: ARG002
+        self._begun = worked()
+        self.overdrawn_s = self.intake.overdrawn_s(self.agent, uptime(), keyless=self.keyless)
+        if self.overdrawn_s:
+            return ()
         return (
             Proposed(
                 at=moment.at,
@@ -71,6 +80,7 @@ class ProposalEnvelope(Envelope):
 
     def note(self, state: EngineState, effects: Effects) -> None:
         self.decision = decision = effects.decision
+        self.intake.charge(self.agent, worked() - self._begun, keyless=self.keyless)
         if decision is not None and decision.decision is ALLOW:
             self.first = commit_first(state, self.agent, decision.id)
         if decision is not None and decision.request_id is not None:

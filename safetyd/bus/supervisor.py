@@ -24,7 +24,11 @@ log = logging.getLogger("safetyd.bus")
 
 
 class Supervisor:
-    """Two tasks: one restarts the server, the other kills it when it hangs."""
+    """Two tasks: one restarts the server, the other kills it when it hangs.
+
+    While the daemon itself is too busy to listen, it cannot know whether the server answers, so
+    that time does not count.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class Supervisor:
         self._store = store
         self._unwritten_s = unwritten_s
         self._started = uptime()
+        self._busy: list[tuple[float, float]] = []  # ends and lengths of spans that do not count
 
     async def restart(self) -> None:
         """Restart the server whenever it ends."""
@@ -51,7 +56,11 @@ class Supervisor:
     async def watch(self) -> None:
         """Kill the server if it hangs, or cannot write although there is disk space."""
         while True:
+            begun = uptime()
             await anyio.sleep(LOOK_S)
+            now = uptime()
+            if now - begun > 2 * LOOK_S:
+                self._busy.append((now, now - begun))
             problem = self._problem()
             if problem:
                 log.error("killing nats-server: %s", problem)
@@ -59,7 +68,9 @@ class Supervisor:
                 self._server.kill()
 
     def _problem(self) -> str:
-        started_s, deaf_s, unwritten_s = self._started_s, self._link.deaf_s, self._unwritten_s()
+        given = uptime() - self._started, self._link.deaf_s, self._unwritten_s()
+        started_s, deaf_s, unwritten_s = map(self._without_busy, given)
+        self._busy = [span for span in self._busy if uptime() - span[0] < max(given)]
         patient = started_s < PATIENCE_S
         if deaf_s > FROZEN_S and not (patient and deaf_s > started_s):
             return f"it has not answered for {deaf_s:.1f} s"
@@ -67,9 +78,10 @@ class Supervisor:
             return f"it has not written for {unwritten_s:.1f} s although there is disk space"
         return ""
 
-    @property
-    def _started_s(self) -> float:
-        return uptime() - self._started
+    def _without_busy(self, seconds: float) -> float:
+        """Return how much of the last `seconds` the daemon was not busy."""
+        since = uptime() - seconds
+        return seconds - sum(min(length, end - since) for end, length in self._busy if end > since)
 
     def _has_room(self) -> bool:
         return shutil.disk_usage(self._store).free > ROOM_BYTES

@@ -251,9 +251,7 @@ def _action(details: RequestDetails) -> Iterator[CardField]:
     yield from _said("project", "project", proposal.project, bound=True)
     yield from _said("target", "target", msgspec.to_builtins(proposal.target), bound=True)
     yield from _said("remote", "sent to", proposal.remote, bound=True)
-    # A line break in a path is escaped, so that one path cannot look like two.
-    paths = [path.replace("\n", "\\n") for path in proposal.paths]
-    yield from _said("paths", "paths", paths, bound=True)
+    yield from _said("paths", "paths", list(map(_on_one_line, proposal.paths)), bound=True)
     ends = (end or "too many links to follow" for end in details.resolved)
     yield from _known("resolved", "resolved paths", ends, bound=True)
     yield from _known("folder", "folder", [_folder(details)], bound=proposal.cwd is not None)
@@ -439,10 +437,15 @@ def _said(
 
 def _words(said: object) -> str:
     if isinstance(said, Mapping):
-        return "\n".join(_entry(str(name), value) for name, value in said.items())
+        return "\n".join(_entry(_on_one_line(str(name)), value) for name, value in said.items())
     if isinstance(said, list):
         return "\n".join(map(_words, said))
     return said if isinstance(said, str) else json.dumps(said)
+
+
+def _on_one_line(text: str) -> str:
+    """Escape line breaks, so that one path or name cannot look like two."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def _entry(name: str, value: object) -> str:

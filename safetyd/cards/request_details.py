@@ -12,6 +12,7 @@ from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, 
 from safetyd.core.messages.verdict import CommandPart, Verdict
 
 SHORT_DIGEST: Final = 12
+ROW_CHARS: Final = 200  # of a text in a list
 
 
 class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

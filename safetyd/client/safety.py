@@ -210,7 +210,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         Without `wait=True`, the call returns `Queued` immediately. After the operator approves, do
         one of the following:
 
-        - Propose an action of this type with the `request_id`. One such proposal is allowed.
+        - Propose exactly this action with the `request_id`. One such proposal is allowed.
         - Call `request_permission` again with the same arguments. It returns `Approved` once.
 
         With `wait=True`, the call waits for the operator's answer. It waits for `timeout_minutes`,

@@ -5,7 +5,6 @@ belongs to the project whose folder contains it, and if it names none, to the de
 After several errors in a row in a project, safetyd offers a rollback.
 """
 
-import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -35,8 +34,10 @@ from safetyd.core.history_state import (
     ProjectState,
     UnfinishedRollback,
 )
+from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import ALLOW
+from safetyd.core.text.path_globs import place
 
 ERRORS_IN_A_ROW: Final = 3
 MAX_CHANGES: Final = 1024  # open changes of one agent; beyond that, the oldest is forgotten
@@ -175,7 +176,7 @@ class FileCommits(Actor):
         if not project or event.reversibility == "read_only":
             return ()
         approver = event.uses.by if event.uses else self._approver(event.agent, event.id)
-        change = _change(event, project, approver)
+        change = _change(event, project, approver, self._root_of(event.proposal))
         mine = self._state.under_way.setdefault(event.agent, {})
         mine[event.id] = change
         if len(mine) > MAX_CHANGES:
@@ -294,15 +295,18 @@ class FileCommits(Actor):
         proposal = event.proposal
         if proposal.project is not None and proposal.project in self._projects:
             return proposal.project
-        named = self._all.get(proposal.project or "")
-        places = (*event.resolved, *proposal.paths, proposal.cwd or "")
+        places = [*_named(event, ""), proposal.cwd or ""]
         # A project without file history may be inside a project that has one.
         if proposal.project is not None:
-            places = (named.root,) if named is not None else ()
+            places = [self._root_of(proposal)]
         for root, name in self._roots:
             if any(f"{place}/".startswith(root) for place in places):
                 return name
         return self._default if proposal.project is None else ""
+
+    def _root_of(self, proposal: Proposal) -> str:
+        named = self._all.get(proposal.project or "")
+        return "" if named is None else named.root
 
 
 def share(root: str, other: str) -> bool:
@@ -321,7 +325,7 @@ def _unfinished(event: RollbackBegun | RollbackFailed, error: str) -> Unfinished
     return replace(found, error=error, since=event.seq)
 
 
-def _change(event: Decided, project: str, approver: str) -> Change:
+def _change(event: Decided, project: str, approver: str, root: str) -> Change:
     proposal = event.proposal
     return Change(
         project,
@@ -331,16 +335,16 @@ def _change(event: Decided, project: str, approver: str) -> Change:
         (proposal.description or proposal.text)[:DESCRIPTION_CHARS],
         proposal.task or "",
         approver,
-        tuple(_named(event))[:MAX_NAMED],
+        tuple(_named(event, root))[:MAX_NAMED],
     )
 
 
-def _named(event: Decided) -> Iterator[str]:
+def _named(event: Decided, root: str) -> Iterator[str]:
     """Yield the absolute paths of the files that an action names."""
     for path in (*event.resolved, *event.proposal.paths):
-        full = posixpath.join(event.proposal.cwd or "", path)
-        if full.startswith("/"):
-            yield posixpath.normpath(full)
+        where = place(path, root, event.proposal.cwd)
+        if where.path.startswith("/"):
+            yield where.path
 
 
 def commit_due(cause: Event | Moment, agent: str, id_: str, change: Change, why: Why) -> CommitDue:

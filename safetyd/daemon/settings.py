@@ -14,7 +14,7 @@ from safetyd.agents.intake import BOUNDS, Intake
 from safetyd.agents.pricing import price_list
 from safetyd.bus.agent_tokens import AgentTokens, TokenBook
 from safetyd.bus.flood_gate import FloodGate, KeylessGate
-from safetyd.bus.keyring import ROLES, Keyring, public_key, seed_in
+from safetyd.bus.keyring import LOCAL_OPERATOR, ROLES, Keyring, public_key, seed_in
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.server_config import Users
 from safetyd.clock import Clock
@@ -29,6 +29,9 @@ from safetyd.operators.contract.question import Role
 
 # Changes of these sections take effect only at the next start.
 BUILT_ONCE: Final = ("bus", "web", "audit", "stop", "outlets")
+
+# Names that no anonymous agent can use, besides those with a key.
+RESERVED: Final = ("safetyd", "operator", LOCAL_OPERATOR)
 
 AnyRules = TypeVar("AnyRules", RulesConfig, ProjectRules)
 
@@ -125,6 +128,7 @@ class Settings:
         self._keyed: frozenset[str] = frozenset()
         self._operators: frozenset[str] = frozenset()
         self._observers: frozenset[str] = frozenset()
+        self._reserved: frozenset[str] = frozenset()
         self._names: dict[str, str] = {}
         self.next_start: tuple[str, ...] = ()  # changed sections that need a restart
 
@@ -153,8 +157,11 @@ class Settings:
         return self._keyed
 
     def has_key(self, agent: str) -> bool:
-        """Return True if the name needs a key or token."""
-        return agent in self._keyed
+        """Return True if anonymous agents cannot use a name, because people may confuse it.
+
+        That is a name with a key or token, in any case, and that of an operator or of safetyd.
+        """
+        return agent.casefold() in self._reserved
 
     def role_of(self, name: str) -> Role | None:
         """Return the role of an operator, None if the name has no key."""
@@ -195,6 +202,8 @@ class Settings:
         )
         self.tokens.take_on(tokens, now)
         self._keyed = frozenset(agents) | self.tokens.agents
+        named = (*self._keyed, *operators, *observers, *RESERVED)
+        self._reserved = frozenset(map(str.casefold, named))
         self._names = {key: name for role in ROLES for name, key in users.trusted(role)}
         return users
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import anyio
+import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from safetyd.clock import Clock, uptime
@@ -29,6 +30,7 @@ from safetyd.journal.mailbox import STALLED_S, Effects, Envelope, Mailbox
 ALLOW_LEAVES_WITHIN_S: Final = 2.0
 RESTS: Final = 3.0  # a pause lasts this many times as long as the slice before it
 AUDIT_AGAIN_S: Final = 0.25
+SLICE_S: Final = 0.05  # after deciding for this long, the rest of the daemon gets its turn
 # One input produces at most the line of a 64 KiB proposal and a few short lines.
 INPUT_BYTES: Final = 80 * 1024
 
@@ -176,6 +178,8 @@ class CommitLoop:
                 await self._room.wait()
             self._open_envelopes()
             self._filled.set()
+            if len(self.mailbox):
+                await anyio.lowlevel.checkpoint()
 
     async def answer(self) -> None:
         """Answer questions forever, with pauses that leave most of the time to agents."""
@@ -203,9 +207,12 @@ class CommitLoop:
             # First, because the step must not shift events that already have the new time.
             stepped = ClockStepped(at=moment.at, t=moment.t, seconds=stepped_s)
             batch.add(engine.handle(stepped))
+        until = uptime() + SLICE_S
         while not batch.full and (envelope := self.mailbox.take()) is not None:
             batch.add(put(engine, envelope, moment))
             batch.envelopes.append(envelope)
+            if uptime() > until:
+                break
         if concluded := engine.take_conclusions():
             batch.conclusions.append(self._conclude(engine, concluded))
 

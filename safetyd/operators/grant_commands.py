@@ -11,7 +11,6 @@ from safetyd.core.approvals.grant_hints import is_exact, may_be_named
 from safetyd.core.approvals.grants import LIFTABLE, MAX_GRANTS, PLACED, unknown_program
 from safetyd.core.approvals.request import UNPAUSE, Request
 from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Granted, GrantRevoked
 from safetyd.core.guards.gate.own_resources import OWN
@@ -19,7 +18,7 @@ from safetyd.core.messages.binding import Seen, binding, shown_by, shown_paths
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.shell.shape import in_words
 from safetyd.core.text import patterns
-from safetyd.core.text.path_globs import Globs
+from safetyd.core.text.path_globs import Globs, from_folder
 from safetyd.core.text.proposal_patches import patch_of
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.contract.grant_contract import (
@@ -119,7 +118,7 @@ def from_request(
         project=request.shown.project,
         rules=rules,
         text=terms.text,
-        paths=_touched(asked, kind) if PLACED & set(rules) else (),
+        paths=_touched(request, kind) if PLACED & set(rules) else (),
         max_usd=terms.max_usd,
         keyed=not asked.keyless,
         seen=_seen(state, request, kind) if terms.text is None and not program else None,
@@ -129,11 +128,13 @@ def from_request(
     return next(_problems(state, granted, kind), "") or granted
 
 
-def _touched(asked: Decided, kind: Kind) -> tuple[str, ...]:
+def _touched(request: Request, kind: Kind) -> tuple[str, ...]:
     """Return the paths that the operator saw, their targets, and the paths of a patch."""
+    asked, cwd = request.asked, request.shown.cwd
     patched = (file.path for file in patch_of(asked.proposal, edits=kind.edits).files)
-    shown = shown_paths(asked.proposal)[0] if asked.permission else asked.proposal.paths
-    return tuple(dict.fromkeys((*shown, *asked.resolved, *patched)))
+    shown = shown_paths(asked.proposal) if asked.permission else asked.proposal.paths
+    given = (from_folder(path, cwd) for path in (*shown, *patched))
+    return tuple(dict.fromkeys((*given, *asked.resolved)))
 
 
 def _seen(state: EngineState, request: Request, kind: Kind) -> Seen:

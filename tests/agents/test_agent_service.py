@@ -226,6 +226,31 @@ async def test_agent_that_sends_too_much_is_told_how_long_to_wait(tmp_path: Path
     assert counter.metrics.counts()[Severity("block")] == 1
 
 
+async def test_agent_whose_proposals_took_too_long_waits_while_others_are_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = Counter(tmp_path, Config())
+    for number in range(3):
+        counter.propose("slow", type="read_file", id=f"p{number}")
+    counter.service.permission(
+        b"safety.v1.permission.slow", REPLY, b'{"action":"push","context":{"text":"x"}}'
+    )
+    counter.propose("quick", type="read_file", id="q1")
+    # Each decision seems to take a second.
+    seconds = iter(range(100))
+    monkeypatch.setattr("safetyd.agents.proposal_envelope.worked", lambda: float(next(seconds)))
+
+    counter.write()
+
+    first, second, third, permission, other = counter.captured.answers()
+    assert (first["decision"], other["decision"]) == ("allow", "allow")
+    for refused in (second, third):
+        assert (refused["decision"], refused["cause"]) == ("block", "rate_limit")
+        assert refused["retry_after_s"] > 1
+    assert second["id"] == "p1"
+    assert (permission["approved"], permission["cause"]) == (False, "rate_limit")
+
+
 async def test_long_spam_is_answered_without_reading_it(tmp_path: Path) -> None:
     counter = Counter(tmp_path, Config(rate=RateConfig(attempts_per_second=1)))
     for number in range(4 + ANSWERED_IN_FULL):
@@ -318,6 +343,32 @@ async def test_keyless_agent_cannot_use_a_name_that_has_a_key(tmp_path: Path) ->
     assert "its token" in answer["reason"]
     assert [r.agent for r in counter.refusals.take(Clock().now())] == ["unknown"]
     assert counter.asked("ops")["decision"] == "allow"
+
+
+@pytest.mark.parametrize(
+    "name", ["Code", "alice", "Alice", "viewer", "local", "operator", "SafetyD"]
+)
+async def test_keyless_agent_cannot_use_a_name_that_people_would_confuse(
+    tmp_path: Path, name: str
+) -> None:
+    counter = Counter(tmp_path, keyless=True)
+    counter.settings.keyring.add("agents", "code")
+    counter.settings.keyring.add("operators", "alice")
+    counter.settings.keyring.add("observers", "viewer")
+    counter.settings.users()
+
+    answer = counter.asked(name)
+
+    assert (answer["cause"], answer["decision"]) == ("malformed", "block")
+    assert counter.asked("alice2")["decision"] == "allow"
+
+
+async def test_agent_with_a_key_may_have_such_a_name(tmp_path: Path) -> None:
+    counter = Counter(tmp_path)
+    counter.settings.keyring.add("agents", "code")
+    counter.settings.users()
+
+    assert counter.asked("Code")["decision"] == "allow"
 
 
 async def test_telemetry_is_acknowledged_once_it_is_written(counter: Counter) -> None:

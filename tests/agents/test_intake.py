@@ -6,6 +6,7 @@ from safetyd.agents.intake import (
     DRY_RUNS_PER_MINUTE,
     LINE_BYTES,
     MAX_BUCKETS,
+    QUICK_S,
     Intake,
 )
 
@@ -129,3 +130,44 @@ def test_dry_runs_of_invented_names_cost_a_bounded_memory() -> None:
         bound.admit_dry_run(f"a{number}", 0.0)
 
     assert len(bound._dry_runs) <= MAX_BUCKETS
+
+
+@pytest.mark.parametrize("keyless", [True, False])
+def test_time_of_slow_decisions_is_charged_to_their_agent(*, keyless: bool) -> None:
+    bound = intake()
+    assert bound.admit("slow", 0, 0.0, keyless=keyless) == 0.0
+
+    bound.charge("slow", 0.5, keyless=keyless)
+
+    wait = bound.overdrawn_s("slow", 0.0, keyless=keyless)
+    assert wait == pytest.approx(1.0, abs=0.1), "half a second costs five, and a burst is four"
+    assert bound.admit("slow", 0, 0.0, keyless=keyless) > wait
+    assert bound.overdrawn_s("slow", wait + 0.01, keyless=keyless) == 0.0
+    assert bound.admit("slow", 0, wait + 0.1, keyless=keyless) == 0.0
+    assert bound.overdrawn_s("other", 0.0, keyless=False) == 0.0
+    assert bound.admit("other", 0, 0.0, keyless=False) == 0.0
+
+
+def test_agents_without_a_key_share_the_time_of_decisions() -> None:
+    bound = intake()
+    assert bound.admit("slow", 0, 0.0, keyless=True) == 0.0
+
+    bound.charge("slow", 0.5, keyless=True)
+
+    assert bound.overdrawn_s("other", 0.0, keyless=True) > 0
+
+
+@pytest.mark.parametrize(("per_second", "busy_s"), [(50, QUICK_S), (0, 100.0)])
+def test_quick_decisions_and_unlimited_agents_are_not_charged(
+    per_second: int, busy_s: float
+) -> None:
+    bound = intake(per_second)
+    bound.admit("a", 0, 0.0, keyless=False)
+    before = bound._keyed.get("a")
+    level = before.bytes.tokens if before else None
+
+    bound.charge("a", busy_s, keyless=False)
+
+    after = bound._keyed.get("a")
+    assert (after.bytes.tokens if after else None) == level
+    assert bound.overdrawn_s("a", 0.0, keyless=False) == 0.0

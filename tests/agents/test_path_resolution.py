@@ -128,3 +128,11 @@ def test_looking_has_an_end(top: Path) -> None:
     assert 1 < len(written) < 20
     assert written[-1] == UNFOLLOWED
     assert sum(map(len, written[:-2])) <= MAX_CHARS
+
+
+def test_a_relative_path_starts_at_the_folder_of_the_proposal(top: Path) -> None:
+    assert resolved(["file"], "", f"{top}/to_b/..") == (f"{top}/a/file",)
+    assert resolved(["../to_file"], str(top), "a") == (f"{top}/a/file",)
+    assert resolved(["new"], str(top), "to_b") == (f"{top}/a/b/new",)
+    assert resolved([f"{top}/to_file"], "", "/nowhere") == (f"{top}/a/file",)
+    assert resolved(["to_file"], "", "a") == ()

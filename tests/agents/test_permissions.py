@@ -63,6 +63,13 @@ def test_what_is_no_ask_is_malformed(payload: bytes) -> None:
         read_ask(payload)
 
 
+def test_two_different_descriptions_are_malformed() -> None:
+    ask = read_ask(b'{"action":"deploy","description":"a","context":{"description":"b"}}')
+
+    with pytest.raises(Malformed, match="differ"):
+        as_proposal("code", ask, "spare")
+
+
 @pytest.mark.req("S3.21")
 def test_what_waits_is_queued() -> None:
     queue = QueueStory()

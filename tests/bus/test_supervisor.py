@@ -1,6 +1,8 @@
+import time
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from safetyd.bus.connections import Connection
@@ -62,6 +64,24 @@ async def test_frozen_server_is_restarted(
         tasks.cancel_scope.cancel()
 
     assert "killing nats-server: it has not answered for" in caplog.text
+
+
+async def test_server_is_not_blamed_while_the_daemon_itself_is_busy(
+    server: Embedded, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with singing(server, []) as link, anyio.create_task_group() as tasks:
+        supervisor = Supervisor(server, link, Path("/"), float)
+        supervisor._started -= 60
+        tasks.start_soon(supervisor.watch)
+        await anyio.wait_all_tasks_blocked()
+        for _ in range(3):
+            time.sleep(1.0)  # noqa: ASYNC251 - this is what blocks the daemon
+            await anyio.lowlevel.checkpoint()
+
+        await until(lambda: link.deaf_s < 0.25)
+        tasks.cancel_scope.cancel()
+
+    assert "killing" not in caplog.text
 
 
 def test_server_that_answers_has_no_problem(server: Embedded) -> None:

@@ -165,6 +165,13 @@ def test_a_very_long_diff_is_shown_without_colour() -> None:
 
 def test_one_path_does_not_pass_for_two() -> None:
     assert card_of(paths=("a\nb", "c")).find("paths") == "a\\nb\nc"
+    assert card_of(paths=(r"a\nb",)).find("paths") == r"a\\nb"
+
+
+def test_one_name_in_a_context_does_not_pass_for_two_entries() -> None:
+    said = card_of(context=context(**{"note: x\nenvironment": "staging"})).find("context")
+
+    assert said == r"note: x\nenvironment: staging"
 
 
 def repeated() -> RequestCard:

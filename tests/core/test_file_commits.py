@@ -108,6 +108,7 @@ def test_overdue_and_blocked_actions_are_not_committed() -> None:
     [
         ({"paths": (), "cwd": "/srv/shop"}, "shop"),
         ({"paths": ("/srv/shop/api/a.py",)}, "api"),
+        ({"paths": ("shop/a.py",), "cwd": "/srv"}, "shop"),
         ({"paths": (), "project": "shop"}, "shop"),
         ({"paths": ("/srv/shop/api/a.py",), "project": "shop"}, "shop"),
     ],
@@ -351,7 +352,7 @@ def test_changes_by_people_are_known_if_no_other_action_is_open() -> None:
     alone = history.first("code", "p2")
     assert alone is not None
     assert alone.change is not None
-    assert (alone.behind, alone.change.paths) == (False, ()), "nobody knows where it is"
+    assert (alone.behind, alone.change.paths) == (False, ("/srv/shop/cart.py",))
 
 
 def test_a_project_without_file_history_belongs_to_the_one_around_it() -> None:

@@ -1,12 +1,15 @@
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from errno import ENOSPC
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
+from safetyd.agents.intake import Intake
 from safetyd.agents.pricing import PricesConfig, price_list
 from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.bus.codec import read_proposal
@@ -25,7 +28,7 @@ from safetyd.core.messages.telemetry import Noted
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
 from safetyd.journal.audit_reading import lines_after
-from safetyd.journal.commit_loop import CommitLoop, Frozen
+from safetyd.journal.commit_loop import SLICE_S, CommitLoop, Frozen
 from safetyd.journal.journals import MAX_BATCH_BYTES
 from safetyd.journal.mailbox import (
     EventEnvelope,
@@ -98,6 +101,7 @@ class LoopRig:
                 CapturedPublisher().publisher,
                 lambda _envelope, is_late: late.append(is_late),
                 prices=price_list(PricesConfig()),
+                intake=Intake(0),
                 keyless=False,
                 size=100,
             )
@@ -427,3 +431,20 @@ async def test_what_comes_between_two_slices_of_a_question_is_decided_first(rig:
 
     assert answers == [b'{"ok":true}']
     assert rig.story == ["stop: journal 1, audit 2"]
+
+
+async def test_others_get_their_turn_between_slow_decisions(rig: LoopRig) -> None:
+    turns = list[str]()
+
+    def slow(_state: object, _moment: object) -> None:
+        time.sleep(2 * SLICE_S)
+        turns.append("slow")
+
+    for _ in range(3):
+        rig.mailbox.put(EventEnvelope(slow))
+    async with rig.at_work():
+        while turns.count("slow") < 3:
+            turns.append("other")
+            await anyio.lowlevel.checkpoint()
+
+    assert "slow other slow" in " ".join(turns)

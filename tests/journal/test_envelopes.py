@@ -4,6 +4,7 @@ from typing import NoReturn
 import msgspec
 import pytest
 
+from safetyd.agents.intake import Intake
 from safetyd.agents.pricing import PricesConfig, price_list
 from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.clock import Clock
@@ -38,6 +39,7 @@ def proposal_envelope(sent: list[tuple[ProposalEnvelope, bool]]) -> ProposalEnve
         CapturedPublisher().publisher,
         lambda envelope, late: sent.append((envelope, late)),
         prices=price_list(PricesConfig()),
+        intake=Intake(0),
         keyless=True,
         size=40,
     )

@@ -156,21 +156,35 @@ def test_a_permission_request_without_text_is_refused_with_the_missing_field(
 def test_a_permission_covers_what_its_request_showed(daemon: RunningDaemon) -> None:
     shown = {"text": "make test", "paths": ["a.py"], "target": {"name": "ci", "shard": 2}}
     with Asker(daemon, name()) as agent:
-        asked = permission(agent, "run_shell", context={**shown, "why": "to be sure"})
+        why = {"context": {"only": "on staging"}}
+        asked = permission(agent, "run_shell", context={**shown, "only": "on staging"})
         approved(daemon, asked)
         uses = {"type": "run_shell", "request_id": asked["request_id"]}
 
         others = [
-            agent.propose("p1", **uses, **{**shown, "text": "touch z"}),
-            agent.propose("p2", **uses, text="make test"),
-            agent.propose("p3", **uses, **shown, remote="elsewhere"),
-            agent.propose("p4", **uses, **shown, context={"diff": "+x"}),
-            agent.propose("p5", **uses, **shown, cost_usd=1.0),
-            agent.propose("p6", **uses, **{**shown, "target": {"name": "ci"}}),
+            agent.propose("p1", **uses, **why, **{**shown, "text": "touch z"}),
+            agent.propose("p2", **uses, **why, text="make test"),
+            agent.propose("p3", **uses, **why, **shown, remote="elsewhere"),
+            agent.propose("p4", **uses, **shown, context={**why["context"], "diff": "+x"}),
+            agent.propose("p5", **uses, **why, **shown, cost_usd=1.0),
+            agent.propose("p6", **uses, **why, **{**shown, "target": {"name": "ci"}}),
+            agent.propose("p7", **uses, **shown),
         ]
 
         assert {other["decision"] for other in others} == {"require_confirmation"}
-        assert agent.propose("p9", **uses, **shown)["cause"] == "human_approved"
+        assert agent.propose("p9", **uses, **why, **shown)["cause"] == "human_approved"
+
+
+def test_a_permission_without_a_text_covers_its_description(daemon: RunningDaemon) -> None:
+    with Asker(daemon, name()) as agent:
+        asked = permission(agent, "deploy", description="the docs to staging")
+        approved(daemon, asked)
+        uses = {"type": "deploy", "text": "", "request_id": asked["request_id"]}
+
+        other = agent.propose("p1", **uses, description="the shop to production")
+        same = agent.propose("p2", **uses, description="the docs to staging")
+
+    assert (other["decision"], same["cause"]) == ("require_confirmation", "human_approved")
 
 
 def test_a_permission_does_not_cover_a_symlink_that_was_changed_later(

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from safetyd.cards.request_details import RequestEnded, RequestRow
+from safetyd.cards.request_details import ROW_CHARS, RequestEnded, RequestRow
 from safetyd.console.render.layout import Columns, because, table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
+from safetyd.core.text.visible_text import visible
 from safetyd.operators.contract.status_contract import Unsent
 
 NOBODY: Final = "Nobody is notified: no channel is configured (see `safetyd docs notifications`)."
@@ -83,8 +84,15 @@ def what(row: RequestRow | RequestEnded) -> str:
     """Return the type of an action, its path and its text."""
     said = row.words if isinstance(row, RequestRow) else row.text
     where = f" {plain(row.place, WHAT_CHARS)}" if row.path else ""
-    quoted = f' "{plain(said, WHAT_CHARS)}"' if said else ""
+    quoted = f' "{_shortened(said)}"' if said else ""
     return f"{plain(row.type if isinstance(row, RequestRow) else row.action)}{where}{quoted}"
+
+
+def _shortened(said: str) -> str:
+    """Return the beginning of an agent's words; how long they are is not known if they are cut."""
+    if len(said) < ROW_CHARS:
+        return plain(said, WHAT_CHARS)
+    return f"{visible(said)[:WHAT_CHARS]}… (at least {ROW_CHARS} characters)"
 
 
 def _notes(row: RequestRow) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime, tzinfo
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from safetyd.cards.request_card import CardField, RequestCard, request_card
+from safetyd.cards.request_card import CardField, ColouredLine, RequestCard, request_card
 from safetyd.cards.request_details import RequestDetails
 from safetyd.console.line_folding import BEGINS, barred, folded
 from safetyd.console.render.grant_list import grant_offer, program_offer
@@ -21,6 +21,7 @@ from safetyd.operators.contract.history_contract import SHORT, diff_command
 
 CHANGE_LINES: Final = 400  # the maximum length of a diff
 FACT_CHARS: Final = 2000
+MAX_BLANK: Final = 3  # blank lines in a row that are printed
 MIN_WIDTH: Final = 20
 OWN_WORDS: Final = (
     "Lines with a bar are the agent's own text. Invisible characters are spelled out."
@@ -108,8 +109,24 @@ def change_rows(change: Change, columns: int, most: int = CHANGE_LINES) -> Itera
 
 
 def field_rows(field: CardField, columns: int, most: int | None = None) -> Iterator[CardRow]:
-    """Yield the lines of a field with bars and their highlighted parts."""
-    for line in list(field.coloured)[:most]:
+    """Yield the lines of a field with bars and their highlighted parts.
+
+    Many blank lines would push the others off the screen, so they are only counted.
+    """
+    for blank, run in groupby(list(field.coloured)[:most], _is_blank):
+        lines = list(run)
+        if blank and len(lines) > MAX_BLANK:
+            yield CardRow(f"  ({len(lines):,} blank lines)")
+        else:
+            yield from _line_rows(lines, columns)
+
+
+def _is_blank(line: ColouredLine) -> bool:
+    return not any(piece.strip() for piece, _ in line.pieces)
+
+
+def _line_rows(lines: Sequence[ColouredLine], columns: int) -> Iterator[CardRow]:
+    for line in lines:
         shown, parts = "", []
         for piece, marked in line.pieces:
             seen = visible(piece)

@@ -111,11 +111,12 @@ def _lifts(grant: Grant, guard: str, rule: str, kind: Kind) -> bool:
     return guard == "classify" and (rule not in PLACED or bool(made.paths))
 
 
-def all_match(globs: Globs, proposed: Proposed, kind: Kind) -> bool:
+def all_match(globs: Globs, proposed: Proposed, kind: Kind, root: str) -> bool:
     """Return whether globs match every path, resolved path and patched file."""
-    patch = patch_of(proposed.proposal, edits=kind.edits)
-    touched = (*proposed.proposal.paths, *proposed.resolved, *(file.path for file in patch.files))
-    places = [place(path, "") for path in touched]
+    proposal = proposed.proposal
+    patch = patch_of(proposal, edits=kind.edits)
+    touched = (*proposal.paths, *proposed.resolved, *(file.path for file in patch.files))
+    places = [place(path, root, proposal.cwd) for path in touched]
     known = bool(places) and not patch.problem
     return known and all(not p.opaque and globs.find(p) is not None for p in places)
 
@@ -274,7 +275,8 @@ class Grants(Actor):
         text, paths = self._patterns[id_]
         if text is not None and not all(text.find((word,)) for word in words(proposed.proposal)):
             return False
-        return paths is None or all_match(paths, proposed, kind)
+        root = self._reader.root(proposed.proposal)
+        return paths is None or all_match(paths, proposed, kind, root)
 
     def _again(self, seen: Seen, proposed: Proposed, kind: Kind) -> bool:
         proposal = proposed.proposal

@@ -25,6 +25,7 @@ from safetyd.core.policy import Policy
 from safetyd.core.reporting.records import records
 from safetyd.core.reporting.reporter import Reporter
 from safetyd.core.sessions import Sessions
+from safetyd.core.shell.command_reader import ANALYSED
 
 SCHEMA: Final = 1
 
@@ -61,15 +62,15 @@ class EngineState:
         return tuple(guard.name for guard in self._guards)
 
     def kind(self, event: Proposed | Decided) -> Kind:
-        """Return the kind of a proposal. The kind of a shell command depends on its analysis."""
+        """Return the kind of a proposal. That of a command or of SQL depends on its analysis."""
         proposal = event.proposal
         reader = self._host_reader if event.host else self.reader
         kind = reader.kinds.of(proposal)
-        return reader.kind(proposal, kind) if kind.type == "run_shell" else kind
+        return reader.kind(proposal, kind) if kind.type in ANALYSED else kind
 
     def approve_via(self, request: Request) -> tuple[str, ...]:
         """Return the ways that can approve this type. Empty means all."""
-        return self.reader.kinds.of(request.asked.proposal).approve_via
+        return self.kind(request.asked).approve_via
 
     def holds_back(self, asked: Decided, moment: Moment) -> Verdict:
         """Return the verdict that keeps an approved action from starting, or `ALLOWED`."""

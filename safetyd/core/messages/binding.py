@@ -17,6 +17,7 @@ from safetyd.core.messages.proposal import (
     Proposal,
     Tokens,
     canonical,
+    shortest,
     without_nulls,
 )
 
@@ -30,10 +31,12 @@ UNBOUND: Final = UNDIGESTED | PROSE | ESTIMATES | BELONGING | AMOUNTS | {"agent"
 BOUND: Final = frozenset(Proposal.__struct_fields__) - UNBOUND
 
 _encode_key = msgspec.msgpack.Encoder().encode
+_decode = msgspec.json.Decoder(float_hook=shortest).decode  # numbers as an agent's context has them
 _DEFAULTS: Final = {name: getattr(Proposal(type="-"), name) for name in UNBOUND}
 _NO_TOKENS: Final = Tokens()
 _NOTHING: Final = Proposal(type="-")
-_ACTING: Final = BOUND - {"type", "context", "extra"}
+# An empty one of these is the same as none.
+_EMPTY: Final = (BOUND | {"description"}) - {"type", "context", "extra"}
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -98,8 +101,12 @@ def permits(asked: Proposal, proposal: Proposal) -> bool:
 
 
 def shown_by(asked: Proposal) -> dict[str, object]:
-    """Return the text and the context of a permission request, as fields of a proposal."""
-    return {**without_nulls(object_of(asked.context)), "text": asked.text}
+    """Return what a permission request shows: its context, as fields of a proposal.
+
+    The text is part of that. Without a text, the description is.
+    """
+    words = {"text": asked.text} if asked.text else {"description": asked.description}
+    return {**without_nulls(object_of(asked.context)), **words}
 
 
 def as_shown(asked: Proposal) -> Proposal:
@@ -113,14 +120,12 @@ def as_shown(asked: Proposal) -> Proposal:
     )
 
 
-def shown_paths(asked: Proposal) -> tuple[tuple[str, ...], str | None]:
-    """Return the paths and the project that a permission request shows."""
-    shown = object_of(asked.context)
-    paths, project = shown.get("paths"), shown.get("project")
-    named = project if isinstance(project, str) else None
+def shown_paths(asked: Proposal) -> tuple[str, ...]:
+    """Return the paths that a permission request shows."""
+    paths = object_of(asked.context).get("paths")
     if not isinstance(paths, list):
-        return (), named
-    return tuple(path for path in paths if isinstance(path, str)), named
+        return ()
+    return tuple(path for path in paths if isinstance(path, str))
 
 
 def action_key(agent: str, kind: str, proposal: Proposal) -> bytes:
@@ -152,22 +157,30 @@ def _bare(proposal: Proposal) -> Proposal:
 
 
 def _showed(shown: Mapping[str, object], proposal: Proposal) -> bool:
-    """Return whether everything that a proposal would do was shown.
+    """Return whether a proposal is what was shown, with the same fields and the same context.
 
-    Fields of the action must match exactly. Other entries of `shown` only explain the action.
+    An operator may have approved it because of any of these. Only amounts may be lower.
     """
-    done = _fields(proposal)
-    told = (*done.items(), *without_nulls(object_of(proposal.context)).items())
-    if any(name not in shown or shown[name] != value for name, value in told):
+    done, context = _fields(_bare(proposal)), without_nulls(object_of(proposal.context))
+    if not all(
+        _same(shown, name, value) for said in (done, context) for name, value in said.items()
+    ):
         return False
-    undone = any(shown.get(name) for name in _ACTING - done.keys())
-    return not undone and no_dearer(_amounts(shown), proposal)
+    said = {**_fields(proposal), **context}
+    left = {name: value for name, value in shown.items() if value or name not in _EMPTY}
+    whole = all(_same(said, name, left[name]) for name in left.keys() - AMOUNTS)
+    return whole and no_dearer(_amounts(shown), proposal)
+
+
+def _same(fields: Mapping[str, object], name: str, value: object) -> bool:
+    """Return whether a field has this value; `true` and `1` are different in JSON."""
+    return name in fields and canonical(fields[name]) == canonical(value)
 
 
 def _fields(proposal: Proposal) -> dict[str, object]:
-    """Return the action as the agent sent it, without its context."""
-    bare = msgspec.structs.replace(_bare(proposal), context=None, extra=None, description="")
-    fields: dict[str, object] = msgspec.json.decode(canonical(bare))
+    """Return a proposal as the agent sent it, without its type and context."""
+    bare = msgspec.structs.replace(proposal, context=None, extra=None)
+    fields: dict[str, object] = _decode(canonical(bare))
     del fields["type"]
     for name, unknown in object_of(proposal.extra).items():
         # These are unknown parts of a known field.
@@ -180,7 +193,8 @@ def _fields(proposal: Proposal) -> dict[str, object]:
 def _amounts(shown: Mapping[str, object]) -> Seen:
     """Return the amounts that were shown. Invalid values count as not shown."""
     try:
-        return msgspec.convert({**shown, "action": b""}, Seen)
+        amounts = {name: shown[name] for name in AMOUNTS & shown.keys()}
+        return msgspec.convert({**amounts, "action": b""}, Seen)
     except msgspec.ValidationError:
         return Seen(action=b"")
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from safetyd.core.shell.reading import HOLE
 from safetyd.core.shell.words import KNOWN, NETWORK, VARIABLE, Word
+from safetyd.core.text.web_addresses import ipv4
 
 _LOCAL: Final = frozenset(
     {"localhost", "::1", "0.0.0.0", "::", "host.docker.internal", "localhost.localdomain"}  # noqa: S104
@@ -14,6 +15,7 @@ _METADATA: Final = frozenset(
     {"169.254.169.254", "169.254.170.2", "100.100.100.200", "metadata.google.internal"}
     | {"metadata", "fd00:ec2::254", "metadata.azure.internal", "169.254.169.123"}
 )
+_LINK_LOCAL: Final = ("169.254.", "fe80:")
 _LOOPBACK: Final = re.compile(r"127(\.\d{1,3}){0,3}")
 
 
@@ -40,7 +42,7 @@ def host(address: str) -> str:
 
 def is_local(address: str) -> bool:
     """Return True if a host name means this machine."""
-    name = host(address)
+    name = ipv4(host(address))
     if "\\" in address or HOLE in name:
         return False
     return name in _LOCAL or name.endswith(".localhost") or bool(_LOOPBACK.fullmatch(name))
@@ -54,7 +56,8 @@ def is_remote(word: Word) -> bool:
 
 def is_metadata(address: str) -> bool:
     """Return True for the metadata service of a cloud, which hands out credentials."""
-    return host(address) in _METADATA
+    name = ipv4(host(address))
+    return name in _METADATA or name.startswith(_LINK_LOCAL)
 
 
 def leaks_output(word: Word) -> bool:

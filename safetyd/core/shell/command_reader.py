@@ -1,12 +1,13 @@
 """Analyses the commands that agents propose, and caches the results."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from safetyd.core.action_types import Kind, Kinds, raised_by
+from safetyd.core.action_types import Kind, Kinds, normalised, raised_by
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.shell.places import project_of
 from safetyd.core.shell.programs import Row, digest, shipped
@@ -19,6 +20,15 @@ MAX_CACHED: Final = 512
 MAX_LETTERS: Final = 256 * 1024  # of all cached commands; a result may be 100 times as large
 
 READ: Final = frozenset({"run_shell", "run_tests"})  # types whose text is a command
+ANALYSED: Final = frozenset({"run_shell", "db_read", "type"})  # traits depend on the text
+# Tools that take the name of a table instead of statements.
+_OF_TABLES: Final = frozenset({"describe_table", "describetable", "list_tables", "listtables"})
+_names_terminal = re.compile(
+    r"\b(?:(?:q|lx)?terminal|terminator|konsole|[xe]term|u?rxvt\w*|iterm\d?|kitty|alacritty|wezterm|ghostty"
+    r"|tilix|guake|yakuake|tmux|putty|powershell|pwsh|cmd\.exe|bash|zsh)\b",
+    re.IGNORECASE,
+).search
+_is_name = re.compile(r"[\w.$]+\Z").match
 
 ShellReading = Literal["judge", "patterns"]
 
@@ -56,9 +66,11 @@ class CommandReader:
         self._table = None
         if how != "patterns":
             # Import it here, because it is slow and only processes that analyse commands need it.
+            from safetyd.core.shell.code.sql_code import only_queries  # noqa: PLC0415
             from safetyd.core.shell.judge import read  # noqa: PLC0415
 
             self._judge = read
+            self._only_queries = only_queries
             self._table = shipped().with_rows(config.programs)
         self._projects = projects
         self._base = projects.get(default, CheckedProject())
@@ -67,7 +79,9 @@ class CommandReader:
 
     def reads(self, kind: Kind, proposal: Proposal) -> bool:
         """Return True if the text of a proposal is a command to analyse."""
-        return self._table is not None and kind.type in READ and bool(proposal.text)
+        if self._table is None or not proposal.text:
+            return False
+        return kind.type in READ or (kind.type == "type" and _is_in_terminal(proposal))
 
     def reading(self, proposal: Proposal) -> "Reading":
         key = proposal.text, proposal.cwd, proposal.project
@@ -82,20 +96,42 @@ class CommandReader:
                 self._letters -= len(oldest[0])
         return known
 
+    def root(self, proposal: Proposal) -> str:
+        """Return the root of the project that a proposal names, or an empty string."""
+        known = self._projects.get(proposal.project or "")
+        return "" if known is None else known.root
+
     def kind(self, proposal: Proposal, kind: Kind) -> Kind:
         """Return the kind of a proposal. The kind of a command depends on its effect.
 
-        A command that only reads is allowed in every profile.
+        A command that only reads is allowed in every profile. A query that may do more is judged as
+        db_write, and a command that is typed into a terminal like one that is run.
         """
-        if kind.type != "run_shell" or not self.reads(kind, proposal):
+        if kind.type == "db_read":
+            return self._kind_of_statements(proposal, kind)
+        if kind.type not in ANALYSED or not self.reads(kind, proposal):
             return kind
         effect = self.reading(proposal).effect
         kind = self.kinds.named(proposal.type)
+        if kind.type == "type":
+            if effect is Effect.READ:
+                return raised_by(proposal, kind)
+            shell = self.kinds.named("run_shell")
+            kind = replace(kind, tier=shell.tier, risk=shell.risk)
         if effect is Effect.READ:
             kind = replace(kind, tier="auto_allowed", reversibility="read_only", risk="low")
         else:
             kind = replace(kind, reversibility=REVERSIBILITY[effect])
         return raised_by(proposal, kind)
+
+    def _kind_of_statements(self, proposal: Proposal, kind: Kind) -> Kind:
+        if self._table is None or not proposal.text or kind.tier == "prohibited":
+            return kind
+        if normalised(proposal.type) in _OF_TABLES and _is_name(proposal.text):
+            return kind
+        if self._only_queries(proposal.text):
+            return kind
+        return raised_by(proposal, self.kinds.named("db_write"))
 
     def shaped(self, proposal: Proposal) -> Proposal:
         """Replace the command of a proposal by its shape. Other proposals are unchanged.
@@ -111,3 +147,11 @@ class CommandReader:
         known = self._projects.get(proposal.project or "", self._base)
         project = project_of(known.root, proposal.cwd or "")
         return self._judge(proposal.text, self._table, project, known.checks)
+
+
+def _is_in_terminal(proposal: Proposal) -> bool:
+    """Return True if text is typed where a shell would run it."""
+    target, seen = proposal.target, proposal.observation
+    there = () if target is None else (target.app, target.role, target.name, target.window)
+    screen = () if seen is None else (seen.app_name, seen.window_title)
+    return any(map(_names_terminal, (*there, *screen)))

@@ -58,7 +58,7 @@ class Project(NamedTuple):
     """The project and folder in which a command runs. `root` is absolute, or empty if unknown."""
 
     root: str = ""
-    cwd: str = ""  # absolute, or empty for the root
+    cwd: str = ""  # empty for the root; not absolute if only the shell knows where it is
 
 
 def project_of(root: str, cwd: str) -> Project:
@@ -67,7 +67,7 @@ def project_of(root: str, cwd: str) -> Project:
     The agent chooses `cwd`, so a system folder or a home folder does not count as a project.
     """
     if root or not cwd.startswith("/"):
-        return Project(root, place(cwd, root, Project(root)).path if cwd and root else root)
+        return Project(root, place(cwd, root, Project(root)).path if cwd else root)
     folder = posixpath.normpath(cwd)
     if _kind(folder, Project()) in {SYSTEM, HOME} or folder.startswith(_SYSTEM_BELOW):
         return Project("", folder)

@@ -36,7 +36,6 @@ _MEANING_AMONG: Final = {
 }
 # Paths that must be resolved before matching.
 _UNRESOLVED: Final = r"//|/\x00|\x00\x00|[/\x00]\.\.?[/\x00]|\$|\x00~"
-_ROOTED: Final = ("/", "~", "$")  # beginnings of paths that do not depend on a folder
 _UPWARDS: Final = re.compile(r"(?:\.\./)+")
 # Characters that end a word of a command, and quotes that a shell removes.
 _WORDS: Final = str.maketrans(dict.fromkeys("\v\f;|&<>()=:,@`{}", " ") | dict.fromkeys("'\"\\"))
@@ -59,15 +58,18 @@ class PathTarget(msgspec.Struct, frozen=True, gc=False):
     pattern: bool = False  # a file name pattern, which a shell replaces by files
 
 
-def based(paths: Iterable[str], cwd: str | None) -> list[str]:
-    """Return paths with relative ones below `cwd`, if that is absolute."""
-    if not cwd or not cwd.startswith("/"):
-        return list(paths)
-    return [path if path.startswith(_ROOTED) else posixpath.join(cwd, path) for path in paths]
+def from_folder(given: str, cwd: str | None) -> str:
+    """Return a path of a proposal as it is seen from outside its folder `cwd`."""
+    return posixpath.join(cwd, given) if cwd and given[:1] not in {"~", "$"} else given
 
 
-def place(given: str, root: str) -> PathTarget:
-    """Resolve a path. Relative paths start at `root`, which is absolute or empty."""
+def place(given: str, root: str, cwd: str | None = None) -> PathTarget:
+    """Return where a path of a proposal is.
+
+    A relative one starts at `cwd`, which may be relative itself: to `root`, which is absolute or
+    empty.
+    """
+    given = from_folder(given, cwd)
     if given.startswith("~") or "$" in given:
         return PathTarget(given, _plain(given), opaque=True)
     if not root and _is_plain(given):
@@ -81,9 +83,9 @@ def reached(path: str, root: str) -> PathTarget:
     return PathTarget(path, path, _local(path, _plain(root)) if root else None, reached=True)
 
 
-def likely(word: str, root: str) -> tuple[PathTarget, ...]:
+def likely(word: str, root: str, cwd: str | None = None) -> tuple[PathTarget, ...]:
     """Return the paths that a word of a command may mean. `..` may lead up to the root."""
-    where = place(word, root)
+    where = place(word, root, cwd)
     up = _UPWARDS.match(where.path)
     return (where, PathTarget(word, f"/{where.path[up.end() :]}")) if up else (where,)
 

@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterator
 from itertools import islice
 from typing import Final
 
+from safetyd.cards.request_details import ROW_CHARS
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
@@ -24,7 +25,6 @@ from safetyd.operators.views.agent_view import SHOWN, due_by, row_of
 from safetyd.operators.views.anomaly_view import finding, findings
 from safetyd.operators.views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
-from safetyd.operators.views.request_view import ROW_CHARS
 from safetyd.operators.views.status_view import pauses_of, shown_safe_mode
 
 MAX_PENDING: Final = 50

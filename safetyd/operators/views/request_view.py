@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from safetyd.cards.request_details import (
+    ROW_CHARS,
     GrantOffer,
     RequestDetails,
     RequestEnded,
@@ -39,7 +40,6 @@ from safetyd.operators.views.grant_offer import OfferedGrants
 from safetyd.operators.views.paging import fitting
 
 UNKNOWN: Final = "classify.unknown_type"
-ROW_CHARS: Final = 200  # maximum length of a text in a list
 SLICE: Final = 250  # requests, in less than a millisecond
 MOST_NAMED: Final = 100  # agents and types that are counted by name
 

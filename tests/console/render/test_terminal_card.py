@@ -38,6 +38,14 @@ def test_every_line_of_the_agent_stands_behind_a_bar():
     assert "\n  approve req_2" not in said
 
 
+def test_blank_lines_do_not_push_the_others_off_the_screen():
+    said = shown(text="one\n" + "\n \n\t\n" * 1000 + "two\n\n\nthree")
+
+    lines = [line.rstrip() for line in said.splitlines()]
+    at = lines.index("  | one")
+    assert lines[at + 1 : at + 6] == ["  (3,000 blank lines)", "  | two", "  |", "  |", "  | three"]
+
+
 def test_the_parts_of_a_command_are_marked_also_where_its_line_is_folded():
     details = asked(Policy(profile="coding"), type="run_shell", text="ls; rm -rf ~/music")
 

@@ -424,3 +424,8 @@ def test_a_waiting_proposal_whose_time_is_over_is_blocked(daemon):
 def test_a_request_of_a_type_that_shows_nothing_is_a_line_like_any_other():
     assert what(filled(RequestRow, text="x")) == ' "x"'
     assert what(filled(RequestEnded, action="push")) == "push"
+
+
+def test_a_row_does_not_say_how_long_a_text_is_that_is_cut():
+    assert what(filled(RequestRow, text="x" * 199)).endswith('x… (199 characters)"')
+    assert what(filled(RequestRow, text="x" * 200)) == f' "{"x" * 60}… (at least 200 characters)"'

@@ -181,6 +181,16 @@ def test_a_grant_for_paths_must_match_where_they_lead() -> None:
     assert queue.proposes(propose(3, id="p3", **{**reads, "type": "search"})).allowed
 
 
+def test_a_grant_for_paths_must_match_where_the_folder_of_the_proposal_puts_them() -> None:
+    queue = QueueStory(Policy(projects={"web": ProjectConfig(root="/srv/web")}))
+    queue.happens(granted(paths=("src/**",), uses=9))
+    makes: dict[str, Any] = {"type": "modify_code", "paths": ("src/x",)}
+
+    assert queue.proposes(propose(1, id="p1", **makes, project="web", cwd="/srv/web")).allowed
+    assert not queue.proposes(propose(2, id="p2", **makes, project="web", cwd="lib")).allowed
+    assert not queue.proposes(propose(3, id="p3", **makes, cwd="/opt")).allowed
+
+
 def test_a_grant_for_paths_must_match_the_files_of_a_patch_that_can_be_read() -> None:
     queue = QueueStory()
     queue.happens(granted(paths=("src/**", ".envrc")))

@@ -145,6 +145,7 @@ def test_what_a_type_is_called_does_not_matter() -> None:
 
 def asked(**context: Any) -> Proposal:
     text = context.get("text", "")
+    text = text if isinstance(text, str) else ""
     return Proposal(type="push", text=text, context=msgspec.Raw(msgspec.json.encode(context)))
 
 
@@ -152,7 +153,20 @@ def asked(**context: Any) -> Proposal:
     ("shown", "done", "covered"),
     [
         ({}, {}, True),
-        ({"why": "x"}, {}, True),
+        ({"why": "x"}, {"context": {"why": "x"}}, True),
+        ({"why": "x"}, {"context": {"why": "y"}}, False),
+        ({"why": "x"}, {}, False),
+        ({"why": ""}, {}, False),
+        ({"why": "x"}, {"rationale": "x"}, False),
+        ({"session": "s"}, {}, True),
+        ({"session": "t"}, {}, False),
+        ({"confidence": 1}, {"confidence": 1.0}, True),
+        ({"confidence": True}, {"confidence": 1.0}, False),
+        ({"flag": 1}, {"extra": {"flag": 1}}, True),
+        ({"flag": 1}, {"extra": {"flag": True}}, False),
+        ({"to": [{"all": True}]}, {"context": {"to": [{"all": 1}]}}, False),
+        ({"text": ["x"]}, {}, False),
+        ({"paths": []}, {}, True),
         ({"text": "x"}, {"text": "x"}, True),
         ({"text": "x"}, {}, False),
         ({}, {"text": "x"}, False),
@@ -162,7 +176,8 @@ def asked(**context: Any) -> Proposal:
         ({"paths": ["a"]}, {"paths": ("a",)}, True),
         ({"paths": ["a"]}, {"paths": ("b",)}, False),
         ({"paths": ["a"]}, {}, False),
-        ({"type": "minor", "extra": 1}, {}, True),
+        ({"type": "minor", "extra": 1}, {"context": {"type": "minor", "extra": 1}}, True),
+        ({"type": "minor", "extra": 1}, {}, False),
         ({"diff": "+a"}, {"context": {"diff": "+a"}}, True),
         ({"diff": "+a"}, {"context": {"diff": "+b"}}, False),
         ({"to": "a"}, {"extra": {"to": "a"}}, True),
@@ -172,6 +187,7 @@ def asked(**context: Any) -> Proposal:
         ({"cost_usd": 2}, {"cost_usd": 1.0}, True),
         ({"cost_usd": 2}, {"cost_usd": 3.0}, False),
         ({}, {"cost_usd": 0.1}, False),
+        ({"cost_usd": 2, "shape": 1}, {"context": {"shape": 1}}, False),
         ({"cost_usd": "cheap"}, {}, True),
         ({"cost_usd": "cheap"}, {"cost_usd": 1.0}, False),
     ],
@@ -186,6 +202,18 @@ def test_a_permission_is_for_what_its_ask_showed(
         done = {**done, "target": Target(name=done["target"])}
 
     assert permits(asked(**shown), Proposal(type="push", session="s", **done)) is covered
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "covered"),
+    [("", "to staging", True), ("", "to production", False), ("", "", False), ("x", "other", True)],
+)
+def test_a_permission_without_a_text_is_for_its_description(
+    text: str, words: str, *, covered: bool
+) -> None:
+    ask = Proposal(type="deploy", text=text, description="to staging")
+
+    assert permits(ask, Proposal(type="deploy", text=text, description=words)) is covered
 
 
 def test_what_was_written_down_is_bound_as_before() -> None:
@@ -231,9 +259,9 @@ def test_each_part_of_what_would_be_done_makes_another_action() -> None:
 @pytest.mark.parametrize(
     ("context", "shown"),
     [
-        ({"paths": ["a", 1, "b"], "project": "web"}, (("a", "b"), "web")),
-        ({"paths": "a", "project": 1}, ((), None)),
-        ({}, ((), None)),
+        ({"paths": ["a", 1, "b"]}, ("a", "b")),
+        ({"paths": "a"}, ()),
+        ({}, ()),
     ],
 )
 def test_paths_that_an_ask_shows_are_found_in_its_context(context: Any, shown: object) -> None:

@@ -131,7 +131,8 @@ class Classify(Guard):
         proposal = proposed.proposal
         rule_sets = self._rule_sets(proposed)
         unclear = self._unclear(proposed, kind)
-        plain = kind.type in rule_sets.plain and not kind.raised and not unclear
+        usual = not kind.raised and kind.tier == "auto_allowed"
+        plain = kind.type in rule_sets.plain and usual and not unclear
         placed = proposal.paths or (proposal.text and kind.commands)
         placed = placed or may_patch(proposal, edits=kind.edits)
         if plain and (not placed or rule_sets.well_placed(proposed, kind)):

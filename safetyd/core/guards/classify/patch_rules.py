@@ -23,7 +23,7 @@ class PatchRules:
     def places(self, proposal: Proposal, kind: Kind) -> Iterator[PathTarget]:
         """Yield the likely locations of the patched files."""
         for file in patch_of(proposal, edits=kind.edits).files:
-            yield place(file.path, self._root)
+            yield place(file.path, self._root, proposal.cwd)
 
     def judge(self, proposal: Proposal, kind: Kind) -> Iterable[Verdict]:
         """Return all verdicts on the patch."""
@@ -34,7 +34,7 @@ class PatchRules:
     def _judged(self, proposal: Proposal, kind: Kind, patch: Patch) -> Iterator[Verdict]:
         if patch.problem and not kind.read_only:
             yield rule_verdicts.unreadable_patch(patch.problem)
-        for file, places in self._placed(patch.files):
+        for file, places in self._placed(patch.files, proposal.cwd):
             yield from self._misplaced(file, places, kind)
         if kind.read_only:
             return
@@ -43,10 +43,16 @@ class PatchRules:
         if kind.edits and proposal.paths and says_executable(proposal):
             yield rule_verdicts.said_executable(proposal.paths[0])
 
-    def _placed(self, files: tuple[PatchedFile, ...]) -> list[tuple[PatchedFile, list[PathTarget]]]:
-        """Return the possible locations of each file, or nothing if none can need approval."""
+    def _placed(
+        self, files: tuple[PatchedFile, ...], cwd: str | None
+    ) -> list[tuple[PatchedFile, list[PathTarget]]]:
+        """Return the possible locations of each file, or nothing if none can need approval.
+
+        Some programs apply a patch at the top of a project, whatever the current folder is.
+        """
+        starts = dict.fromkeys((cwd, None))
         placed = [
-            (file, [where for way in file.readings for where in likely(way, self._root)])
+            (file, [where for start in starts for where in self._locations(file, start)])
             for file in files
         ]
         every = [where for _, places in placed for where in places]
@@ -54,6 +60,10 @@ class PatchRules:
             return placed
         names = (name for where in every for name in (where.path, where.local) if name)
         return [] if self._either.miss(names, resolved=True) else placed
+
+    def _locations(self, file: PatchedFile, start: str | None) -> Iterator[PathTarget]:
+        for way in file.readings:
+            yield from likely(way, self._root, start)
 
     def _misplaced(
         self, file: PatchedFile, places: list[PathTarget], kind: Kind

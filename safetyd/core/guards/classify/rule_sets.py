@@ -29,7 +29,7 @@ from safetyd.core.text.path_globs import (
     UNFOLLOWED,
     Globs,
     PathTarget,
-    based,
+    from_folder,
     likely,
     path_words,
     place,
@@ -73,7 +73,7 @@ class RuleSet:
             return False
         named = [where for where, _ in self._said(proposal, kind)]
         said, patterns = [where.path for where in named], any(where.pattern for where in named)
-        given = based(proposal.paths, proposal.cwd)
+        given = [from_folder(path, proposal.cwd) for path in proposal.paths]
         paths = (*given, *proposed.resolved, *said)
         if not self._root and not patterns and self._either.miss(paths):
             return True
@@ -83,7 +83,7 @@ class RuleSet:
         self, proposed: Proposed, kind: Kind, memory_used: float, lifted: AbstractSet[str]
     ) -> Iterator[Verdict]:
         """Yield all verdicts, those of rules first. `lifted` rules are skipped."""
-        if kind.raised or kind.type not in self.plain:
+        if kind.raised or kind.type not in self.plain or not _passes(kind):
             patched = self._patches.places(proposed.proposal, kind)
             places = (*self._places(proposed), *patched)
             verdict = self._ruled(RuleCase(proposed, kind, places), lifted)
@@ -162,9 +162,8 @@ class RuleSet:
         return target is not None and target.name in config.known_contacts
 
     def _places(self, proposed: Proposed) -> tuple[PathTarget, ...]:
-        root = self._root
-        proposal = proposed.proposal
-        given = [place(path, root) for path in based(proposal.paths, proposal.cwd)]
+        root, proposal = self._root, proposed.proposal
+        given = [place(path, root, proposal.cwd) for path in proposal.paths]
         return (*given, *(reached(path, root) for path in proposed.resolved if path))
 
     def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
@@ -214,7 +213,7 @@ class RuleSet:
                 for where in likely(t.path.replace(HOLE, "$"), self._root)
             ]
         words = dict.fromkeys(path_words(proposal.text))
-        return [(where, True) for word in words for where in likely(word, self._root)]
+        return [(where, True) for word in words for where in likely(word, self._root, proposal.cwd)]
 
 
 def _seen(word: str) -> str:

@@ -16,6 +16,7 @@ from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.steps import (
     Watch,
     compared,
+    credential_services,
     deceptive,
     expectations,
     merged,
@@ -110,11 +111,11 @@ class Rules:
         said = words(proposal)
         commands = self._commands
         read: list[Verdict] | None = None
-        if commands is not None and commands.reader.reads(kind, proposal):
+        secrets = self._secrets(kind.type, proposal.target)  # a reason must not repeat them
+        if commands is not None and not secrets and commands.reader.reads(kind, proposal):
             read = commands.judge(proposed, lifted)
         if not read and self._unremarkable(proposal, kind, visits, said, read=read is not None):
             return ALLOWED
-        secrets = self._secrets(kind.type, proposal.target)
         found = self._blocklisted(proposal, kind, said, read=read is not None)
         found = [v for v in found if v.rule not in lifted] + (read or [])
         if not found or strictest(found).decision is not Severity.BLOCK:
@@ -124,6 +125,7 @@ class Rules:
             for expectation in self._expectations:
                 found += expectation.missed(proposal, kind)
             found += self._unsure(proposal, kind)
+            found += credential_services(proposal, kind)
             found += deceptive(proposal, said)
         return together(found, masks_text=bool(secrets)) if found else ALLOWED
 
@@ -138,6 +140,7 @@ class Rules:
             and (kind.type not in CLICKS or not _BUTTONS.found(said))
             and not self._expectations
             and not self._unsure(proposal, kind)
+            and not credential_services(proposal, kind)
             and all(map(str.isascii, said))
             and sieve.passes(said)
         )

@@ -6,7 +6,7 @@ patterns, which can be evaded. Commands of safetyd that only read are allowed.
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -19,22 +19,27 @@ from safetyd.core.events.decision_events import Proposed
 from safetyd.core.guards.projects import ByProject
 from safetyd.core.messages.proposal import Observation, Proposal, Target, canonical
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
+from safetyd.core.shell.addresses import is_local
 from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Access, Finding, Touch
 from safetyd.core.text.folding import forms
-from safetyd.core.text.path_globs import Globs, likely, path_words, place
+from safetyd.core.text.path_globs import Globs, from_folder, likely, path_words, place
 from safetyd.core.text.patterns import PatternConfig, PatternSet
 from safetyd.core.text.proposal_patches import patch_of
 from safetyd.core.text.visible_text import quoted
+from safetyd.core.text.web_addresses import addresses
 
 OWN: Final = "gate.own"
 ABOVE: Final = "gate.own_above"
 REWORDED: Final = "with text that does not name it"
 NONE: Final[AbstractSet[str]] = frozenset()
 
+# They read what their text or target names.
+_FETCHING: Final = frozenset({"read_file", "list_files", "web_fetch"})
 _NAME: Final = "safetyd"
 _KEYS: Final = ("operator.nk", "operator.token", "links.json")
 _SEED: Final = ".nk"
+_ADDRESS: Final = "safetyd's address"
 _STOP_FILE: Final = "EMERGENCY_STOP"
 _SWITCH: Final = "AI_COMPANY_ENABLED"  # its other name contains "safetyd"
 
@@ -60,6 +65,7 @@ _is_reading = re.compile(
     r"safetyd (?:status|list|show|explain|check|log|doctor|types)(?: +[\w@%+=:,./-]+)* *\Z",
     re.ASCII,
 ).match
+_port = re.compile(r"[^/]*//[^/?#]*:(\d+)(?:[/?#]|\Z)").match
 _is_name = re.compile(r"\W*safetyd(?:\.service)?\W*\Z", re.IGNORECASE).match
 _is_screen = re.compile(r"\W*safetyd\b", re.IGNORECASE).match
 _NO_TARGET: Final = Target()
@@ -94,6 +100,7 @@ class OwnResources:
         self._files = Globs(files, ignore_case=True)
         self._with_settings = Globs((*files, *config.settings), ignore_case=True)
         self._above = frozenset(_above(config.directories))
+        self._ports = frozenset(address.rpartition(":")[2] for address in config.addresses)
 
     def judge(self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str] = NONE) -> Verdict:
         """Block a proposal that names or touches a resource. A grant can lift only text matches."""
@@ -108,6 +115,8 @@ class OwnResources:
             return placed
         if whose := self._in_target(proposal, kind):
             return _names(f"target names {whose}", "with another target")
+        if kind.type in _FETCHING and OWN not in lifted and (whose := self._fetched(proposal)):
+            return _names(f"text or target names {whose}", "with another file or address")
         if proposal.text and OWN not in lifted and (whose := self._said(proposal, kind)):
             return _names(f"text names {whose}", REWORDED)
         return placed
@@ -116,13 +125,28 @@ class OwnResources:
         """Return the resource that the text names, if the action does more than read."""
         if self._reader is not None and self._reader.reads(kind, proposal):
             return self._in_command(self._reader.reading(proposal).findings)
-        text, root = proposal.text, self._root(proposal)
+        text, root, cwd = proposal.text, self._root(proposal), proposal.cwd
         hits = self._patterns.find((text,) if text.isascii() else forms((text,)))
-        if not (hits or root or ".." in text) or not kind.acts or _is_reading(text):
+        if not (hits or root or cwd or ".." in text) or not kind.acts or _is_reading(text):
             return ""
         if hits:
             return self._whose[hits[0]]
-        return "one of safetyd's files" if self._winds_to(text, root) else ""
+        return "one of safetyd's files" if self._winds_to(text, root, cwd) else ""
+
+    def _fetched(self, proposal: Proposal) -> str:
+        """Return the resource that an action reads by the name in its text or target."""
+        target, root = proposal.target or _NO_TARGET, self._root(proposal)
+        said = filter(None, (proposal.text, target.label, target.name, target.url))
+        for address in addresses(said):
+            path = address.removeprefix("file://")
+            if self._files.find(place(path, root, proposal.cwd)):
+                return "one of safetyd's files"
+            port = _port(address)
+            if port is not None and port[1] in self._ports and is_local(address):
+                return _ADDRESS
+        hits = self._patterns.find(forms((proposal.text, target.url)))
+        named = (self._whose[hit] for hit in hits)
+        return next((whose for whose in named if whose == _ADDRESS), "")
 
     def _in_command(self, findings: Sequence[Finding]) -> str:
         """Return the resource that a command acts on. Printing or mentioning it does not count."""
@@ -143,11 +167,11 @@ class OwnResources:
         places = likely(touch.path.replace(HOLE, "$"), "")
         return any(owned.find(replace(where, pattern=touch.pattern)) for where in places)
 
-    def _winds_to(self, text: str, root: str) -> bool:
-        """Return whether a path in a text leads to a resource, below a root or through `..`."""
+    def _winds_to(self, text: str, root: str, cwd: str | None) -> bool:
+        """Return whether a path in a text leads to a resource from a folder, or through `..`."""
         words = dict.fromkeys(path_words(text))
-        winding = (word for word in words if root or (".." in word and word[0] in "/~$"))
-        places = [place(word, root) for word in winding]
+        winding = (word for word in words if root or cwd or (".." in word and word[0] in "/~$"))
+        places = [place(word, root, cwd) for word in winding]
         owned = self._with_settings
         if owned.miss((where.path for where in places), resolved=True):
             return False
@@ -166,10 +190,11 @@ class OwnResources:
         screen = any(map(_is_screen, (target.window, seen.window_title)))
         return _NAME if itself or screen else next(whose, "")
 
-    def _placed(self, proposed: Proposed, kind: Kind, patched: Iterable[str]) -> Verdict:
-        proposal = proposed.proposal
-        paths, root = (*proposal.paths, *proposed.resolved, *patched), self._root(proposal)
-        paths = (*paths, proposal.cwd) if proposal.cwd else paths
+    def _placed(self, proposed: Proposed, kind: Kind, patched: Sequence[str]) -> Verdict:
+        proposal, root = proposed.proposal, self._root(proposed.proposal)
+        paths: tuple[str, ...] = (*proposal.paths, *proposed.resolved, *patched)
+        if cwd := proposal.cwd:  # the files of a patch may start there, or at the root
+            paths = (*(from_folder(path, cwd) for path in paths), *patched, cwd)
         if not root and self._with_settings.miss(paths) and self._above.isdisjoint(paths):
             return ALLOWED
         owned = self._files if kind.read_only else self._with_settings
@@ -219,7 +244,7 @@ def _named(config: OwnConfig) -> Iterator[tuple[str, str]]:
         if not (name := path.rpartition("/")[2]).isalpha():
             yield "one of safetyd's files", rf"\b{_spelt(name)}{_END}"
     for address in config.addresses:
-        yield "safetyd's address", rf"{_spelt(address)}\b"
+        yield _ADDRESS, rf"{_spelt(address)}\b"
 
 
 def _names_of(path: str) -> Iterator[str]:

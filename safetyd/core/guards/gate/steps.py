@@ -8,13 +8,17 @@ import msgspec
 from safetyd.core.action_types import GUI, Kind
 from safetyd.core.messages.proposal import Observation, Proposal, Target
 from safetyd.core.messages.verdict import Severity, Verdict, together
+from safetyd.core.shell.addresses import is_metadata
 from safetyd.core.text.folding import deception, forms
 from safetyd.core.text.patterns import AnyPattern, PatternSet
 from safetyd.core.text.visible_text import quoted
+from safetyd.core.text.web_addresses import addresses
 
 _NO_TARGET: Final = Target()
 _NO_OBSERVATION: Final = Observation()
 _MOST_DECIMALS: Final = 15
+_FETCHING: Final = frozenset({"web_fetch", "navigate"})
+METADATA: Final = "gate.metadata"
 MAX_QUOTED: Final = 60  # characters of the matched text that are quoted
 
 
@@ -134,6 +138,19 @@ def deceptive(proposal: Proposal, said: Sequence[str]) -> list[Verdict]:
     if why.startswith("U+"):
         remedy = f"without the character {why.partition(' ')[0]} or others like it"
     return [Verdict("gate", Severity.ASK, "gate.suspicious_unicode", reason, remedy=remedy)]
+
+
+def credential_services(proposal: Proposal, kind: Kind) -> list[Verdict]:
+    """Return a verdict if an action reads from the metadata service of a cloud."""
+    if kind.type not in _FETCHING:
+        return []
+    target = proposal.target or _NO_TARGET
+    said = filter(None, (proposal.text, target.label, target.name, target.url))
+    address = next(filter(is_metadata, addresses(said)), "")
+    if not address:
+        return []
+    reason = f"{quoted(address)} is a local service of the cloud that hands out credentials"
+    return [Verdict("gate", Severity.ASK, METADATA, reason, remedy="with another address")]
 
 
 def unsure(reason: str, threshold: float) -> Verdict:

@@ -3,6 +3,7 @@
 Files and programs in statements are reported as if the database were on this machine.
 """
 
+import functools
 from itertools import pairwise
 from typing import Final
 
@@ -100,6 +101,7 @@ _ACTING: Final = {
         """,
     ),
 }
+_DIALECTS: Final = ("pgcli", "mysql", "sqlite3")  # not psql, where `:name` is no parameter
 _ACTING_PREFIXES: Final = ("PG_FILE_", "PG_CREATE_", "PG_DROP_", "PG_LOGICAL_", "PG_REPLICATION_")
 
 
@@ -126,6 +128,15 @@ def sql_type(text: str, *, program: str = "psql") -> str:
     code = read_sql(text, program=program)
     changes = any(touch.access is not Access.READ for touch in code.touches)
     return "db_write" if code.findings or code.shell or changes else "db_read"
+
+
+@functools.lru_cache(maxsize=8)  # one proposal needs it several times
+def only_queries(text: str) -> bool:
+    """Return True if statements only query a database, whichever of these it is."""
+    types = {sql_type(text, program=program) for program in _DIALECTS}
+    return types == {"db_read"} and not any(
+        read_sql(text, program=program).touches for program in _DIALECTS
+    )
 
 
 class _Statement:

@@ -5,6 +5,7 @@ from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from tests.core.guards.classify.classify_rig import ClassifyRig, custom, rule
+from tests.core.text.patch_samples import unified
 
 ALLOW, ASK, BLOCK = Severity.ALLOW, Severity.ASK, Severity.BLOCK
 
@@ -133,6 +134,65 @@ def test_a_file_of_the_system_needs_approval_also_where_no_project_is_named(path
 @pytest.mark.parametrize("path", ["src/app.py", "/srv/web/x", ".", "../web/x", "/srv/web/"])
 def test_a_path_inside_the_root_passes(path: str) -> None:
     assert both(web(root="/srv/web"), "edit_file", paths=(path,)) == (ALLOWED, ALLOWED)
+
+
+@pytest.mark.parametrize(
+    ("cwd", "path", "rule"),
+    [
+        ("/etc", "passwd", "classify.protected_path"),
+        ("/root/.ssh", "authorized_keys", "classify.sensitive_path"),
+        ("/root/.ssh", "$KEY", ""),
+        ("/root/.ssh", "a$b", "classify.sensitive_path"),
+        ("~/.aws", "credentials", "classify.sensitive_path"),
+        (".git", "hooks/pre-commit", "classify.protected_path"),
+        ("/etc", "/srv/x", ""),
+        ("/etc/../srv", "x", ""),
+    ],
+)
+def test_a_relative_path_starts_at_the_folder_of_the_proposal(
+    cwd: str, path: str, rule: str
+) -> None:
+    assert coding().looks("edit_file", cwd=cwd, paths=(path,)).rule == rule
+
+
+@pytest.mark.parametrize(
+    ("cwd", "path", "inside"),
+    [
+        ("/mnt/other", "x", False),
+        ("..", "x", False),
+        ("~", "x", False),
+        ("/srv", "web/x", True),
+        ("src", "x", True),
+        ("src", "../x", True),
+    ],
+)
+def test_the_folder_of_a_proposal_starts_at_the_root(
+    cwd: str,
+    path: str,
+    inside: bool,  # noqa: FBT001
+) -> None:
+    rule = "" if inside else "classify.outside_project"
+    for verdict in both(web(root="/srv/web"), "edit_file", cwd=cwd, paths=(path,)):
+        assert verdict.rule == rule
+
+
+def test_a_patch_may_start_at_the_root_or_at_the_folder_of_the_proposal() -> None:
+    system = {"diff": unified("a/passwd", "b/passwd")}
+    assert coding().looks("edit_file", cwd="/etc", context=system).decision is ASK
+
+    rig = web(root="/srv/web", rules=ProjectRules(protected_paths=("deploy/**",)))
+    patch = {"diff": unified("a/deploy/x", "b/deploy/x")}
+
+    assert rig.looks("edit_file", "code", project="web", cwd="src", context=patch).decision is ASK
+    assert rig.looks("edit_file", "code", project="web", cwd="/mnt", context=patch).decision is ASK
+
+
+@pytest.mark.parametrize(
+    ("cwd", "text"), [(".git", "echo x > hooks/pre-commit"), ("~/.ssh", "cat work")]
+)
+def test_a_command_runs_in_the_folder_of_the_proposal(cwd: str, text: str) -> None:
+    assert coding().looks("run_shell", text=text) is ALLOWED
+    assert coding().looks("run_shell", text=text, cwd=cwd).decision is ASK
 
 
 def test_a_root_binds_only_its_own_project() -> None:

@@ -481,3 +481,37 @@ def test_another_command_of_type_run_tests_needs_approval(profile: str) -> None:
         agent.looks("run_tests", text="git push --force origin main").rule == "gate.shell:git_push"
     )
     assert agent.looks("run_tests", text="pytest -q tests") is ALLOWED
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://169.254.169.254/latest/meta-data/iam",
+        "169.254.169.254",
+        "http://169.254.7.7/",
+        "http://[fd00:ec2::254]/latest",
+        "http://[fe80::1]/",
+        "http://metadata.google.internal./computeMetadata/v1/",
+        "http://2852039166/",
+        "http://0xa9fea9fe/",
+        "http://0251.0376.0251.0376/",
+        "http://169.254.43518/",
+        "http://[::ffff:169.254.169.254]/",
+        "http:/169.254.169.254/",
+        "see <http://a@169.254.169.254/x>",
+    ],
+)
+@pytest.mark.parametrize("type", ["web_fetch", "navigate"])
+def test_services_that_hand_out_credentials_need_approval(type: str, address: str) -> None:  # noqa: A002
+    for said in ({"text": address}, {"target": Target(url=address)}):
+        verdict = look(type, "coding", **said)
+        assert (verdict.decision, verdict.rule) == (Severity.ASK, "gate.metadata")
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://example.com/169.254.169.254", "http://1.2.3.4.5/", "http://999.1/", "1.2.3", "08.1"],
+)
+def test_other_addresses_hand_out_none(address: str) -> None:
+    assert look("web_fetch", "coding", text=address) is ALLOWED
+    assert look("web_search", "coding", text="http://169.254.169.254") is ALLOWED

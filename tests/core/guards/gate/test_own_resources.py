@@ -208,6 +208,43 @@ def test_a_target_that_is_safetyds_own_is_blocked(target: Target) -> None:
     assert look("screenshot", target=target) is ALLOWED
 
 
+FETCHED = (
+    f"file://{DATA}/keys/operator.token",
+    f"FILE:{DATA}/audit",
+    f"read {DATA}/keys/x.nk, please",
+    "file:///mnt/operator%2Etoken",
+    "http://127.0.0.1:8787/metrics",
+    "http://localhost:8787",
+    r"http:\\127.1:8787\x",
+    "http://2130706433:8787/",
+    "http://[::1]:8787/",
+)
+
+
+@pytest.mark.parametrize("said", FETCHED)
+@pytest.mark.parametrize("type", ["web_fetch", "read_file", "list_files"])
+def test_what_is_its_own_cannot_be_fetched_by_text_or_target(type: str, said: str) -> None:  # noqa: A002
+    assert blocks(look(type, text=said))
+    for field in ("label", "name", "url"):
+        assert blocks(look(type, target=Target(**{field: said})))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "https://example.com/safetyd/safety.v1.html",
+        "http://localhost:3000/",
+        "http://example.com:8787/",
+        "/etc/guard/my.toml",
+        "http://127.0.0.1/8787",
+    ],
+)
+def test_anything_else_may_be_fetched(said: str) -> None:
+    assert look("web_fetch", text=said) is ALLOWED
+    assert look("web_fetch", target=Target(url=said)) is ALLOWED
+    assert look("search", text=f"{DATA}/keys") is ALLOWED
+
+
 def test_a_label_may_mention_safetyd() -> None:
     assert look("click", target=Target(label="safetyd on the web", url="https://x/")) is ALLOWED
 
@@ -258,6 +295,20 @@ def test_paths_and_words_begin_at_the_root_of_a_project() -> None:
     assert look(text="cat real/x", project="web") is ALLOWED
     assert look(text="cat ../real/audit/1", project="none") is ALLOWED
     assert look(text="cat ../real/audit/1", project="unheard of") is ALLOWED
+
+
+@pytest.mark.parametrize("project", [None, "web"])
+def test_paths_and_words_begin_at_the_folder_of_a_proposal(project: str | None) -> None:
+    parent, name = DATA.rsplit("/", 1)
+    there: dict[str, object] = {"cwd": parent, "project": project}
+
+    assert blocks(look("read_file", paths=(f"{name}/keys/x",), **there))
+    assert blocks(
+        look("edit_file", context={"diff": unified(f"a/{name}/x", f"b/{name}/x")}, **there)
+    )
+    assert blocks(look("send_keys", text=f"cat {name}/keys/x", **there))
+    assert not blocks(look("send_keys", text="cat other/keys/x", **there))
+    assert look("read_file", paths=("other/x",), **there) is ALLOWED
 
 
 @pytest.mark.parametrize("path", ["/", "/home", "/home/me/", "/home/me/state", "/srv"])

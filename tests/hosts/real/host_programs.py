@@ -29,6 +29,7 @@ PROGRAMS: Final = (
     Program("claude-code", "@anthropic-ai/claude-code", "2.1.326", "claude"),
     Program("codex", "@openai/codex", "0.169.0", "codex"),
     Program("gemini", "@google/gemini-cli", "0.61.0", "gemini"),
+    Program("copilot", "@github/copilot", "1.0.102", "copilot"),
 )
 
 

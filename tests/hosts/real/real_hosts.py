@@ -1,5 +1,6 @@
 """How each host is run without a person, with a stand-in for its model."""
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from tests.hosts.real.openai_api import OPENAI
 
 RUN_S: Final = 240.0
 ADDRESS: Final = "@ADDRESS@"
+PROJECT: Final = "@PROJECT@"
 
 
 class RealHost(NamedTuple):
@@ -26,6 +28,8 @@ class RealHost(NamedTuple):
     arguments: tuple[str, ...]
     variables: Mapping[str, str]
     settings: Mapping[str, str]  # the user's own files, by their path below the home
+    added: tuple[str, ...] = ()  # files that `protect` creates
+    samples: tuple[ToolCall, ...] = ()  # calls to record; `PROJECT` is the project's folder
     names_calls: bool = True  # it gives each call an id, and its result the same
 
 
@@ -39,6 +43,10 @@ def _codex_shell(command: str) -> ToolCall:
 
 def _gemini_shell(command: str) -> ToolCall:
     return ToolCall("run_shell_command", {"command": command, "description": "Run a command"})
+
+
+def _bash(command: str) -> ToolCall:
+    return ToolCall("bash", {"command": command, "description": "Run a command"})
 
 
 # Each runs with all permissions that it can be given, so that nothing but the hook refuses.
@@ -92,6 +100,40 @@ wire_api = "responses"
         },
         names_calls=False,
     ),
+    "copilot": RealHost(
+        ANTHROPIC,
+        _bash,
+        ("-p", "go", "--allow-all-tools", "--allow-all-paths", "--allow-all-urls"),
+        {
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_PROVIDER_BASE_URL": ADDRESS,
+            "COPILOT_PROVIDER_TYPE": "anthropic",
+            "COPILOT_PROVIDER_API_KEY": "none",
+            "COPILOT_MODEL": "claude-sonnet-4.5",
+        },
+        {".copilot/settings.json": '{"theme": "dark"}'},
+        added=(".copilot/hooks/safetyd.json",),
+        samples=(
+            _bash("ls; exit 3"),
+            ToolCall("create", {"path": f"{PROJECT}/a.txt", "file_text": "one\n"}),
+            ToolCall("view", {"path": f"{PROJECT}/a.txt"}),
+            ToolCall("edit", {"path": f"{PROJECT}/a.txt", "old_str": "one\n", "new_str": "two\n"}),
+            ToolCall("edit", {"path": f"{PROJECT}/a.txt", "old_str": "absent", "new_str": ""}),
+            ToolCall("glob", {"pattern": "*.txt", "paths": PROJECT}),
+            ToolCall("grep", {"pattern": "two", "paths": [PROJECT]}),
+            ToolCall("list_bash", {}),
+            ToolCall(
+                "task",
+                {
+                    "agent_type": "explore",
+                    "description": "Look",
+                    "prompt": "Look around",
+                    "name": "look",
+                },
+            ),
+        ),
+        names_calls=False,
+    ),
 }
 
 
@@ -129,8 +171,9 @@ class HostHome:
         return {name: self._addressed(text) for name, text in self.host.settings.items()}
 
     def files(self) -> dict[str, str]:
-        """Return the settings files as they are now."""
-        paths = {name: self.home / name for name in self.host.settings}
+        """Return the settings files and those of safetyd as they are now."""
+        names = (*self.host.settings, *self.host.added)
+        paths = {name: self.home / name for name in names}
         return {name: path.read_text() for name, path in paths.items() if path.exists()}
 
     def talk(self, conversation: Conversation, *more: str) -> None:
@@ -139,6 +182,11 @@ class HostHome:
         given = {name: self._addressed(text) for name, text in self.host.variables.items()}
         self.output = self._run(more, self.variables(**given))
         self._model.talk.end()
+
+    def samples(self) -> Conversation:
+        for call in self.host.samples:
+            text = json.dumps(call.arguments).replace(PROJECT, str(self.project))
+            yield ToolCall(call.tool, json.loads(text))
 
     def _addressed(self, text: str) -> str:
         return text.replace(ADDRESS, self._model.url)

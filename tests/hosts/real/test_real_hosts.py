@@ -5,7 +5,6 @@ Run with `make hosts`, which prints the matrix in docs/hosts.md.
 
 import json
 import re
-import subprocess
 import sys
 from contextlib import nullcontext
 from typing import Any, Final
@@ -16,12 +15,11 @@ from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.real.host_programs import PROGRAMS, Program
 from tests.hosts.real.impostors import IMPOSTORS, impostor
 from tests.hosts.real.model_stand_in import Conversation
+from tests.hosts.real.operator_commands import CONFIG, run_safetyd
 from tests.hosts.real.real_hosts import HostHome
 
 pytestmark = pytest.mark.hosts
 
-COMMAND_S: Final = 120.0
-CONFIG: Final = "[hosts]\nwait_s = 0\n"  # a call does not wait for an operator
 PUSH: Final = "git push origin main"
 AWAY: Final = ("stopped", *IMPOSTORS)
 
@@ -79,18 +77,7 @@ class Session:
         return outcomes
 
     def safetyd(self, *arguments: str) -> str:
-        variables = self.home.variables(SAFETYD_DATA_DIR=str(self._daemon.data_dir))
-        ran = subprocess.run(
-            [sys.executable, "-m", "safetyd", *arguments],
-            cwd=self.home.project,
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
-            check=False,
-        )
-        assert ran.returncode == 0, f"{arguments}: {ran.stdout}{ran.stderr}"
-        return ran.stdout
+        return run_safetyd(self.home, self._daemon, *arguments)
 
 
 @pytest.fixture(scope="module", params=PROGRAMS, ids=lambda program: program.name)

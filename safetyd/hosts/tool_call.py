@@ -276,7 +276,7 @@ TOOLS: Final = _table(
         """TodoWrite TaskCreate TaskUpdate TaskGet TaskList TaskOutput TaskStop EnterPlanMode
         ExitPlanMode Skill AskUserQuestion ReportFindings update_plan request_user_input write_todos
         update_topic activate_skill enter_plan_mode exit_plan_mode todowrite todoread skill question
-        report_intent ask_user read_bash stop_bash list_bash read_agent list_agents""",
+        report_intent ask_user read_bash stop_bash list_bash read_agent list_agents invalid""",
     ),
     ("schedule", _said, "CronCreate ScheduleWakeup RemoteTrigger"),
 )

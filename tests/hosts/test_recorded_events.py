@@ -45,6 +45,15 @@ EXPECTED: Final = {
     ("gemini", "replace"): ("edit_file", ("c.txt",)),
     ("gemini", "glob"): ("search", ()),
     ("gemini", "google_web_search"): ("web_search", ()),
+    ("opencode", "bash"): ("run_shell", ()),
+    ("opencode", "write"): ("create_file", ("a.txt",)),
+    ("opencode", "read"): ("read_file", ("a.txt",)),
+    ("opencode", "edit"): ("edit_file", ("a.txt",)),
+    ("opencode", "glob"): ("search", (".",)),
+    ("opencode", "grep"): ("search", (".",)),
+    ("opencode", "todowrite"): ("plan", ()),
+    ("opencode", "invalid"): ("plan", ()),
+    ("opencode", "task"): ("delegate", ()),
 }
 
 
@@ -90,11 +99,14 @@ def test_every_recorded_event_is_understood(
         assert proposal.text == read.tool_input["command"]
 
 
-@pytest.mark.parametrize(("file", "key"), [("claude-2.1.326", "agent_id"), ("copilot-", "agentId")])
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [("claude-2.1.326", "agent_id"), ("copilot-", "agentId"), ("opencode-", "agent_id")],
+)
 def test_calls_of_subagents_name_the_subagent(file: str, key: str) -> None:
     (path,) = (path for path in RECORDED if path.name.startswith(file))
     events = [json.loads(line) for line in path.read_text().splitlines()]
-    calls = [one["event"] for one in events if one["kind"] == "before" and key in one["event"]]
+    calls = [one["event"] for one in events if one["kind"] == "before" and one["event"].get(key)]
     assert calls
     dialect = cast("Dialect", path.name.partition("-")[0])
     assert [proposed(dialect, call).task for call in calls] == [call[key] for call in calls]

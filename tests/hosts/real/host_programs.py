@@ -30,6 +30,7 @@ PROGRAMS: Final = (
     Program("codex", "@openai/codex", "0.169.0", "codex"),
     Program("gemini", "@google/gemini-cli", "0.61.0", "gemini"),
     Program("copilot", "@github/copilot", "1.0.102", "copilot"),
+    Program("opencode", "opencode-ai", "1.18.33", "opencode"),
 )
 
 

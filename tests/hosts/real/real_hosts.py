@@ -134,6 +134,51 @@ wire_api = "responses"
         ),
         names_calls=False,
     ),
+    "opencode": RealHost(
+        ANTHROPIC,
+        _bash,
+        ("run", "go"),
+        {
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_SHARE": "1",
+        },
+        {
+            ".config/opencode/opencode.json": f"""{{
+  // mine
+  "$schema": "https://opencode.ai/config.json",
+  "model": "stand-in/one",
+  "small_model": "stand-in/one",
+  "provider": {{
+    "stand-in": {{
+      "npm": "@ai-sdk/anthropic",
+      "options": {{"baseURL": "{ADDRESS}/v1", "apiKey": "none"}},
+      "models": {{"one": {{"tool_call": true}}}},
+    }},
+  }},
+  "permission": {{"external_directory": "allow", "bash": {{"*": "allow"}}}},
+}}
+"""
+        },
+        added=(".config/opencode/plugin/safetyd.js",),
+        samples=(
+            _bash("ls; exit 3"),
+            ToolCall("write", {"filePath": f"{PROJECT}/a.txt", "content": "one\n"}),
+            ToolCall("read", {"filePath": f"{PROJECT}/a.txt"}),
+            ToolCall(
+                "edit",
+                {"filePath": f"{PROJECT}/a.txt", "oldString": "one\n", "newString": "two\n"},
+            ),
+            ToolCall("glob", {"pattern": "*.txt", "path": PROJECT}),
+            ToolCall("grep", {"pattern": "two", "path": PROJECT}),
+            ToolCall("todowrite", {"todos": []}),
+            ToolCall("no_such_tool", {}),
+            ToolCall(
+                "task",
+                {"description": "Look", "prompt": "Look around", "subagent_type": "general"},
+            ),
+        ),
+    ),
 }
 
 

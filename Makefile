@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -42,6 +42,10 @@ fuzz-parser: $(TOOLS)
 # The same for the C code alone, with sanitizers: ARGS="-max_total_time=600".
 fuzz-parser-c: $(TOOLS)
 	@./tests/fuzz-parser-c $(ARGS)
+
+# The real coding agents, installed from npm, with stand-ins for their models: ARGS="-k codex".
+hosts: $(TOOLS)
+	$(BIN)/python -m pytest -q -m hosts tests/hosts/real $(ARGS)
 
 # Types take longest, and everything else is done beside them.
 style: $(TOOLS)

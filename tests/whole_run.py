@@ -72,6 +72,7 @@ class WholeRun:
         print("\nLongest files, in seconds:")
         for seconds, file in longest(self._record, LONGEST):
             print(f"{seconds:7.1f}  {file}")
+        print("\nNot run: the real coding agents (make hosts)")
         if self.problems:
             print("\nfailed:", *self.problems, sep="\n  ", file=sys.stderr)
             return 1

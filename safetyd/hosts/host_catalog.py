@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from safetyd.hosts import json_text, toml_block
-from safetyd.hosts.hook_command import TIMEOUT_S, HookCommand, is_ours
+from safetyd.hosts.hook_command import MARK, TIMEOUT_S, HookCommand, is_ours
 from safetyd.hosts.hook_event import Dialect, HookKind
 
 Scope = Literal["user", "project"]
@@ -34,6 +34,7 @@ class SettingsFile(NamedTuple):
     protected: Callable[[str, HookCommand], str]
     unprotected: Callable[[str], str]
     own: bool = False  # nothing but safetyd's part is in it
+    mark: str = MARK  # in the file while it is protected
 
 
 class Host(NamedTuple):
@@ -184,6 +185,56 @@ def _codex_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
     return (SettingsFile(folder / "config.toml", _codex_text, toml_block.removed),)
 
 
+# It matches every permission, as "*" does, and nobody else writes it. The last match counts.
+_GUARD: Final = "?*"
+
+
+def _opencode_plugin(_text: str, command: HookCommand) -> str:
+    """Return the plugin that asks the daemon; it is in JavaScript, so it needs no process."""
+    text = Path(__file__).with_name("opencode.js").read_text(encoding="utf-8")
+    given = {
+        "SOCKET": command.socket,
+        "AGENT": command.agent,
+        "TOKEN_FILE": command.token_file,
+        "GUARD": _GUARD,
+    }
+    for name, value in given.items():
+        text = text.replace(f'"@{name}@"', json.dumps(value))
+    return text
+
+
+def _opencode_protected(text: str, _command: HookCommand) -> str:
+    """Deny every tool. The plugin takes that back, so without it nothing runs."""
+    bare = _opencode_unprotected(text) or "{}\n"
+    return json_text.with_value(bare, ("permission", _GUARD), "deny")
+
+
+def _opencode_unprotected(text: str) -> str:
+    if not text.strip():
+        return text
+    return json_text.without(text, ("permission", _GUARD), lambda value: value == "deny")
+
+
+def _opencode_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    user = place.folder("XDG_CONFIG_HOME", ".config") / "opencode"
+    folder = user if scope == "user" else place.project / ".opencode"
+    settings = folder if scope == "user" else place.project
+    # Of two files OpenCode reads the one with comments last.
+    names = ("opencode.jsonc", "opencode.json")
+    path = next((settings / name for name in names if (settings / name).exists()), None)
+    return (
+        SettingsFile(
+            folder / "plugin" / "safetyd.js", _opencode_plugin, lambda _text: "", own=True
+        ),
+        SettingsFile(
+            path or settings / "opencode.json",
+            _opencode_protected,
+            _opencode_unprotected,
+            mark=json.dumps(_GUARD),
+        ),
+    )
+
+
 HOSTS: Final = {
     host.name: host
     for host in (
@@ -191,5 +242,6 @@ HOSTS: Final = {
         Host("codex", "Codex CLI", "codex", "codex", _codex_files, trusts_hooks=True),
         Host("gemini", "Gemini CLI", "gemini", "gemini", _gemini_files),
         Host("copilot", "Copilot CLI", "copilot", "copilot", _copilot_files),
+        Host("opencode", "OpenCode", "opencode", "opencode", _opencode_files),
     )
 }

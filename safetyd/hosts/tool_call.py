@@ -126,13 +126,15 @@ def _path(given: Arguments) -> Fields:
 
 
 def _paths(given: Arguments) -> Fields:
-    paths = given.get("paths", given.get("include", ()))
+    paths = given.get("paths", given.get("include"))
+    if isinstance(paths, str):
+        return {"paths": [paths]}
     return {"paths": [str(path) for path in paths]} if isinstance(paths, list) else _path(given)
 
 
 def _search(given: Arguments) -> Fields:
     return {
-        **_path(given),
+        **(_paths(given) if "paths" in given else _path(given)),
         "description": _cut(str(given.get("pattern", given.get("query", ""))))[:MAX_LINE],
     }
 
@@ -263,14 +265,18 @@ TOOLS: Final = _table(
     ("edit_file", _patch, "apply_patch patch"),
     ("web_fetch", _url, "WebFetch web_fetch webfetch"),
     ("web_search", _query, "WebSearch web_search google_web_search websearch"),
-    ("delegate", _delegated, "Agent Task Workflow spawn_agent send_input invoke_agent task"),
+    (
+        "delegate",
+        _delegated,
+        "Agent Task Workflow spawn_agent send_input invoke_agent task write_agent",
+    ),
     (
         "plan",
         _nothing,
         """TodoWrite TaskCreate TaskUpdate TaskGet TaskList TaskOutput TaskStop EnterPlanMode
         ExitPlanMode Skill AskUserQuestion ReportFindings update_plan request_user_input write_todos
         update_topic activate_skill enter_plan_mode exit_plan_mode todowrite todoread skill question
-        report_intent ask_user""",
+        report_intent ask_user read_bash stop_bash list_bash read_agent list_agents invalid""",
     ),
     ("schedule", _said, "CronCreate ScheduleWakeup RemoteTrigger"),
 )

@@ -174,12 +174,12 @@ def test_a_hook_that_cannot_start_is_exit_2_with_words(
 
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS)
-def test_every_settings_file_names_our_hook_so_that_it_is_found_again(host: Any) -> None:
+def test_every_settings_file_has_a_mark_by_which_it_is_found_again(host: Any) -> None:
     line = HookCommand("/usr/bin/python3", "/x/safetyd/hook.py", "/run/hook.sock", "agent")
     for file in host.files("user", Place(Path("/home/me"), {}, Path("/home/me/project"))):
         text = file.protected("", line)
-        assert "safetyd/hook.py" in text
-        assert "safetyd/hook.py" not in file.unprotected(text)
+        assert file.mark in text
+        assert file.mark not in file.unprotected(text)
 
 
 def test_other_hooks_are_not_ours() -> None:

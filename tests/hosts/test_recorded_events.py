@@ -6,6 +6,7 @@ with `make hosts`.
 
 import json
 from collections.abc import Iterator
+from os.path import normpath
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
@@ -30,12 +31,29 @@ EXPECTED: Final = {
     ("claude", "Agent"): ("delegate", ()),
     ("codex", "Bash"): ("run_shell", ()),
     ("codex", "view_image"): ("read_file", ("a.png",)),
+    ("copilot", "bash"): ("run_shell", ()),
+    ("copilot", "create"): ("create_file", ("a.txt",)),
+    ("copilot", "view"): ("read_file", ("a.txt",)),
+    ("copilot", "edit"): ("edit_file", ("a.txt",)),
+    ("copilot", "glob"): ("search", (".",)),
+    ("copilot", "grep"): ("search", (".",)),
+    ("copilot", "list_bash"): ("plan", ()),
+    ("copilot", "task"): ("delegate", ()),
     ("gemini", "run_shell_command"): ("run_shell", ()),
     ("gemini", "write_file"): ("create_file", ("c.txt",)),
     ("gemini", "read_file"): ("read_file", ("c.txt",)),
     ("gemini", "replace"): ("edit_file", ("c.txt",)),
     ("gemini", "glob"): ("search", ()),
     ("gemini", "google_web_search"): ("web_search", ()),
+    ("opencode", "bash"): ("run_shell", ()),
+    ("opencode", "write"): ("create_file", ("a.txt",)),
+    ("opencode", "read"): ("read_file", ("a.txt",)),
+    ("opencode", "edit"): ("edit_file", ("a.txt",)),
+    ("opencode", "glob"): ("search", (".",)),
+    ("opencode", "grep"): ("search", (".",)),
+    ("opencode", "todowrite"): ("plan", ()),
+    ("opencode", "invalid"): ("plan", ()),
+    ("opencode", "task"): ("delegate", ()),
 }
 
 
@@ -44,8 +62,10 @@ def recorded() -> Iterator[Any]:
         for line in path.read_text().splitlines():
             said = json.loads(line)
             dialect = path.name.partition("-")[0]
-            name = f"{path.stem}-{said['kind']}-{said['event'].get('tool_name', '')}"
-            yield pytest.param(dialect, said["kind"], said["event"], id=name)
+            event = said["event"]
+            tool = event.get("tool_name", event.get("toolName", ""))
+            name = f"{path.stem}-{said['kind']}-{tool}"
+            yield pytest.param(dialect, said["kind"], event, id=name)
 
 
 def proposed(dialect: Dialect, event: dict[str, object]) -> Proposal:
@@ -63,18 +83,33 @@ def test_every_recorded_event_is_understood(
     dialect: Dialect, kind: HookKind, event: dict[str, object]
 ) -> None:
     assert dialect in get_args(Dialect)
+    read = read_event(dialect, kind, _bytes(event))
     if kind != "before":
-        fields = telemetry_fields(kind, read_event(dialect, kind, _bytes(event)))
+        fields = telemetry_fields(kind, read)
         if fields is not None:
             read_telemetry(_bytes(fields))
         return
     proposal = proposed(dialect, event)
-    type_, paths = EXPECTED[dialect, cast("str", event["tool_name"])]
+    type_, paths = EXPECTED[dialect, read.tool_name]
     assert proposal.type == type_
-    assert proposal.paths == tuple(f"{PROJECT}/{path}" for path in paths)
-    assert (proposal.session, proposal.cwd) == (event["session_id"], PROJECT)
+    assert proposal.paths == tuple(normpath(f"{PROJECT}/{path}") for path in paths)
+    assert (proposal.session, proposal.cwd) == (read.session_id, PROJECT)
+    assert read.session_id
     if type_ == "run_shell":
-        assert proposal.text == cast("dict[str, object]", event["tool_input"])["command"]
+        assert proposal.text == read.tool_input["command"]
+
+
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [("claude-2.1.326", "agent_id"), ("copilot-", "agentId"), ("opencode-", "agent_id")],
+)
+def test_calls_of_subagents_name_the_subagent(file: str, key: str) -> None:
+    (path,) = (path for path in RECORDED if path.name.startswith(file))
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    calls = [one["event"] for one in events if one["kind"] == "before" and one["event"].get(key)]
+    assert calls
+    dialect = cast("Dialect", path.name.partition("-")[0])
+    assert [proposed(dialect, call).task for call in calls] == [call[key] for call in calls]
 
 
 def test_a_call_and_its_report_have_the_same_id() -> None:

@@ -19,7 +19,7 @@ from safetyd.console.hosts.settings_files import Change, HostRecord, HostRecords
 from safetyd.console.locations import endpoint
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import SOCKET
-from safetyd.hosts.hook_command import MARK, HookCommand
+from safetyd.hosts.hook_command import HookCommand
 from safetyd.hosts.host_catalog import (
     HOSTS,
     Host,
@@ -67,7 +67,7 @@ class ProtectedHosts:
 
     def state(self, host: Host) -> HostState:
         files = host.files(self._scope, self._place)
-        here = [MARK.encode() in (settings_files.read(file.path) or b"") for file in files]
+        here = [file.mark.encode() in (settings_files.read(file.path) or b"") for file in files]
         found = self._found(host)
         guarded: HostCondition = "protected" if all(here) else "open" if found else "absent"
         paths = tuple(str(file.path) for file in files)

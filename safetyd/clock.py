@@ -22,7 +22,7 @@ class Clock:
 
     def __init__(self) -> None:
         self._offset_t = -_steady()
-        self._wall_minus_steady = time.time() - _steady()  # changes only at a step
+        self._wall_minus_steady = time.time() - _steady()  # changes only if the wall clock steps
 
     def resume_after(self, t: float) -> None:
         """Continue after the last journalled `t`, because a reboot resets the machine's clock."""

@@ -16,12 +16,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-CONFIG: Final = "safetyd.toml"  # in the data directory
+CONFIG: Final = "safetyd.toml"  # a file in the data directory
 ENDPOINT: Final = "endpoint.json"
 SOCKET: Final = "hook.sock"  # for hooks of coding agents
 LOCALTIME: Final = "/etc/localtime"
 THIS_MACHINE: Final = ("127.0.0.1", "localhost", "::1")  # usual names of the local machine
-# A start writes about 100 KiB in about 30 files; with less room than this it would soon fail.
+# At the start, the daemon writes about 100 KiB in about 30 files. With less free space than this,
+# it would soon fail.
 START_BYTES: Final = 1024 * 1024
 
 START_FILES: Final = 64
@@ -48,7 +49,7 @@ class Room(NamedTuple):
     bytes: int
     files: int
     total_bytes: int
-    total_files: int  # 0 if there is no limit
+    total_files: int  # 0 if the number of files is not limited
 
 
 class Spare(NamedTuple):
@@ -89,7 +90,7 @@ def room(directory: Path) -> Room:
     disk = directory.resolve()
     while not disk.is_mount():
         disk = disk.parent
-    counted = found.f_files > 0  # some file systems have no limit
+    counted = found.f_files > 0  # some file systems have no limit on the number of files
     # Blocks reserved for root count neither as free nor as used.
     total = found.f_blocks - found.f_bfree + blocks
     return Room(
@@ -241,7 +242,7 @@ def session_bus() -> str:
 
 
 def system_zone() -> str:
-    """Return the IANA name of the machine's time zone, UTC if it has none."""
+    """Return the IANA name of the machine's time zone, or UTC if it has none."""
     named = os.environ.get("TZ", "").removeprefix(":")
     if not named:
         target = os.path.realpath(LOCALTIME)
@@ -254,7 +255,7 @@ def system_zone() -> str:
 
 
 def watchdog_s() -> float:
-    """Return how often systemd expects a notification, 0.0 if never."""
+    """Return how often systemd expects a notification, or 0.0 if it expects none."""
     return int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
 
 

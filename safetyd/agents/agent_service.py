@@ -136,7 +136,7 @@ class AgentService:
         self._mailbox.put(self._report(agent, telemetry, reply, host))
 
     def sent(self, envelope: ProposalEnvelope, late: bool) -> None:  # noqa: FBT001 - a callback
-        """Send a durable decision. If a commit must come first, an allowed action waits for it."""
+        """Send a durable decision. If files must be committed first, an allow is sent later."""
         decision = envelope.decision
         if envelope.overdrawn_s:
             self._overdrawn(envelope)
@@ -152,7 +152,7 @@ class AgentService:
     def _leave(
         self, envelope: ProposalEnvelope, decision: Decision, now: float, *, late: bool
     ) -> None:
-        """Send a decision. Block an allowed action instead if a stop began or it took too long."""
+        """Send a decision. Send a block instead of an allow after a stop or a long delay."""
         if decision.decision is ALLOW:
             stop = self._stop_flag.holds(envelope.agent)
             if stop is not None:
@@ -287,7 +287,7 @@ class AgentService:
         )
 
     def _resolved(self, proposal: Proposal, *, permission: bool) -> tuple[str, ...]:
-        """Return the targets of the paths of a proposal and of the files that it patches.
+        """Return the targets of links in a proposal's paths, and in the paths of files it patches.
 
         For a permission request, use the paths that it shows to operators.
         """
@@ -329,7 +329,7 @@ class AgentService:
         return None
 
     def _wait(self, agent: str, payload: bytes, now: float) -> float:
-        """Return how many seconds this agent must wait, 0.0 if it may send now."""
+        """Return how many seconds this agent must wait, or 0.0 if it may send now."""
         wait = self._settings.intake.admit(agent, len(payload), now, keyless=self._keyless)
         if wait > 0:
             if self._keyless:
@@ -435,7 +435,7 @@ class AgentService:
         self._publisher.soon()
 
     def _named(self, agent: str, payload: bytes, count: int) -> tuple[str, str]:
-        """Return id and digest of a refused proposal, or a new id if it cannot be decoded."""
+        """Return the id and digest of a refused proposal, or a new id if it cannot be decoded."""
         spare = self._new_id()
         if not payload or (count > ANSWERED_IN_FULL and len(payload) > SHORT_BYTES):
             return spare, ""
@@ -466,7 +466,7 @@ class AgentService:
 
 
 def _sender(subject: bytes) -> tuple[str, str]:
-    """Return the last token of a subject, and the agent: `unknown` if the name is invalid."""
+    """Return the last token of a subject, and the agent's name or `unknown` if it is invalid."""
     name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
     return name, name if is_token(name) else NOBODY
 

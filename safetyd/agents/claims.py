@@ -20,15 +20,15 @@ Word = Annotated[str, Meta(min_length=1, max_length=128)]
 class Claim(msgspec.Struct, kw_only=True):
     id: Word  # The id of the approved proposal.
     digest: Word  # The digest of its decision.
-    claimant: Word | None = None  # Your name; the same claimant is granted the claim again.
+    claimant: Word | None = None  # Your name. You can repeat a claim under it.
 
 
 class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether this claimant, and no other, may perform the action now."""
 
     granted: bool  # True: you, and nobody else, may act now.
-    cause: ClaimCause  # The kind of reason, for programs.
-    reason: str  # Why it was not granted.
+    cause: ClaimCause  # The kind of reason, as a code for programs.
+    reason: str  # Why the claim was not granted.
 
 
 _GRANTED: Final = ClaimResult(granted=True, cause="human_approved", reason="")
@@ -53,7 +53,7 @@ def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Pl
     def plan(state: EngineState, moment: Moment) -> Carried[ClaimResult]:
         request = state.approvals.of_proposal(agent, wanted.id)
         if request is not None and keyless and not request.asked.keyless:
-            request = None  # it belongs to an agent with a key
+            request = None  # the request belongs to an agent with a key
         refusal = _refusal(request, wanted, claimant, moment)
         if refusal is not None or request is None:
             return _refused(*(refusal or ("not_approved", "unknown proposal")))

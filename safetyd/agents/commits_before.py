@@ -8,7 +8,7 @@ from safetyd.core.file_commits import CommitFirst
 
 
 def commit_first(state: EngineState, agent: str, id_: str) -> CommitFirst | None:
-    """Return what must be committed before an allowed action, None if nothing."""
+    """Return what must be committed before an allowed action, or None."""
     return state.records.file_commits.first(agent, id_)
 
 

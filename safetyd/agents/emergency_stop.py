@@ -1,4 +1,4 @@
-"""The emergency stop: first the stop flag, then the bus, then the journal.
+"""The emergency stop. It sets the stop flag, then publishes the stop, then journals it.
 
 The flag is outside the engine and is set immediately. It can only forbid actions. Intake and
 replies check it, so that a stop takes effect even if the journal cannot be written. Recorded
@@ -194,9 +194,9 @@ class EmergencyStop:
     def keep_only(
         self, agent: str, sources: Sequence[str], by: str, reason: str, *, via: str = ""
     ) -> None:
-        """Keep one agent stopped, with the first source, and resume the other stopped agents.
+        """Keep one agent stopped, and clear the stops of other single agents.
 
-        Stops of all agents are not changed.
+        The agent's stop has the first of `sources`. Stops of all agents are not changed.
         """
         if not self.stop_flag.has(sources[0], agent):
             self.stop(sources[0], by, reason or "all other agents were resumed", agent, via=via)
@@ -251,18 +251,18 @@ class EmergencyStop:
                 self._leave(source, stop.epoch)
 
     def _leave(self, source: str, epoch: int) -> None:
-        """Resume a file stop, only once even if recording the resume takes long."""
+        """Clear the stop of a removed stop file. Do it only once, even if recording it is slow."""
         self._leaving.add(epoch)
         why = "the stop file was removed"
         self.resume((source,), "file", why, written=lambda: self._leaving.discard(epoch))
 
     def take_over(self, state: EngineState, paths: Iterable[Path]) -> None:
-        """Apply all stops at the start: of the journal, reserve, stop files and environment."""
+        """At the start, apply stops from the journal, the reserve, files and the environment."""
         self.stop_flag.epoch = max(self.stop_flag.epoch, state.stop.epoch)
         for stop in state.stop.stops:
             self.stop_flag.set(stop)
         for stop in self._reserve.found() if self._reserve is not None else ():
-            if stop.epoch > state.stop.epoch:  # otherwise the journal has it
+            if stop.epoch > state.stop.epoch:  # otherwise it is in the journal
                 self.stop(stop.source, stop.by, stop.reason, stop.agent)
         self.look(dict.fromkeys((*paths, *_stop_files(state.stop.stops))))
         off = switched_off()

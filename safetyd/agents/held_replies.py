@@ -16,7 +16,7 @@ from safetyd.core.guards.stop import describe
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
 
-MAX_HELD: Final = 64  # held replies for one proposal; the oldest is dropped
+MAX_HELD: Final = 64  # replies held for one proposal; after that, the oldest is dropped
 
 Shape = Callable[[Decision, Request | None], object]
 
@@ -44,7 +44,7 @@ class HeldReplies:
         self._held: dict[tuple[str, str], list[HeldReply]] = {}
 
     def hold(self, request: Request, id_: str, held: HeldReply) -> bool:
-        """Hold a reply until the request ends. Return False if `id_` is not of this request."""
+        """Hold a reply until the request ends. Return False if `id_` is of another request."""
         if id_ not in (request.asked.id, *request.joined):
             return False
         waiting = self._held.setdefault((request.agent, id_), [])

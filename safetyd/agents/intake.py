@@ -12,7 +12,7 @@ from safetyd.core.token_bucket import Refill, TokenBucket
 
 BURST_S: Final = 4.0
 BYTES_PER_S: Final = 256 * 1024
-# Added to the size of each message, because its line in the journal is longer.
+# Added to the size of each message, because its line in the journal is longer than the message.
 LINE_BYTES: Final = 768
 # Deciding a proposal takes a fraction of a millisecond. The time of one that takes longer than
 # this is charged as bytes, so that an agent with such proposals gets a tenth of the daemon's time.
@@ -21,8 +21,8 @@ BYTES_PER_BUSY_S: Final = 10 * BYTES_PER_S
 DRY_RUNS_PER_MINUTE: Final = 30
 # Names beyond this number share one bucket, which limits the memory.
 MAX_BUCKETS: Final = 4096
-# An agent that waits for each decision cannot reach this, even if it retries immediately: it gets
-# at most 1,000 refusals in ten seconds, and the longest proposal counts as four.
+# An agent that waits for each decision cannot reach this limit, even if it retries immediately. It
+# gets at most 1,000 refusals in ten seconds, and the longest proposal counts as four messages.
 BOUNDS: Final = FloodBounds(
     flood=10_000.0,
     per_s=500.0,

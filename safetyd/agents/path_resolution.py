@@ -16,12 +16,12 @@ from typing import Final
 from safetyd.core.text.path_globs import UNFOLLOWED, place
 
 MOUNTS: Final = "/proc/self/mountinfo"
-MAX_LINKS: Final = 40  # for one path, as in the kernel
-MAX_LOOKS: Final = 1500  # lookups for one proposal: a thousand files and their folders
-MAX_CHARS: Final = 16 * 1024  # of everything that is recorded
+MAX_LINKS: Final = 40  # in one path; the kernel has the same limit
+MAX_LOOKS: Final = 1500  # per proposal; enough for a thousand files and their folders
+MAX_CHARS: Final = 16 * 1024  # of all the paths that are recorded
 MAX_PATH: Final = 4096
 
-# Served by the local kernel. All others may hang.
+# File systems that the local kernel serves. All others may hang.
 _LOCAL: Final = frozenset(
     {
         *("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "reiserfs", "xfs", "zfs"),
@@ -150,9 +150,9 @@ class Walk:
         return done or "/"
 
     def _target(self, here: str) -> str | None:
-        """Return the target of a link, or an empty string if it is no link.
+        """Return the target of a link, or an empty string if it is not a link.
 
-        Return None if it cannot be read.
+        Return None if the link cannot be read.
         """
         if here not in self._known:
             self._known[here] = self._look(here)

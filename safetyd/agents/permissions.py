@@ -15,7 +15,7 @@ from safetyd.core.messages.proposal import Json, Proposal, Prose, Token, Urgency
 from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import ALLOW, Cause
 
-MAX_OPEN: Final = 200  # requests in one answer
+MAX_OPEN: Final = 200  # maximum number of requests in one answer
 
 
 class PermissionAsk(msgspec.Struct, kw_only=True):

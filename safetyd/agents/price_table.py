@@ -16,7 +16,8 @@ MAX_REMEMBERED: Final = 4096  # a limit, because agents choose the names of mode
 _MILLION: Final = 1_000_000
 _THOUSAND: Final = 1_000
 
-# With this provider, the package splits "openai/gpt-5", and otherwise uses only the model.
+# With this provider name, the package splits names such as "openai/gpt-5" into provider and model.
+# Other names are looked up as a model alone.
 _ANY_PROVIDER: Final = "litellm"
 
 
@@ -34,7 +35,7 @@ class PriceTable:
         rates = vars(info.get_prices(at))
         read, written = rates.get("input_mtok"), rates.get("output_mtok")
         if read is None and written is None:
-            return None  # priced per second or per image
+            return None  # the model has no price per token, but per second or per image
         usd = (
             calc_unit_price(read, tokens.input, tokens.input, _MILLION)
             + calc_unit_price(written, tokens.output, tokens.input, _MILLION)

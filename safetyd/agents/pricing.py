@@ -18,7 +18,7 @@ from safetyd.core.open_actions import Action
 
 log = logging.getLogger("safetyd")
 
-MAX_SAID: Final = 1000  # unknown models in the log; a limit, because agents choose the names
+MAX_SAID: Final = 1000  # maximum of unknown models to log, because agents choose the names
 _PICO: Final = 10**6  # at one dollar per million tokens, a token costs this many pico-dollars
 _PICO_IN_NANO: Final = 1000
 _SPECIAL: Final = re.compile(r"([*?[])")
@@ -47,7 +47,7 @@ class Prices(Protocol):
     """A source of prices."""
 
     def price(self, model: str, provider: str | None, tokens: Tokens, at: datetime) -> int | None:
-        """Return the price in nano-dollars, None if the model is unknown."""
+        """Return the price in nano-dollars, or None if the model is unknown."""
         ...
 
 
@@ -82,13 +82,13 @@ class PriceList:
         self._said: set[str] = set()
 
     def of_proposal(self, proposal: Proposal, at: datetime) -> int | None:
-        """Return the price of the proposal's tokens in nano-dollars, None if it has none."""
+        """Return the price of a proposal's tokens in nano-dollars, or None if it has no tokens."""
         if proposal.tokens is None:
             return None
         return self._price(proposal.model, proposal.provider, proposal.tokens, at)
 
     def of_outcome(self, outcome: Outcome, begun: Action | None, at: datetime) -> int | None:
-        """Return the price of the outcome's tokens in nano-dollars, None if it has none.
+        """Return the price of an outcome's tokens in nano-dollars, or None if it has no tokens.
 
         If outcome and proposal name different models, the higher price counts.
         """

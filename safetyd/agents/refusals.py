@@ -16,8 +16,8 @@ from safetyd.core.messages.verdict import Cause, Severity
 WINDOW_S: Final = 10.0
 MAX_COUNTED: Final = 1000
 OTHERS: Final = "-"
-# A client accepts only a reply with its id and digest, which are in the proposal. Long proposals
-# are decoded for that only this often per agent and window.
+# A client accepts a refusal only with the id and digest of its proposal, so the proposal must be
+# decoded. Long proposals are decoded at most this often per agent and window.
 ANSWERED_IN_FULL: Final = 100
 SHORT_BYTES: Final = 2048
 # After this many refusals in a window no reply is sent, which is ten times cheaper.

@@ -1,7 +1,8 @@
 """A reserve file that stores stops when the journal cannot be written.
 
 The file is created while there is disk space. To store a stop, it is renamed and overwritten, which
-takes no more space. The next start reads it. If it cannot be parsed, everything is stopped.
+takes no more space. The daemon reads it at the next start. If it cannot be parsed, everything is
+stopped.
 """
 
 import errno
@@ -71,7 +72,7 @@ class StopReserve:
         )
 
     def add(self, stop: Stop, kept: Callable[[], None]) -> None:
-        """Store a stop, unless the journal has it soon. Call `kept` when it is stored."""
+        """Store a stop, unless it is soon in the journal. Call `kept` when it is stored."""
         self._waiting[stop.epoch] = stop, kept
         self._changed.set()
 
@@ -99,7 +100,7 @@ class StopReserve:
             kept()
 
     def hold(self, stops: Sequence[Stop]) -> None:
-        """Store these stops on disk. If there are none, make the file free again."""
+        """Store these stops on disk. If there are none, turn the file back into a reserve."""
         if stops:
             self._take()
             try:

@@ -20,7 +20,7 @@ from safetyd.core.messages.proposal import is_token
 from safetyd.host import write_whole
 
 SECRET_BYTES: Final = 32
-SHOWN_CHARS: Final = 12  # of a hash, for display
+SHOWN_CHARS: Final = 12  # how much of a hash is shown
 _NOBODY: Final = "0" * 64
 
 

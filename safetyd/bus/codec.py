@@ -45,7 +45,7 @@ Fields = dict[str, object]
 # Decoder errors are cut at this length, because they may contain very long numbers.
 REASON_CHARS: Final = 200
 
-# In canonical form, a number is at most this many times as long.
+# A number in canonical form is at most this many times as long as the number that was sent.
 GROWTH: Final = 5
 
 _KNOWN = frozenset(Proposal.__struct_fields__) - {"extra"}
@@ -168,14 +168,14 @@ def _is(fields: Mapping[str, object], path: str) -> str:
 
 
 class _Twice(Exception):
-    """Ends the search for repeated keys."""
+    """Raised to end the search for repeated keys."""
 
 
 def repeated(data: bytes, fields: object) -> str | None:
     """Return a key that an object in `data` repeats, or None. `fields` is the decoded `data`.
 
-    Decoding drops repeated keys. So if `fields` has as many colons when encoded, no key is
-    repeated. Only data with escaped colons needs the slow check.
+    Decoding drops repeated keys. So if the encoded `fields` has as many colons as `data`, no key is
+    repeated. Otherwise, or if `data` may contain escaped colons, a slower check is needed.
     """
     same = data.count(b":") == _encode(fields).count(b":")
     if same and not (_BACKSLASH in data and b"\\u003" in data):
@@ -289,12 +289,12 @@ def read_object(data: bytes) -> Fields:
 def _repeated(data: bytes, fields: Fields) -> str | None:
     try:
         return repeated(data, fields)
-    except RecursionError:  # in the value of a repeated key
+    except RecursionError:  # the value of a repeated key is nested too deeply
         raise Malformed(f"nested deeper than {MAX_DEPTH} levels") from None
 
 
 def _check_written_size(size: int, fields: Fields) -> None:
-    """Reject messages that are too long with numbers written out: 1e15 has 16 digits."""
+    """Reject messages that are too long once numbers are written out: 1e15 has 16 digits."""
     if size * GROWTH <= MAX_MESSAGE_BYTES:
         return
     size = len(canonical(fields))

@@ -1,7 +1,7 @@
 """Limits the number of connections per key, so that one process cannot use up all of them.
 
 Anonymous agents share one limit, because they cannot be distinguished. Above the limit, connections
-that never sent a message are closed first, then those that are idle longest. A closed client
+that never sent a message are closed first, then those that have been idle longest. A closed client
 reconnects with its next proposal.
 """
 

@@ -46,12 +46,12 @@ links_log = logging.getLogger("safetyd.links")
 
 
 class BusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    url: Url = ""  # empty: an embedded server
+    url: Url = ""  # if empty, an embedded server is used
     key_file: str = ""
     open_agents: bool = True
     prefix: Prefix = "safety.v1"
     max_agents: Annotated[int, Meta(ge=0, le=1_000_000)] = 1000
-    nats_server: str = ""  # empty: the one from the package
+    nats_server: str = ""  # if empty, the one from the package is used
 
     @property
     def keyless(self) -> bool:
@@ -204,7 +204,7 @@ class Connections:
         return sum(link.client.stats["reconnects"] for link in self.all)
 
     async def connect(self, url: str, server: EmbeddedServer | None, stack: AsyncExitStack) -> None:
-        """Connect to the bus. `stack` closes the connections. `server` is None if external."""
+        """Connect to the bus. `stack` closes the connections. An external bus has no `server`."""
         self._server = server
         self.main = await self._connected("main", url, server, stack)
         self.agents = await self._connected("agents", url, server, stack)
@@ -255,7 +255,7 @@ class Connections:
         raise self._failure(f"cannot connect to the bus at {url}")
 
     def _failure(self, what: str) -> Unusable:
-        """Return the error with advice. Raise `Unusable` itself if the disk is full."""
+        """Return an error with advice. If the disk is full, raise the error about that instead."""
         if self._server is None:
             return Unusable(f"{what}: check bus.url and its key")
         check_room(self._data_dir)

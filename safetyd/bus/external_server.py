@@ -76,5 +76,5 @@ async def _writer(client: HardenedClient, writer: str) -> str:
     except nats.errors.TimeoutError:
         return SILENT
     except nats.errors.Error as exc:
-        return f"an unknown daemon ({exc})"  # not connected, so there may be one
+        return f"an unknown daemon ({exc})"  # without a connection, assume that there is a daemon
     return str(answer.data.decode(errors="replace"))

@@ -15,7 +15,8 @@ import msgspec
 from safetyd.clock import uptime
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-# Bytes beyond the 256 KiB a second that all anonymous agents together may send.
+# These limits count only bytes beyond the 256 KiB a second that all anonymous agents together may
+# send.
 FLOOD_BYTES: Final = 16 * 1024 * 1024
 FLOOD_BYTES_PER_S: Final = 4 * 1024 * 1024
 CALM_BYTES: Final = 1024 * 1024
@@ -74,13 +75,13 @@ async def until_turned(turn: Callable[[], Sequence[str]]) -> None:
 
 
 class FloodBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """How many refused messages are a flood, and the lines to log."""
+    """How many refused messages count as a flood, and the lines to log."""
 
-    flood: float  # messages; a long message counts as several pieces
+    flood: float  # number of messages; a long message counts as several
     per_s: float  # the count decreases by this much per second
     piece_bytes: int
-    shut: str  # a format with the name and the seconds
-    again: str  # a format with the name
+    shut: str  # log line, with placeholders for the name and the seconds
+    again: str  # log line, with a placeholder for the name
 
 
 class FloodGate:
@@ -126,7 +127,7 @@ class FloodGate:
                 then()
 
     def _until_next(self) -> float | None:
-        """Return the seconds until the next client is readmitted, None if none is shut out."""
+        """Return the seconds until the next client is readmitted, or None if none is shut out."""
         if not self._shut:
             return None
         return max(min(self._shut.values()) - self._now(), 0.0)

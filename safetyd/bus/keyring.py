@@ -55,7 +55,7 @@ class OldKey(msgspec.Struct, frozen=True):
     until: Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-OldKeys = Mapping[Role, tuple[tuple[str, OldKey], ...]]  # names and old keys
+OldKeys = Mapping[Role, tuple[tuple[str, OldKey], ...]]  # pairs of a name and an old key
 
 
 class Rotation(NamedTuple):

@@ -80,7 +80,7 @@ class Publisher:
             self.soon()
 
     def answer(self, reply: bytes, content: object) -> None:
-        """Reply with any other message, as JSON."""
+        """Reply with a message that is not a decision, as JSON."""
         if reply.startswith(IMPORTED_REPLY):
             self._waiting.append(pub(reply, _fitting(_encode(content))))
             self.soon()

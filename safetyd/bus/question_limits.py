@@ -11,13 +11,13 @@ from safetyd.bus.flood_gate import MAX_KNOWN, FloodBounds, FloodGate
 from safetyd.clock import uptime
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-SHARE: Final = 0.05  # share of the time for each operator
+SHARE: Final = 0.05  # share of the daemon's time for each operator
 SAVED_S: Final = 0.2  # how much unused time an operator can save up
 LEAST_S: Final = 0.0002  # minimum charge, for decoding a query and sending its answer
-MAX_WAITING: Final = 16  # queries of one operator
+MAX_WAITING: Final = 16  # maximum number of waiting queries of one operator
 MAX_WAITING_OF_ALL: Final = 64  # up to 256 KB each
 BUSY_S: Final = 0.2
-LOADED_PER_S: Final = 20.0  # with fewer messages of agents, the time is not limited
+LOADED_PER_S: Final = 20.0  # if agents send fewer messages, the time is not limited
 SAMPLE_S: Final = 0.25  # minimum time over which messages are counted
 BOUNDS: Final = FloodBounds(
     flood=1000.0,
@@ -27,7 +27,7 @@ BOUNDS: Final = FloodBounds(
     again="%s may send queries again",
 )
 
-PER_S: Final = 4000.0  # messages per second; a long message counts as several pieces
+PER_S: Final = 4000.0  # messages per second; a long message counts as several
 PIECE_BYTES: Final = 2048
 BURST: Final = 50.0
 

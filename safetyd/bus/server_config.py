@@ -1,7 +1,7 @@
 """The configuration of nats-server: four accounts with explicit permissions.
 
 Agents, operators and anonymous agents have separate accounts. Only the exports below reach the
-daemon's account, so that no reply subject, header or stream request of an agent can.
+daemon's account. No reply subject, header or stream request of an agent can reach it.
 """
 
 import json
@@ -44,7 +44,7 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     shut: frozenset[str] = frozenset()  # operators that are shut out from queries
     shut_agents: frozenset[str] = frozenset()  # agents with a key that are shut out
     door_open: bool = True  # False: anonymous agents are shut out
-    tokens: Mapping[str, Hashes] = {}  # of agents that use HTTP; not for nats-server
+    tokens: Mapping[str, Hashes] = {}  # for agents over HTTP; not used by nats-server
 
     def newest(self, role: Role) -> Mapping[str, str]:
         by_name: Mapping[str, str] = getattr(self, role)
@@ -57,7 +57,7 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
             yield name, old.public
 
     def without(self, ended: Container[OldKey]) -> Self:
-        """Return the users without some old keys."""
+        """Return the users without these old keys."""
         left: OldKeys = {
             role: tuple((name, old) for name, old in keys if old not in ended)
             for role, keys in self.old_keys.items()

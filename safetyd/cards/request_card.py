@@ -27,9 +27,9 @@ from safetyd.core.text.diff_lines import DiffKind, diff_lines, holds_diff
 from safetyd.core.text.time_words import day_and_clock, duration
 from safetyd.core.text.visible_text import quoted
 
-SHOWN_PARTS: Final = 5  # of a command, that are listed
+SHOWN_PARTS: Final = 5  # maximum number of command parts that are listed
 MAX_DIFFS: Final = 20
-MAX_COLOURED: Final = 4000  # lines; a longer diff is shown as plain text
+MAX_COLOURED: Final = 4000  # in lines; a longer diff is shown as plain text
 TEXT: Final = "text"  # the name of the first field
 DEADLINE: Final = "deadline"
 EXACT: Final = "exact text"
@@ -48,7 +48,7 @@ _ELSEWHERE: Final = frozenset(
 )
 
 RequestKind = Literal["request", "reminder", "last_call", "expired"]
-Piece = tuple[str, bool]  # a part of a text, and whether it needs approval
+Piece = tuple[str, bool]  # a piece of text, and whether it needs approval
 
 
 class ColouredLine(msgspec.Struct, frozen=True):

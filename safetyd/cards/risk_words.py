@@ -7,7 +7,7 @@ IRREVERSIBLE: Final = "gate.irreversible"  # prefix of rules that find an action
 
 
 def stricter(reversibility: str, rules: Iterable[str]) -> str:
-    """Return the reversibility. A rule that finds the action irreversible overrides the type."""
+    """Return the reversibility. A rule that finds the action irreversible takes precedence."""
     found = any(rule.startswith(IRREVERSIBLE) for rule in rules)
     return "irreversible" if found else reversibility
 
@@ -20,7 +20,7 @@ def undone(reversibility: str) -> str:
 
 
 def danger_by(risk: str, reversibility: str, rules: Iterable[str]) -> str:
-    """Return risk and reversibility in one line. Say so if the reversibility comes from a rule."""
+    """Return risk and reversibility in one line, and whether a rule set the reversibility."""
     found = stricter(reversibility, rules)
     said = ", ".join(filter(None, (risk, undone(found))))
     if found == reversibility:

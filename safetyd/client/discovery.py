@@ -55,7 +55,7 @@ def find(
 ) -> Endpoint:
     """Return the bus to connect to. Nothing is cached: a restarted daemon may use another port.
 
-    Raises `Down` with the missing part and the way to fix it.
+    Raises `Down`, which says what is missing and how to fix it.
     """
     directory = Path(data_dir) if data_dir is not None else find_data_dir()
     address = url or os.environ.get("SAFETYD_URL") or _announced(directory)

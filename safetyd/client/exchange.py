@@ -33,10 +33,10 @@ PAUSE_S: Final = 0.25
 # How often the server may reply "no responders" after the daemon answered on this connection.
 MAX_GAPS: Final = 4
 
-# How long to wait for the reply after its notice on the decision subject.
+# How long to wait for the reply after the decision was announced on the decision subject.
 BEHIND_S: Final = 0.5
 
-# How long to wait after a request's deadline for the decision that it expired.
+# How long to wait after a request's deadline for the daemon to say that the request expired.
 GRACE_S: Final = 2.0
 _read = msgspec.json.Decoder(Decision).decode
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Exchange(ABC, Generic[A]):
         self._link = link
         self._draft = draft
         self._taken = False
-        self._announced = False  # True after the decision subject announced the end
+        self._announced = False  # True after the end was announced on the decision subject
         self._pending: Decision | None = None
         self._silence_s = SILENCE_S
         self._gaps = 0
@@ -135,7 +135,7 @@ class Exchange(ABC, Generic[A]):
         self._pending = pending
 
     def _check_open(self, cause: Cause, reason: str) -> None:
-        """Raise `Down` if a daemon that starts or stops cannot answer a pending request."""
+        """Raise `Down` if the request is pending and the daemon is unavailable at the moment."""
         if cause == "unavailable" and self._draft.wait and self._taken:
             raise Down(reason)
 

@@ -162,7 +162,7 @@ class SyncSafety(TelemetryCalls[bool]):
             raise
 
     def _hand_over(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        # Checked before locking: in a forked child, a thread that no longer exists may hold it.
+        # Checked before locking: in a forked child, the lock may be held by a thread that is gone.
         if self._thread.is_alive():
             with self._lock:
                 if self._loop is not None:

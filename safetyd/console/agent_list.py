@@ -34,7 +34,7 @@ async def everybody(
 
 
 def unheard(agent: str | None, rows: Sequence[AgentSeen] | None) -> str:
-    """Return a warning if the agent is unknown, with the most similar known name."""
+    """If the agent is unknown, return a warning that suggests the most similar known name."""
     if agent is None or rows is None or any(row.agent == agent for row in rows):
         return ""
     near = difflib.get_close_matches(agent, [row.agent for row in rows], n=1)

@@ -6,8 +6,8 @@ The one-line help of each command is in completions.json, which is generated fro
 from collections.abc import Mapping
 from typing import Final
 
-# The module is relative to safetyd.console. After a colon follows the name of the function, if it
-# differs from the name of the command.
+# The module is relative to safetyd.console. If the function is not named like the command, a colon
+# and the name of the function follow.
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Setup": {
         "init": "setup.write_config",

@@ -63,7 +63,7 @@ class _FromTable(ShellComplete):
 
 
 def following(root: Node, words: Sequence[str], begun: str) -> Iterator[CompletionItem[str]]:
-    """Yield the completions of `begun` after these words."""
+    """Yield the completions of `begun`, the unfinished word after `words`."""
     node, option, arguments = _walk(root, words)
     if option is not None:
         yield from _values(option, begun)
@@ -76,7 +76,7 @@ def following(root: Node, words: Sequence[str], begun: str) -> Iterator[Completi
 
 
 def _walk(root: Node, words: Sequence[str]) -> tuple[Node, Node | None, int]:
-    """Return the command, the option that still needs a value (or None), and how many arguments."""
+    """Return the command, the option that needs a value (or None), and the argument count."""
     node, option, arguments = root, None, 0
     for word in words:
         if option is not None:
@@ -157,5 +157,5 @@ def _value(parameter: click.Parameter) -> dict[str, object]:
 
 
 def _some(**facts: object) -> dict[str, object]:
-    """Return the arguments that are not empty."""
+    """Return the keyword arguments whose values are not empty."""
     return {name: fact for name, fact in facts.items() if fact}

@@ -7,7 +7,7 @@ from safetyd.daemon.config import Config, ConfigError, load
 
 
 def read_config(file: Path | None) -> Config:
-    """Return the configuration in a file, or the defaults. Raise `Failure` with all its errors."""
+    """Return the configuration in a file, or the defaults. Raise `Failure` if it has errors."""
     try:
         return load(file)
     except ConfigError as exc:

@@ -29,9 +29,8 @@ class SectionOption(click.Option):
 class Command(click.Command):
     """A command. Its help is its docstring, with the examples at the end of the page.
 
-    If the command sends a question or command to the daemon (`sends`), its help begins with the
-    summary of that.
-    Options that `widens` names are never suggested for a mistyped one.
+    If the command sends a message to the daemon (`sends`), its help begins with the summary of that
+    message. Options that `widens` names are never suggested for a mistyped one.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from safetyd.core.text.visible_text import visible
 
 BEGINS: Final = "  | "
 GOES_ON: Final = "  + "
-_find_label = re.compile(r" *\S+(?: \S+)* {2,}").match  # the label before a fact
+_find_label = re.compile(r" *\S+(?: \S+)* {2,}").match  # finds the label before a fact
 
 
 def quoted(words: object, columns: int) -> list[str]:
@@ -33,9 +33,9 @@ def fitted(text: str, columns: int) -> str:
 
 
 def folded(line: str, columns: int) -> Iterator[str]:
-    """Yield a line as rows of at most `columns`. Continuations are indented.
+    """Yield a line as rows of at most `columns`. All rows after the first are indented.
 
-    If the line is a label and a fact, continuations begin below the fact.
+    If the line consists of a label and a fact, these rows begin below the fact.
     """
     if line.startswith((BEGINS, GOES_ON)) or any(map(_is_wide, line)):
         yield from _chopped(line, columns, "")

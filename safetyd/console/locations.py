@@ -74,7 +74,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seed(self) -> Path:
-        """Return the operator's key file: option, environment, or default in the data directory."""
+        """Return the operator's key file, from an option, the environment or the data directory."""
         given = self.key_file or os.environ.get(KEY_VARIABLE)
         if given:
             return Path(given)
@@ -106,9 +106,10 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         return self.seed.stem == "operator" and self.seed.parent.name not in _PEOPLE
 
     def agent_key(self, agent: str) -> Path | None:
-        """Return the key file of an agent, None for an anonymous agent.
+        """Return the key file of an agent, or None for an anonymous agent.
 
-        A key file of this data directory in the environment is ignored: it is an operator's.
+        If the environment names a key file in this data directory, it is ignored, because it is an
+        operator's key.
         """
         own = self.keys / "agents" / f"{agent}.nk"
         if self.key_file or os.access(own, os.R_OK):
@@ -120,7 +121,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def data_dir(given: str | None) -> Path:
-    """Return the data directory: the option, the environment, or the user's default."""
+    """Return the data directory from the option, the environment, or the user's default."""
     return (Path(given) if given else find_data_dir()).absolute()
 
 

@@ -22,7 +22,7 @@ from safetyd.operators.replies import Done, Refusal, too_many
 
 CONNECT_S: Final = 3.0
 ANSWER_S: Final = 5.0
-LONG_S: Final = 60.0  # with a longer timeout, check meanwhile that the daemon is still running
+LONG_S: Final = 60.0  # for longer timeouts, check that the daemon keeps running
 LOOK_S: Final = 2.0
 CLOSE_S: Final = 1.0
 RETRY_S: Final = 20.0  # how long a command retries rate-limited queries
@@ -49,7 +49,7 @@ def _echo(line: str) -> None:
 
 
 class OperatorConnection:
-    """A connection of an operator to the daemon. All its errors are `Failure`.
+    """A connection of an operator to the daemon. It raises all errors as `Failure`.
 
     Rate-limited queries are sent again. Before each retry, `announce` gets a line to print.
     """
@@ -110,7 +110,7 @@ class OperatorConnection:
             raise _unreadable(self.address, exc, version) from None
 
     async def listen(self, heard: Callable[[bytes], None]) -> None:
-        """Call `heard` with every SafetyEvent from now on. If it raises, `lost` is set."""
+        """Call `heard` with every SafetyEvent from now on. If `heard` raises, `lost` is set."""
         subject = self._subjects.of("event", ">")
         await self._client.listen(subject, lambda _subject, _reply, payload: heard(payload))
         await self._client.flush()
@@ -154,7 +154,7 @@ class OperatorConnection:
             raise NotReachable(f"{silence} ({str(exc) or type(exc).__name__})") from None
 
     async def _answer_of_one_run(self, subject: str, payload: bytes, patience_s: float) -> bytes:
-        """Return the answer to a long command. Fail early if the daemon ends meanwhile."""
+        """Return the answer to a long command. Fail early if the daemon stops before it answers."""
         pid = (await self._running()).pid
         answer: bytes | None = None
         failed: Exception | None = None
@@ -174,7 +174,7 @@ class OperatorConnection:
         return answer
 
     async def _end_with(self, pid: int, scope: anyio.CancelScope) -> None:
-        """Cancel `scope` once the daemon with this pid has ended."""
+        """Cancel `scope` once the daemon with this pid has stopped."""
         still = True
         while still:
             await anyio.sleep(LOOK_S)

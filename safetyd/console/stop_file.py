@@ -29,7 +29,7 @@ def write(path: Path, by: str, at: datetime, reason: str) -> None:
 
 
 def put(path: Path) -> bool:
-    """Create the stop file on a full disk: empty, or by renaming the reserve file."""
+    """Create an empty stop file on a full disk or, if that fails, rename the reserve file."""
     for make in (path.touch, lambda: path.with_name(FREE).rename(path)):
         with suppress(OSError):
             make()

@@ -30,7 +30,7 @@ def plain(text: object, limit: int = MAX_CHARS) -> str:
 
 
 def columns() -> int:
-    """Return the width of the terminal, or `UNLIMITED` if the output is no terminal."""
+    """Return the width of the terminal, or `UNLIMITED` if the output is not a terminal."""
     unlimited = 0 if "COLUMNS" in os.environ or sys.stdout.isatty() else UNLIMITED
     return unlimited or shutil.get_terminal_size().columns
 

@@ -13,7 +13,7 @@ from safetyd.core.type_aliases import ALIASES, written_together
 
 Profile = Literal["strict", "coding"]
 
-MAX_REMEMBERED: Final = 1024  # spellings of type names that are cached
+MAX_REMEMBERED: Final = 1024  # maximum number of cached spellings of type names
 
 GUI: Final = frozenset(
     {"click", "type", "key", "scroll", "drag", "wait", "screenshot", "open_app", "navigate"}
@@ -129,8 +129,8 @@ _TYPES: Final = (
         write_state write_log draft click type key drag open_app navigate""",
     ),
     (
-        # edit_file and create_file are work in a worktree or outside any repository;
-        # a change to the checked-out tree of a repository is modify_code.
+        # edit_file and create_file are for files in a worktree or outside any repository. A change
+        # to the checked-out tree of a repository is modify_code.
         Kind("", "auto_allowed", "reversible", "medium"),
         "content_update edit_file create_file model_call dispatch delegate",
     ),

@@ -77,7 +77,7 @@ def on(kind: type[Heard], act: Callable[[Heard], Caused]) -> tuple[type[Event], 
 
 
 def later(act: Callable[[Decided], Caused]) -> tuple[type[Event], Handler]:
-    """Handle an action that was approved later like one that was allowed immediately."""
+    """Return a handler that treats an approved action like one that was allowed immediately."""
     return on(Allowed, lambda event: act(event.decided))
 
 

@@ -1,6 +1,6 @@
 """The anonymous pool: all agents without a key share the limits of one agent with a key.
 
-Any process on the machine can invent names, so more names must not get more than one.
+Any process on the machine can invent names, so using several names must give no advantage.
 """
 
 from typing import Final, Protocol
@@ -18,7 +18,7 @@ class Sender(Protocol):
 
 
 class Others(Protocol):
-    """Returns True if other agents with keys are known, for whom a part is reserved."""
+    """Returns True if other agents with keys are known. A part is then reserved for them."""
 
     def __call__(self, *, keyless: bool) -> bool: ...
 

@@ -40,18 +40,18 @@ from safetyd.core.messages.verdict import ALLOW
 from safetyd.core.text.path_globs import place
 
 ERRORS_IN_A_ROW: Final = 3
-MAX_CHANGES: Final = 1024  # open changes of one agent; beyond that, the oldest is forgotten
-MAX_FAILED: Final = 64  # commits of one project to retry; beyond that, the oldest is forgotten
-MAX_AGENTS: Final = 64  # agents remembered for one project
+MAX_CHANGES: Final = 1024  # maximum open changes of one agent; then the oldest is forgotten
+MAX_FAILED: Final = 64  # maximum failed commits of a project to retry; then the oldest is forgotten
+MAX_AGENTS: Final = 64  # maximum agents remembered for one project
 DESCRIPTION_CHARS: Final = 200
-MAX_NAMED: Final = 16  # stored paths of one action
+MAX_NAMED: Final = 16  # maximum stored paths of one action
 
 Projects = Mapping[str, ProjectConfig]
 Why = Literal["after", "failed", "before"]
 
 
 class CommitFirst(NamedTuple):
-    """The step before an action: a pending commit, or a check for changes by people."""
+    """The step that must precede an action: a pending commit, or a check for people's changes."""
 
     due: CommitDue | None = None
     change: Change | None = None
@@ -105,7 +105,8 @@ class FileCommits(Actor):
         """Return the step that must precede an action, if any.
 
         That is its pending commit, or a check for changes by people in the folder of its project.
-        If another action is open in the project, it may have made the changes: return None.
+        Return None if another action is open in the project, because that action may have made the
+        changes.
         """
         for due in self._state.due.values():
             if due.why == "before" and (due.agent, due.id) == (agent, id_):

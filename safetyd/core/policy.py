@@ -107,7 +107,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return ZoneInfo(self.timezone) if self.timezone else UTC
 
     def buckets(self) -> dict[str, BucketConfig]:
-        """Return special rate limits by agent. Missing values are the common ones."""
+        """Return the agents' own rate limits. Values that are not set are the common ones."""
         usual = self.rate.of(self.mode).agent
         return {
             name: BucketConfig(

@@ -28,7 +28,8 @@ TimeOfDay = Annotated[
         extra_json_schema={"description": 'a time of day such as "23:00"'},
     ),
 ]
-# The longest setting is a year. With eight waking hours a day, that takes three years.
+# The longest configurable wait is one year. If only eight hours a day are not quiet, it lasts three
+# years.
 MAX_DAYS: Final = 3 * 366
 
 _KEPT: Final = 4 * MAX_DAYS

@@ -1,4 +1,4 @@
-"""Finds the known type that an unknown type clearly means. In doubt, it finds none."""
+"""Finds the known type that an unknown name clearly means. If in doubt, it finds none."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Final
 
 from safetyd.core.action_types import Kind
 
-ALIKE: Final = 0.85  # minimum similarity of two spellings, as of file and files, or red and read
+ALIKE: Final = 0.85  # minimum similarity of two spellings, such as file and files, or red and read
 
 # A type name with one of these words is assumed to change something.
 _ACTING: Final = """

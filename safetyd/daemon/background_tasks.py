@@ -76,7 +76,7 @@ async def log_problems(problem: Callable[[], str]) -> None:
 
 async def feed_watchdog(problem: Callable[[], str]) -> None:
     """Notify the systemd watchdog while there is no problem."""
-    every = host.watchdog_s() / 4  # four times as often as systemd expects
+    every = host.watchdog_s() / 4  # four times as often as systemd requires
     while every:
         if not problem():
             host.notify("WATCHDOG=1")

@@ -45,7 +45,7 @@ class BusOutput:
             self._of.connections.main.client.send(pub(reply, name.encode()))
 
     def displaced_perhaps(self) -> bool:
-        """Return True if another daemon may be writing the journal. Only on an external bus.
+        """Return True if another daemon may be writing the journal (only on an external bus).
 
         A standby waits longer before it takes over, so two daemons never send at the same time.
         """

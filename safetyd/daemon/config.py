@@ -184,12 +184,12 @@ def parse_project(text: str) -> ProjectSettings:
 def _toml(text: str) -> Table:
     try:
         return tomllib.loads(text)
-    except ValueError as exc:  # also for a number with thousands of digits
+    except ValueError as exc:  # also raised for a number with thousands of digits
         raise ConfigError([f"not TOML: {exc}"]) from exc
 
 
 def _errors(table: Table) -> Iterator[str]:
-    """Yield wrong keys and values, and contradictions in the sections that have none."""
+    """Yield wrong keys and values and, in sections without any, contradictory settings."""
     sound: dict[str, object] = {}
     for key, value in table.items():
         wrong = list(_struct_errors(Config, {key: value}, ""))

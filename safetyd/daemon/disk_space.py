@@ -70,7 +70,7 @@ def wanted(config: DiskConfig, found: Room, level: DiskLevel) -> Wanted:
     """Return the free space that a disk needs to stay out of a level.
 
     It is a share of the disk, with an upper limit for large disks and a lower limit for small ones.
-    It is never less than a start needs.
+    It is never less than the daemon needs to start.
     """
     if level == "critical":
         percent, least, ample, files = config.critical_percent, config.critical_free_bytes, 5, 1000
@@ -125,7 +125,7 @@ def measured(data_dir: Path) -> dict[str, int]:
 
 
 def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield all files in a directory. Files that disappear meanwhile are skipped."""
+    """Yield all files in a directory. Files that disappear in the meantime are skipped."""
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             with suppress(OSError):

@@ -36,7 +36,7 @@ class ExtraHost(NamedTuple):
 class Extra(ABC):
     """An optional feature. It overrides the methods that it needs.
 
-    `known` is the state at the start. It changes later, so an extra copies what it needs.
+    `known` is the state at the start. The state changes later, so an extra copies what it needs.
     """
 
     commits: CommitsBefore = NO_COMMITS  # delays allowed actions until a commit is made
@@ -56,7 +56,7 @@ class Extra(ABC):
         """Prepare for new rules, at the start and at each reload."""
 
     async def run(self) -> None:  # noqa: B027
-        """Run until the daemon ends. Return early if there is nothing to do."""
+        """Run until the daemon stops. Return early if there is nothing to do."""
 
     def extended(self, facts: DaemonFacts) -> DaemonFacts:
         """Add facts of this extra to `status`."""

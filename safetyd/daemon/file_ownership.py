@@ -25,7 +25,7 @@ _ELSEWHERE: Final = "or choose another directory with --data-dir"
 
 
 class Foreign(Exception):
-    """Other users could change files that the daemon trusts. Each line has a fix."""
+    """Other users could change files that the daemon trusts. Each line of the text has a fix."""
 
 
 def problems(data_dir: Path, uid: int) -> list[str]:

@@ -9,7 +9,7 @@ LAG_S: Final = 0.5
 class Health:
     """Combines the problems of several parts. Each function returns a problem or an empty string.
 
-    `serving` is True between the start and the end of the daemon.
+    `serving` is True except while the daemon is starting or stopping.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Health:
         self.serving = True
 
     def end(self) -> None:
-        """Mark the daemon as ending."""
+        """Mark the daemon as stopping."""
         self.serving = False
 
     def problem(self) -> str:
@@ -59,7 +59,7 @@ class Health:
         return f"{problem}: {full}" if full else problem
 
     def trouble(self) -> str:
-        """Return `explained` for the log, but an empty string while the daemon starts or ends."""
+        """Return `explained` for the log, but an empty string while the daemon starts or stops."""
         return self.explained() if self.serving else ""
 
     def better_restarted(self) -> str:

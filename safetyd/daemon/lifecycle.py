@@ -1,4 +1,4 @@
-"""Runs a daemon from start to end, in one task group. If one part fails, all parts end.
+"""Runs a daemon from start to stop, in one task group. If one part fails, all parts stop.
 
 Proposals are received only after the state is rebuilt, stops are applied, the audit file is
 complete and the bus works.
@@ -78,7 +78,7 @@ class Daemon:
         return self._settings.channels
 
     async def run(self, announce: Callable[[host.Endpoint], None]) -> None:
-        """Run until a signal ends the daemon. Raise if any part fails."""
+        """Run until a signal stops the daemon. Raise an exception if any part fails."""
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # see console/cli.py
             async with anyio.create_task_group() as tasks:
@@ -89,7 +89,7 @@ class Daemon:
     async def _obey(
         self, signals: AsyncIterator[signal.Signals], tasks: anyio.abc.TaskGroup
     ) -> None:
-        """Reload on SIGHUP. End on other signals, immediately if the daemon is still starting."""
+        """Reload on SIGHUP. Stop on other signals, immediately if the daemon is still starting."""
         async for number in signals:
             if number is signal.SIGHUP:
                 tasks.start_soon(self._reload_once_serving)

@@ -29,7 +29,7 @@ def measuring(
     channels: Callable[[], Sequence[ChannelState]],
     not_ready: Callable[[], str],
 ) -> Measuring:
-    """Return the disk check and the metrics. `not_ready` returns why there are no decisions."""
+    """Return the disk check and the metrics. `not_ready` returns why proposals are not decided."""
     with host.files_needed(of.data_dir):
         disk = DiskSpace(
             of.data_dir,

@@ -1,7 +1,7 @@
 """Reads project files. Agents may write them, so an invalid file never prevents a start or reload.
 
-They are read only at start and reload, and journalled with the rules. If a file is invalid, every
-action in its project needs approval.
+They are read only at the start and at each reload, and journalled with the rules. If a file is
+invalid, every action in its project needs approval.
 """
 
 import os

@@ -30,7 +30,7 @@ END_S: Final = 1.0  # how often expired old keys are removed
 # At most this much of the errors is journalled.
 SHOWN_ERRORS: Final = 20
 SHOWN_CHARS: Final = 500
-_TOKEN: Final = "token "  # noqa: S105 - before what people see of its hash
+_TOKEN: Final = "token "  # noqa: S105 - the text before the shown part of a hash
 
 Key = tuple[Role, str, str]  # role, name, and key
 
@@ -51,7 +51,7 @@ class Reload:
         self._mailbox = mailbox
         self._users: Users | None = None
         self._clock = Clock()
-        self._end_t: dict[OldKey, float] = {}  # when each expires, in steady seconds
+        self._end_t: dict[OldKey, float] = {}  # when each old key expires, in steady seconds
         self._not_ended = ""  # why an expired key is still trusted
         self.problem = ""  # why the newest configuration is not in force
 

@@ -123,7 +123,7 @@ class Settings:
             heard=lambda: self.intake.heard,
             is_operator=lambda name: self.role_of(name) == "operator",
         )
-        self.flood_gate = FloodGate(BOUNDS)  # for agents with a key
+        self.flood_gate = FloodGate(BOUNDS)  # only for agents with a key
         self.tokens = TokenBook()
         self._keyed: frozenset[str] = frozenset()
         self._operators: frozenset[str] = frozenset()
@@ -164,7 +164,7 @@ class Settings:
         return agent.casefold() in self._reserved
 
     def role_of(self, name: str) -> Role | None:
-        """Return the role of an operator, None if the name has no key."""
+        """Return the role of an operator, or None if the name has no key."""
         if name in self._operators:
             return "operator"
         return "observer" if name in self._observers else None
@@ -181,7 +181,7 @@ class Settings:
     def users(self) -> Users:
         """Read the current keys, and finish interrupted rotations."""
         now = Clock().now().at
-        with suppress(OSError):  # reading works without it
+        with suppress(OSError):  # keys can be read even if this fails
             self.keyring.settle(now)
         agents = dict(self.keyring.public("agents"))
         operators = dict(self.keyring.public("operators"))

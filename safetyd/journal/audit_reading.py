@@ -35,7 +35,7 @@ _dated = re.compile(rb'\{"event":"[a-z_]+","seq":\d+,"at":"([^".Z]+)([^"]*)').ma
 
 
 class ReadingBounds(NamedTuple):
-    """How much one query reads at most. To read more, the client asks again."""
+    """The most that one query reads. To read more, the client sends another query."""
 
     max_bytes: int = 64 * 1024 * 1024
     lines: int = 500_000
@@ -118,7 +118,7 @@ class NewestFirst:
 
 
 def seq_of(line: bytes) -> int:
-    """Return the event number of a line, 0 if it contains no event."""
+    """Return the event number of a line, or 0 if it contains no event."""
     found = _numbered(line)
     return int(found[1]) if found else 0
 
@@ -135,7 +135,7 @@ def is_before(line: bytes, second: bytes) -> bool:
 
 
 def read_event(line: bytes) -> Event | None:
-    """Return the event in a line, None for the first line of a file or a damaged line."""
+    """Return the event in a line, or None for the first line of a file or a damaged line."""
     try:
         return decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -175,7 +175,7 @@ def newest_events(
 ) -> tuple[list[Event], int]:
     """Return the newest decisions and SafetyEvents before event `before`, oldest first.
 
-    Also return an event number: the result contains all of them after that event.
+    Also return an event number. The result contains all such events after that number.
     """
     lines = NewestFirst(directory, before, bounds)
     found: list[Event] = []
@@ -216,7 +216,7 @@ def hash_on(line: bytes) -> str:
 
 
 def time_on(line: bytes) -> datetime | None:
-    """Return the time of the event in a line, None if it contains no event."""
+    """Return the time of the event in a line, or None if it contains no event."""
     found = _dated(line)
     return datetime.fromisoformat((found[1] + found[2]).decode()) if found else None
 

@@ -2,7 +2,7 @@
 
 While one batch is being written, the next is already sent and the engine fills a third, so that
 neither the disk nor the CPU waits. A decision is never undone: either its batch is written, or
-another daemon owns the journal and this one ends.
+another daemon owns the journal and this one stops.
 """
 
 import logging
@@ -145,7 +145,7 @@ class CommitLoop:
 
     @property
     def unwritten_s(self) -> float:
-        """Return how long the oldest unwritten batch has been waiting, 0.0 if there is none."""
+        """Return how long the oldest unwritten batch has been waiting, or 0.0 if there is none."""
         return uptime() - self._under_way[0] if self._under_way else 0.0
 
     @property
@@ -166,11 +166,11 @@ class CommitLoop:
         return self._journal.problem or self.audit_problem
 
     def freeze_next(self, take: Callable[[int, Frozen], None]) -> None:
-        """Call `take` with the engine's state after the next batch, once that is durable."""
+        """Call `take` with the engine's state after the next batch, once that batch is durable."""
         self._freeze = take
 
     async def decide(self) -> None:
-        """Apply envelopes to the engine forever, as long as the open batch has room."""
+        """Apply envelopes to the engine forever, whenever the open batch has room."""
         while True:
             await self.mailbox.wait()
             if self._open.full:
@@ -204,7 +204,8 @@ class CommitLoop:
     def _open_envelopes(self) -> None:
         batch, engine, (moment, stepped_s) = self._open, self._engine, self._clock.read()
         if stepped_s:
-            # First, because the step must not shift events that already have the new time.
+            # The step comes first, because it must not shift later events, which already have the
+            # new time.
             stepped = ClockStepped(at=moment.at, t=moment.t, seconds=stepped_s)
             batch.add(engine.handle(stepped))
         until = uptime() + SLICE_S

@@ -27,7 +27,7 @@ log = logging.getLogger("safetyd.checkpoints")
 
 
 class Compaction:
-    """Saves checkpoints regularly. `saved` is the checkpoint that the start used."""
+    """Saves checkpoints regularly. `saved` is the checkpoint that the daemon started from."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class Unanswered(Exception):
 
 
 class Effects(NamedTuple):
-    """The result of an envelope: the events to journal, and the decision if it proposes."""
+    """The result of an envelope: the events to journal, and the decision about a proposal."""
 
     events: Sequence[Event]
     decision: Decision | None
@@ -55,7 +55,7 @@ class Envelope(ABC):
 
     @abstractmethod
     def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
-        """Return the events to apply. The engine decides a `Proposed` among them."""
+        """Return the events to apply. If one is a `Proposed`, the engine decides it."""
 
     def note(self, state: EngineState, effects: Effects) -> None:  # noqa: B027 - few need to
         """Receive the result, before it is durable."""

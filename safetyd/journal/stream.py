@@ -228,7 +228,7 @@ class JetStreamJournal:
         return True
 
     async def _end(self) -> tuple[int, str] | None:
-        """Return sequence and id of the newest batch, 0 if there is none.
+        """Return the sequence and id of the newest batch. The sequence is 0 if there is none.
 
         Return None if the server does not answer.
         """

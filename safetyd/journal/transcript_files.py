@@ -1,7 +1,7 @@
 """Writes transcripts to files: one for each finished session, named after its start time.
 
 Every transcript is in the journal first. `.written` contains the number of the last event that was
-written. So files that are missing after a crash or a full disk are written from the audit files.
+written. If files are missing after a crash or a full disk, they are written from the audit files.
 """
 
 import logging
@@ -99,7 +99,7 @@ class TranscriptFiles:
     def _free(self, event: Transcribed) -> Path | None:
         """Return the first free name, or None if the event already has a file.
 
-        It can have one after a crash before `.written` was updated.
+        It already has one if the daemon crashed before it updated `.written`.
         """
         start = f"{event.transcript.started_at:%Y-%m-%d-%H%M%S}"
         last, path = None, self._directory / f"{start}.json"
@@ -140,7 +140,7 @@ def _order(name: re.Match[str]) -> tuple[str, int]:
 
 
 def seq_in(path: Path) -> int:
-    """Return the event number in a transcript file, 0 if the file is not a transcript."""
+    """Return the event number in a transcript file, or 0 if the file is not a transcript."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Filed).seq
     except (OSError, msgspec.DecodeError):

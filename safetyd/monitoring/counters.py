@@ -28,7 +28,7 @@ from safetyd.monitoring.metric_families import counter_by
 OTHER: Final = "other"  # the label of agents without their own label
 # Rounds are counted separately for this many agents. All others share one count.
 MAX_AGENTS: Final = 4096
-MAX_ASKED: Final = 10_000  # pending requests whose age is measured
+MAX_ASKED: Final = 10_000  # maximum number of pending requests whose age is measured
 
 # The ways in which operators answer. Unknown ways are counted as the last one.
 VIAS: Final = ("cli", "tui", "web", "link", "sms", "desktop", "bus")

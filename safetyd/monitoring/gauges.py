@@ -17,7 +17,7 @@ from safetyd.core.text.visible_text import visible
 from safetyd.monitoring.counters import OTHER
 from safetyd.monitoring.metric_families import gauge, gauge_by
 
-MAX_BREAKERS: Final = 100  # breakers with their own label
+MAX_BREAKERS: Final = 100  # maximum number of breakers with their own label
 STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
 SLICE: Final = 200  # agents per slice, which takes about a millisecond
 SCOPES: Final = ("chain", "session", "day")

@@ -21,7 +21,7 @@ from safetyd.core.events.event import Event
 MAX_EVENTS: Final = 2000
 MAX_BYTES: Final = 4 * 1024 * 1024  # approximately
 
-_SLACK: Final = MAX_EVENTS // 4  # events above MAX_EVENTS before the oldest are dropped
+_SLACK: Final = MAX_EVENTS // 4  # how far MAX_EVENTS may be exceeded before events are dropped
 _EVENT_BYTES: Final = 1024
 _VERDICT_BYTES: Final = 512
 

@@ -23,9 +23,9 @@ def answer(
     *,
     may_approve: bool = True,
 ) -> Carried[Outcome]:
-    """Return the events of an answer, and its outcome.
+    """Return the events that record an answer, and its outcome.
 
-    `may_approve`: the operator has seen everything that an approval covers.
+    `may_approve` is True if the operator has seen everything that an approval covers.
     """
     ways, approves = state.approve_via(request), given.answer == "approved"
     answered = taken(request, given, moment, ways, waits=waits(request))

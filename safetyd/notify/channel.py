@@ -39,16 +39,16 @@ NEEDED: Final = "is empty; it is required if enabled = true"
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Hints = tuple[tuple[str, str], ...]
 To = str | tuple[str, ...]
-Problems = Iterator[tuple[str, str]]  # a key, and its problem
+Problems = Iterator[tuple[str, str]]  # a configuration key, and the problem with its value
 Answer = TypeVar("Answer")
 
 log = logging.getLogger("safetyd.notify")
 
 
 class Unavailable(Exception):
-    """The channel may accept the message later: a timeout, a 5xx, a rate limit.
+    """The channel may accept the message later, such as after a timeout, a 5xx or a rate limit.
 
-    `ambiguous`: the message may have arrived anyway.
+    `ambiguous` is True if the message may have arrived anyway.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Unavailable(Exception):
 
 
 class Undeliverable(Exception):
-    """The channel will never accept this message: a bad address, refused content."""
+    """The channel will never accept this message, such as for a bad address or refused content."""
 
 
 class Misconfigured(Exception):
-    """The channel fails until an operator fixes it: a refused login, a bad certificate."""
+    """The channel fails until an operator fixes it, such as after a refused login."""
 
 
 class Receipt(NamedTuple):
@@ -89,8 +89,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[Rate, ...] = ()
     recipient_rates: tuple[Rate, ...] = ()  # limits for one recipient; urgent messages are exempt
     delays_s: tuple[float, ...] = (5.0, 15.0, 45.0, 120.0, 300.0, 600.0)  # the last delay repeats
-    max_tries: int | None = None  # None: until the message expires or is cancelled
-    ambiguous_tries: int | None = None  # retries after an attempt that may have arrived
+    max_tries: int | None = None  # None: retry until the message expires or is cancelled
+    ambiguous_tries: int | None = None  # retries of a message that may have arrived
 
 
 class Channel(ABC):
@@ -135,7 +135,7 @@ class BrokenChannel(Channel):
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
     text: str
-    size: str  # the size in the channel's unit
+    size: str  # with the channel's unit, such as bytes
     html: str = ""
 
 
@@ -145,17 +145,17 @@ class ChannelContext(NamedTuple):
     host: str  # the name of this machine
     public_url: str  # without a trailing slash; empty: links open on this machine only
     directories: tuple[Path, ...]  # where to look for files named without a path
-    publish: Callable[[str, object], None]  # send helpers a kind of event and its content
+    publish: Callable[[str, object], None]  # sends an event to helpers: its kind and its content
     waits: "Callable[[Request], bool]"  # True if an agent waits for the answer to a request
-    tables: "Callable[[], Tables]"  # the configuration in force
+    tables: "Callable[[], Tables]"  # returns the current configuration
     mailbox: "Mailbox"
     composer: "Composer"
     signer: "Signer"
     sent_links: "SentLinks"
-    used: Callable[[str, datetime], None]  # record that a test link was opened
+    used: Callable[[str, datetime], None]  # records that a test link was opened
 
     def secret(self, file: str) -> str:
-        """Return the secret in a configured file; empty if none is configured."""
+        """Return the secret in a configured file, or an empty string if no file is configured."""
         return secret(file, self.directories) if file else ""
 
 
@@ -184,11 +184,11 @@ class ChannelTable(
     enabled: bool = False
     privacy: Privacy = "full"
 
-    kind: ClassVar[ChannelKind] = "chat"  # decides which alerts and summaries it gets
-    rank: ClassVar[int] = 50  # place in the order of preference that operators can change
-    repeated: ClassVar[bool] = False  # [[notifications.<channel>]]: each table names a channel
+    kind: ClassVar[ChannelKind] = "chat"  # decides which alerts and summaries the channel gets
+    rank: ClassVar[int] = 50  # position in the default order of preference
+    repeated: ClassVar[bool] = False  # True for [[notifications.<channel>]]: each is a channel
     secret_files: ClassVar[tuple[str, ...]] = ()  # settings that name a file with a secret
-    hints: ClassVar[Hints] = ()  # a text in the lower-case error, and advice
+    hints: ClassVar[Hints] = ()  # pairs: a part of an error text in lower case, and advice for it
 
     @property
     def usable(self) -> bool:
@@ -218,10 +218,10 @@ class ChannelTable(
         """Return a message as this channel shows it."""
 
     async def check(self, read: Callable[[str], str]) -> str:  # noqa: ARG002
-        """Ask the provider whether these settings work; `read` returns the secret in a file.
+        """Ask the provider whether these settings work. `read` returns the secret in a file.
 
-        Return a remark for the operator, or an empty string. Raise one of the three errors if they
-        do not work.
+        Return a remark for the operator, or an empty string. If the settings do not work, raise
+        one of the three errors above.
         """
         return ""
 
@@ -277,5 +277,5 @@ def url_problems(key: str, url: str) -> Problems:
 
 
 def needed(**settings: str) -> Problems:
-    """Yield each of these settings that is empty."""
+    """Yield a problem for each of these settings that is empty."""
     yield from ((key.rstrip("_"), NEEDED) for key, value in settings.items() if not value)

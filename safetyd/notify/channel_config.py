@@ -27,7 +27,7 @@ from safetyd.core.recipients import (
 )
 from safetyd.notify.channel import ChannelTable, Misconfigured, PersonalTable, Problems, secret
 
-PLUGINS: Final = "safetyd.channels"  # entry points of other distributions
+PLUGINS: Final = "safetyd.channels"  # the group of entry points for channels in other packages
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 AnyTable = TypeVar("AnyTable", bound=ChannelTable)
 
@@ -51,7 +51,7 @@ def _found() -> Iterator[tuple[str, type[ChannelTable]]]:
 CHANNELS: Final[Mapping[str, type[ChannelTable]]] = dict(
     sorted(_found(), key=lambda found: (found[1].rank, found[0]))
 )
-RANKED: Final = 50  # channels below this rank are in the default order
+RANKED: Final = 50  # channels with a lower rank are in the default order
 PERSONAL: Final[Mapping[str, type[PersonalTable]]] = {
     name: table for name, table in CHANNELS.items() if issubclass(table, PersonalTable)
 }
@@ -74,7 +74,7 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     timezone: str = ""  # an IANA name; empty: the system's
 
     def tables(self) -> Iterator[tuple[str, ChannelTable]]:
-        """Yield each channel's table with its key, even if it is unused, in the order of rank."""
+        """Yield each channel's table with its key in the order of rank, including unused ones."""
         for key, table in CHANNELS.items():
             if table.repeated:
                 yield from ((f"{key}.{each.name}", each) for each in getattr(self, key))
@@ -90,7 +90,7 @@ class NotificationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
         return next(table for _, table in self.channels() if isinstance(table, kind))
 
     def missing_secrets(self, directories: Iterable[Path]) -> Problems:
-        """Yield the setting and the reason for each secret file that a channel cannot use."""
+        """Yield each setting whose secret file cannot be used, and the reason."""
         looked_in = tuple(directories)
         for key, table in self.tables():
             for setting in table.secret_files if table.enabled else ():

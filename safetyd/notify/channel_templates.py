@@ -16,7 +16,7 @@ TEMPLATES: Final = "templates"  # in the data directory
 
 
 class ChannelTemplates:
-    """Renders the texts of channels; without a directory, only from shipped templates."""
+    """Renders the texts of channels. Without a directory, it uses only shipped templates."""
 
     def __init__(
         self,
@@ -26,11 +26,11 @@ class ChannelTemplates:
         self.directory = directory
         self._broken = broken
         self._replaced: ReplacedTemplates | None = None
-        self._failed: dict[str, tuple[int, int]] = {}  # the file that failed, by template
+        self._failed: dict[str, tuple[int, int]] = {}  # the versions that failed, by template
 
     def render(self, name: str, **values: object) -> str:
-        """Render a template; use the shipped one if a replaced one fails."""
-        # Import late, because reading the configuration needs no jinja.
+        """Render a template. If an operator's replacement fails, use the shipped template."""
+        # Import jinja only here: reading the configuration does not need it.
         from safetyd.notify import template_rendering as rendering  # noqa: PLC0415
 
         file = self._file(name)
@@ -45,7 +45,7 @@ class ChannelTemplates:
         return rendering.rendered_as_shipped(name, values)
 
     def _file(self, name: str) -> tuple[int, int] | None:
-        """Return the time and size of a replaced template; None: there is none."""
+        """Return the time and size of an operator's replacement, or None if there is none."""
         if self.directory is None:
             return None
         try:

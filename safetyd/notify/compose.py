@@ -52,7 +52,7 @@ class MakesLinks(Protocol):
     def here_only(self) -> bool: ...
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
-        """Return the URL of a page; without `ref`, of the list of all items of the message."""
+        """Return the URL of an item's page, or without `ref`, of the list of all items."""
         ...
 
     def code(self, request_id: str, recipient: str, pending: Iterable[Request]) -> str:
@@ -66,7 +66,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     privacy: Privacy = "full"
     codes: bool = True  # readers may see the approval code
-    reply_risk: Risk | None = None  # the highest that a reply may approve; None: none
+    reply_risk: Risk | None = None  # the highest risk that a reply may approve; None: no risk
 
 
 class Composer:
@@ -140,7 +140,7 @@ class Composer:
         )
 
     def joined(self, delivery: Delivery, cards: tuple[SingleCard, ...], more: int) -> Card:
-        """Return the only card, or a digest of several."""
+        """Return the card if there is only one, or a digest of several cards."""
         if len(cards) == 1 and not more:
             return cards[0]
         linked = sum(bool(card.link) for card in cards) > 1
@@ -196,7 +196,7 @@ class Composer:
         return discreet(harmless_card(card), destination.privacy)
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
-        """Return the link in a message; without `ref`, the link to the list of its items."""
+        """Return the link to an item of a message, or without `ref`, to the list of its items."""
         return self._links.link(delivery, ref, recipient)
 
 

@@ -67,7 +67,7 @@ async def exchange(
 ) -> HttpAnswer:
     """Return a response of any status, with at most `most` bytes of its body.
 
-    Raise a channel's error if there was none. It contains only the host of the URL.
+    If there is no response, raise a channel's error, which contains only the host of the URL.
     """
     import aiohttp  # noqa: PLC0415 - slow, and not needed to render
 
@@ -87,7 +87,7 @@ async def exchange(
 
 
 async def _beginning(response: "aiohttp.ClientResponse", most: int) -> str:
-    """Return the beginning of a response body, and read no more."""
+    """Return the beginning of a response body. Do not read the rest."""
     said = b""
     while len(said) < most and (chunk := await response.content.read(most)):
         said += chunk

@@ -30,7 +30,7 @@ _COUNTED: Final[dict[ItemKind, tuple[str, str]]] = {
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """A message, as a channel gets it."""
+    """A message in the form in which a channel gets it."""
 
     delivery: str  # the same for every copy of the message
     channel: str
@@ -38,15 +38,15 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""  # a mail address, phone number or user id; empty on shared channels
     urgency: Urgency
     card: Card
-    held_back: int = 0  # notifications that were not urgent enough to send
-    again: bool = False  # another copy may have arrived
+    held_back: int = 0  # the number of notifications that were not urgent enough to send
+    again: bool = False  # True if an earlier copy may have arrived
     at: datetime  # in the recipient's time zone
     thread: str = ""  # the same for all messages about one request
-    here_only: bool = False  # links work only on the machine where safetyd runs
+    here_only: bool = False  # True if links work only on the machine where safetyd runs
     machine: str = ""  # the name of the machine
     privacy: Privacy = "full"
     templates: ChannelTemplates = ChannelTemplates()
-    option: str = ""  # that every command needs, if the data directory is not the default
+    option: str = ""  # the option that commands need if the data directory is not the default
 
     def rendered(self, template: str, **values: object) -> str:
         """Render the message with a template."""
@@ -92,7 +92,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def high(self) -> bool:
-        """True if it has an urgent request; alerts state their urgency in the title."""
+        """True if the message has an urgent request. Alerts state their urgency in the title."""
         return any(asks(card) and card.urgency == "high" for card in self.cards)
 
     @property
@@ -110,7 +110,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> str:
-        """How many cards of each kind there are, and how many more."""
+        """The number of cards of each kind, and the number of cards that are left out."""
         counts = Counter(sort(card) for card in self.cards)
         said = [
             f"{counts[kind]} {one if counts[kind] == 1 else many}"

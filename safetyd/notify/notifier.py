@@ -46,7 +46,7 @@ log = logging.getLogger("safetyd.notify")
 
 
 class NotifierSettings(Protocol):
-    """The current configuration; a reload changes it."""
+    """The current configuration, which a reload may change."""
 
     @property
     def tables(self) -> Tables: ...
@@ -127,7 +127,7 @@ class Notifier:
         self.dispatch.observe(events)
 
     def renew(self, by: str) -> None:
-        """Use the changed channels and keys, and retry parked messages."""
+        """Apply changed channels and keys, and retry parked messages."""
         self.links.renew()
 
         def made(state: EngineState, moment: Moment) -> Event | None:

@@ -52,7 +52,7 @@ class OutboxControl:
         link: Callable[[str, str, str], str],
     ) -> None:
         self._workers = workers
-        self._opened = opened  # returns when a delivery's link was used
+        self._opened = opened  # returns the time at which a delivery's link was used
         self._link = link  # takes a delivery, the id of an item, and a recipient
 
     def test(self, by: str, command: TestCommand) -> Plan[TestBegun | Refusal]:
@@ -131,7 +131,7 @@ class OutboxControl:
         return plan
 
     def link(self, _by: str, command: LinkCommand) -> Plan[Linked | Refusal]:
-        """Return the link to the only item of a message, or to the list of its items."""
+        """Return the link to a message's item, or to the list if it has several items."""
 
         def plan(state: EngineState, _moment: Moment) -> Carried[Linked | Refusal]:
             found = state.outbox.find(command.delivery)

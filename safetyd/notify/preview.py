@@ -33,7 +33,7 @@ from safetyd.operators.replies import Refusal, refused
 from safetyd.operators.views.paging import fitting
 
 log = logging.getLogger("safetyd.notify")
-MAX_STEPS: Final = 6  # shown steps of an escalation
+MAX_STEPS: Final = 6  # steps of an escalation that a preview shows
 GIVEN: Final = timedelta(hours=1)
 CODE: Final = "4821"
 
@@ -109,7 +109,7 @@ class Previews:
         )
         try:
             rows = [self._row(state, moment, asked, *lane) for lane in lanes]
-        except Exception:  # an agent's text must not end the daemon
+        except Exception:  # an agent's text must not crash the daemon
             log.exception("cannot make a preview")
             return refused("failed", "the message cannot be composed; see the daemon's log")
         return PreviewAnswer(ok=True, previews=fitting(rows))
@@ -180,7 +180,7 @@ class Previews:
 
 
 def _without_code(card: SingleCard) -> SingleCard:
-    """Replace each code with a sample: a preview must not let its reader approve."""
+    """Replace each code with a sample, so that nobody can approve with a preview."""
     if not isinstance(card, RequestCard):
         return card
     code, deny_code = CODE if card.code else "", CODE if card.deny_code else ""

@@ -1,8 +1,8 @@
 """Sanitize the text of agents: limit its length, and remove hidden characters and links.
 
 Control characters and text direction marks are removed. Other invisible characters are replaced by
-their count. Addresses are rewritten so that no program makes links of them: hxxps://example[.]com.
-Sanitizing a text twice changes nothing more.
+their count. Addresses are rewritten (hxxps://example[.]com) so that no program turns them into
+links. Sanitizing a sanitized text does not change it.
 """
 
 import re
@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from safetyd.core.text.visible_text import BLANK
 
 MAX_CHARS: Final = 500
-SPARED: Final = 40  # a text is cut only if it exceeds its limit by more
+SPARED: Final = 40  # a text is cut only if it exceeds its limit by more than this
 MAX_MARKS: Final = 4  # combining marks in a row; no language needs more
 
-_AHEAD: Final = 4  # sanitize this many times the limit, because characters may be removed
+_AHEAD: Final = 4  # how many times the limit to sanitize, because characters may be removed
 
 # Blank letters, format characters, surrogates, noncharacters and tags.
 _UNSEEN: Final = (
@@ -23,7 +23,7 @@ _UNSEEN: Final = (
     "\ud800-\udfff\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_LOOKS: Final = "\ufe0e\ufe0f"  # select text or emoji style for the character before
+_LOOKS: Final = "\ufe0e\ufe0f"  # select the text or emoji style of the previous character
 _JOINERS: Final = "\u200c\u200d"  # join emoji, and letters of some scripts
 _SEEN: Final = rf"[^\x00-\x7f{_UNSEEN}{_LOOKS}{_JOINERS}]"
 
@@ -59,7 +59,7 @@ class Sanitized(NamedTuple):
 
 
 def harmless(text: str, limit: int = MAX_CHARS) -> Sanitized:
-    """Return at most `limit` characters of a text, sanitized; keep its lines."""
+    """Return at most `limit` characters of a text, sanitized. Line breaks are preserved."""
     taken = min(len(text), limit * _AHEAD)
     shown = _clean(text[:taken])
     while len(shown) > limit:

@@ -15,7 +15,7 @@ from safetyd.notify.message import Notice
 
 CUT: Final = "…"
 TEXTS: Final = (4000, 2000, 1000, 500, 160, 60)  # lengths of the exact text to try, in characters
-ENTRIES: Final = (900, 500, 250, 120, 60)  # characters of each card of a digest
+ENTRIES: Final = (900, 500, 250, 120, 60)  # lengths of each card in a digest to try
 
 Size = Callable[[str], int]
 

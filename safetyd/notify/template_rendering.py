@@ -87,7 +87,7 @@ def capital(words: str) -> str:
 
 
 def some(names: Iterable[str], most: int) -> str:
-    """Return as many names as fit, and how many more there are."""
+    """Return as many names as fit, and the number of the other names."""
     given, shown = list(names), list[str]()
     for name in given:
         if shown and len(", ".join((*shown, name))) > most:

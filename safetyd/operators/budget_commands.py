@@ -37,7 +37,7 @@ def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]
 
 
 def _problem(state: EngineState, moment: Moment, command: RaiseCommand) -> str:
-    """Return why the budget cannot be raised, or an empty text."""
+    """Return why the budget cannot be raised, or an empty string."""
     named = command.scope in {"agent", "model"}
     if not command.reason.strip():
         return "raising a budget needs a reason"

@@ -43,10 +43,10 @@ from safetyd.operators.grant_commands import grant_add, grant_revoke
 from safetyd.operators.handlers import Handlers, plan
 from safetyd.operators.replies import DONE, CommandRefused, Done, Refusal, refused
 
-NAMED: Final = 10  # agents in safe mode that a message names
+NAMED: Final = 10  # maximum number of agents in safe mode that a message names
 OPERATOR: Final = "operator"
 EXITS_BYTES: Final = 64 * 1024
-EXIT_BYTES: Final = 800  # bytes of an exit with the longest names, including the notification
+EXIT_BYTES: Final = 800  # size of an exit event and its notification, with the longest names
 
 INTERNAL_ERROR: Final = refused("internal", FAILED)
 
@@ -213,7 +213,7 @@ def _held(found: Exit) -> Refusal:
 def _still(
     state: EngineState, moment: Moment, agent: str | None, left: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the kernels, except those in `left`, that still restrict an agent or, if None, any."""
+    """Return the kernels, except those in `left`, that still restrict `agent` (None: any agent)."""
     held = state.guards.safe_mode.status(agent, moment.t).agents
     gone = set(left)
     return tuple(kernel for kernel in held if kernel not in gone)[:NAMED]
@@ -225,7 +225,7 @@ def _at_once(reason: str) -> int:
 
 
 def _named(kernel: str | None) -> str | None:
-    """Return the agent of a kernel; None for the kernel of all agents."""
+    """Return the agent of a kernel, or None for the kernel of all agents."""
     return None if kernel == EVERYBODY else kernel
 
 

@@ -122,7 +122,7 @@ def _way_out(verdicts: Sequence[Verdict], decided: Severity) -> tuple[str, Sever
 
 
 def _guards(verdicts: Sequence[Verdict], today: Mapping[str, str]) -> Iterator[GuardExplained]:
-    """Yield every guard in the order of the chain, after other sources of verdicts."""
+    """Yield other sources of verdicts, then every guard in the order of the chain."""
     said = {verdict.guard: verdict for verdict in reversed(verdicts)}
     others = [guard for guard in said if guard not in Chain._fields]
     for guard in (*others, *Chain._fields):

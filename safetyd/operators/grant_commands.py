@@ -31,10 +31,10 @@ from safetyd.operators.contract.grant_contract import (
 from safetyd.operators.replies import Refusal, refused
 
 LONGEST: Final = timedelta(days=7)
-LONGEST_NAMED: Final = timedelta(days=1)  # duration of a grant that lifts a blocking rule
-MOST_NAMED: Final = 20  # uses of a grant that lifts a blocking rule
+LONGEST_NAMED: Final = timedelta(days=1)  # for a grant that names a rule to lift
+MOST_NAMED: Final = 20  # maximum number of uses of a grant that names a rule to lift
 SEEN_CHARS: Final = 200  # characters of the granted text, stored for display
-AT_A_SCREEN: Final = frozenset({"cli", "tui", "web"})  # never from a link, a message or SMS
+AT_A_SCREEN: Final = frozenset({"cli", "tui", "web"})  # not links, messages or SMS
 
 
 def grant_add(by: str, command: GrantCommand) -> Plan[GrantMade | Refusal]:

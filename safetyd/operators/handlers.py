@@ -57,7 +57,7 @@ class Runner(Protocol):
         ...
 
     def look_up(self, asker: Asker, work: Work) -> None:
-        """Do the same for a query: one at a time, within the sender's limits."""
+        """Do such work for a query, one at a time and within the sender's limits."""
         ...
 
     def search(self, asker: Asker, search: Search) -> None:

@@ -41,7 +41,7 @@ ReviewCommand = ApproveCommand | DenyCommand | DeferCommand | CancelCommand
 
 
 class Review:
-    """An operator's answers to several requests, answered together when all are durable.
+    """An operator's answers to several requests. The reply is sent when all are durable.
 
     Each request has its own envelope, so that not all of them have to fit into one batch.
     """
@@ -109,7 +109,7 @@ class Review:
         return (answer,) if granted is None or granted.id != made else (answer, granted)
 
     def _grant(self, state: EngineState, request: Request, moment: Moment) -> Granted | str | None:
-        """Return the grant of an approval, None if it has none, or why it cannot be made."""
+        """Return the grant of an approval (None if it has none), or why it cannot be made."""
         command = self._command
         if not isinstance(command, ApproveCommand) or command.grant is None:
             return None

@@ -1,4 +1,4 @@
-"""HTTP: health, metrics, the API, decision links, the hooks of channels.
+"""The HTTP server: health, metrics, the API, the control room, decision links and webhooks.
 
-Only the daemon imports from here: `Site`, the gateway to the engine and the configuration.
+Only the daemon imports this package. It uses `Site`, the gateway to the engine, and the settings.
 """

@@ -156,7 +156,7 @@ def _shown(agent: str | None, found: object) -> web.Response:
 
 
 def _not_left(refusal: Refusal) -> web.Response:
-    """Return why safe mode was not left: an error code and its details."""
+    """Return why safe mode did not end: an error code and its details."""
     said = msgspec.to_builtins(refusal)
     known = {key: said[key] for key in said if key not in {"ok", "code", "error"}}
     return _told({"error": refusal.code, **known}, 409)

@@ -17,15 +17,15 @@ from safetyd.journal.mailbox import (
 )
 from safetyd.operators.commands import INTERNAL_ERROR
 
-PATIENCE_S: Final = 1.25  # the daemon notices a stuck journal after a second
+PATIENCE_S: Final = 1.25  # a bit longer than the daemon needs to notice a stuck journal
 
 Ask = Callable[[EngineState, Moment], object]
-Answer = Mapping[str, object]  # to an answer from a page or by SMS
+Answer = Mapping[str, object]  # the outcome of an operator's answer from a page or by SMS
 Told = TypeVar("Told")
 
 
 class NotBegun(Unanswered):
-    """The engine did not get the command, so it will not be carried out later."""
+    """The engine never received the command and will not carry it out later."""
 
 
 class GatewayReply:
@@ -56,7 +56,7 @@ class GatewayReply:
 
 
 class EngineGateway:
-    """`closed` says why it accepts nothing. While `muted`, it sends no answers either."""
+    """`closed` returns why no command is accepted, or "". While `muted`, no answers are sent."""
 
     def __init__(
         self, mailbox: Mailbox, closed: Callable[[], str], muted: Callable[[], bool]
@@ -83,7 +83,7 @@ class EngineGateway:
         return await self._heard(reply, patience_s)
 
     async def carry_out(self, plan: Plan[Told], then: Ask) -> tuple[Told, object]:
-        """Carry out a command. Return its answer, and the answer to a query directly after it.
+        """Carry out a command, then a query. Return both answers.
 
         If the caller stops waiting before the command's turn, the command is not carried out.
         """

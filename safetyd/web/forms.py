@@ -27,7 +27,7 @@ _SAID: Final[dict[str, Said]] = {"approve": "approved", "deny": "denied", "test"
 
 
 class FormRefused(Exception):
-    """A form is refused with this page."""
+    """A form is refused. `told` is the page that says so."""
 
     def __init__(self, told: ResultPage) -> None:
         super().__init__(told.status)
@@ -48,7 +48,7 @@ def is_foreign(request: web.Request, public_origin: str) -> bool:
 
 
 async def read_fields(request: web.Request) -> dict[str, str]:
-    """Return the fields of a form, the first of each name."""
+    """Return the fields of a form, each with its first value."""
     form = await read_form(request, MAX_BODY, MAX_FIELDS)
     return {name: values[0] for name, values in form.items()}
 
@@ -56,7 +56,7 @@ async def read_fields(request: web.Request) -> dict[str, str]:
 async def read_form(
     request: web.Request, max_body: int = LONG_BODY, max_fields: int = MANY_FIELDS
 ) -> dict[str, tuple[str, ...]]:
-    """Return the fields of a form, with all values of each name."""
+    """Return the fields of a form, each with all its values."""
     body = await _body(request, max_body)
     try:
         fields = parse_qs(body.decode(errors="replace"), max_num_fields=max_fields)
@@ -75,13 +75,13 @@ async def _body(request: web.Request, max_body: int) -> bytes:
                     raise FormRefused(result_pages.malformed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
     except TimeoutError:
         raise FormRefused(result_pages.malformed(HTTPStatus.REQUEST_TIMEOUT)) from None
-    except (ConnectionError, web.RequestPayloadError):  # the client is gone, or bad encoding
+    except (ConnectionError, web.RequestPayloadError):  # disconnected, or bad encoding
         raise FormRefused(result_pages.malformed(HTTPStatus.BAD_REQUEST)) from None
     return body
 
 
 def caller(request: web.Request, *, proxied: bool) -> str:
-    """Return the client's address: the last one that a proxy on this machine names, if any."""
+    """Return the client's address, from the last entry of a local proxy's header if `proxied`."""
     remote = request.remote or ""
     if not proxied or not is_this_machine(remote):
         return remote
@@ -89,7 +89,7 @@ def caller(request: web.Request, *, proxied: bool) -> str:
     named = ",".join(request.headers.getall("X-Forwarded-For", ())).rpartition(",")[2]
     try:
         return str(ip_address(named.partition("%")[0].strip()))
-    except ValueError:  # not an address; it would be quoted in notifications
+    except ValueError:  # not an address; do not let it into notifications
         return remote
 
 

@@ -21,7 +21,7 @@ from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.scrape import Scrape, StateGauges
 from safetyd.web.throttle import RequestTurns
 
-MAX_CONNECTIONS: Final = 256  # enough to recognise sessions before connections are dropped
+MAX_CONNECTIONS: Final = 256  # a session is recognised before its connection could be dropped
 MAX_GUESTS: Final = 200
 KEPT_S: Final = 15.0
 LATER: Final = {"Retry-After": "1"}
@@ -205,7 +205,7 @@ class HttpConnection(web.RequestHandler):
         if isinstance(exc, HttpProcessingError):
             exc, message = None, "this is not HTTP\n"
         response = super().handle_error(request, status, exc, message)
-        if crammed:  # because browsers also send the cookies of pages on other ports
+        if crammed:  # browsers also send cookies of other ports, which can make a header too long
             response.headers["Clear-Site-Data"] = '"cookies"'
         return response
 

@@ -22,8 +22,8 @@ from safetyd.notify.links.tokens import Signer, is_code
 from safetyd.web.engine_gateway import Answer, Ask
 from safetyd.web.link_view import LinkView, look
 
-MAX_WRONG: Final = 5  # codes of one recipient for one request
-MAX_GUESSED: Final = 10_000  # requests and recipients whose wrong codes are counted
+MAX_WRONG: Final = 5  # wrong codes of one recipient for one request
+MAX_GUESSED: Final = 10_000  # pairs of request and recipient whose wrong codes are counted
 
 Outcome = Literal[
     "recorded", "over", "stale", "terminal", "no_code", "wrong_code", "unknown", "unfit", "tested"
@@ -128,11 +128,12 @@ class LinkAnswers:
             return Carried((*_seen(answered), answered), {"outcome": "recorded"})
         if is_code(attempt.form.code):
             return self._guessed(attempt)
-        # Do not count this as a guess: a program pressed the button, or the reader forgot the code.
+        # This does not count as a wrong code: perhaps a mail scanner pressed the button, or the
+        # reader forgot the code.
         return _told("no_code")
 
     def _assurance(self, engine: EngineState, attempt: Attempt) -> str:
-        """Return the assurance of an answer, or an empty string if an approval has none."""
+        """Return how an answer was authenticated, or an empty string if an approval was not."""
         form, recipient = attempt.form, attempt.link.recipient
         if self._signer.device_of(form.cookie, attempt.at.at) == recipient:
             return "device"
@@ -173,7 +174,7 @@ def _given(attempt: Attempt, assurance: str) -> Given:
 
 
 def _seen(answered: Answered) -> Iterator[Event]:
-    """Yield the event that an operator is present, unless only the button was pressed."""
+    """Yield an event that an operator is present, unless the answer was only a pressed button."""
     if answered.assurance != "button":
         yield PersonSeen(at=answered.at, t=answered.t, by=answered.by, how=answered.via)
 

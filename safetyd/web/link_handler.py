@@ -38,13 +38,13 @@ from safetyd.web.pages.result_pages import ResultPage, pairing_page, told_page
 from safetyd.web.throttle import Throttle
 
 PATH: Final = "/d/{token}"
-MAX_PAIRED: Final = 1000  # used pairing links to remember; they last ten minutes
+MAX_PAIRED: Final = 1000  # used pairing links to remember; a link expires after ten minutes
 
 log = logging.getLogger("safetyd.web")
 
 
 def _nobody_asks(_delivery: str, _at: datetime) -> None:
-    """Ignore that a test link was used."""
+    """Do nothing when a test link is used."""
 
 
 async def no_history(_by: str, _question: CommitQuestion) -> NoReturn:
@@ -55,8 +55,8 @@ async def no_history(_by: str, _question: CommitQuestion) -> NoReturn:
 class LinkHandler:
     """`public_url` is the base URL of links, or empty if they lead to the listener itself.
 
-    `used` is called when a test link is used, with the delivery and the time. `ask` returns a
-    commit, within the rate limit of a name.
+    `used` is called with the delivery and the time when a test link is used. `ask` returns a
+    commit; it takes a name, which has its own rate limit.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -133,7 +133,7 @@ class LinkHandler:
         return self._page(result_pages.looked(view, nonce, request.query.get("i", "")))
 
     async def _with_change(self, view: LinkView) -> LinkView:
-        """Add the changes of the action to a view, until the link expires."""
+        """Return a view with the changes that the action made, unless the link has expired."""
         kept = view.known.change if view.known else None
         if not kept or view.at >= view.link.expires:
             return view

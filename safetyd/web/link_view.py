@@ -127,7 +127,7 @@ def _list(
 def _next(
     engine: EngineState, moment: Moment, link: SentLink, signer: Signer
 ) -> NextRequest | None:
-    """Return the next pending request of the notification. The first follows the last."""
+    """Return the next pending request of the notification. After the last comes the first."""
     at = link.listed.index(link.request_id) if link.request_id in link.listed else 0
     others = (*link.listed[at + 1 :], *link.listed[:at])
     waiting = _waiting(engine, moment, others) if moment.at < link.expires else []

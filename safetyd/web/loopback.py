@@ -1,7 +1,7 @@
 """Host names below localhost, and sockets on both loopback addresses.
 
-A program that used our port before may have left a service worker in a browser, which sees all
-requests to that address. A host name that is new at each start cannot have such a worker.
+A program that used our port earlier may have left a service worker in a browser. That worker sees
+all requests to the address. A host name that is new each time the daemon starts has no such worker.
 """
 
 import errno
@@ -14,7 +14,7 @@ from safetyd.host import netloc
 
 BELOW: Final = ".localhost"
 ADDRESSES: Final = ("127.0.0.1", "::1")
-TRIES: Final = 50  # attempts to find a port that is free on both
+TRIES: Final = 50  # attempts to find a port that is free on both addresses
 _ABSENT: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
@@ -43,7 +43,7 @@ def listen_on_both(host: str, port: int) -> list[socket.socket]:
 
 
 def _listen(address: str, port: int) -> socket.socket:
-    """Listen, with the address in errors."""
+    """Return a listening socket. Errors name the address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         return socket.create_server((address, port), family=family)

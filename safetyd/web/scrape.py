@@ -12,11 +12,11 @@ from safetyd.monitoring.metrics import GaugeText
 
 FRESH_S: Final = 1.0
 RESTS: Final = 3.0  # the pause after a slice, as a multiple of its duration
-PATIENCE_S: Final = 1.0  # while the journal is stuck
+PATIENCE_S: Final = 1.0  # how long to wait for the engine's gauges
 
 
 class StateGauges:
-    """The gauges of the engine's state, as of the last durable answer."""
+    """The gauges of the engine's state, from the last answer that is durable."""
 
     def __init__(self, mailbox: Mailbox, ask: Ask) -> None:
         self._mailbox = mailbox

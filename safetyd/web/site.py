@@ -34,7 +34,7 @@ log = logging.getLogger("safetyd.web")
 
 
 class Site:
-    """`web` and `links` are its addresses after the start; `room` is the control room.
+    """`web` and `links` are the listeners' addresses once started; `room` is the control room.
 
     If the default port was in use, the chosen port is stored in `directory`.
     """
@@ -122,12 +122,12 @@ class Site:
             else:
                 break
         if not port and config.port is None:
-            with suppress(OSError):  # the next start finds another
+            with suppress(OSError):  # otherwise the next start chooses a port again
                 write_whole(self._port_file, f"{urlsplit(web).port}\n".encode())
         return web
 
     def _ports(self) -> tuple[int, ...]:
-        """Return the ports to try. Without a configured port, the last entry is any free port."""
+        """Return the ports to try. Without a configured port, the last one is 0: any free port."""
         config = self._config
         if config.port is not None:
             return (config.port,)

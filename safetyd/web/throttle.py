@@ -7,7 +7,7 @@ from typing import Final
 
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-TURNS_PER_S: Final = 100.0  # each takes about a third of a millisecond
+TURNS_PER_S: Final = 100.0  # a request takes about a third of a millisecond
 TURNS_SAVED: Final = 20.0  # burst
 LONGEST_S: Final = 1.0
 MINUTE_S: Final = 60.0
@@ -36,7 +36,7 @@ class RequestTurns:
 
 
 class Allowance:
-    """A number of attempts a minute for each client, which may all come at once."""
+    """A rate limit for each client, in attempts per minute. A client may use them all at once."""
 
     def __init__(self, most: int, now: Callable[[], float]) -> None:
         self._refill = Refill(most / MINUTE_S, most)
@@ -56,7 +56,7 @@ class Allowance:
 
 
 class Throttle:
-    """The limits of decision links. Every method counts one attempt and returns the wait."""
+    """Rate limits of decision links. Each method counts an attempt and returns the wait in s."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._requests = Allowance(REQUESTS, now)
@@ -65,7 +65,7 @@ class Throttle:
         self._strangers = Allowance(STRANGERS, now)
 
     def request(self, address: str) -> float:
-        """Count a request by address; for IPv6 by network, because a client has many addresses."""
+        """Count a request by address, or by network for IPv6, where a client has many addresses."""
         return self._requests.take(_network(address))
 
     def look(self, token_id: bytes) -> float:

@@ -26,7 +26,7 @@ from safetyd.operators.contract.session_contract import (
     SignInQuestion,
 )
 
-MAX_CHARS: Final = 40  # of the User-Agent header of an unknown browser
+MAX_CHARS: Final = 40  # shown of an unknown browser's User-Agent header
 
 # The first match counts, because a User-Agent header usually names several browsers.
 _BROWSERS: Final = {
@@ -125,7 +125,7 @@ def _listed(answer: SessionsAnswer) -> str:
 
 
 def browser_name(said: str) -> str:
-    """Return browser and system, such as Chrome 156 on Linux.
+    """Return the name of a browser and its operating system, such as `Chrome 156 on Linux`.
 
     For an unknown browser, return the start of its User-Agent header.
     """
@@ -148,7 +148,8 @@ _SESSIONS: Final[Columns[SessionRow]] = {
 def _redirect_page(link: str) -> str:
     """Write a private page that redirects to a link, and return its address.
 
-    The link itself is not passed to the browser, because other users can see its arguments.
+    The link itself is not passed to the browser, because other users can see the arguments of a
+    process.
     """
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or Path.home() / ".cache")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

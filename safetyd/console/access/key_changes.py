@@ -68,7 +68,7 @@ def reloaded(location: Location) -> StatusAnswer | None:
 
 
 class Terms(NamedTuple):
-    """Whose key is rotated, and how long the old key stays valid."""
+    """The terms of a rotation: whose key it is, and how long the old key stays valid."""
 
     role: Role
     name: str
@@ -87,7 +87,7 @@ def rotation_terms(role: Role, name: str, overlap: str | None, *, at_once: bool)
 def rotated(
     location: Location, keyring: Keyring, terms: Terms
 ) -> tuple[Rotation, StatusAnswer | None]:
-    """Rotate a key. Return it and the daemon's status, which is None if no daemon answers."""
+    """Rotate a key. Return the new key, and the daemon's status or None if no daemon answers."""
     try:
         return anyio.run(_rotate, location, keyring, terms)
     except NotReachable:

@@ -248,8 +248,8 @@ def _revoke(location: Location, role: Role, name: str) -> None:
 def _reload(location: Location, done: str, later: str) -> list[str]:
     """Reload the daemon and return lines to print.
 
-    The first is `done` or, if the change is not in force yet, when `later` will be true. The others
-    name settings that need a restart.
+    The first line is `done` if the change is in force. Otherwise it says when the change will be in
+    force, in the words of `later`. The other lines name settings that need a restart.
     """
     status = reloaded(location)
     if status is None:
@@ -281,7 +281,7 @@ def _rotate(location: Location, terms: Terms, *, as_json: bool) -> None:
 
 
 def _rotated_lines(rotation: Rotation, status: StatusAnswer | None) -> Iterator[str]:
-    """Yield how long the old keys are valid, and what the user has to do."""
+    """Yield lines that say how long the old keys are valid and what the user must do."""
     old = rotation.old_keys
     if len(old) > 1:
         yield f"{len(old)} old keys are still valid, the last until {_last(old)}."
@@ -313,7 +313,7 @@ def _last(old: Sequence[OldKey]) -> str:
 
 
 def _role(location: Location, name: str) -> Role | None:
-    """Return the role of the operator or observer with this name, None if it has no key."""
+    """Return the role of the operator or observer with this name, or None if it has no key."""
     roles: dict[object, Role] = {"operator": "operators", "observer": "observers"}
     return next((roles[row.role] for row in _people(location) if row.name == name), None)
 

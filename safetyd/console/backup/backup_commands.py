@@ -185,7 +185,7 @@ def restore(file: Path, into: Path, *, identity: Path | None, as_json: bool) -> 
 
 
 def _next_steps(into: Path, facts: BackupFacts) -> Iterator[str]:
-    """Yield what the user has to do before agents can connect again."""
+    """Yield the steps that the user must take before agents can connect again."""
     option = f"--data-dir {shlex.quote(str(into))}"
     if not facts.settings:
         yield "The backup has no configuration file: the daemon had none."

@@ -18,7 +18,7 @@ from safetyd.operators.explain import explain as explained
 from safetyd.operators.explain import untold
 from safetyd.operators.explain_search import search
 
-SEARCH_S: Final = 60.0  # through all audit files
+SEARCH_S: Final = 60.0  # for a search of all audit files
 SHOWN_BYTES: Final = 1024 * 1024
 
 

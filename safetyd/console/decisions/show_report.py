@@ -24,7 +24,7 @@ from safetyd.journal.audit_reading import Rests
 from safetyd.operators.contract.report_contract import ReportQuestion
 from safetyd.operators.replies import CommandRefused
 
-SEARCH_S: Final = 120.0  # long, because the daemon pauses while it reads: agents come first
+SEARCH_S: Final = 120.0  # long, because the daemon pauses the search to serve agents first
 LATE_S: Final = 1.0  # progress is shown after this time
 
 

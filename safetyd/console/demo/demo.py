@@ -58,7 +58,7 @@ OPENING: Final = (
 
 
 def forget_environment() -> None:
-    """Delete environment variables that would lead to another daemon or disable agents."""
+    """Delete environment variables that would select another daemon or disable agents."""
     for name in tuple(os.environ):
         if name.startswith(_OURS):
             del os.environ[name]

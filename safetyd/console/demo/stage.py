@@ -68,7 +68,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
 }
 
-# A decision, or the cause of a block.
+# The expected decision or, for a block, its expected cause.
 Expected = Literal["allow", "require_confirmation", "block"] | Cause
 Scene = tuple[str, Callable[["Stage"], Awaitable[None]]]
 Answer = Callable[[], bool]

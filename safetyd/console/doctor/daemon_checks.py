@@ -1,4 +1,4 @@
-"""Checks of a running daemon or, if there is none, whether one could start."""
+"""Checks a running daemon or, if there is none, whether one could start."""
 
 import errno
 import os

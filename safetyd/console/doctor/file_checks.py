@@ -73,7 +73,7 @@ def _private(path: Path, mode: int) -> Finding:
 def _owners(path: Path) -> Iterator[Finding]:
     """Yield files that other users could change.
 
-    If root runs this, the owner of the data directory is taken for the daemon's user.
+    If root runs this, the owner of the data directory is assumed to be the daemon's user.
     """
     owner = path.stat().st_uid
     uid = os.geteuid() or owner

@@ -127,14 +127,14 @@ def _still(agent: str | None, reply: SafeModeLeft) -> Iterator[str]:
 
 
 def kernel_name(name: object) -> str:
-    """Return the agent that a safe mode applies to, or `all agents` and the like."""
+    """Return the agent that a safe mode applies to, or a description such as `all agents`."""
     if name == ANONYMOUS:
         return "all anonymous agents"
     return "all agents" if name == EVERYBODY else plain(name)
 
 
 def whom(row: Breaker) -> str:
-    """Return the agent that a breaker applies to, or `agents with keys` and the like."""
+    """Return the agent that a breaker applies to, or a description such as `agents with keys`."""
     if row.agent:
         return plain(row.agent)
     return "anonymous agents" if row.keyless else "agents with keys"
@@ -146,7 +146,7 @@ def _why_open(row: Breaker) -> str:
 
 
 def _if_closed(row: Breaker, count: int) -> int | None:
-    """Return the count if the breaker is closed, else None: then only probes are counted."""
+    """Return the count, or None if the breaker is not closed: then it counts only probes."""
     return count if row.state == "closed" else None
 
 

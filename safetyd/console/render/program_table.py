@@ -13,10 +13,10 @@ from safetyd.core.shell.reading import Effect
 
 BY_VERB: Final = "by verb"
 WRAPS: Final = "runs another program"
-BY_FUNCTION: Final = "by its words"  # a function analyses the arguments
+BY_FUNCTION: Final = "by its words"  # a function derives the effect from the arguments
 GAP: Final = 2
 KEYS: Final = "# `safetyd docs shell` explains the keys."
-_OPEN: Final = (None, "", (), False, 0)  # the defaults of a row
+_OPEN: Final = (None, "", (), False, 0)  # the default values in a row, which are not shown
 _SHIPPED: Final = frozenset({"program", "names", "package"})  # operators cannot set these
 
 _KEPT: Final = "\0"  # stands for a space at which a line must not be broken

@@ -64,7 +64,7 @@ def _tree(read: CommandRead) -> Iterator[str]:
 
 
 def _opened(above: tuple[str, ...], way: tuple[str, ...]) -> Iterator[str]:
-    """Yield a line for each command around a part, except those that also contain the last part."""
+    """Yield each command around a part, except those that also contain the previous part."""
     same = next((n for n, (a, b) in enumerate(zip(above, way, strict=False)) if a != b), len(way))
     for depth in range(min(same, len(above)), len(way)):
         yield f"{_STEP * depth}{plain(way[depth])}"

@@ -21,7 +21,7 @@ from safetyd.operators.contract.hold_contract import Pausing
 from safetyd.operators.contract.status_contract import Standstill, StatusAnswer, Waiting
 
 MAX_FINDINGS: Final = 5
-MANY: Final = 5  # pending requests of one agent
+MANY: Final = 5  # an agent with this many pending requests has many
 SETTINGS: Final = (
     "`safetyd agents` shows all limits. To raise one, change its setting and run `safetyd reload`."
 )
@@ -177,7 +177,7 @@ def _requests(view: Waiting, failing: Sequence[str]) -> Iterator[str]:
 
 
 def _insistent(view: Waiting) -> Iterator[str]:
-    """Yield the agent that made most requests, if there are many."""
+    """Yield the agent that made at least half of the pending requests, if it made many."""
     agent, count = view.most, view.most_pending
     if agent and count >= max(MANY, view.pending / 2):
         denial = f"To deny them: `safetyd deny --agent {plain(agent)}`"

@@ -30,8 +30,8 @@ from safetyd.operators.contract.request_contract import ReviewResult
 from safetyd.operators.contract.status_contract import StatusAnswer
 
 ODD_LINES: Final = 3
-FIELD_LINES: Final = 400  # per field of the card
-CHANGE_LINES: Final = 200  # per diff on the page of all changes
+FIELD_LINES: Final = 400  # maximum number of lines per field of the card
+CHANGE_LINES: Final = 200  # maximum number of lines per diff on the page of changes
 NO_CHANGES: Final = "No approved action changed a project with file history."
 SESSION_CHARS: Final = 40
 _RANKS: Final = {"high": 0, "normal": 1, "low": 2}
@@ -92,7 +92,7 @@ def _holds(status: StatusAnswer) -> Iterator[_Hold]:
     pauses = [_held(plain(pause.agent), pause) for pause in status.pauses]
     count, paused = len(safe.agents), len(status.paused)
     whom = "all agents" if EVERYBODY in safe.agents else str(count)
-    yield _Hold("STOPPED", common, len(common), "")  # always first, so never in the count
+    yield _Hold("STOPPED", common, len(common), "")  # always shown, so it needs no text for a count
     yield _Hold("SAFE MODE", kept, count, f"{whom} in safe mode")
     yield _Hold("STOPPED", single, len(single), f"{len(single)} stopped")
     yield _Hold("PAUSED", pauses, paused, f"{paused} paused")

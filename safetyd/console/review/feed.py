@@ -30,8 +30,8 @@ from safetyd.operators.replies import Done
 POLL_S: Final = 2.0
 RETRY_S: Final = 0.5
 BURST_S: Final = 0.05  # events within this time cause one query
-MOST: Final = 1000  # requests in the list
-CHANGES: Final = 10  # diffs on the page of changes
+MOST: Final = 1000  # maximum number of requests in the list
+CHANGES: Final = 10  # maximum number of diffs on the page of changes
 ENDED: Final = 200
 
 Answer = TypeVar("Answer", bound=Done)
@@ -68,7 +68,7 @@ class RequestFeed:
         self._turn = anyio.Lock()
         self._stale = anyio.Event()
         self._status: StatusAnswer | None = None
-        self._status_at = 0.0  # by `uptime`; 0.0 if it may be outdated
+        self._status_at = 0.0  # in seconds of `uptime`; 0.0 if the status may be outdated
 
     async def run(self) -> None:
         """Report the pending requests whenever they change, forever."""
@@ -168,6 +168,6 @@ class RequestFeed:
 
 
 def _as_of(now: datetime, row: RequestRow) -> RequestRow:
-    """Return a request as not deferred if its deferral has ended."""
+    """Return a request, without its deferral if that has ended."""
     over = row.until is not None and row.until <= now
     return msgspec.structs.replace(row, until=None) if over else row

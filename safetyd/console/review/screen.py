@@ -391,7 +391,7 @@ class ReviewScreen(TypeAheadApp):
         if self._card is not None and self._card.id != row.id:
             self._card = None  # never show the card of another request
             self._draw_card()
-        with suppress(Failure):  # it was answered meanwhile, or the heading shows the error
+        with suppress(Failure):  # it was answered in the meantime, or the heading shows the error
             before, self._card = self._card, await self.feed.card(row.id)
             if before is None and self._open:
                 self._part("#card", VerticalScroll).scroll_home(animate=False)

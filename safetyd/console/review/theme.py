@@ -20,7 +20,7 @@ LIGHT: Final = "textual-light"
 _BAD, _DOUBTFUL, _GOOD = "bold $text-error", "$text-warning", "$text-success"
 _LEVELS: Final = {"prohibited": _BAD, "high": _BAD, "medium": _DOUBTFUL, "low": _GOOD}
 _URGENCIES: Final = {"high": _BAD, "low": "$text-muted"}
-_URGENCY_COLUMNS: Final = slice(2, 8)  # of a line in the list
+_URGENCY_COLUMNS: Final = slice(2, 8)  # the columns of a list line that show the urgency
 _ROLES: Final = {
     **{f"risk {level}": style for level, style in _LEVELS.items()},
     **{f"urgency {level}": style for level, style in _URGENCIES.items()},

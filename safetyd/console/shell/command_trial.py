@@ -55,7 +55,7 @@ class PartRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandRead(msgspec.Struct, frozen=True, kw_only=True):
-    """The analysis of a command and its decision. `remedy` completes "allowed ..."."""
+    """The analysis of a command, and the decision. `remedy` completes "It would be allowed ..."."""
 
     command: str
     decision: Severity
@@ -67,7 +67,7 @@ class CommandRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _PartReader(CommandReader):
-    """Analyses commands. While `part` is set, the analysis of any command is that part."""
+    """Analyses commands. While `part` is set, every analysis consists of only that part."""
 
     def __init__(self, policy: Policy, kinds: Kinds) -> None:
         how = policy.gate.shell or "judge"

@@ -46,7 +46,7 @@ class PastGrant(msgspec.Struct, frozen=True, kw_only=True):
     uses: int | None  # None if --uses was not given
     since: datetime
     covered: GrantCoverage
-    spent_at: datetime | None  # when its last use would have been used
+    spent_at: datetime | None  # when the grant would have been used up
     examples: tuple[CoveredExample, ...]  # the newest
 
 
@@ -63,7 +63,7 @@ class PastRequests:
             self._take(event)
 
     def since(self, moment: datetime) -> Iterator[PastRequest]:
-        """Yield proposals blocked, requested or answered at this time or later."""
+        """Yield proposals that were blocked, requested or answered at this time or later."""
         for id_, asked in self._asked.items():
             answer = self._answers.get(id_)
             if (asked if answer is None else answer).at >= moment:

@@ -32,7 +32,7 @@ TOLD_EVERY: Final = 1_000  # lines
 GARBAGE: Final = 200_000  # objects
 
 Read = TypeVar("Read")
-# Called with the share of the files that is read, and the number of repeated decisions.
+# Called with the share of the files read so far, and the number of repeated decisions.
 Progress = Callable[[float, int], None]
 
 
@@ -47,7 +47,7 @@ class PastRun(msgspec.Struct, kw_only=True):
 
 
 def recorded_policy(where: Path) -> Policy | None:
-    """Return the newest rules in the audit files, None if there are none."""
+    """Return the newest rules in the audit files, or None if there are none."""
     for line in NewestFirst(where, None, WITHOUT_BOUNDS, Rests(0.0)):
         if line.startswith(CONFIGURED) and isinstance(event := read_event(line), Configured):
             return event.policy
@@ -66,7 +66,7 @@ class PastRecord:
 
     @property
     def share(self) -> float:
-        """Return the share of the files that is read, from 0 to 1."""
+        """Return the share of the files that has been read, from 0 to 1."""
         return min(1.0, self._read / self._size) if self._size else 1.0
 
     @property
@@ -147,7 +147,7 @@ class PastSimulation:
 
 @contextmanager
 def _collected_seldom() -> Iterator[None]:
-    """Collect garbage rarely during the block: events are many and have no cycles."""
+    """Collect garbage rarely during the block: there are many events, and none has cycles."""
     usual = gc.get_threshold()
     gc.set_threshold(GARBAGE)
     try:

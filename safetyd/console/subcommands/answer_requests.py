@@ -30,7 +30,7 @@ from safetyd.operators.contract.request_contract import (
     ReviewResult,
 )
 
-AT_ONCE: Final = 100  # requests in one message to the daemon
+AT_ONCE: Final = 100  # maximum number of requests in one message to the daemon
 
 AnyAnswer = ApproveCommand | DenyCommand | DeferCommand | CancelCommand
 

@@ -35,7 +35,7 @@ from safetyd.operators.replies import Done
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
-MOST: Final = 64  # queued jobs; the daemon resends notifications that are dropped
+MOST: Final = 64  # maximum of queued jobs; the daemon resends dropped notifications
 HIDE_S: Final = 1.0
 OPENER: Final = "xdg-open"
 
@@ -162,7 +162,7 @@ class Helper:
             self._do(partial(self._withdraw, str(news.metadata["request_id"])))
 
     def _own(self, notice: DesktopNotice) -> DesktopNotice:
-        """Return a notification, without buttons if this is an observer."""
+        """Return a notification, without buttons if the operator is an observer."""
         if not self._location.observes:
             return notice
         return msgspec.structs.replace(notice, actions=())

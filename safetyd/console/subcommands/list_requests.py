@@ -23,7 +23,7 @@ from safetyd.operators.contract.request_contract import (
 )
 from safetyd.operators.contract.status_contract import StatusQuestion, Waiting
 
-MAX_LOG: Final = 1000  # the daemon remembers about as many; the audit files contain all
+MAX_LOG: Final = 1000  # the daemon remembers about this many; the audit files have all
 
 
 @command("list", sends=PendingQuestion)

@@ -226,12 +226,12 @@ class _Speaker(Safety):
 def _way_out(location: Location, answer: Decision) -> list[str]:
     """Return how to get a blocked action allowed.
 
-    It is not part of the decision, because agents read that. So it is printed only on a terminal,
-    and only for a user with an operator's key.
+    This is not part of the decision, because agents read decisions. It is printed only on a
+    terminal, and only for a user with an operator's key.
     """
     if answer.decision is not Severity.BLOCK or answer.seq is None or not sys.stdout.isatty():
         return []
-    # --key-file names the agent's key, which cannot ask this.
+    # --key-file names the agent's key, which is not allowed to ask for explanations.
     operator = msgspec.structs.replace(location, key_file=None)
     try:
         account = ask(operator, ExplainQuestion(id=answer.id))
@@ -295,7 +295,7 @@ def _stdin() -> dict[str, object]:
 
 
 def _as_json(answer: Decision, exit_code: int) -> dict[str, object]:
-    """Return a decision and, if the daemon was not asked, the error."""
+    """Return a decision and, if the daemon could not be asked, the error code."""
     fields: dict[str, object] = msgspec.to_builtins(answer)
     code = _NOT_ASKED.get(exit_code)
     if code:

@@ -142,7 +142,7 @@ def verified(where: Path) -> Verified:
         try:
             with suppress(BrokenAudit, msgspec.DecodeError):
                 return verify(where)
-            return verify(where)  # again, because a daemon may have been writing a line
+            return verify(where)  # retry, because a daemon may have been writing a line
         except (BrokenAudit, msgspec.DecodeError) as exc:
             said = f"the audit chain is broken: {where}/{exc}{_event_at(where, str(exc))}"
             advice = "Compare it with your backup. Do not overwrite it"

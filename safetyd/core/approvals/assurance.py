@@ -1,7 +1,8 @@
-"""Checks every answer to a request, whichever way it arrives, and makes the event to record.
+"""Checks answers to requests, and returns the event to record.
 
-A request can be denied in every way. Some ways are not secure enough to approve a request. No way
-can approve a request that it does not show in full.
+An answer arrives by one of several ways, such as a terminal, a link or an SMS. Every way can deny a
+request. Some ways are not secure enough to approve one. A way that does not show the full request
+cannot approve it.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -14,7 +15,7 @@ from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.binding import is_all
 from safetyd.core.messages.proposal import Proposal, Risk
 
-# Ways that use a terminal and an operator's key.
+# The ways of answering that use a terminal and an operator's key.
 AT_A_TERMINAL: Final = frozenset({"cli", "tui"})
 # Types about money and permissions, which are too sensitive to approve from a message.
 TERMINAL_ONLY: Final = frozenset(

@@ -19,16 +19,19 @@ from safetyd.core.text.patterns import literally
 
 BLOCKLIST: Final = "gate.blocklist:"
 DESTROYS: Final = "gate.shell:irreversible"
-MAX_CHARS: Final = 200  # of a pattern; longer ones are unreadable
+MAX_CHARS: Final = 200  # maximum length of a pattern; longer ones are unreadable
 
-# No grant lifts these rules: about a failed guard, and about contacting people.
+# Rules that no grant lifts: the guard failed, or the action contacts a person.
 _NEVER: Final = frozenset({"classify.failed", "classify.human", "rules.known_contacts"})
 _LITERAL: Final = r"(?:[A-Za-z0-9 _\-/=:,@%]|\\[^\w\s]|\\x\{[0-9a-f]+\})+"
 _is_exact = re.compile(rf"\^(?:{_LITERAL}|\({_LITERAL}(?:\|{_LITERAL})*\))\$\Z").match
 
 
 def may_be_named(rule: str) -> bool:
-    """Return whether a grant may name a rule: one of classify or the blocklist, or gate.own."""
+    """Return whether a grant may name a rule.
+
+    It may name `gate.own` and most rules of the blocklist and of classify.
+    """
     named = rule.startswith((BLOCKLIST, "classify.", "rules.")) and rule not in _NEVER
     return named or rule == OWN
 
@@ -46,7 +49,7 @@ def worded(verdict: Verdict, decided: Decided, kind: Kind) -> Verdict:
         return verdict
     if DESTROYS in verdict.also:  # no grant should cover this
         return verdict
-    if verdict.rule == OWN and verdict.remedy != REWORDED:  # paths and targets are never lifted
+    if verdict.rule == OWN and verdict.remedy != REWORDED:  # a grant lifts only text matches
         return verdict
     also = [rule for rule in verdict.also if rule.startswith(BLOCKLIST)]
     lines = " and ".join(f"`{command(rule, decided)}`" for rule in (verdict.rule, *also))

@@ -50,10 +50,13 @@ class Grant(msgspec.Struct):
     made: Granted
     used: int = 0
     spent_nano: int = 0
-    ends_t: float | None = None  # when it ends, in steady seconds
+    ends_t: float | None = None  # when it ends, by the steady clock
 
     def over(self, at: datetime, t: float) -> bool:
-        """Return whether it has ended by either clock, because the wall clock can be set back."""
+        """Return whether it has ended by the wall clock or by the steady clock.
+
+        Both are checked, because the wall clock can be set back.
+        """
         return at >= self.made.until or (self.ends_t is not None and t >= self.ends_t)
 
     @property

@@ -27,7 +27,7 @@ from safetyd.core.messages.verdict import ASK, Verdict
 from safetyd.core.recipients import QuietHours, awake_until
 
 UNPAUSE: Final = "unpause"  # the type of a request to end a pause that an anomaly caused
-# Repeated proposals that receive the final decision; further ones are only counted.
+# This many repeated proposals receive the final decision; further ones are only counted.
 MAX_JOINED: Final = 64
 URGENT_WAIT_S: Final = 900.0
 MAX_ASKED_S: Final = 30 * 86_400.0
@@ -56,7 +56,7 @@ class ApprovalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     approved_valid_minutes: Annotated[float, Meta(gt=0, le=525_600)] = 1440.0
     max_pending_per_agent: Pending = 50
     max_pending_bytes_per_agent: Bytes = 2 * 1024 * 1024
-    max_pending_keyless: Pending = 500  # of all anonymous agents together
+    max_pending_keyless: Pending = 500  # for all anonymous agents together
     max_pending_bytes_keyless: Bytes = 16 * 1024 * 1024
     urgent_cost_usd: Annotated[float, Meta(ge=0)] = 20.0
 
@@ -94,7 +94,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     claimant: str | None = None
     lapsed: bool = False
     lost: tuple[str, ...] = ()  # ids that now belong to another request
-    ends_t: float | None = None  # when it expires, in steady seconds
+    ends_t: float | None = None  # when it expires, by the steady clock
     opened: str = ""  # id of the first proposal, if another one has taken the request over
     change: KeptChange | None = None  # the commit of the action, if any
     once: bool = False  # if denied: the agent may request the action again

@@ -11,11 +11,11 @@ import msgspec
 
 from safetyd.core.approvals.request import Request, size_of
 
-MAX_CLOSED: Final = 1_000  # closed requests that are remembered; the audit files contain all
+MAX_CLOSED: Final = 1_000  # number of remembered closed requests; the audit files contain all
 SHORTEST: Final = 8  # minimum length of the prefix of a request id
 PREFIX: Final = "req_"
 WHOLE: Final = len(PREFIX) + 12
-PART: Final = 500  # requests in one compressed part
+PART: Final = 500  # number of requests in one compressed part
 
 
 class SavedRequest(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ASK, BLOCK, Verdict, strictest
 from safetyd.core.recipients import QuietHours, TellingConfig
 
-NOBODY: Final = TellingConfig()  # no recipients
+NOBODY: Final = TellingConfig()  # a configuration without recipients
 # The verdict on a permission request, which always needs approval.
 ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "The agent asks for approval")
 # The operator must see the exact text.

@@ -24,10 +24,11 @@ from safetyd.core.events.request_events import Answered
 from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.shape import pattern
 
-MAX_KINDS: Final = 1_000  # beyond that, the least recently answered kind is dropped
-ENOUGH: Final = 5  # equal answers required, with no other answer
+# Kinds of requests; beyond that, the least recently answered one is dropped.
+MAX_KINDS: Final = 1_000
+ENOUGH: Final = 5  # equal answers that a suggestion requires, with no other answer
 NAME_CHARS: Final = 64
-TEXT_CHARS: Final = 200  # of a text; longer ones are unreadable
+TEXT_CHARS: Final = 200  # maximum length of a text; longer ones are unreadable
 
 # Rules of the type table. A custom rule that allows lifts only these.
 TABLE: Final = frozenset({"classify.high", "classify.unknown_type"})
@@ -35,14 +36,14 @@ _not_in_names = re.compile(r"[^A-Za-z0-9_.-]+").sub
 
 
 class Count(msgspec.Struct):
-    """The number of answers to requests with the same agent, type and project, and maybe text."""
+    """The answers to requests with the same agent, type and project, and the same text if set."""
 
     agent: str
     type: str
     project: str | None
     text: str | None = None  # exact text or shape of a command; None: any text
     approved: int = 0
-    by_table: int = 0  # approved requests that only the type table required
+    by_table: int = 0  # approved requests that only rules of the type table required
     denied: int = 0
     first_at: datetime | None = None
     last_at: datetime | None = None

@@ -45,7 +45,7 @@ ROUTINE: Final = frozenset(
 )
 
 _INTAKE: Final = "intake."  # prefix of rules that refuse a message before it is decided
-_UNKNOWN: Final = Notice("", "low")  # the notice of an event type from another version
+_UNKNOWN: Final = Notice("", "low")  # for events without a notice, or from another version
 
 
 class _Metadata(dict[str, object]):
@@ -84,7 +84,7 @@ def repeats_a_decision(event: SafetyEvent) -> bool:
 
 
 def is_refusal(event: SafetyEvent) -> bool:
-    """Return whether an event is about messages refused before any decision."""
+    """Return whether an event is about messages that were refused before a decision."""
     return str(event.metadata.get("rule", "")).startswith(_INTAKE)
 
 

@@ -19,7 +19,10 @@ def disk_key(level: events.DiskLevel) -> str:
 
 
 def _disk(event: events.DiskMoved) -> Alert:
-    """Return the alert about a filling disk, or its all-clear. It is urgent if nearly full."""
+    """Return the alert about a filling disk, or its all-clear.
+
+    The alert is urgent if the disk is nearly full.
+    """
     use = event.use
     if use.level == "good":
         return Alert(

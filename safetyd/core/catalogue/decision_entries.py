@@ -70,7 +70,8 @@ def _blocked(event: events.Decided) -> Alert | None:
                 urgency="normal",
                 kinds=MAIL_AND_CHAT,
                 title=f"PROHIBITED: {event.agent} proposed {event.type}",
-                # The reason is omitted: it has the agent's words and a command that permits it.
+                # The reason is omitted: it contains the agent's words, and a command that permits
+                # the action.
                 text=f"{verdict.rule} blocked it. Details: safetyd explain {event.id}",
                 agent=event.agent,
             )

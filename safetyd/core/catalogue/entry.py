@@ -34,7 +34,7 @@ class Notice(NamedTuple):
 class Choice(NamedTuple, Generic[E]):
     """Several notices of one event. `by` is the field or function that chooses one.
 
-    If there is no notice for a value, the event becomes no SafetyEvent.
+    If `notices` has no entry for the value, no SafetyEvent is made.
     """
 
     by: str | Callable[[E], str]
@@ -56,9 +56,9 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     later: tuple[ChannelKind, ...] = ()  # kinds of channels that get it later
     after_s: float = 0.0  # how much later
     batched: bool = False  # it waits `alert_batch_s` for other alerts
-    not_on: tuple[str, ...] = ()  # names of channels that cannot deliver it
+    not_on: tuple[str, ...] = ()  # names of channels on which it is not sent
     always: bool = False  # sent immediately in a separate message, without limits
-    clears: tuple[str, ...] = ()  # sent only if an alert with one of these keys was sent
+    clears: tuple[str, ...] = ()  # all-clear: sent only if an alert with one of these keys was sent
 
 
 def everywhere(alert: Alert) -> Alert:

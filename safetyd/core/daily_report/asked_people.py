@@ -22,7 +22,7 @@ from safetyd.core.policy import Policy
 from safetyd.core.shell.command_reader import CommandReader
 
 KEPT_FOR: Final = timedelta(days=7)  # older requests do not count as pending
-SPANS_S: Final = (60, 300, 900, 3600, 14_400, 86_400)  # upper limits of time spans
+SPANS_S: Final = (60, 300, 900, 3600, 14_400, 86_400)  # upper limits of the spans of answer times
 
 
 class AskedRequest(NamedTuple):
@@ -108,7 +108,7 @@ class AskedPeople:
         return asked
 
     def _question(self, event: Decided) -> Question:
-        """Return the question of a request. Commands of the same shape have the same question."""
+        """Return the question that a request asks. Commands of one shape ask the same question."""
         proposal = event.proposal
         if self._kinds is None:
             self._kinds = Kinds(self._policy.types, self._policy.profile)
@@ -136,7 +136,7 @@ class AskedPeople:
 
 
 def span_of(seconds: float) -> int:
-    """Return the number of the span for an answer time."""
+    """Return the index of the time span that contains an answer time."""
     return sum(seconds >= limit for limit in SPANS_S)
 
 

@@ -45,8 +45,8 @@ class RuleFound(msgspec.Struct, frozen=True, kw_only=True):
 class ColourRule(NamedTuple):
     """A rule for the status of a day.
 
-    `says` returns the reason why the rule applies, or an empty string. `then` returns an addition
-    to `todo`.
+    `says` returns the reason why the rule applies, or an empty string. `then` returns text to
+    append to `todo`.
     """
 
     name: str

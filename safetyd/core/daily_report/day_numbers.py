@@ -29,7 +29,7 @@ class Addable(msgspec.Struct, kw_only=True):
 
 
 class Most(msgspec.Struct, frozen=True):
-    """A number for which adding means taking the maximum."""
+    """A number whose sum with another is the larger of the two."""
 
     value: int = 0
 
@@ -38,7 +38,7 @@ class Most(msgspec.Struct, frozen=True):
 
 
 class Latest(msgspec.Struct, frozen=True):
-    """A number for which adding means taking the last known value. None means unknown."""
+    """A number whose sum with a later one is the last known value. None means unknown."""
 
     value: int | None = None
 
@@ -88,7 +88,7 @@ class HourNumbers(Addable, kw_only=True):
 
 
 class Rounds(Addable, kw_only=True):
-    """Rounds of one agent. It may dispatch and report the same round, so the larger counts."""
+    """Rounds of one agent. A round may be counted in both, so use the larger number."""
 
     dispatched: int = 0
     reported: int = 0
@@ -102,7 +102,7 @@ class Pattern(Addable, kw_only=True):
 
 
 class Stated(Addable, kw_only=True):
-    """The outcomes and answers for actions with a stated confidence in one bin."""
+    """Counts of outcomes and answers, for actions whose stated confidence is in one bin."""
 
     sum_millionths: int = 0  # sum of the confidences of all outcomes and answers
     succeeded: int = 0
@@ -120,12 +120,12 @@ class Stated(Addable, kw_only=True):
 
 
 class Question(msgspec.Struct, kw_only=True):
-    """A question to operators. Requests of the same kind are the same question."""
+    """A question to operators. Requests of the same kind ask the same question."""
 
     agent: str
     type: str
     project: str | None = None
-    text: str | None = None  # a command's shape; None: too long, or not the whole action
+    text: str | None = None  # the shape of the text; None if it is too long or not the whole action
     program: str = ""  # the only unknown program, with its subcommand
     rules: tuple[str, ...] = ()
     remedy: str = ""  # completes "allowed ..."
@@ -147,7 +147,7 @@ class Question(msgspec.Struct, kw_only=True):
 
 
 class DayNumbers(Addable, kw_only=True):
-    """The numbers of a day, by layer of the safety net, then about people and confidence."""
+    """The numbers of a day: for each layer of the safety net, then for people."""
 
     events: int = 0
     hours: dict[int, HourNumbers] = {}  # by local hour
@@ -165,7 +165,7 @@ class DayNumbers(Addable, kw_only=True):
     escalated: int = 0
     blocked: int = 0
     refused: int = 0  # before a decision
-    restricting: dict[str, int] = {}  # by the strictest rule
+    restricting: dict[str, int] = {}  # restricted proposals, by their strictest rule
     held_by: dict[str, int] = {}  # by the guard of that rule
     stated: int = 0  # proposals with a confidence
     stated_millionths: int = 0
@@ -185,10 +185,10 @@ class DayNumbers(Addable, kw_only=True):
     # Layer 4
     stops: int = 0
     last_stops: LastHolds = LastHolds()
-    stopped: dict[str, int] = {}  # stops minus resumes by agent; "" means all agents
+    stopped: dict[str, int] = {}  # by agent: number of stops minus resumes; "" means all agents
     interventions: dict[str, int] = {}  # by kind of intervention
     opened: int = 0  # requests
-    joined: int = 0  # proposals that joined a pending request
+    joined: int = 0  # number of proposals that joined a pending request
     waiting: Latest = Latest()  # pending requests
     oldest_s: Latest = Latest()  # age of the oldest pending request
     without_person: Most = Most()  # seconds
@@ -206,7 +206,7 @@ class DayNumbers(Addable, kw_only=True):
     timed: int = 0  # answers with a known request time
     took_ms: int = 0
     longest_ms: Most = Most()
-    within: dict[int, int] = {}  # answers by the number of their time span
+    within: dict[int, int] = {}  # answers by the index of their time span
     told: int = 0  # messages
     lost: dict[str, int] = {}  # undelivered requests and notes, by id
     told_after_all: dict[str, int] = {}
@@ -219,7 +219,7 @@ class DayNumbers(Addable, kw_only=True):
 
     @property
     def budget(self) -> BudgetUse:
-        """The use of the budget. If there are several UTC days, that of the fullest."""
+        """The use of the daily budget. With several UTC days, it is the largest use."""
         uses = self.budgets.values()
         return max(uses, key=lambda use: (use.ratio, use.spent, use.limit), default=BudgetUse())
 
@@ -270,7 +270,7 @@ def count(table: dict[K, int], key: K, more: int = 1) -> None:
 
 
 def shown(kind: type[Shown], numbers: msgspec.Struct, **others: object) -> Shown:
-    """Return a part of the report. Its fields are numbers of the same name, or in `others`."""
+    """Return a part of the report. Each field is in `others`, or is the number of that name."""
     names = (name for name in kind.__struct_fields__ if name not in others)
     return kind(**{name: getattr(numbers, name) for name in names}, **others)
 

@@ -52,12 +52,12 @@ SEVERITIES: Final = ("critical", "high", "medium", "low")
 CALIBRATION: Final = "Calibration: success rate by stated confidence"
 
 Snapshots = Literal["OK", "MISSING", "none"]
-Lines = Iterator[tuple[str, str]]  # names of numbers, with their values
+Lines = Iterator[tuple[str, str]]  # names and values of numbers
 Today = Callable[[str], str]  # adds "today" to the name of a number if the day is not over
 
 
 class LimitsPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Layer 1. The budget is that of the UTC day. If the day overlaps two, it is the fuller one."""
+    """Layer 1, limits. Budgets are per UTC day; of two UTC days, the fuller one is shown."""
 
     iterations: int
     cost_usd: float
@@ -98,7 +98,7 @@ class LimitsPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoresPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Layer 2."""
+    """Layer 2, threshold scores."""
 
     executed: int
     by_grant: int
@@ -139,7 +139,7 @@ class ScoresPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VersionsPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Layer 3, with commits and rollbacks that agents reported."""
+    """Layer 3, version history. Commits and rollbacks that agents reported are included."""
 
     commits: int
     commits_failed: int
@@ -169,7 +169,7 @@ class VersionsPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OverridePart(msgspec.Struct, frozen=True, kw_only=True):
-    """Layer 4. `waiting` is the number of pending requests at the end."""
+    """Layer 4, human override. `waiting` is the number of pending requests at the end."""
 
     stops: int
     interventions: int
@@ -208,7 +208,7 @@ class PatternRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnomaliesPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Layer 5."""
+    """Layer 5, anomaly detection."""
 
     total: int
     critical: int
@@ -372,7 +372,7 @@ class HourRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DayRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several days."""
+    """The row for one day in a report of several days."""
 
     day: str
     colour: Colour
@@ -390,14 +390,14 @@ class DayRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Section(NamedTuple):
-    """A part in words: the names of its numbers, with their values."""
+    """A part of the report as text: the names and values of its numbers."""
 
     title: str
     lines: tuple[tuple[str, str], ...]
 
 
 class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`since` and `until` are the first and last day. For one day, they are the same."""
+    """A report. `since` and `until` are its first and last day, which may be the same."""
 
     since: str
     until: str
@@ -467,7 +467,7 @@ class DailyReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportScope(NamedTuple):
-    """The days of a report, and its other input except the numbers."""
+    """The days of a report, and all other input except the numbers."""
 
     since: date
     until: date
@@ -528,7 +528,10 @@ def _wanted(
 def _of_days(
     judged: Mapping[date, tuple[RuleFound, ...]], together: tuple[RuleFound, ...]
 ) -> tuple[RuleFound, ...]:
-    """Return the rules that applied on any day, with their days. A broken audit chain is once."""
+    """Return the rules that applied on any day, with their days.
+
+    A broken audit chain is listed only once.
+    """
     found: list[RuleFound] = []
     for rule in RULES:
         on = [day.isoformat() for day, held in judged.items() if rule.name in _names(held)]
@@ -559,7 +562,7 @@ def _day_row(day: date, numbers: DayNumbers, found: tuple[RuleFound, ...]) -> Da
 
 
 def _calibration(numbers: DayNumbers) -> Iterable[AgentCalibration]:
-    """Yield all agents together, then those with the most outcomes, then all others as one."""
+    """Yield one entry for all agents, the agents with the most outcomes, and one for the rest."""
     by_agent = numbers.calibration
     counts = {agent: sum(b.count for b in bins.values()) for agent, bins in by_agent.items()}
     ranked = [agent for agent, _ in _most(counts, len(counts))]

@@ -20,11 +20,11 @@ from safetyd.core.guards.budget.ledger import Ledger
 from safetyd.core.guards.budget.purchases import costs, estimates
 from safetyd.core.messages.money import nano
 
-KEPT_FOR: Final = timedelta(days=1)  # an outcome after this time counts as one of an unknown action
+KEPT_FOR: Final = timedelta(days=1)  # after this time, the action of an outcome is unknown
 
 
 class ExpectedAction(NamedTuple):
-    """The data of an allowed action that is needed for its outcome."""
+    """The data of an allowed action that is needed when its outcome arrives."""
 
     confidence: float | None
     price: int = 0  # price of a purchase, which is not model spending
@@ -57,7 +57,7 @@ class MoneyUsed:
         return before
 
     def asked(self, event: Decided, day: DayNumbers) -> int:
-        """Return the cost of an allowed action if a new request uses its id again."""
+        """If a new request reuses the id of an allowed action, return the cost of that action."""
         self._hear(event, event.at)
         asks = event.asks
         if asks is None or asks.joins or not any(self._expected(event)):
@@ -119,7 +119,7 @@ class MoneyUsed:
             self._with_key.put(event.agent, None, at)
 
     def _shares(self, at: datetime, *, keyless: bool) -> Shares:
-        """Return the limit for one party. There is none unless other agents with keys are known."""
+        """Return the limit for one party. It applies only if other agents with keys are known."""
         if self._with_key.count(at) <= (not keyless):
             return NO_SHARES
         return nano(self._config.day_usd * self._config.party_share), 0

@@ -73,7 +73,7 @@ ONE_STOP: Final = timedelta(minutes=1)  # a stop command and the file it writes 
 REASON_CHARS: Final = 120
 LONGEST_ALONE_S: Final = int(WEEK.total_seconds())
 UNCOUNTED: Final = (SafetyEvent, Transcribed)
-_BLOCK: Final = timedelta(minutes=15)  # no time zone changes its offset within a block
+_BLOCK: Final = timedelta(minutes=15)  # time zones change their offsets only between blocks
 _DISPATCH: Final = "dispatch"
 _NO_PERSON: Final = frozenset({"safetyd", "file", "environment"})
 _LOST: Final = frozenset({"dead", "undelivered", "parked", "expired"})  # states of messages
@@ -379,7 +379,7 @@ def _intervened(event: Granted | GrantRevoked | Cancelled | RolledBack, day: Day
 
 
 def _committed(event: Committed, day: DayNumbers) -> None:
-    if event.commit:  # empty if nothing had changed
+    if event.commit:  # the commit is empty if nothing had changed
         day.commits += 1
 
 

@@ -1,6 +1,6 @@
 """Repeated requests, and the grant or rule that would have avoided them.
 
-The report only suggests them. Nothing is applied automatically.
+The report only suggests these grants and rules. None is applied automatically.
 """
 
 import shlex
@@ -16,7 +16,7 @@ from safetyd.core.shell.shape import in_words, pattern
 
 REPEATED: Final = 2
 SHOWN: Final = 10
-MAX_USES: Final = 20  # uses of a suggested grant
+MAX_USES: Final = 20  # number of uses of a suggested grant
 
 SparedBy = Literal["grant", "rule", "remedy", ""]
 _SPARED: Final = {

@@ -233,7 +233,10 @@ class Engine(EngineState):
         return request.state != "approved" or request.used == proposed.id
 
     def _pending(self, request: Request, id_: str) -> Decision:
-        """Return the decision on a repeated pending proposal, or say that it is undeliverable."""
+        """Return the decision on a repeated pending proposal.
+
+        Its cause is `undeliverable` if no channel can deliver the request.
+        """
         answer = msgspec.structs.replace(self.recall.answer(request.asked), id=id_)
         answer = self._in_own_words(answer, request)
         if not self.outbox.undeliverable(request.id):

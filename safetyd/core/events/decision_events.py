@@ -13,7 +13,7 @@ from safetyd.core.messages.verdict import Cause, Severity, Verdict
 
 
 class Proposed(Event, kw_only=True, tag="proposed"):
-    """An agent proposes an action. It is journalled as part of its `Decided`."""
+    """An agent proposes an action. The journal stores this as part of the `Decided` event."""
 
     lasting = False
 
@@ -85,7 +85,7 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
 
 
 class Refused(Event, kw_only=True, omit_defaults=True, tag="refused"):
-    """Refusals that are only counted: one event per agent, cause and 10 s."""
+    """Refused messages that are only counted: one event per agent and cause every 10 s."""
 
     agent: str
     cause: Cause
@@ -145,7 +145,8 @@ class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
     priced_nano: int | None = None
     latency_ms: float | None = None
     files_changed: int | None = None
-    allowed_t: float | None = None  # When the proposal was allowed, in steady seconds.
+    # When the proposal was allowed, by the steady clock, in seconds.
+    allowed_t: float | None = None
     keyless: bool = False
     host: str = ""  # The coding agent whose hook reported it.
 
@@ -153,7 +154,8 @@ class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
 class Overdue(Event, kw_only=True, tag="overdue"):
     """safetyd no longer expects outcomes of these allowed actions.
 
-    They are too late, the agent reported that there will be none, or it has too many open actions.
+    The outcomes are too late, the agent reported that there will be none, or the agent has too many
+    open actions.
     """
 
     agent: str

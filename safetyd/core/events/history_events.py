@@ -6,7 +6,7 @@ from typing import Final, Literal
 from safetyd.core.events.event import Event
 from safetyd.core.messages.rollback import RollbackKind
 
-MOST_MISSED: Final = 30  # days that one event reports at most
+MOST_MISSED: Final = 30  # maximum number of days that one event reports
 
 
 class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):

@@ -17,7 +17,7 @@ import msgspec
 from safetyd.core.events.event import Event
 from safetyd.core.messages.proposal import Urgency
 
-SHOWN: Final = 20  # items that one message lists; it only counts further ones
+SHOWN: Final = 20  # maximum items that a message lists; further ones are only counted
 ItemKind = Literal["request", "reminder", "last_call", "expired", "alert", "summary", "test"]
 
 DeliveryState = Literal[
@@ -55,7 +55,7 @@ class SheetSection(msgspec.Struct, frozen=True, gc=False):
 
 
 class NoteSheet(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A report in parts, for channels that can lay it out. Other channels use the note's text."""
+    """A report in parts, for channels that can format it. Other channels use the note's text."""
 
     colour: str
     rules: tuple[SheetRule, ...] = ()
@@ -80,8 +80,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
 class Due(Event, kw_only=True, omit_defaults=True, tag="due"):
     """One message to one recipient on one channel is due.
 
-    It lists `items`, those of agents with keys first, and only counts `more` further ones. Other
-    items wait for the next message.
+    The message lists `items`, those of agents with keys first. It only counts `more` further items.
+    Other items wait for the next message.
     """
 
     delivery: str

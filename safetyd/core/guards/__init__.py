@@ -1,7 +1,7 @@
 """The chain of guards. Every guard judges a proposal; the strictest verdict wins.
 
-If verdicts are equally strict, the first gives the reason. The name of a guard's file or folder is
-the first word of its rules. Other packages import the configuration structs, the state that guards
+If verdicts are equally strict, the first gives the reason. The id of a rule starts with the name of
+its guard's file or folder. Other packages import the configuration structs, the state that guards
 show, and this chain.
 """
 
@@ -59,7 +59,7 @@ class Readers(NamedTuple):
 
 
 def chain(policy: "Policy", readers: Readers, sessions: Sessions, ties: Ties) -> Chain:
-    """Build every guard from its part of the policy. `ties` says which names are still needed."""
+    """Build every guard from its part of the policy. `ties` says which names are in use."""
     agents, hosts = policy.agents.items(), policy.host_rules
     setting = _setting(policy, policy.profile, readers.usual)
     of_hosts = _setting(policy, hosts.profile, readers.of_hosts)

@@ -28,14 +28,14 @@ from safetyd.core.guards.circuit import BreakerConfig, Call, Calls, Move, State,
 from safetyd.core.guards.known_words import MAX_COMMON
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of, seconds
 
-MAX_BREAKERS: Final = 2 * MAX_COMMON  # one per dependency and model
+MAX_BREAKERS: Final = 2 * MAX_COMMON  # enough for one per dependency and one per model
 MAX_PER_TICK: Final = 64
 
 Name = tuple[str, str | None]  # the name of a breaker, and its agent if it is for one agent only
 
 
 class BreakerState(msgspec.Struct):
-    """All breakers, by the agent or party that they are for and their name."""
+    """All breakers, by `breaker_key`."""
 
     tripped: dict[str, Tripped] = {}  # longest open first
     closed: dict[str, Calls] = {}  # longest unused first

@@ -105,7 +105,7 @@ class Tripped(msgspec.Struct):
     failed: str = ""  # the agent whose probe opened it again
 
     def wait_s(self, config: BreakerConfig, t: float, agent: str = "") -> float:
-        """Return the seconds until a proposal may be a probe. 0 if it may be one now.
+        """Return the seconds until a proposal can be used as a probe, or 0 if it can be one now.
 
         After `open_s` the breaker counts as half open even if the tick is late. The agent whose
         probe failed last waits longer, so that it cannot keep the breaker open for the others.
@@ -116,7 +116,7 @@ class Tripped(msgspec.Struct):
         if not self.half_open:
             return max(self.open_t + config.open_s - t, 0.0)
         if self.started >= config.probe_count:
-            return config.probe_interval_s or 1.0  # nobody knows when the outcomes will arrive
+            return config.probe_interval_s or 1.0  # the time of the outcomes is unknown
         return max(self.probe_t + config.probe_interval_s - t, 0.0) if self.started else 0.0
 
     def remedy(self, config: BreakerConfig, t: float, agent: str) -> str:

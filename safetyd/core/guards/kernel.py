@@ -134,7 +134,7 @@ class SafeModeEntry(msgspec.Struct, frozen=True, gc=False):
     since: datetime
     by: str
     reason: str
-    by_error: bool = False  # not by an operator
+    by_error: bool = False  # consecutive errors caused it, not an operator
 
 
 class AgentKernel(msgspec.Struct, gc=False):
@@ -145,7 +145,7 @@ class AgentKernel(msgspec.Struct, gc=False):
     unproposed: bool = False  # it has sent outcomes but no proposal
     heard_t: float = -math.inf
     busy_until_t: float = -math.inf  # when an action without an outcome stops counting as executing
-    entry: SafeModeEntry | None = None  # the last time it entered safe mode, which may be over
+    entry: SafeModeEntry | None = None  # the last entry into safe mode, which may have ended since
 
     def state(self, t: float) -> State:
         idle = t >= self.busy_until_t and not self.kernel.safe
@@ -154,7 +154,7 @@ class AgentKernel(msgspec.Struct, gc=False):
     def begin(self, t: float, timeout_s: float) -> None:
         """Record an allowed action."""
         if t >= self.busy_until_t:
-            # An id that was allowed twice has only one outcome. Leftovers of that are dropped here.
+            # An id that was allowed twice gets only one outcome. Drop the action that never ends.
             self.kernel.forget()
         self.busy_until_t = t + timeout_s
         self.kernel.begin()
@@ -169,7 +169,7 @@ class AgentKernel(msgspec.Struct, gc=False):
         self.kernel.give_up(1)
 
     def enter(self, entry: SafeModeEntry, *, by_error: bool) -> None:
-        """Enter safe mode. If it is already active, its entry stays."""
+        """Enter safe mode. If it is already active, keep the earlier entry."""
         if not self.kernel.safe:
             self.entry = entry
         if by_error and self.kernel.holds(State.EXECUTING):
@@ -264,7 +264,7 @@ class Kernels(msgspec.Struct):
         return tuple(entered), sum(one.heard_t > t - HEARD_S for one in counted.values())
 
     def exit(self, name: str | None) -> None:
-        """End safe mode of one agent or, if None, the global one, and reset the error counts.
+        """End safe mode of one agent, or global safe mode if None. Reset the error counts.
 
         An agent that is in safe mode itself stays there when the global safe mode ends.
         """

@@ -36,10 +36,10 @@ _COMMON: Final = frozenset({"model", "dependency"})
 
 
 class Ties(NamedTuple):
-    """Functions that tell whether a name is still needed."""
+    """Functions that return whether a name is still in use."""
 
-    held: Callable[[str], bool]  # it is restricted, or has a pending request
-    busy: Callable[[str], bool]  # it has actions in progress
+    held: Callable[[str], bool]  # the agent is restricted, or has a pending request
+    busy: Callable[[str], bool]  # the agent has actions in progress
 
 
 class KnownAgent(msgspec.Struct, gc=False):
@@ -63,7 +63,7 @@ class KeysState(msgspec.Struct):
 
 
 class KeysGuard(Guard):
-    """Block names beyond the limits. `ties` says which names are still needed."""
+    """Block names beyond the limits. `ties` says which names are in use."""
 
     name = "keys"
     _state: KeysState

@@ -1,10 +1,10 @@
-"""Names that agents choose (chains, episodes, tasks, models, dependencies), up to a limit of each.
+"""Names that agents choose (chains, episodes, tasks, models, dependencies), with limits.
 
 Each is stored with the time of its last use, to the minute. A name is forgotten only to make room
 for a new one, and only after a day without use, so that no limit is reset early.
 
-Models and dependencies are shared by all agents. Anonymous agents, which can invent names, may fill
-only half of the places, so agents with keys always find one.
+Models and dependencies are shared by all agents. Anonymous agents, which can invent names, may add
+only half of the names, so there is always room for names of agents with keys.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from safetyd.core.events.decision_events import Settled
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.telemetry import Outcome
 
-MAX_WORDS: Final = 64  # chains of one agent, and as many episodes and tasks
-MAX_COMMON: Final = 1000  # models of all agents, and as many dependencies
-MAX_KEYLESS: Final = MAX_COMMON // 2  # how many of these only anonymous agents use
+MAX_WORDS: Final = 64  # per agent: this many chains, episodes and tasks each
+MAX_COMMON: Final = 1000  # for all agents: this many models and dependencies each
+MAX_KEYLESS: Final = MAX_COMMON // 2  # how many of these may be used only by anonymous agents
 REFRESH_S: Final = 60.0
 # A name that was used just before a refresh is still known for a whole day.
 FORGET_S: Final = 86_400.0 + REFRESH_S

@@ -44,7 +44,7 @@ CLOUD_MODELS: Final = (
         veo-* grok-* sonar sonar-* deepseek-chat deepseek-reasoner voyage-* *anthropic.claude*
         *amazon.nova* *amazon.titan* *:cloud *:*-cloud
     """),
-    # Routes through a provider, whatever the model.
+    # Any model that is called through one of these providers.
     *_listed("""
         anthropic/* azure/* azure_ai/* bedrock/* cohere/* deepseek/* fireworks_ai/* gemini/* groq/*
         huggingface/* mistral/* openrouter/* perplexity/* replicate/* together_ai/* vertex_ai/*

@@ -88,7 +88,7 @@ class ProjectFields(ProjectSettings, frozen=True, kw_only=True, forbid_unknown_f
     # Journals of earlier versions also have "branch".
     history: Literal["off", "shadow", "branch"] | msgspec.UnsetType = msgspec.UNSET
     state_paths: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    # A number is how many seconds an action waits for the commit before it.
+    # A number is how many seconds an irreversible action waits until the files are committed.
     before_irreversible: bool | CommitDeadline | msgspec.UnsetType = msgspec.UNSET
     on_error: Literal["offer", "rollback"] | msgspec.UnsetType = msgspec.UNSET
     errors_in_a_row: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
@@ -115,13 +115,13 @@ class ProjectConfig(ProjectFields, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def commit_deadline_s(self) -> float:
-        """How long an action waits for the commit before it, in seconds."""
+        """How many seconds an irreversible action waits until the files are committed."""
         before = self.before_irreversible
         return before if isinstance(before, float) else COMMIT_DEADLINE_S
 
 
 def in_force(table: ProjectTable) -> ProjectConfig:
-    """Return a project as applied, without the settings of its file."""
+    """Return the project of a table as applied, without the settings of its file."""
     fields = {name: getattr(table, name) for name in ProjectFields.__struct_fields__}
     if table.before_irreversible is True and table.commit_deadline_s:
         fields["before_irreversible"] = table.commit_deadline_s

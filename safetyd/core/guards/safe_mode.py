@@ -43,7 +43,7 @@ class SafeModeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class SafeModeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of one agent or of all. `agents` are those in safe mode; "*" is the global one."""
+    """The status of one agent or of all. `agents` lists those in safe mode; "*" means all."""
 
     active: bool
     state: State
@@ -56,7 +56,7 @@ class SafeModeStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """One kernel in safe mode; "*" is the global one."""
+    """One kernel in safe mode; "*" is the global kernel."""
 
     agent: str
     since: datetime
@@ -66,7 +66,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
-    """The kernels that an exit would release ("*" is the global one), or why it is refused."""
+    """The kernels that an exit would release ("*": the global kernel), or why it is refused."""
 
     agents: tuple[str, ...]
     error: Literal["", "several", "cooling_down"] = ""
@@ -191,7 +191,7 @@ class SafeMode(Guard):
         if event.id is None:
             agent.begin(
                 event.t, self._outcome_timeout_s
-            )  # the action had no proposal, and has ended
+            )  # it had no proposal, and has already ended
         if self._counts(agent, event):
             agent.kernel.errors = 0 if event.ok else agent.kernel.errors + 1
             if agent.kernel.errors >= self._config.max_consecutive_errors:

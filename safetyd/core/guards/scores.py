@@ -27,7 +27,10 @@ class Mark(NamedTuple):
 
 
 class ScoresConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits for scores. A lower average, or a single score at its limit, needs approval."""
+    """Limits for scores.
+
+    A lower average, or a single score at or below its limit, needs approval.
+    """
 
     required_for: tuple[Risk, ...] = ()  # risks for which scores are required
     average: Score = 4.0

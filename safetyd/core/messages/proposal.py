@@ -16,7 +16,8 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024
 MAX_TEXT_BYTES: Final = 8 * 1024
 MAX_DEPTH: Final = 32
 
-# An id becomes part of a subject. `$` would also match before a final newline.
+# An id becomes part of a subject. The pattern does not end with `$`, which would also match before
+# a final newline.
 Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?![\s\S])")]
 Word = Annotated[str, Meta(max_length=128)]
 Line = Annotated[str, Meta(max_length=1024)]

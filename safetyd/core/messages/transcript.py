@@ -10,7 +10,7 @@ from safetyd.core.messages.proposal import Json, Tier
 ASKED_FOR: Final = "permission_request"  # the type of a permission request
 
 Status = Literal[
-    "allowed",  # no outcome was reported
+    "allowed",  # allowed, but no outcome was reported
     "done",
     "failed",
     "blocked",

@@ -42,13 +42,13 @@ Cause = Literal[
 
 
 class Severity(enum.StrEnum):
-    """The decisions of a verdict, from the least to the most restrictive."""
+    """The possible decisions of a verdict, from the least to the most restrictive."""
 
     ALLOW = "allow"
     ASK = "require_confirmation"
     BLOCK = "block"
 
-    __hash__ = str.__hash__  # the default of Enum is many times slower
+    __hash__ = str.__hash__  # the default `__hash__` of Enum is many times slower
 
     @property
     def rank(self) -> int:
@@ -123,7 +123,7 @@ def all_of(remedies: Iterable[str]) -> str:
     """Join remedies that are all needed. Return an empty string if one of them is unknown."""
     each = tuple(dict.fromkeys(remedies))
     waits = {remedy: float(wait[1]) for remedy in each if (wait := _is_wait(remedy))}
-    # The longest wait includes the others.
+    # The longest wait covers the shorter ones.
     longest_s = max(waits.values(), default=0.0)
     kept = [remedy for remedy in each if waits.get(remedy, longest_s) >= longest_s]
     return "; and ".join(kept) if all(kept) else ""

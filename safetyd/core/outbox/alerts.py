@@ -19,14 +19,17 @@ from safetyd.core.recipients import TellingConfig
 from safetyd.core.reporting.session_summary import summary
 
 SILENCE: Final = timedelta(minutes=10)  # the same alert is not sent twice within this time
-MAX_ALERTS: Final = 1_000  # alert keys whose last note is remembered
-MAX_WORDS: Final = 200  # characters of an agent's text in a summary
+MAX_ALERTS: Final = 1_000  # number of alert keys whose last note is remembered
+MAX_WORDS: Final = 200  # maximum length of an agent's text in a summary
 
 Placed = dict[str, tuple[DeliveryQueue, Slot]]  # a queue and a slot in it, by the key of the queue
 
 
 class Alerts:
-    """Queues notes. Methods return the changed queues. `last` maps alert keys to note ids."""
+    """Queues notes. `last` maps alert keys to note ids.
+
+    Methods that queue a note return the queues that they changed.
+    """
 
     def __init__(
         self,
@@ -50,7 +53,7 @@ class Alerts:
         return frozenset(key for key in (ends(event) if ends else ()) if self.withdraw(key))
 
     def heard(self, event: Event, over: frozenset[str] = frozenset()) -> list[DeliveryQueue]:
-        """Queue the alert of an event, if any. Queue an all-clear only if its alert was sent."""
+        """Queue the alert of an event, if any. Queue an all-clear only if `over` has its alert."""
         alert = None if self._routing.idle else alert_of(event)
         if alert is None or self._needless(event):
             return []
@@ -126,7 +129,7 @@ class Alerts:
         return placed
 
     def _put(self, note: Note, placed: Placed) -> list[DeliveryQueue]:
-        """Queue a note and return the queues. If it is not urgent enough, only count it."""
+        """Queue a note and return the queues. Only count a note that is not urgent enough."""
         queues = [queue for queue, _ in placed.values()]
         if note.kind != "test" and self._slots.too_calm(note.urgency):
             hold_back(queues)

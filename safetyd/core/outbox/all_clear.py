@@ -33,7 +33,7 @@ class Standstill(msgspec.Struct):
     """All active stops of one agent, or of all agents. They share one all-clear."""
 
     causes: dict[str, Cause] = {}  # by source
-    told: bool = False  # an alert about a cause that has ended was sent
+    told: bool = False  # True: an alert was sent about a cause that has since ended
     ended: str = ""  # the operator who ended the last cause, and the reason
 
 

@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
-MAX_ASKS: Final = 10  # requests of one agent within STORM_S that are sent one by one
+MAX_ASKS: Final = 10  # after more requests within STORM_S, an agent's requests are sent less often
 STORM_S: Final = 300.0
-MAX_WOKEN: Final = 3  # requests of one agent that a recipient gets during one quiet period
-MAX_WOKEN_IN_ALL: Final = 10  # requests of all agents together
+MAX_WOKEN: Final = 3  # maximum requests of one agent that a recipient gets in one quiet period
+MAX_WOKEN_IN_ALL: Final = 10  # the same for all agents together
 
 
 class Night(msgspec.Struct):
@@ -23,7 +23,7 @@ class AskLimits(msgspec.Struct):
 
     # Times of the last requests of each agent; the least recent agent is first.
     asks: dict[str, list[float]] = {}
-    nights: dict[str, Night] = {}  # by recipient, and by recipient and agent
+    nights: dict[str, Night] = {}  # keys: a recipient, or a recipient with an agent
 
     def asked(self, agent: str, t: float) -> None:
         asks = self.asks

@@ -28,7 +28,7 @@ from safetyd.core.outbox.item_facts import ItemFact, ItemFacts, end, first, rank
 from safetyd.core.outbox.slots import Slots
 
 MAX_PER_TICK: Final = 64
-MAX_LOOKED: Final = 2_000  # items of anonymous agents that one message considers
+MAX_LOOKED: Final = 2_000  # maximum items of anonymous agents that one message considers
 
 _IN_PASSING: Final[frozenset[ItemKind]] = frozenset({"expired", "summary"})
 _REMINDERS: Final[frozenset[ItemKind]] = frozenset({"reminder", "last_call"})
@@ -168,7 +168,10 @@ class Bundling:
         return [fact.item for fact in nsmallest(event.more, counted, key=lambda one: one.order)]
 
     def _useful(self, queue: DeliveryQueue, message: QueuedMessage, at: datetime) -> list[ItemFact]:
-        """Return the items that may be sent now, with at most `MAX_LOOKED` of anonymous agents."""
+        """Return the items that may be sent now.
+
+        At most `MAX_LOOKED` of them are from anonymous agents.
+        """
         keyed, keyless = list[ItemFact](), list[ItemFact]()
         batches = (queue.rows[name] for name in message.batches)
         for item in (item for batch in batches for item in batch.items.values()):

@@ -20,9 +20,9 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.delivery_queue import DeliveryQueues, key
 
 MAX_CLOSED: Final = 10_000
-MAX_PAST: Final = 1_000  # notes that are neither queued nor in a delivery under way
-MAX_NOTES: Final = 5_000  # notes in total; the oldest are dropped first
-MAX_ITEMS: Final = 1_000  # stored items of a closed delivery
+MAX_PAST: Final = 1_000  # maximum notes that are neither queued nor in a delivery under way
+MAX_NOTES: Final = 5_000  # maximum notes in total; the oldest are dropped first
+MAX_ITEMS: Final = 1_000  # maximum stored items of a closed delivery
 LOST: Final = frozenset({"dead", "undelivered"})  # states of lost messages
 
 
@@ -35,7 +35,7 @@ class Delivery(msgspec.Struct, kw_only=True):
     urgency: Urgency
     items: tuple[Item, ...]  # listed items first, then counted ones
     shown: int  # number of listed items
-    left: int = 0  # items that wait for the next message
+    left: int = 0  # number of items that wait for the next message
     digest: bool
     held_back: int
     at: datetime

@@ -22,11 +22,12 @@ import msgspec
 
 from safetyd.core.events.notification_events import Item
 
-MAX_HIGH: Final = 5  # urgent messages of a party that are open, or were sent within HIGH_WINDOW
+MAX_HIGH: Final = 5  # maximum urgent messages of a party that are open, or were sent in HIGH_WINDOW
 HIGH_WINDOW: Final = timedelta(minutes=5)
-HIGH_GAP: Final = timedelta(minutes=1)  # between urgent messages beyond MAX_HIGH
-STORM_GAP: Final = timedelta(minutes=5)  # between messages about an agent with too many requests
-MAX_SUMMARIES: Final = 6  # summaries within SUMMARY_WINDOW that are sent without batching
+HIGH_GAP: Final = timedelta(minutes=1)  # time between urgent messages beyond MAX_HIGH
+# Time between messages about an agent with too many requests.
+STORM_GAP: Final = timedelta(minutes=5)
+MAX_SUMMARIES: Final = 6  # maximum summaries in SUMMARY_WINDOW that are sent without batching
 SUMMARY_WINDOW: Final = timedelta(hours=1)
 JITTER_S: Final = 30  # digests after quiet hours are spread over this time
 Sort = Literal["alone", "batch", "high"]
@@ -80,7 +81,7 @@ _NONE: Final = Urgent()  # for a party without urgent messages
 
 
 class DeliveryQueue(msgspec.Struct):
-    """The waiting items for one recipient on one channel. `rows` has the batches by name."""
+    """The waiting items for one recipient on one channel. `rows` maps names to batches."""
 
     recipient: str
     channel: str
@@ -93,7 +94,7 @@ class DeliveryQueue(msgspec.Struct):
     last_at: datetime | None = None  # time of the last message of sort `batch`
     summed_at: list[datetime] = []  # times of the last summaries
     about_at: dict[str, datetime] = {}  # time of the last message about an agent, for STORM_GAP
-    held_back: int = 0  # items since the last message that were below the minimum urgency
+    held_back: int = 0  # number of items below the minimum urgency since the last message
 
     @property
     def key(self) -> str:

@@ -10,7 +10,10 @@ from safetyd.core.outbox.slots import Slots
 
 
 class Failover:
-    """Moves requests to the next queue of their recipient. Methods return the changed queues."""
+    """Moves requests to the next queue of their recipient.
+
+    Methods that move requests return the queues that they changed.
+    """
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from safetyd.core.messages.proposal import Urgency
 
 NOTED: Final = frozenset({"alert", "summary", "test"})  # kinds of items that refer to a note
 NOTE_LIFE: Final = timedelta(days=7)
-TEST_LIFE: Final = timedelta(minutes=2)  # an older test message is useless
+TEST_LIFE: Final = timedelta(minutes=2)  # older test messages are not sent
 _URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
 _RANKS: Final = {urgency: number for number, urgency in enumerate(_URGENCIES)}
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)

@@ -26,21 +26,22 @@ from safetyd.core.outbox.escalation import APART, EscalationStep, next_step
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
 
-MAX_LATE: Final = 1_000  # if a queue has more items, expired requests are not reported
+MAX_LATE: Final = 1_000  # expired requests are not reported in a queue with more items
 MAX_STEPS: Final = 64  # per tick
-UNNOTIFIED: Final = timedelta(minutes=1)  # a longer delay counts as a failure to notify
+# Minimum delay after which a request counts as undelivered.
+UNNOTIFIED: Final = timedelta(minutes=1)
 
 
 class ReminderState(msgspec.Struct, array_like=True):
     """The state of the notifications about a pending request."""
 
-    tell_by: datetime | None  # when someone should have been notified; None: deferred
+    tell_by: datetime | None  # someone must be notified by then; None if the request is deferred
     next: EscalationStep | None = None
     step: int = 0
     last_at: datetime | None = None  # time of the last message about it
     told: bool = False
     refused: list[str] = []  # queues whose channel failed to deliver it
-    stepped_s: float = 0.0  # seconds by which the wall clock was stepped since the request
+    stepped_s: float = 0.0  # by how many seconds the wall clock was stepped since the request
 
 
 class Reminded(NamedTuple):
@@ -51,7 +52,10 @@ class Reminded(NamedTuple):
 
 
 class Reminders:
-    """Queues requests. Methods return the changed queues. `states` are by request, oldest first."""
+    """Queues requests. `states` maps request ids to states, oldest first.
+
+    Methods that queue requests return the queues that they changed.
+    """
 
     def __init__(
         self,
@@ -204,7 +208,7 @@ class Reminders:
         return not self._deliveries.telling(id_)
 
     def _tell_by(self, request: Request, at: datetime, t: float) -> datetime | None:
-        """Return the time by which someone should be notified. Quiet hours do not count."""
+        """Return the time by which someone must be notified. Quiet hours do not count."""
         interval = self._slots.interval
         patience = max(3 * interval, UNNOTIFIED)
         if self._slots.storms(request, t):

@@ -16,13 +16,13 @@ QUARTER_S: Final = 900
 
 
 class DaySpendingState(msgspec.Struct):
-    day: int = 0  # the budget's day number
+    day: int = 0  # the day number of the budget
     # Total in nano-dollars at the end of each quarter of an hour, up to the last change.
     spent: list[int] = []
 
 
 class DaySpending(Actor):
-    """Stores at most 96 numbers, and resets them when the budget's day ends at midnight UTC."""
+    """Stores at most 96 totals, and resets them when the budget's day ends at midnight UTC."""
 
     name = "spending"
     _state: DaySpendingState
@@ -54,11 +54,11 @@ class DaySpending(Actor):
 
 
 def _quarter(at: datetime, day: int) -> int:
-    """Return the number of the quarter of an hour, or 0 if the clock shows another day."""
+    """Return the index of the quarter of an hour, or 0 if the clock shows another day."""
     return (at.hour * 60 + at.minute) // 15 if at.toordinal() == day else 0
 
 
 def _filled(spent: list[int], quarter: int) -> list[int]:
-    """Return the series, extended up to a quarter by repeating its last value."""
+    """Extend the series to the given quarter by repeating its last value."""
     before = spent[-1] if spent else 0
     return spent + [before] * (quarter + 1 - len(spent))

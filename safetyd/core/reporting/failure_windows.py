@@ -11,14 +11,15 @@ from safetyd.core.guards.breaker import BreakerGuard, breaker_key
 from safetyd.core.guards.circuit import Call
 
 MAX_CALLS: Final = 60  # per breaker
-MAX_OPENED: Final = 100  # breakers with stored calls; the oldest is dropped first
+MAX_OPENED: Final = 100  # maximum number of breakers with stored calls; the oldest is dropped first
 
 
 class FailureWindowsState(msgspec.Struct):
     """Calls by breaker, oldest first."""
 
-    failing: dict[str, list[Call]] = {}  # calls of the breakers that counted the last failure
-    opened: dict[str, list[Call]] = {}  # calls that opened the breakers that are not closed
+    failing: dict[str, list[Call]] = {}  # calls of each breaker that counted the last failure
+    # For each breaker that is not closed: the calls that opened it.
+    opened: dict[str, list[Call]] = {}
 
 
 class FailureWindows(Actor):

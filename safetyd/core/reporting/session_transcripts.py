@@ -25,19 +25,19 @@ from safetyd.core.sessions import Sessions
 
 # Limits on stored actions; further actions are only counted.
 MAX_OF_SESSION: Final = 200
-MAX_OF_SESSIONS: Final = 1_000  # actions of one agent, divided among its live sessions
+MAX_OF_SESSIONS: Final = 1_000  # maximum actions of one agent, divided among its live sessions
 MAX_KEPT: Final = 20_000  # of all sessions
-MAX_ENDED: Final = 1_024  # sessions that wait for a tick; further ones get no transcript
-MAX_ANNOUNCED: Final = 64  # stored announcements of anonymous agents
+MAX_ENDED: Final = 1_024  # maximum sessions that wait for a tick; further ones get no transcript
+MAX_ANNOUNCED: Final = 64  # maximum stored announcements of anonymous agents
 MAX_CHARS: Final = 300
 MAX_DETAILS_BYTES: Final = 500
-MAX_BYTES: Final = 40 * 1024  # size of the transcripts of one tick
+MAX_BYTES: Final = 40 * 1024  # maximum size of the transcripts of one tick
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The record of a session. `actions` are by proposal id, or by number if not proposed."""
+    """The record of a session. `actions` maps proposal ids, or else numbers, to entries."""
 
     started_at: datetime
     heard_at: datetime

@@ -22,7 +22,7 @@ _NEGATED: Final = "--no-"
 # Options that cancel another option: `--no-dry-run`, `--skip-help`, `APT::Get::Simulate=false`.
 _CANCELS: Final = re.compile(r"--(?:loose[-_])?(?:no|skip|disable)[-_]?([\w-]+)").match
 _REFUSES: Final = frozenset({"false", "no", "0", "off", "none", "null", "never", "without"})
-# Options that mean the same, so each may cancel another.
+# Options that mean the same. The negation of one of them may cancel another.
 _SAME: Final = ("dry-run", "simulate", "just-print", "recon", "no-act", "n", "s", "help", "version")
 _SAYS_YES: Final = re.compile(r"-[a-zA-Z]*y|--assume-?yes|--setopt=assume(?:yes|no)").match
 _PLAIN_READERS: Final = frozenset({"", "family", "forge", "bucket", "query", "database_tool"})
@@ -135,11 +135,11 @@ class Call:
         return bool(self.unnamed)
 
     def may_be_value(self, said: str) -> bool:
-        """Return True if a word may be the value of an unknown option before it."""
+        """Return True if a word may be the value of the option before it, which is not known."""
         known = self.program.valued
         for before, word in pairwise(self.words):
             name = before.text
-            # Most short options are flags. Only help after one is taken for its value.
+            # Most short options are flags. After one, only an option for help may be its value.
             long = name.startswith("--") or (name[:1] == "-" and said in _HELP)
             if word.text.partition("=")[0] != said or not long:
                 continue

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from safetyd.core.shell.judge import Reading  # see CommandReader.__init__
 
 MAX_CACHED: Final = 512
-MAX_LETTERS: Final = 256 * 1024  # of all cached commands; a result may be 100 times as large
+MAX_LETTERS: Final = 256 * 1024  # in all cached commands; results may be 100 times as large
 
 READ: Final = frozenset({"run_shell", "run_tests"})  # types whose text is a command
 ANALYSED: Final = frozenset({"run_shell", "db_read", "type"})  # traits depend on the text
@@ -34,7 +34,7 @@ ShellReading = Literal["judge", "patterns"]
 
 
 class ShellConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The section `[shell]`: programs that operators add or describe differently."""
+    """The section `[shell]`, in which operators add programs or replace their descriptions."""
 
     programs: dict[str, Row] = {}
     table: str = ""  # the digest of the shipped table; set by safetyd
@@ -52,7 +52,7 @@ class CheckedProject(msgspec.Struct, frozen=True):
 
 
 class CommandReader:
-    """Analyses the commands of proposals. With `patterns` it analyses nothing."""
+    """Analyses the commands of proposals, unless `how` is "patterns"."""
 
     def __init__(
         self,

@@ -213,7 +213,7 @@ class Invocation:
             self.output = Flow(None, given.origin)
 
     def source(self, word: Word) -> Flow | None:
-        """Return the content, or at least the origin, of a file that the command runs.
+        """Return the content of a file that the command runs, or at least the content's origin.
 
         Return None for a script of the project, which is trusted.
         """

@@ -46,7 +46,7 @@ class Effect(enum.StrEnum):
 
     def __init__(self, name: str) -> None:
         self.passes = name in {"read", "work"}
-        self.rank = len(type(self).__members__)  # by order of definition
+        self.rank = len(type(self).__members__)  # effects are ranked in the order of definition
 
 
 WHY: Final = {

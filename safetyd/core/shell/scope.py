@@ -42,7 +42,7 @@ class Command(NamedTuple):
     words: list[Word]
     assignments: list[tuple[str, Word]]
     redirects: list[Redirect]
-    stdin: Flow | None  # None if the command inherits it from the agent's shell
+    stdin: Flow | None  # None if the command inherits its input from the agent's shell
     start: int
     end: int
 
@@ -148,7 +148,7 @@ class Scope:
                     self.variables[name] = value
 
     def ended(self, made: frozenset[str], background: Node | None) -> None:
-        """Forget folders that a statement created, as it may have failed. Add a background job."""
+        """Forget folders that a statement created: it may have failed. Add its background job."""
         self.made = made
         if background is not None:
             self.started |= {text_of(background)}
@@ -217,9 +217,9 @@ class Trace:
         self._expanded = 0
         self._text = text.encode("utf-8", "replace")
         self._outer = (0, len(self._text))
-        self._last_shown = (0, 0, b"")  # many findings show the same part
+        self._last_shown = (0, 0, b"")  # cached, because many findings show the same part
         self._shown = ""
-        self._offset = 0  # of the current text in the whole command; -1 if it is not a part of it
+        self._offset = 0  # where the current text starts in the command; -1 if it is not part of it
 
     @property
     def is_top(self) -> bool:

@@ -122,7 +122,7 @@ class Statements:
             stayed, previous = scope.stayed, part
             if operator == "||":
                 self._forget(doubtful, scope, before, mark)
-                doubtful.clear()  # their variables stay unknown until assigned again
+                doubtful.clear()  # the variables of these parts are unknown until assigned again
                 mark = len(scope.changed)
             printed.append(self._statement(part, scope, stdin))
             if operator == "||" and _exits(text_of(part)):

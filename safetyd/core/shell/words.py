@@ -95,10 +95,10 @@ class Word(NamedTuple):
     text: str  # with a HOLE for unknown parts
     start: int  # position in the text, in bytes
     end: int
-    origin: str = KNOWN  # origin of its holes
-    quoted: bool = False  # completely or in part
-    globs: bool = False  # the word is a file name pattern
-    inner: int = -1  # start of its text in the command; -1 if it does not appear there literally
+    origin: str = KNOWN  # the origin of the text in its holes
+    quoted: bool = False  # True if the word is quoted, completely or in part
+    globs: bool = False  # True if the word is a file name pattern
+    inner: int = -1  # where its text starts in the command; -1 if it is not there literally
     matched: bool = False  # its text is a pattern, but it stands for one of the files
 
     def with_text(self, text: str) -> "Word":

@@ -2,8 +2,8 @@
 
 A daemon ticks every second. If a tick caused a recorded event, the time of that event is the time
 of the tick, and `Simulation` inserts a tick exactly there. It inserts more ticks in between, but
-none shortly before a known tick, because everything due until then happened at the known tick.
-Under the rules of the record, the ticks in between therefore change nothing.
+none shortly before a known tick, because everything that was due by then happened at the known
+tick. Under the rules of the record, the ticks in between therefore change nothing.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from typing import Final
 from safetyd.core.events.event import Event, Moment, Ticked
 from safetyd.core.simulation.recorded_lines import Recorded
 
-AHEAD_S: Final = 5.0  # look-ahead, longer than the longest time between ticks of a daemon
+AHEAD_S: Final = 5.0  # look-ahead; a daemon's ticks are never this far apart
 LONGEST_S: Final = 60.0  # longest time between two ticks while nothing happens
 _DRIFT: Final = timedelta(seconds=5)  # a larger difference means that the wall clock was set
 _SHARE: Final = 60.0  # the time between ticks is the time without events, divided by this
@@ -42,8 +42,8 @@ class PassingTime:
     def followed(self, t: float, *, by_time: bool) -> None:
         """Record that a later event of the record is a consequence of another event.
 
-        If it does not have the same time as the event before it, a tick caused it. With `by_time`,
-        a tick always caused it.
+        If its time differs from that of the previous event, a tick caused it. With `by_time`, a
+        tick always caused it.
         """
         if by_time or t != self.coming_t:
             self._known.append(t)

@@ -2,7 +2,7 @@
 
 Two requests match if the same proposal opened or joined them. A simulated request without a match
 gets the answer to another recorded request for the same action, or for an action of the same shape.
-The answer comes after the same delay. If there is no such answer, nobody answers the request.
+The answer arrives after the recorded delay. If there is no such answer, nobody answers the request.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from safetyd.core.events.notification_events import Due
 from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.binding import binding
 
-ActionKey = tuple[str, bytes]  # an agent, and the hash of its action
+ActionKey = tuple[str, bytes]  # an agent, and the hash of an action or of its shape
 
 
 class PastAnswer(NamedTuple):
@@ -24,7 +24,7 @@ class PastAnswer(NamedTuple):
 
 
 class PastQuestion(NamedTuple):
-    actions: tuple[ActionKey, ...]  # the exact action first, then its shape
+    actions: tuple[ActionKey, ...]  # keys of the exact action, then of its shape
     asked_t: float
 
 
@@ -37,7 +37,8 @@ class PastAnswers:
         self._standing: dict[str, str] = {}  # recorded id -> simulated id
         self._pauses: dict[str, str] = {}  # recorded id of a request to end a pause -> agent
         self._answers: dict[ActionKey, PastAnswer] = {}
-        self._unasked: dict[ActionKey, list[str]] = {}  # only in the simulation, and unanswered
+        # Requests that exist only in the simulation and are unanswered.
+        self._unasked: dict[ActionKey, list[str]] = {}
 
     def was_asked(self, was: Decided, made: Decided | None) -> None:
         """Add a recorded request, and the simulated request that matches it, if any."""

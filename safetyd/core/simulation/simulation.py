@@ -40,12 +40,13 @@ from safetyd.core.simulation.report import SimulationReport
 from safetyd.core.text.folding import is_masked
 
 Instead = Callable[[Event], Event | None]
-Coming = tuple[float, Recorded, bool]  # its time, the event, and whether it is a consequence
-TOLD_AFTER_S: Final = 1.0  # when a channel accepts a message that is not in the record
+# The event's time, the event, and whether it is a consequence.
+Coming = tuple[float, Recorded, bool]
+TOLD_AFTER_S: Final = 1.0  # seconds until a channel accepts a message that is not in the record
 
 
 def under(policy: Policy, engine: Engine) -> Engine:
-    """Return a copy of an engine with other rules."""
+    """Return a copy of an engine that uses another policy."""
     return Engine.restore(msgspec.structs.replace(engine.save()(), policy=policy))
 
 
@@ -59,9 +60,9 @@ class Simulation:
         self._answers = PastAnswers(engine)
         self._deliveries = PastDeliveries()
         self._comparison = Comparison(engine.policy.zone)
-        self._undone: set[tuple[str, str]] = set()  # actions that only the record allowed
+        self._undone: set[tuple[str, str]] = set()  # actions that were allowed only in the record
         self._put_t = -1.0  # the time of the last replayed event or recorded tick
-        self._owed = 0  # how many more consequences of it the record may contain
+        self._owed = 0  # how many more consequences of that event the record may contain
         self._ahead = False  # a superseded request was recorded, and its new decision follows
         self._epoch = engine.stop.epoch  # the last epoch in the record
         self._happens: Mapping[type[Event], Instead] = dict(

@@ -25,15 +25,16 @@ _FOLDING: Final = (
     range(0x2F800, 0x2FA20),
     range(0xE0000, 0xE1000),
 )
-_FREQUENT: Final = range(0x80, 0x800)  # all in the table, because a failed look-up is slower
+# The table has all of these, because a failed look-up is slower.
+_FREQUENT: Final = range(0x80, 0x800)
 _BLANK: Final = frozenset("\u0085\u2800")
 _UNSEEN: Final = frozenset(
     "\u034f\u115f\u1160\u2065\u3164\uffa0"  # joiners and fillers
     + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10))))  # variation selectors
     + "".join(map(chr, range(0xE0000, 0xE1000)))  # tags and more selectors
 )
-_MANY_MARKS: Final = 9  # combining marks in a row on one letter
-_LONGEST_EXPANSION: Final = 4  # longer expansions are units and greetings, up to 18 characters
+_MANY_MARKS: Final = 9  # this many combining marks in a row on one letter are too many
+_LONGEST_EXPANSION: Final = 4  # a character that folds to more characters than this stays as it is
 
 _BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 # An emoji flag contains three to six hidden letters or digits. Other tags hide text.
@@ -45,7 +46,7 @@ _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 _CLUTTER: Final = re.compile(rf"[^\w\s]{{{_MANY_MARKS}}}")  # possibly marks
 _UNPRINTABLE: Final = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f]"
-)  # without tab, newline and other white space
+)  # except tab, newline and other white space
 _MASKED: Final = re.compile(r"\[masked, \d+ characters\]")
 
 # Letters that UTS 39 lists as confusable with A-Z and a-z.

@@ -6,9 +6,9 @@ Programs that apply patches strip different prefixes, so a name may mean more th
 import re
 from typing import Final
 
-NOWHERE: Final = "/dev/null"  # in place of a name: the file does not exist
+NOWHERE: Final = "/dev/null"  # written instead of a name if the file does not exist
 
-_END: Final = "\0"  # most programs end a name here
+_END: Final = "\0"  # most programs end a name at this character
 # Prefixes that git adds to names, and usual names of two compared folders.
 _PREFIXES: Final = frozenset({"a", "b", "c", "i", "o", "w", "1", "2", "old", "new", "orig"})
 _NAMED: Final = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13}

@@ -18,11 +18,11 @@ Deed = Literal["changes", "creates", "deletes", "moves", "copies"]
 
 MAX_FILES: Final = 1000  # the same limit as for paths of a proposal
 
-_LOST: Final = 3  # blank context lines that are lost when a text is stripped
+_LOST: Final = 3  # maximum blank context lines missing at the end of a stripped text
 _SHOWN_CHARS: Final = 40
 _EXECUTABLE: Final = 0o111
 _LINK: Final = 0o120000
-# How many lines of the old and of the new file a line with this sign covers.
+# How many lines of the old and the new file a hunk line with this sign stands for.
 _TAKES: Final = {" ": (1, 1), "\t": (1, 1), "-": (1, 0), "+": (0, 1), "\\": (0, 0)}
 _DEEDS: Final[Mapping[str, Deed]] = {"add": "creates", "update": "changes", "delete": "deletes"}
 
@@ -151,7 +151,8 @@ class _Reader:
             "kept": lambda found: self._section.modes.append(("kept", int(found["kept"], 8))),
             "moved": self._moved,
         }
-        self._spare: list[tuple[str, str]] = []  # names that some programs apply to the next hunk
+        # File names that some programs use for the next hunk.
+        self._spare: list[tuple[str, str]] = []
         self.files: dict[str, PatchedFile] = {}
         self.unknown = ""
         self.wrong = ""

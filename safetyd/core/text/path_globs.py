@@ -20,13 +20,13 @@ EXCEPT: Final = "!"
 
 _WILDCARD: Final = re.compile(r"(/\*\*\Z|\*\*/|\*\*|\*|\?)")
 _MEANING: Final = {
-    "/**": "(?:/.*)?",  # the directory itself matches, too
+    "/**": "(?:/.*)?",  # also matches the directory itself
     "**/": "(?:.*/)?",
     "**": ".*",
     "*": "[^/]*",
     "?": "[^/]",
 }
-# The same patterns for many paths in one text. The separator is NUL, which no path contains.
+# The same for a text of many paths, separated by NUL, which no path contains.
 _MEANING_AMONG: Final = {
     "/**": "(?:/[^\\x00]*)?",
     "**/": "(?:[^\\x00]*/)?",
@@ -51,9 +51,9 @@ class PathTarget(msgspec.Struct, frozen=True, gc=False):
     """A resolved path of a proposal."""
 
     given: str
-    path: str  # without `.` and `..`; absolute if possible
+    path: str  # resolved, without `.` and `..`; absolute if possible
     local: str | None = None  # relative to the project's root, if it is inside
-    opaque: bool = False  # only a shell could resolve it
+    opaque: bool = False  # True: only a shell could resolve it
     reached: bool = False  # it is the target of a link, not the path that the agent wrote
     pattern: bool = False  # a file name pattern, which a shell replaces by files
 

@@ -18,7 +18,7 @@ from safetyd.core.messages.verdict import Severity
 MAX_UNBOUNDED: Final = 10
 
 _is_name = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z").match
-# Skips escapes and brackets, so that group 1 is an unbounded wildcard.
+# Escapes and brackets match without a group, so group 1 is always an unbounded wildcard.
 _WILDCARD: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\.(?:[*+]|\{\d+,\}))", re.DOTALL)
 _PLAIN: Final = frozenset(f"{string.ascii_letters}{string.digits} _-/=:,@%")
 _ANCHOR: Final = re.compile(r"[$^]|\\[Az]")
@@ -58,7 +58,7 @@ class PatternSet:
         if len(forms) == 1:
             hits = self._match(forms[0].encode("utf-8", "replace"))
         elif self._anchored or self._match("\n".join(forms).encode("utf-8", "replace")):
-            # Joined forms may match where no single form does.
+            # The joined text may match where no single form does, so check each form.
             hits = [
                 hit for form in forms for hit in self._match(form.encode("utf-8", "replace")) or ()
             ]
@@ -112,7 +112,10 @@ def named(patterns: Sequence[AnyPattern]) -> tuple[PatternConfig, ...]:
 
 
 def problems(patterns: Sequence[AnyPattern]) -> list[tuple[str, str]]:
-    """Return all mistakes with their position, such as `[3]`. It is empty for the whole list."""
+    """Return all problems, each with its position, such as `[3]`.
+
+    The position is empty if the problem concerns the whole list.
+    """
     wrong = list(_single_problems(named(patterns)))
     if wrong:
         return wrong

@@ -82,7 +82,7 @@ class SnapshotsAndBackup(Extra):
         return bool(self._of.settings.config.history.snapshot_at)
 
     def _state_folders(self) -> tuple[StateFolder, ...]:
-        """Return the state paths of projects."""
+        """Return the configured `state_paths` of all projects."""
         return tuple(
             StateFolder(name, Path(project.root), path)
             for name, project in self._of.settings.policy.projects.items()

@@ -31,7 +31,7 @@ class NotDecrypted(Exception):
 
 
 class _Buffer(io.BytesIO):
-    """Memory for data that is encrypted with a passphrase."""
+    """A buffer in memory for data to be encrypted with a passphrase."""
 
     def write(self, data: Any, /) -> int:
         if self.tell() + len(data) > MAX_BYTES:
@@ -43,7 +43,7 @@ class _Buffer(io.BytesIO):
 
 @contextmanager
 def encrypting(file: BinaryIO, passphrase: str, recipients: Sequence[str]) -> Iterator[Writable]:
-    """Yield a file whose content is encrypted into `file`, with a passphrase or for recipients."""
+    """Yield an object to write to. Its content is encrypted into `file`."""
     import pyrage  # noqa: PLC0415 - only an encrypted backup needs it
 
     if recipients:
@@ -107,7 +107,7 @@ def decrypting(path: Path, identity: Path) -> Iterator[BinaryIO]:
 def _parsed(kind: Any, text: str, called: str) -> object:
     try:
         return kind.from_str(text)
-    except Exception as exc:  # pyrage has a separate one for each kind
+    except Exception as exc:  # pyrage has a separate exception for each kind of key
         raise BadKey(f"not an age {called}: {exc}") from exc
 
 

@@ -55,7 +55,7 @@ class BackupSource(NamedTuple):
 
 
 class BackupFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of `backup.json`: the last event, and what is included."""
+    """The content of `backup.json`: the last event, and which data the backup includes."""
 
     at: datetime
     seq: int
@@ -63,9 +63,9 @@ class BackupFacts(msgspec.Struct, frozen=True, kw_only=True):
     state: str  # a digest of the engine's state
     keys: bool
     settings: bool
-    names: dict[str, tuple[str, ...]]  # names with a key, by role
+    names: dict[str, tuple[str, ...]]  # the names that have a key, by role
     history: bool = False  # True if file histories are included
-    stores: int = 0  # how many file histories there were
+    stores: int = 0  # the number of file histories
     version: str = ""  # safetyd's version; 0.1 did not record it here
 
 
@@ -219,14 +219,14 @@ def _others(source: BackupSource, seq: int) -> Iterator[BackupEntry]:
     yield from _below(source.data_dir, TEMPLATES)
     if source.settings is not None:
         yield _entry(SETTINGS, source.settings.read_bytes())
-    # A stop must stay in force after a restore.
+    # A stop must still be active after a restore.
     for path in (source.data_dir / HELD, source.data_dir / JOURNAL_ID, *source.stop_files):
         if path.parent == source.data_dir and path.is_file():
             yield _entry(path.name, path.read_bytes())
 
 
 def _transcripts(directory: Path, seq: int) -> Iterator[BackupEntry]:
-    """Yield transcripts of finished sessions. A restored daemon writes the later ones again."""
+    """Yield transcripts up to event `seq`. A restored daemon writes later transcripts again."""
     for name in transcript_files.names(directory):
         path = directory / f"{name}.json"
         if transcript_files.seq_in(path) <= seq:

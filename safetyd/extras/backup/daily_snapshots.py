@@ -47,13 +47,13 @@ class SnapshotSources(NamedTuple):
     settings: Callable[[], Path | None]  # the configuration file
     folders: Callable[[], Sequence[StateFolder]]
     checkpoint: Callable[[], Awaitable[object]]  # saves a checkpoint for the snapshot
-    spare: Callable[[Path], Spare]  # how much may be written to a directory
+    spare: Callable[[Path], Spare]  # returns how much may be written to a directory
     now: Callable[[], datetime]
-    known: Callable[[], KeptDays]  # days and weeks that are recorded as stored or missing
+    known: Callable[[], KeptDays]  # the days and weeks recorded as stored or missing
 
 
 class _Ending(Exception):
-    """The work stops because the daemon ends."""
+    """The work stops because the daemon shuts down."""
 
 
 class DailySnapshots:
@@ -123,7 +123,7 @@ class DailySnapshots:
         return "" if await anyio.to_thread.run_sync(path.exists) else last
 
     async def _look_back(self, kept: Retention, due: date) -> None:
-        """Report missed days since the last snapshot, once."""
+        """Report each missed day since the last snapshot once."""
         look = partial(kept.missing_days, due - timedelta(days=1), since_last=True)
         missing = await anyio.to_thread.run_sync(look)
         known = self._of.known().missing
@@ -174,7 +174,7 @@ class DailySnapshots:
                 self._put(partial(_week_archived, each))
         self._done, self._failed_day = (None, day) if failed else (day, None)
         self._failed_at = now
-        # One report for all: they usually fail for the same reason, such as a missing disk.
+        # One report covers all: archives usually fail for the same reason, such as a missing disk.
         if failed and failed[-1].week != self._of.known().unarchived:
             self._put(partial(_archive_failed, failed[-1]))
 
@@ -198,7 +198,7 @@ class DailySnapshots:
 
 
 class _Work(NamedTuple):
-    """The work in the thread."""
+    """The work that is done in another thread."""
 
     kept: Retention
     spare: Callable[[Path], Spare]

@@ -28,7 +28,7 @@ class NoRoom(OSError):
 
 
 class SourceState(msgspec.Struct, frozen=True, array_like=True):
-    """Identifies an unchanged file. Only the kernel can set `ctime_ns`."""
+    """A file with an equal state has not changed. Only the kernel can set `ctime_ns`."""
 
     device: int
     inode: int
@@ -160,7 +160,7 @@ class FolderCopy:
             inner = _Level(source, target, before, path, level.depth + 1)
             for name in names:
                 self._copy(inner, name, name)
-            # Deleting the copy later needs access to it.
+            # Deleting the copy later requires access to the folder.
             os.fchmod(target, found.st_mode & _PERMISSIONS | 0o700)
             os.fsync(target)
 

@@ -120,7 +120,7 @@ class Snapshots:
         return facts
 
     def drop(self, day: date) -> None:
-        """Delete a snapshot. A partly deleted one does not count."""
+        """Delete a snapshot. A partly deleted snapshot is not listed."""
         gone = self.directory / f".{day}{_GONE}"
         self.path(day).rename(gone)
         shutil.rmtree(gone)
@@ -201,7 +201,7 @@ def _audit_heads(directory: Path) -> Iterator[AuditHead]:
 
 
 def _named(folders: Sequence[StateFolder]) -> Iterator[tuple[str, StateFolder]]:
-    """Give each folder a safe place; a folder inside another one is already included."""
+    """Yield a safe path in the snapshot for each folder, unless another folder contains it."""
     places = {_place(folder): folder for folder in folders}
     for place, folder in places.items():
         if not any(place.is_relative_to(other) for other in places if other != place):
@@ -210,7 +210,7 @@ def _named(folders: Sequence[StateFolder]) -> Iterator[tuple[str, StateFolder]]:
 
 def _place(folder: StateFolder) -> PurePosixPath:
     name = folder.project.replace("%", "%25").replace("/", "%2F")
-    if set(name) <= {"."}:  # such a name would lead elsewhere
+    if set(name) <= {"."}:  # a name such as ".." would mean another folder
         name = f"%{name}"
     parts = [part for part in folder.path.split("/") if part not in {"", ".", ".."}]
     return PurePosixPath("projects", name, *(parts or ["state"]))

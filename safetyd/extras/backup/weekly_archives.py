@@ -31,7 +31,7 @@ def last_day(week: str) -> date | None:
 
 
 class Archives:
-    """The archives in a folder; the default folder is created, another one must exist."""
+    """The archives in a folder. The default folder is created; any other folder must exist."""
 
     def __init__(self, data_dir: Path, chosen: str = "") -> None:
         self._own = not chosen
@@ -75,7 +75,7 @@ class Archives:
 
 
 class _Resting:
-    """A file that pauses after each write."""
+    """A file that pauses before each write."""
 
     def __init__(self, file: Writable, rest: Callable[[], None]) -> None:
         self._file = file

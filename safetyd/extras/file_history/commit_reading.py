@@ -14,7 +14,7 @@ from safetyd.extras.file_history.commit_messages import CommitNote, read, value_
 from safetyd.extras.file_history.git_process import Git
 from safetyd.operators.contract.history_contract import CommitRow
 
-# As JSON, both limits together fit into one answer.
+# A diff and a message of these sizes fit into one answer together, as JSON.
 MAX_DIFF: Final = 192 * 1024  # bytes
 MAX_MESSAGE: Final = 16 * 1024
 _PLAIN: Final = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -49,7 +49,7 @@ class Wanted(NamedTuple):
     """Filter for commits; empty fields match anything."""
 
     note: dict[str, str]  # fields of a message and their values
-    paths: list[bytes]  # a path that it changed, or a folder above it
+    paths: list[bytes]  # paths that a commit changed, or folders that contain such a path
     since: datetime | None = None
     until: datetime | None = None
     before: str = ""  # only commits listed after this one
@@ -114,7 +114,7 @@ def _after(pages: Iterable[list[str]], commit: str) -> Iterator[list[str]]:
 
 
 def _touching(git: Git, names: list[str], paths: list[bytes]) -> list[str]:
-    """Return the commits that changed a path, which may look like an option."""
+    """Return the commits that changed one of the paths, even if a path looks like an option."""
     asked = "".join(f"{name}\n" for name in names).encode()
     walk = ("diff-tree", "--stdin", "-r", "--root", "-m", "-s", "--format=%H", *_PLAIN, "--")
     found = git.read(*walk, *map(os.fsdecode, paths), stdin=asked).decode().split()

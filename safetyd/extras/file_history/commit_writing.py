@@ -59,9 +59,9 @@ class CommitWriter:
         select: Select | None = None,
         only: Mapping[bytes, Entry | None] | None = None,
     ) -> CommitMade | None:
-        """Commit the folder, or the selected part; return None if nothing changed.
+        """Commit the folder or the selected part of it. Return None if nothing changed.
 
-        With `only`, commit only selected files that have the given content.
+        With `only`, commit only those selected files that have the given content.
         """
         self.indexed.take_in(select)
         tree = self.indexed.tree()
@@ -86,7 +86,7 @@ class CommitWriter:
         return self._store.find(NEWEST)
 
     def keep(self, order: CommitOrder) -> str:
-        """Return the commit with the current state of the folder."""
+        """Commit the current state of the folder if it changed, and return its commit."""
         made = self.commit(order)
         kept = made.commit if made else self.newest()
         if not kept:
@@ -96,7 +96,7 @@ class CommitWriter:
     def _written(
         self, order: CommitOrder, tree: str, parent: str, changes: Sequence[Change]
     ) -> str:
-        """Write a commit as safetyd, dated by the order, and move the refs to it."""
+        """Write a commit as safetyd, with the order's date, and move the refs to it."""
         at = f"@{int(order.at.timestamp())} +0000"
         signed = self.git.using(**_WHO, GIT_AUTHOR_DATE=at, GIT_COMMITTER_DATE=at)
         message = written(order, only_state=self._only_state(changes)).encode()
@@ -122,7 +122,7 @@ class CommitWriter:
         )
 
     def _is_noted(self, commit: str, order: CommitOrder, left_out: str) -> bool:
-        """Return True if the last commit already names the missing files, if any."""
+        """Return True if no files are missing or the last commit already names them."""
         if not left_out or order.why not in {"after", "failed"}:
             return True
         if not commit:
@@ -132,7 +132,7 @@ class CommitWriter:
 
 
 def _words(left_out: Sequence[LeftOut]) -> str:
-    """Return how many files are missing from a commit and which, or an empty text."""
+    """Return the number and names of the files missing from a commit, or an empty text."""
     if not left_out:
         return ""
     count = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"

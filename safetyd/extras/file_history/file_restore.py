@@ -38,14 +38,14 @@ class Obstacle(NamedTuple):
 
 
 class FileRestore:
-    """Restores paths below a folder: writes the `new` content of each change, or deletes it."""
+    """Restores files below a folder: writes the `new` content of each change, or deletes it."""
 
     def __init__(self, top: Path) -> None:
         self._top = os.fsencode(top)
         self.done = 0  # files deleted or written
 
     def check(self, changes: Sequence[Change]) -> None:
-        """Refuse if a file in the way is not in the previous commit, because it would be lost."""
+        """Refuse if a file to be overwritten is not in the previous commit: it would be lost."""
         if elsewhere := [change.path for change in changes if not may_write(change.path)]:
             raise HistoryError(f"nothing was changed: {named(elsewhere)} is not a valid path")
         going = {change.path for change in changes if change.old is not None}
@@ -138,7 +138,7 @@ class FileRestore:
     def _clear(self, path: bytes) -> None:
         """Delete folders that contain no files."""
         folders = [path]
-        for folder in folders:  # it grows: inner folders come later
+        for folder in folders:  # the list grows: inner folders are appended
             inner = os.listdir(self._full(folder))  # noqa: PTH208 - bytes
             folders += [folder + b"/" + name for name in inner]
         for inside in reversed(folders):
@@ -218,9 +218,9 @@ def stored(git: Git) -> Iterator[Fill]:
 
 
 def may_write(path: bytes) -> bool:
-    """Return True if a path is inside the folder and outside of a repository.
+    """Return True if a path stays inside the folder and outside of a `.git` directory.
 
-    Some disks ignore case, so names are compared without case.
+    Some disks ignore case, so upper and lower case are not distinguished.
     """
     return all(name.lower() not in _NO_FILES for name in path.split(b"/"))
 
@@ -276,8 +276,8 @@ def _write_file(
 def _share(made: int, folder: os.stat_result, rights: int) -> None:
     """If another user owns the folder, give its group the same access to a new file.
 
-    The new file belongs to safetyd, and the owner of the folder must be able to use it. With an
-    access control list, these are the rights of all users in it.
+    The new file belongs to safetyd, and the owner of the folder must be able to use it. If there is
+    an access control list, the group's permissions limit those of all users in it.
     """
     if folder.st_uid == os.geteuid():
         return
@@ -297,6 +297,6 @@ def _plain_file(folder: int, name: bytes) -> os.stat_result | None:
 
 
 def _permissions(mode: int, *, program: bool) -> int:
-    """Return permissions with execution for everyone who may read, or for nobody."""
+    """Return permissions that let everyone who may read the file execute it, or nobody."""
     rights = mode & 0o777
     return rights | (rights & 0o444) >> 2 if program else rights & ~0o111

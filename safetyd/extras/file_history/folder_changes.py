@@ -18,9 +18,9 @@ from safetyd.extras.file_history.history_records import Change, Entry, HistoryEr
 from safetyd.host import Spare
 
 REPOSITORY: Final = "160000"  # the mode of a nested repository
-_TRIES: Final = 4  # while files change during reading
+_TRIES: Final = 4  # attempts, if files change while they are read
 _CLOSED: Final = b"could not open directory"
-_BLOCK: Final = 4096  # the least space of an object on disk
+_BLOCK: Final = 4096  # the least space that an object needs on disk
 
 Select = Callable[[bytes], bool]
 
@@ -50,7 +50,7 @@ class CommitLimits(NamedTuple):
         found = list[LeftOut]()
         taken, used, files = 0, 0, 0
         for size, path in sizes:
-            made = path.count(b"/") + 1  # objects: the file, and each folder above it
+            made = path.count(b"/") + 1  # new objects: the file, and each folder above it
             used_then = used + size + size // 1000 + made * _BLOCK
             if size > self.file_bytes:
                 reason = f"larger than {size_words(self.file_bytes)} (history.max_file_bytes)"
@@ -72,7 +72,7 @@ Limits = Callable[[], CommitLimits]
 
 
 class FolderChanges(NamedTuple):
-    """Paths of existing files, and of deleted ones."""
+    """The paths of changed files that exist, and of deleted files."""
 
     present: list[bytes]
     gone: list[bytes]
@@ -82,10 +82,10 @@ class FolderChanges(NamedTuple):
 
 
 class IndexedFolder:
-    """A folder and git's index, which `git` uses as work tree and index. `within` is a subfolder.
+    """A folder and git's index of it. `git` uses them as work tree and index.
 
-    The index is used exclusively. Files beyond the `limits` are `left_out`: the index has their
-    previous version, or none.
+    `within` limits it to a subfolder. No other process uses the index. Files that exceed the
+    `limits` are `left_out`: the index has their previous version, or none.
     """
 
     def __init__(self, git: Git, top: Path, within: str, limits: CommitLimits) -> None:
@@ -162,7 +162,7 @@ class IndexedFolder:
     ) -> tuple[str, list[Change]]:
         """Undo index changes of files that changed between selecting and reading.
 
-        With `only`, undo every file that has other content.
+        With `only`, also undo every file whose content differs from the given one.
         """
         late = [
             change
@@ -256,7 +256,7 @@ class IndexedFolder:
 def _left_out(path: bytes) -> str:
     """Return why a path that git lists is never committed, or an empty text."""
     if path.endswith(b"/"):
-        return "is a repository"  # it has its own history
+        return "is a repository"  # a nested repository has its own history
     if any(name.lower() == b".git" for name in path.split(b"/")):
         return "has a name that git rejects"
     return ""

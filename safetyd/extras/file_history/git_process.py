@@ -67,7 +67,7 @@ class Done(NamedTuple):
 
 
 class Git:
-    """git with a `GIT_DIR` and variables. It inherits `held`: a lock can outlive this process."""
+    """git with a `GIT_DIR` and variables. git inherits the lock `held`, so it stays locked."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str], held: int | None = None) -> None:
         self.folder = folder
@@ -173,7 +173,7 @@ def version_problem() -> str:
 
 
 def _finished(process: subprocess.Popen[bytes], stdin: bytes, top: str) -> tuple[bytes, bytes]:
-    """Return the output of a command; unblock it if it waits for a pipe in the folder."""
+    """Return the output of a command. If it waits for a pipe in the folder, unblock it."""
     patience = monotonic() + PATIENCE_S
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.communicate(stdin, SUSPICIOUS_S if top else PATIENCE_S)
@@ -205,7 +205,7 @@ def _pipes(top: str) -> Iterator[bytes]:
 
 
 def _let_go(pipe: bytes) -> None:
-    """Unblock a reader of a pipe; it reads an empty file."""
+    """Unblock a process that reads a pipe. For that process, the pipe is empty."""
     with contextlib.suppress(OSError):
         os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
 

@@ -7,10 +7,10 @@ import msgspec
 
 from safetyd.core.events.disk_words import size as size_words
 
-MOST_NAMED: Final = 20  # files of a commit or a rollback
+MOST_NAMED: Final = 20  # files of a commit or a rollback that are listed by name
 
-# The author of a commit: an agent whose action succeeded or failed, a human (found before
-# something else), an operator who rolled back, or safetyd itself.
+# Why a commit was made: after an action that succeeded or failed (by the agent), before an action
+# or rollback (found changes, by a human), by an operator's rollback, or by an automatic one.
 Why = Literal["after", "failed", "before", "rollback", "automatic_rollback"]
 
 
@@ -37,7 +37,7 @@ class StoppedHalfway(HistoryError):
 
 
 class CommitOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a commit message. All except `why` and `at` may contain text of agents."""
+    """The fields of a commit message. All except `why` and `at` may contain text from agents."""
 
     why: Why
     at: datetime

@@ -28,9 +28,9 @@ log = logging.getLogger("safetyd.file_history")
 
 NEWEST: Final = "refs/history"  # the newest commit of all sessions
 LOCK_S: Final = 60.0
-_LOOSE: Final = 2048  # loose objects before packing
+_LOOSE: Final = 2048  # loose objects that cause packing
 _MAX_EXCLUDES: Final = 1024 * 1024
-_CHUNK: Final = 500  # commits of one listing
+_CHUNK: Final = 500  # commits listed at a time
 
 _CONFIG: Final = b"""\
 # Written by safetyd, which writes it again if it differs.
@@ -192,7 +192,7 @@ class PrivateStore:
             os.close(held)
 
     def _pack_lock(self) -> int | None:
-        """Return the lock for packing, or None if another process packs; git inherits it."""
+        """Take the lock for packing, which git inherits. Return None if another process packs."""
         path = self.folder.with_suffix(".packing")
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if lock_within(held, 0.0):
@@ -232,7 +232,7 @@ class PrivateStore:
             left.unlink(missing_ok=True)
         packing = self._pack_lock()
         if packing is None:
-            return  # these are being written
+            return  # another process is packing and writes the temporary files
         for left in self.folder.glob("objects/**/tmp_*"):
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
         os.close(packing)
@@ -245,11 +245,11 @@ def _keep(path: Path, content: bytes) -> None:
 
 
 def _top(git: Git, found: Layout) -> Path:
-    """Return the folder where paths start, but no repository that ignores the whole folder."""
+    """Return the folder where paths start: the repository, unless it ignores the whole root."""
     if not found.within:
         return found.top
     write_whole(git.folder / "info" / "exclude", found.excludes())
-    # This command always takes paths literally, and rejects the option.
+    # check-ignore always takes paths literally, and rejects GIT_LITERAL_PATHSPECS=1.
     looking = git.using(GIT_WORK_TREE=str(found.top), GIT_LITERAL_PATHSPECS="0")
     ignored = looking.run("check-ignore", "--quiet", "--", f"./{found.within}/", codes=(0, 1))
     return found.root if ignored.code == 0 else found.top

@@ -190,7 +190,7 @@ class ProjectHistory:
         return ""
 
     def _write_problem(self) -> str:
-        """Return why a rollback could not write to the folder and what to run, or an empty text."""
+        """Return why rollbacks cannot write to the folder and how to fix it, or an empty text."""
         root = self._root
         if os.access(root, os.W_OK | os.X_OK, effective_ids=True):
             return ""

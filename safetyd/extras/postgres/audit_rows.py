@@ -26,7 +26,7 @@ class Progress(NamedTuple):
 
 
 class AuditRow(NamedTuple):
-    """An event as stored in the table; `line` is the journal's."""
+    """An event as a row of the table `events`. `line` is the event's line in the journal."""
 
     seq: int
     at: bytes
@@ -97,7 +97,7 @@ def following(lines: Iterable[bytes], progress: Progress, where: str) -> Iterato
 
 
 def after_missing(directory: Path, last: int) -> Progress:
-    """Return the position after the missing events up to `last`, at the start of a file."""
+    """Return the progress after the missing events up to `last`, where an audit file starts."""
     for path in files(directory):
         with path.open("rb") as file:
             line = file.readline()

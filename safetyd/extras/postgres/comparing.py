@@ -15,7 +15,7 @@ from safetyd.extras.postgres.export_problem import ExportProblem
 from safetyd.extras.postgres.loading import TABLES
 from safetyd.journal.audit_reading import lines_after
 
-AT_ONCE: Final = 20_000  # events that one query compares in the other tables
+AT_ONCE: Final = 20_000  # the number of events that one query compares with the other tables
 _COLUMNS: Final = ("at", "event", "agent", "hash", "line")
 _SELECT: Final = """
 SELECT seq, at, event, agent, hash, sha256(convert_to(line, 'UTF8'))
@@ -33,7 +33,7 @@ Found = tuple[Any, ...]
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a comparison; `difference` is the first one."""
+    """The result of a comparison. `difference` describes the first difference, if any."""
 
     events: int
     last_seq: int

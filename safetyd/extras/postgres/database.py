@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from safetyd.extras.postgres.export_problem import ExportProblem
 
 OLDEST: Final = 130_000
-# The address may override these. A lost server is detected within a minute.
+# The database address may override these settings. They detect a lost server within a minute.
 DEFAULTS: Final = {
     "connect_timeout": "10",
     "application_name": "safetyd",
@@ -23,7 +23,7 @@ DEFAULTS: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-# They end with the transaction, so that they work with a connection pooler.
+# These settings last for one transaction, so that they work with a connection pooler.
 BOUNDS: Final = (
     b"SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '120s'; "
     b"SET LOCAL jit = off"  # compiling takes longer than our queries
@@ -33,7 +33,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Database:
-    """One connection at a time, opened when needed; each transaction uses our schema."""
+    """Opens one connection at a time, when it is needed. Each transaction uses our schema."""
 
     def __init__(self, dsn: Callable[[], str], schema: str) -> None:
         self._dsn = dsn  # read again for each connection, because the password may have changed

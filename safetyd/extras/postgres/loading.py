@@ -14,10 +14,10 @@ from safetyd.extras.postgres.schema_migrations import migrate
 from safetyd.journal.audit_reading import Rests
 
 MAX_BATCH_BYTES: Final = 16 * 1024 * 1024
-# Work between two pauses; decisions wait for only a fraction of a millisecond.
+# Lines between two pauses, so that decisions wait for only a fraction of a millisecond.
 LINES_AT_ONCE: Final = 20
-BLOCK_ROWS: Final = 50  # handed to PostgreSQL at once
-# Filled from `events` by the views of the same name.
+BLOCK_ROWS: Final = 50  # rows sent to PostgreSQL at a time
+# For each of these tables, a view over `events` yields its rows.
 TABLES: Final = (
     "decisions",
     "outcomes",
@@ -30,7 +30,7 @@ COPY: Final = "COPY events (seq, at, event, agent, hash, line) FROM STDIN"
 
 
 class Batch(NamedTuple):
-    """Rows that follow the exported ones; `missing` are events to skip."""
+    """The rows after those already exported. `missing` is a range of events to skip."""
 
     rows: Sequence[AuditRow]
     months: Sequence[str]  # the months of the rows, in order
@@ -80,7 +80,7 @@ class Loader:
         batch = self._read(before)
         if not batch.rows:
             return before
-        # Unknown until the result is known.
+        # If the transaction fails, months and progress stay unknown.
         months, self._months, self._progress = self._months, set(), None
         with self._database.transaction() as connection:
             reached = claimed(connection, self._journal)
@@ -129,7 +129,7 @@ class Loader:
                 "INSERT INTO gaps (first_seq, last_seq) VALUES (%s, %s)", batch.missing
             )
         with connection.cursor() as cursor, cursor.copy(COPY) as copy:
-            self._rests.begin()  # the time of PostgreSQL does not count
+            self._rests.begin()  # the time that PostgreSQL needs does not count
             for first in range(0, len(batch.rows), BLOCK_ROWS):
                 copy.write(b"".join(r.copied() for r in batch.rows[first : first + BLOCK_ROWS]))
                 self._rests.rest()

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 NAME: Final = "postgres"
 NOT_INSTALLED: Final = "psycopg is not installed: run `pip install 'safetyd[postgres]'`"
 AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-GATHER_S: Final = 0.2  # wait this long, so that several decisions share a transaction
-DEADLINE_S: Final = 180.0  # for one batch; then the connection to a hanging server is closed
+GATHER_S: Final = 0.2  # the pause between batches, so that several decisions share a transaction
+DEADLINE_S: Final = 180.0  # for one batch; after that, the connection is closed
 
 log = logging.getLogger("safetyd.postgres")
 
 
 class PostgresExporter:
-    """One task, one thread, one connection."""
+    """Exports with one task, one thread and one connection."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class PostgresExporter:
         except ExportProblem:
             raise
         except Exception as exc:
-            # A bug must not end the daemon; the log has the details.
+            # A bug must not crash the daemon; the log has the details.
             log.exception("the export to PostgreSQL failed")
             raise ExportProblem(f"internal error: {type(exc).__name__}") from None
 

@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS migrations (
     sha256 text NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now()
 )"""
-_LOCK: Final = 0x5AFE7D  # the id of a lock, so that only one process creates tables
+_LOCK: Final = 0x5AFE7D  # the id of the lock that lets only one process create tables
 
 
 class Migration(NamedTuple):

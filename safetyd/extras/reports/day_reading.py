@@ -25,11 +25,12 @@ from safetyd.journal.audit_reading import (
     time_on,
 )
 
-# In any time zone, a day begins at most this long before the UTC day, and ends this long after it.
+# In any time zone, a day begins at most 14 hours before the UTC day, and ends at most 12 hours
+# after it.
 _EAST: Final = timedelta(hours=14)
 _WEST: Final = timedelta(hours=12)
 _STEPPED: Final = timedelta(hours=1)  # the clock may be set back by this much
-_NEAR: Final = timedelta(days=2)  # covers the budget's day, and actions that were running then
+_NEAR: Final = timedelta(days=2)  # enough for the budget's day and actions still running then
 
 _CONFIGURED: Final = b'{"event":"configured",'
 _ASKS: Final = b'"asks":{'
@@ -61,7 +62,7 @@ _FAR: Final = _tags(
     "unpaused",
 )
 
-Progress = Callable[[float], None]  # gets the share of the files that has been read
+Progress = Callable[[float], None]  # called with the share of the files that has been read
 
 
 def no_progress(_part: float) -> None:
@@ -125,7 +126,7 @@ class DayReading:
             before += path.stat().st_size
 
     def _begin(self, paths: Sequence[Path]) -> list[Path]:
-        """Return the files to read, and start with the configuration that was in force then."""
+        """Return the files to read. Start with the configuration that was active at that time."""
         first = len(paths) - 1
         while first > 0 and not self._begins_before(paths[first]):
             first -= 1

@@ -25,7 +25,7 @@ from safetyd.journal.audit_reading import Rests
 from safetyd.journal.mailbox import Envelope, EventEnvelope
 
 LOOK_S: Final = 30.0
-SETTLED: Final = timedelta(minutes=2)  # after midnight, until the day is complete
+SETTLED: Final = timedelta(minutes=2)  # a day counts as complete this long after midnight
 DAYS_BACK: Final = 7
 
 _WORDY: Final[tuple[ChannelKind, ...]] = ("email", "chat", "webhook")
@@ -34,7 +34,7 @@ log = logging.getLogger("safetyd.reports")
 
 
 class ReportDelivery(NamedTuple):
-    """When the report of the previous day is sent, and to whom."""
+    """The time at which the previous day's report is sent, and its recipients."""
 
     at: str
     readers: tuple[str, ...]
@@ -129,7 +129,7 @@ class ReportKeeper:
 
 
 def announcing(report: DailyReport, reader: str) -> Callable[[EngineState, Moment], Event | None]:
-    """Return a function that makes the event to send a report, or None if it was sent before."""
+    """Return a function that makes the event to send a report, or None if it was already sent."""
     id_ = f"report_{report.until}_{reader}"
 
     def made(state: EngineState, moment: Moment) -> Event | None:

@@ -1,4 +1,4 @@
-"""Make reports on request. Days that are over never change, so they are read once."""
+"""Make reports on request. Past days never change, so their events are read only once."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _is_span = re.compile(r"\d+(?:s|m|min|h)\Z").match
 
 
 class ReportDays(NamedTuple):
-    """The first and the last day of a report, and which day it is now."""
+    """The first and the last day of a report, and the current day."""
 
     since: date
     until: date
@@ -62,8 +62,8 @@ def _day(said: str, today: date) -> date:
         raise CommandRefused("invalid", f"{said!r} is not a day: {known}") from None
 
 
-KEPT: Final = 32  # reports of days that are over
-GOING_ON: Final = 4  # readings of days that are not over
+KEPT: Final = 32  # cached reports of days that are over
+GOING_ON: Final = 4  # cached readings of days that are not over
 
 Value = TypeVar("Value")
 
@@ -77,12 +77,12 @@ class ReportMaker:
         self._written = written
         self._reading = Lock()  # one report at a time
         self._over: dict[ReportDays, DailyReport] = {}
-        self._readings: dict[ReportDays, DayReading] = {}  # continue where they stopped
+        self._readings: dict[ReportDays, DayReading] = {}  # each continues where it stopped
         self._newest: tuple[ReportDays, int, DailyReport] | None = None
         self.handlers: Handlers = dict([found(ReportQuestion, self.find, self.make)])
 
     def find(self, asked: ReportQuestion) -> ReportAnswer | None:
-        """Return a cached report that is still current."""
+        """Return the cached report if it is still current, or None."""
         days = days_of(asked, self._today())
         known = self._over.get(_lasting(days))
         if known is None and self._newest is not None:

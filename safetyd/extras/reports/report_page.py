@@ -36,7 +36,7 @@ class BarChart(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """Stacked values, each with its kind and tooltip."""
+    """A column of stacked values, each with its kind and its tooltip."""
 
     name: str
     parts: tuple[tuple[str, float, str], ...]

@@ -1,7 +1,7 @@
 """The process that sends to chat services: `python -m safetyd.notify.apprise.apprise_process`.
 
-It reads messages as JSON and prints a line for each as soon as its service has responded. The
-channel may kill it at any time; otherwise it ends by itself.
+It reads messages as JSON. For each message it prints a line as soon as the service has responded.
+The channel may kill it at any time; otherwise it exits when all messages are done.
 """
 
 import os
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def tell(messages: Sequence[AppriseMessage], answer: Callable[[TargetAnswer], None]) -> None:
-    """Send all messages in parallel, so that a hanging service delays no other."""
+    """Send all messages in parallel, so that a hanging service does not delay the others."""
     try:
         services = {message.number: _service(message.url) for message in messages}
     except ImportError:
@@ -63,7 +63,7 @@ def tell(messages: Sequence[AppriseMessage], answer: Callable[[TargetAnswer], No
 
 
 def _service(url: str) -> "Apprise | None":
-    """Return the service of an address; None if apprise does not know it."""
+    """Return the service of an address, or None if apprise does not support it."""
     from apprise import Apprise, AppriseAsset  # noqa: PLC0415 - takes half a second
 
     asset = AppriseAsset(
@@ -72,7 +72,7 @@ def _service(url: str) -> "Apprise | None":
         app_url="",
         async_mode=False,
         http_redirects=False,
-        image_url_logo="",  # recipients' programs would load it from a third party
+        image_url_logo="",  # recipients' programs would load the logo from a third party
         image_url_mask="",
         interpret_emojis=False,
         interpret_escapes=False,

@@ -36,9 +36,9 @@ from safetyd.notify.shortening import clip, fitted
 MAX_CHARS: Final = 1900  # Discord accepts 2,000, others more
 TITLE_CHARS: Final = 80
 MAX_TARGETS: Final = 32
-REMEMBERED: Final = 256  # deliveries whose successful addresses are stored
+REMEMBERED: Final = 256  # deliveries for which the successful addresses are remembered
 TIMEOUT_S: Final = 18.0
-ENDING_S: Final = 1.0  # the process has this long to end after its last answer
+ENDING_S: Final = 1.0  # the time that the process has to exit after its last answer
 LIMITS: Final = Limits(deadline_s=20.0, rates=(Rate(1, 1.2),))
 COMMAND: Final = (sys.executable, "-P", "-m", "safetyd.notify.apprise.apprise_process")
 
@@ -55,7 +55,7 @@ MARKDOWN: Final = (
 _calls = re.compile(r"[@<](?=\S)").sub
 _marks = re.compile(r"[\\`*_~|\[\]()#>:-]").sub
 _decode = msgspec.json.Decoder(TargetAnswer).decode
-# The process ended or wrote an invalid answer; messages without an answer have failed.
+# The process exited or wrote an invalid answer; messages without an answer have failed.
 _BROKEN: Final = (
     anyio.BrokenResourceError,
     anyio.DelimiterNotFound,
@@ -111,7 +111,7 @@ class Chat(Channel):
     async def _tell(
         self, messages: Sequence[AppriseMessage], taken: set[int]
     ) -> dict[int, Outcome]:
-        """Return the outcomes within the timeout. Add each success to `taken` immediately."""
+        """Return the outcomes known when the timeout ends. Add each success to `taken` at once."""
         outcomes: dict[int, Outcome] = {}
         async with await self._process() as process:
             try:
@@ -137,7 +137,7 @@ class Chat(Channel):
     def _problem(
         self, messages: Sequence[AppriseMessage], outcomes: Mapping[int, Outcome]
     ) -> Unavailable | Misconfigured | None:
-        """Return the error to raise: a temporary one if there is any, else a misconfiguration."""
+        """Return the error to raise, if any. Temporary errors take precedence."""
         found = {message.number: outcomes.get(message.number, "unanswered") for message in messages}
         count, of = Counter(found.values()), f"of {len(self._urls)} addresses"
         if count["unanswered"]:
@@ -167,7 +167,7 @@ def addresses(text: str) -> tuple[str, ...]:
 def written(notice: Notice, *, marked: bool) -> Said:
     """Return the text for an address, without mentions of users and without markup.
 
-    `marked`: the service renders Markdown, so it must be escaped.
+    `marked` is True if the service renders Markdown, which must then be escaped.
     """
     render = _shown if marked else _uncalled
 
@@ -188,7 +188,7 @@ def _messages(urls: Sequence[str], notice: Notice) -> list[AppriseMessage]:
 
 
 def _uncalled(text: str) -> str:
-    """Return a text without mentions such as `@everyone` and `<!channel>`."""
+    """Break mentions such as `@everyone` and `<!channel>`, so that nobody is notified by them."""
     return _calls(rf"\g<0>{ZERO_WIDTH}", text)
 
 

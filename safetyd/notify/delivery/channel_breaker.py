@@ -4,8 +4,8 @@
                           ^                 |
                           +-----failure-----+
 
-A misconfigured channel is `parked`. Once an operator has fixed it, it is half open. While the
-breaker is half open, one message is sent and the others wait.
+The breaker of a misconfigured channel is `parked`. Once an operator has fixed the channel, the
+breaker is half open. While it is half open, one message is sent and the others wait.
 """
 
 import math
@@ -14,15 +14,15 @@ from typing import Final
 
 from safetyd.operators.contract.notification_contract import BreakerState
 
-IN_A_ROW: Final = 5  # failures that open it
+IN_A_ROW: Final = 5  # consecutive failures that open the breaker
 WINDOW_S: Final = 120.0
-ENOUGH: Final = 20  # with this many attempts in the window, it also opens if half of them failed
-OPEN_S: Final = 30.0  # doubled each time it opens again
+ENOUGH: Final = 20  # with this many attempts in the window, half of them failing also opens it
+OPEN_S: Final = 30.0  # doubled each time the breaker opens again
 MAX_OPEN_S: Final = 600.0
 
 
 class ChannelBreaker:
-    """The state of a breaker; `up`: the channel accepts messages, as far as known."""
+    """The state of a breaker. `up` is True if the channel accepts messages, as far as known."""
 
     def __init__(self, *, up: bool) -> None:
         self.up = up
@@ -32,7 +32,7 @@ class ChannelBreaker:
         self._probing = False
         self._in_a_row = 0
         self._failures = 0
-        self._tries: deque[tuple[float, bool]] = deque()  # end time, and True if failed
+        self._tries: deque[tuple[float, bool]] = deque()  # end times, and True if failed
 
     def free_at(self) -> float:
         """Return when the next attempt may begin, or infinity if it depends on another event."""

@@ -1,4 +1,4 @@
-"""Deliver the messages of one channel. Each channel has its own worker, so none delays another.
+"""Deliver the messages of one channel. Each channel has a worker, so no channel delays another.
 
 A worker retries with backoff and reports the result of each message once. Each attempt has a
 deadline. It succeeds or ends with one of a channel's three errors. The worker respects the
@@ -29,7 +29,7 @@ from safetyd.operators.contract.notification_contract import ChannelState
 ERROR_CHARS: Final = 300
 Outcome = Receipt | Unavailable | Undeliverable | Misconfigured
 
-# Schemes have at most 20 characters here, so that long words cause no backtracking.
+# The scheme is limited to 20 characters, so that long words cause no backtracking.
 _after_host = re.compile(r"(\b\w[\w+.-]{0,19}://)(?:[^\s/?#]*@)?([^\s/?#@]*)\S*").sub
 daemon_log = logging.getLogger("safetyd")
 log = logging.getLogger("safetyd.notify")
@@ -73,9 +73,9 @@ class Dispatcher(Protocol):
     """Composes messages for workers and receives their results. Only `compose` is async."""
 
     async def compose(self, delivery: str, *, again: bool) -> Notice | NotNow | None:
-        """Return the current message, or why not to send it; None: the delivery is not open.
+        """Return the current message, or why not to send it, or None if the delivery is not open.
 
-        Its content is durable. Raise `Undeliverable` if the message cannot be composed.
+        The content of the message is durable. Raise `Undeliverable` if it cannot be composed.
         """
         ...
 
@@ -104,7 +104,9 @@ class Counts(msgspec.Struct):
 
 
 class ChannelWorker:
-    """Delivers for one channel. `now` returns monotonic seconds; `up` is the last reported state.
+    """Delivers the messages of one channel. `now` returns the monotonic time in seconds.
+
+    `up` is the last reported state: True if the channel accepted messages.
 
     `chance` returns numbers from 0 to 1 for the jitter of retries.
     """
@@ -198,7 +200,7 @@ class ChannelWorker:
         return (0, "") if queued is None else (queued.tries, queued.error)
 
     def recover(self) -> None:
-        """Retry all queued messages now. If the channel was down, send one message first."""
+        """Retry all queued messages now. If the channel was down, first send only one."""
         self._breaker.recover()
         self._turns.hurry()
         self._woken.set()

@@ -1,4 +1,4 @@
-"""Deliver messages: a worker for each channel, and their results as events.
+"""Deliver messages with a worker for each channel, and record the results as events.
 
 A message is handed to its worker once it is durable, and its result is journaled. After a restart
 or a reload, every message without a result is handed over again.
@@ -30,7 +30,7 @@ from safetyd.notify.message import Notice
 from safetyd.operators.contract.notification_contract import ChannelState
 
 CLOSE_S: Final = 2.0
-RESTART_S: Final = 30.0  # after an error that a channel should have caught
+RESTART_S: Final = 30.0  # the pause after an error that a channel should have caught
 
 log = logging.getLogger("safetyd.notify")
 
@@ -96,7 +96,7 @@ class Dispatch:
                 self._hand_over(delivery.id, delivery, again=delivery.id not in unsent)
             begun.set()
 
-        # Messages that become due later are handed to the workers that `begin` creates.
+        # `begin` creates the workers. Messages that become due later are handed to them.
         self._mailbox.put(CommandEnvelope(_unreported, begin, begun.set))
         await begun.wait()
         async with anyio.create_task_group() as tasks:
@@ -156,7 +156,7 @@ class Dispatch:
             channel.shown(delivery)
 
     def retry(self, deliveries: Sequence[Delivery]) -> None:
-        """Retry deliveries that an error of their channel stopped."""
+        """Retry deliveries that were stopped by an error of their channel."""
         self.recover({delivery.channel for delivery in deliveries})
         for delivery in deliveries:
             self._hand_over(delivery.id, delivery)
@@ -223,7 +223,7 @@ class Dispatch:
         def made(state: EngineState, moment: Moment) -> NotTold | None:
             found = state.outbox.find(delivery)
             if found is None or not found.under_way:
-                return None  # dropped, or already reported
+                return None  # it was dropped, or its result was already reported
             return NotTold(
                 at=moment.at,
                 t=moment.t,
@@ -246,7 +246,7 @@ class Dispatch:
         return self._clock.now().t
 
     def _hand_over(self, delivery: str, due: Due | Delivery, *, again: bool = False) -> None:
-        # Without a worker, it is handed over when its channel opens.
+        # If there is no worker yet, the message is handed over when its channel opens.
         if worker := self._workers.get(due.channel):
             worker.put(delivery, due.urgency, due.recipient, again=again)
         elif not again:

@@ -12,7 +12,7 @@ from safetyd.notify.channel import Limits, Rate, Unavailable
 from safetyd.notify.delivery.channel_breaker import ChannelBreaker
 
 FEW: Final = 64  # dropped deliveries that may stay in the queue before it is cleaned up
-JITTER: Final = 0.2  # fraction of a delay, up or down
+JITTER: Final = 0.2  # a delay is longer or shorter by up to this fraction
 MAX_RETRY_AFTER_S: Final = 600.0
 REPEAT_S: Final = 60.0  # minimum delay before a possible duplicate, if duplicates are limited
 Ticket = tuple[float, int, "QueuedDelivery"]
@@ -24,10 +24,10 @@ class QueuedDelivery(msgspec.Struct, kw_only=True, eq=False):
     delivery: str
     recipient: str
     urgent: bool
-    number: int  # its position in the order of arrival
+    number: int  # the position in the order of arrival
     since: float
-    again: bool = False  # a copy may have arrived
-    copies: int = 0  # number of attempts that may have arrived
+    again: bool = False  # True if an earlier copy may have arrived
+    copies: int = 0  # the number of copies that may have arrived
     tries: int = 0
     wanted: bool = True
     error: str = ""  # the error of the last attempt
@@ -65,11 +65,11 @@ class RetryQueue:
         self._unwanted = 0
 
     def put(self, queued: QueuedDelivery, at: float) -> None:
-        """Queue a delivery for a time, which may be past."""
+        """Queue a delivery to be sent at the given time, which may be in the past."""
         heapq.heappush(self._later, (at, queued.number, queued))
 
     def ripen(self, now: float) -> None:
-        """Move deliveries whose time has come to the due ones."""
+        """Mark the deliveries whose time has come as due."""
         while self._later and self._later[0][0] <= now:
             queued = heapq.heappop(self._later)[2]
             heapq.heappush(self._due[queued.urgent], (0.0, queued.number, queued))
@@ -113,7 +113,7 @@ class RetryQueue:
 
 
 class SendRate:
-    """Rate limits; the caller reports each send with `went`."""
+    """Rate limits. The caller calls `went` after each send."""
 
     def __init__(self, rates: tuple[Rate, ...]) -> None:
         self._rates = rates
@@ -149,7 +149,7 @@ class SendTurns:
         self._recipients: dict[str, SendRate] = {}
 
     def put(self, queued: QueuedDelivery, at: float) -> None:
-        """Queue a delivery for a time, which may be past."""
+        """Queue a delivery to be sent at the given time, which may be in the past."""
         self._queue.put(queued, at)
 
     def drop(self, queued: QueuedDelivery) -> None:

@@ -17,7 +17,7 @@ from dbus_fast.aio import MessageBus
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.desktop.desktop_bus import CLOSE_S, DesktopNotification, Gone, NotShown, Pressed
 
-MOST: Final = 256  # notifications whose buttons work
+MOST: Final = 256  # notifications whose buttons work; older ones are forgotten
 MOST_UNANSWERED: Final = 16  # with more unanswered calls, the connection is considered broken
 
 NAME: Final = "org.freedesktop.Notifications"
@@ -34,7 +34,7 @@ _NOBODY: Final = frozenset({f"{BUS}.Error.ServiceUnknown", f"{BUS}.Error.NameHas
 class _Bus(MessageBus):
     """A connection that fails without warnings from asyncio.
 
-    When a write fails, the library leaves two futures whose exceptions nobody retrieves.
+    When a write fails, the library leaves two futures with exceptions that nothing retrieves.
     """
 
     def send(self, msg: Message) -> "asyncio.Future[None]":  # type: ignore[override]
@@ -72,10 +72,10 @@ class SessionBus:
         self._bus = bus
         self._pressed = pressed
         self._gone = gone
-        self._owner = ""  # the current notification service; other signals are ignored
-        self._markup: bool | None = None  # it renders markup in bodies; None: not asked yet
+        self._owner = ""  # the current notification service; signals of others are ignored
+        self._markup: bool | None = None  # True if the service renders markup; None: unknown
         self._numbers: dict[str, int] = {}  # numbers of notifications by key, oldest first
-        self._asked: dict[int, str | None] = {}  # keys by call serial; None: close it
+        self._asked: dict[int, str | None] = {}  # keys by call serial; None: to be closed
         bus.add_message_handler(self._heard)
 
     @property
@@ -84,7 +84,7 @@ class SessionBus:
 
     @property
     def used(self) -> bool:
-        """True if it shows notifications, whose buttons stop working if it is closed."""
+        """True if it shows notifications. Closing the connection would disable their buttons."""
         return bool(self._asked or self._numbers)
 
     async def listen(self) -> None:

@@ -1,8 +1,8 @@
 """Show desktop notifications (freedesktop.org) over the D-Bus of a session.
 
-The connection is opened for the first notification, and again when it is broken. A notification
-that appears after the timeout still counts: its buttons work, and the next one with the same key
-replaces it.
+The connection is opened for the first notification, and reopened if it breaks. A notification that
+appears after the timeout still counts: its buttons work, and the next notification with the same
+key replaces it.
 """
 
 import importlib
@@ -26,7 +26,7 @@ DEFAULT: Final = "default"  # the action of a click on the notification itself
 
 _LINES: Final = "safetyd.notify.desktop.dbus_session"
 
-Pressed = Callable[[str, str], None]  # a notification's key and the name of an action
+Pressed = Callable[[str, str], None]  # takes a notification's key and the name of an action
 Gone = Callable[[str], None]
 
 

@@ -28,7 +28,7 @@ from safetyd.operators.reviews import Review
 
 _CHARS: Final = 200
 _DONE: Final = {"approve": "approved", "deny": "denied"}
-MOST: Final = 64  # queued jobs; with more, the oldest are dropped
+MOST: Final = 64  # queued jobs; if there are more, the oldest are dropped
 OPENER: Final = "xdg-open"
 VIA: Final = "desktop"
 
@@ -72,7 +72,7 @@ def _plain(words: object) -> str:
 
 
 class Shows(Protocol):
-    """The methods of a desktop that answers need."""
+    """The methods of a desktop that handling an answer needs."""
 
     async def tell(self, request_id: str, outcome: str) -> None: ...
 

@@ -29,7 +29,7 @@ NOTICE: Final = "DESKTOP_NOTICE"  # the kind of event that helpers read
 class Desktop(Channel):
     """The channel of a daemon that runs in the operator's session.
 
-    `buttons` receives Approve and Deny, and opens the page for Review.
+    `buttons` handles the buttons: Approve and Deny answer, Review opens the page.
     """
 
     name = "desktop"
@@ -94,7 +94,7 @@ class DesktopHelpers(Channel):
 
     def __init__(self, publish: Callable[[str, object], None]) -> None:
         self._publish = publish
-        self._waiting: dict[str, anyio.Event] = {}  # waiting messages by delivery
+        self._waiting: dict[str, anyio.Event] = {}  # set once a helper shows it
 
     async def send(self, notice: Notice) -> Receipt:
         arrived = self._waiting.setdefault(notice.delivery, anyio.Event())
@@ -108,7 +108,7 @@ class DesktopHelpers(Channel):
         raise Unavailable("no desktop helper is connected; run `safetyd desktop`")
 
     def shown(self, delivery: str) -> None:
-        # The report may come late, and from several helpers.
+        # A helper's report may arrive late, and several helpers may report the same message.
         if delivery in self._waiting:
             self._waiting[delivery].set()
 

@@ -30,7 +30,7 @@ _BUTTONS: Final[dict[Action, tuple[str, str]]] = {
 
 
 class DesktopNotice(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as a desktop shows it and a helper receives it."""
+    """A message in the form in which a desktop shows it and a helper receives it."""
 
     delivery: str
     request_id: str = ""
@@ -63,7 +63,7 @@ class DesktopNotice(msgspec.Struct, frozen=True, kw_only=True):
 def payload(notice: Notice) -> dict[str, object]:
     """Return the message for helpers, ready for JSON.
 
-    Observers receive it too, so it has no link. A helper that may answer requests the link.
+    Observers receive it too, so it contains no link. A helper that may answer asks for the link.
     """
     told: dict[str, object] = msgspec.to_builtins(rendered(notice))
     del told["link"]
@@ -110,7 +110,7 @@ def _on_lines(card: SingleCard) -> SingleCard:
 
 
 def _only(cards: tuple[SingleCard, ...]) -> str:
-    """Return the only link, or an empty string."""
+    """Return the link if there is exactly one, or an empty string."""
     found = [card.link for card in cards if card.link]
     return found[0] if len(found) == 1 else ""
 

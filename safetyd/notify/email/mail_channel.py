@@ -26,11 +26,11 @@ from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import one_line
 from safetyd.notify.shortening import clip, versions
 
-MAX_BYTES: Final = 100_000  # some programs show no more of a mail
+MAX_BYTES: Final = 100_000  # some mail programs cut longer mails
 SUBJECT_CHARS: Final = 150
 
 _REPLY_CHARS: Final = 100
-_SMTP: Final = policy.SMTP.clone(cte_type="7bit")  # some servers accept no more
+_SMTP: Final = policy.SMTP.clone(cte_type="7bit")  # some servers do not accept 8-bit content
 _is_address = re.compile(r"[!#-'*+\-./0-9=?A-Z^-~]+@[A-Za-z0-9.\[\]:-]+").fullmatch
 
 
@@ -90,7 +90,7 @@ def _headers(notice: Notice, host: str) -> Iterator[tuple[str, str]]:
     yield "Date", format_datetime(notice.at)
     yield "Message-ID", f"<{notice.delivery}@{host}>"
     if notice.thread:
-        # No message has this id, so that all messages about a request are siblings in one thread.
+        # No message has this id. It makes all messages about a request siblings in one thread.
         yield "In-Reply-To", f"<{notice.thread}@{host}>"
         yield "References", f"<{notice.thread}@{host}>"
     if notice.urgency == "high":

@@ -24,7 +24,8 @@ from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
 from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.sanitize import one_line
 
-# Their sum is less than the deadline of an attempt, so that the error says which step was too slow.
+# The sum of these timeouts is less than the deadline of an attempt, so that the error says which
+# step was too slow.
 CONNECT_S: Final = 10.0  # including encryption and login
 ENVELOPE_S: Final = 5.0
 CONTENT_S: Final = 13.0
@@ -48,7 +49,7 @@ class Submission:
         self._context: ssl.SSLContext | None = None
 
     async def take(self, sender: str, recipient: str, content: bytes) -> str:
-        """Submit a message and return the server's reply, or raise one of the three errors."""
+        """Submit a message and return the server's reply, or raise a channel's error."""
         client = await self._client()
         try:
             return await self._hand_over(client, sender, recipient, content)
@@ -101,7 +102,7 @@ class Submission:
         return f"{self._host}:{self._port}"
 
     def _problem(self, exc: SMTPException | OSError) -> Problem:
-        """Return the matching error of the three, without the password."""
+        """Return whichever of a channel's three errors fits. Its text omits the password."""
         fault = _tls_fault(exc)
         if fault is not None:
             return Misconfigured(f"{self._where}: {self._told(fault)}")
@@ -134,12 +135,12 @@ def _refusal(exc: SMTPResponseException) -> type[Problem]:
     if exc.code < _PERMANENT:
         return Unavailable
     if exc.code in _LOGIN_NEEDED or not isinstance(exc, SMTPRecipientRefused | SMTPDataError):
-        return Misconfigured  # it would refuse all other messages too
+        return Misconfigured  # the server would refuse all other messages, too
     return Undeliverable
 
 
 def _tls_fault(exc: Exception) -> str | None:
-    """Return the TLS error behind an exception, if there is one."""
+    """Return the TLS error that caused an exception, if any."""
     for error in (exc, exc.__cause__):
         hung_up = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError)
         if isinstance(error, ssl.SSLError) and not hung_up:

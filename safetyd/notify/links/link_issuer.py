@@ -25,7 +25,7 @@ from safetyd.operators.contract.notification_contract import PairCommand, Paired
 from safetyd.operators.replies import DONE, Done, Refusal, refused
 
 KEYS_LOOK_S: Final = 3600.0
-# A code differs from those of this many pending requests; with more, two may be equal.
+# A code differs from the codes of this many pending requests. With more, two codes may be equal.
 COMPARED: Final = 200
 
 log = logging.getLogger("safetyd.links")

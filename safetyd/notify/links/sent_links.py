@@ -10,13 +10,13 @@ from safetyd.notify.links.signing_keys import LINK_TIME
 from safetyd.notify.links.tokens import MESSAGE_BYTES, Signer
 
 LIST_TIME: Final = timedelta(days=1)
-MAX_NOTED: Final = 20_000  # the number of messages that the outbox stores, for two keys
+MAX_NOTED: Final = 20_000  # enough for all messages in the outbox, with two keys
 
 _OPENED: Final = frozenset({"request", "reminder", "last_call", "expired", "test"})
 
 
 class SentLink(NamedTuple):
-    """The request that a token opens, its recipient and its message."""
+    """A link that was sent: the request that it opens, its recipient and its message."""
 
     delivery: str
     request_id: str  # empty: the list of all requests in the message
@@ -54,7 +54,7 @@ class SentLinks:
             del self._deliveries[next(iter(self._deliveries))]
 
     def rebuild(self, messages: Iterable[Delivery]) -> None:
-        """Replace all messages with these, given newest first; used at start and for new keys."""
+        """Replace all messages with these, newest first. Used at the start and for new keys."""
         self._deliveries.clear()
         for message in reversed(list(messages)):
             self.note(message.id, message.recipient)
@@ -62,7 +62,7 @@ class SentLinks:
     def find(self, outbox: Outbox, token_id: bytes, does: str = "") -> SentLink | None:
         """Return the link of a token; None if it was revoked or its message is unknown.
 
-        `does`: the action of a button, which its token has before the request's id.
+        `does` is the action of a button. In a button's token it precedes the request's id.
         """
         delivery = self._deliveries.get(token_id[:MESSAGE_BYTES])
         message = None if delivery is None else outbox.find(delivery)

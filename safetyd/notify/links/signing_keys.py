@@ -27,7 +27,7 @@ class LinkKeys:
         self._path = path
 
     def keys(self, now: datetime) -> tuple[LinkKey, ...]:
-        """Return the keys, newest last; first create, rotate or drop keys as due."""
+        """Return the keys, newest last, after creating, rotating or dropping keys as needed."""
         if not self._path.exists():
             return self._kept((_made("a", now),))
         keys = self._read()
@@ -60,7 +60,7 @@ class LinkKeys:
         return KeyUnusable(f"{self._path} cannot be used: {why}; {hint}")
 
     def _kept(self, keys: tuple[LinkKey, ...]) -> tuple[LinkKey, ...]:
-        """Write the file atomically, never readable by others; return the keys."""
+        """Write the file atomically, readable only by its owner. Return the keys."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self._path, msgspec.json.encode(keys) + b"\n")
         return keys
@@ -76,9 +76,9 @@ def _retired(key: LinkKey, *, revoked: bool) -> LinkKey:
 
 
 def _without_old(keys: tuple[LinkKey, ...], now: datetime) -> tuple[LinkKey, ...]:
-    """Return the newest key, and those whose links may still be valid.
+    """Return the newest key, and the older keys whose links may still be valid.
 
-    A key made its last link when the next key was made.
+    A key signs no more links once the next key exists.
     """
     followed = pairwise(keys)
     alive = tuple(key for key, after in followed if now < after.created + LINK_TIME)

@@ -23,7 +23,7 @@ PAIRING_TIME: Final = timedelta(minutes=10)
 FORM_TIME: Final = timedelta(minutes=10)
 FEWEST_DIGITS: Final = 4
 MOST_DIGITS: Final = 6
-MESSAGE_BYTES: Final = 8  # the start of a token's id, the same for all requests of one message
+MESSAGE_BYTES: Final = 8  # the part of a token's id that all requests of one message share
 
 _LINK: Final = "1"
 _PAIRING: Final = "2"
@@ -71,7 +71,7 @@ class Signer:
         self._live = {key.kid: _SubKeys(key) for key in live}
 
     def token(self, delivery: str, request_id: str, recipient: str) -> str:
-        """Return the token of a request, or without an id, of the list of a message's requests."""
+        """Return the token of a request, or without a request, of the list in the message."""
         key = self._signing
         id_ = _token_id(key, delivery, request_id, recipient)
         return _LINK + key.kid + _encoded(id_ + _mac(key.link, b"safetyd/link/v1\0", id_))
@@ -96,7 +96,7 @@ class Signer:
         return tuple(_token_id(key, delivery, request_id, recipient) for key in keys)
 
     def message_ids(self, delivery: str, recipient: str) -> tuple[bytes, ...]:
-        """Return the first bytes of all token ids of a message, one prefix for each key."""
+        """Return the bytes with which the token ids of a message begin, one prefix for each key."""
         keys = self._live.values()
         return tuple(_message_id(key, delivery, recipient) for key in keys)
 
@@ -105,7 +105,7 @@ class Signer:
         return _code(self._signing, request_id, recipient)[:digits]
 
     def shortest_code(self, request_id: str, recipient: str, others: Iterable[str]) -> str:
-        """Return the code with the fewest digits that differ from the `others`, six at most."""
+        """Return the code, with just enough digits to differ from `others`; at most six digits."""
         code = self.code(request_id, recipient, MOST_DIGITS)
         taken = [self.code(id_, recipient, MOST_DIGITS) for id_ in others if id_ != request_id]
         for digits in range(FEWEST_DIGITS, MOST_DIGITS):
@@ -218,7 +218,7 @@ def _encoded(raw: bytes) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    """Decode base64; return nothing unless encoding the result gives the same text."""
+    """Decode base64. Return b"" unless encoding the result gives the same text."""
     if not _is_base64(text) or len(text) % 4 == 1:
         return b""
     raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,4 +1,4 @@
 """Push messages to phones through an ntfy server.
 
-`channel` is the table in the configuration; others import nothing else from here.
+`channel` is the table in the configuration; other packages import nothing else from here.
 """

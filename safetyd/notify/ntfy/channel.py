@@ -29,7 +29,7 @@ from safetyd.notify.message import Notice
 from safetyd.notify.shortening import clip, fitted, in_bytes
 
 TITLE_CHARS: Final = 80
-MAX_BYTES: Final = 4095  # a longer message becomes an attachment
+MAX_BYTES: Final = 4095  # the server turns a longer message into an attachment
 TIMEOUT_S: Final = 9.0
 # The public server allows 12 messages a minute on average, with bursts.
 LIMITS: Final = Limits(deadline_s=10.0, concurrency=2, rates=(Rate(30, 150.0),))
@@ -52,7 +52,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     message: str
     priority: int
     tags: tuple[str, ...]
-    sequence_id: str  # on servers that support it, a copy replaces the first message
+    sequence_id: str  # on servers that support it, a repeated message replaces the first one
     click: str = ""
     actions: tuple[Button, ...] = ()
 

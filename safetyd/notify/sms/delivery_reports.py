@@ -1,4 +1,4 @@
-"""Poll a provider a few times for the delivery of messages that it only accepted."""
+"""Poll a provider a few times to learn whether messages that it accepted were delivered."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Literal
@@ -12,7 +12,7 @@ from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, CommandEnvelope, Mailbox, Plan
 
 Arrival = Literal["delivered", "undelivered"]
-POLLS_S: Final = (60.0, 300.0, 1800.0)  # the times of polls after sending
+POLLS_S: Final = (60.0, 300.0, 1800.0)  # seconds from sending to each poll
 LOOK_S: Final = 15.0
 LET_BE_S: Final = 86_400.0  # older messages are not polled, even after a restart
 

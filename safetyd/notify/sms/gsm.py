@@ -1,7 +1,7 @@
 """The SMS alphabet (GSM 03.38): convert a text to it, and compute the length of a text in it.
 
-A single other character makes the whole message about three times as expensive, so safetyd sends
-none.
+A single character outside this alphabet makes the whole message about three times as expensive, so
+safetyd sends no such characters.
 """
 
 import re
@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Final
 
 ONE: Final = 160  # septets of a message in one segment
-PART: Final = 153  # septets in each segment of a longer one; the rest is a header
+PART: Final = 153  # septets in each segment of a longer message; the rest is a header
 
 BASIC: Final = frozenset(
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
@@ -109,7 +109,7 @@ def _spelt(char: str) -> str:
 
 
 def _plain(char: str) -> str:
-    """Return a similar letter or digit of the alphabet, or the mark for a lost one."""
+    """Return a similar letter or digit of the alphabet, or `_LOST` if there is none."""
     parts = unicodedata.normalize("NFKD", char)
     bare = "".join(part for part in parts if not unicodedata.combining(part))
     for likeness in (bare, "".join(_ALIKE.get(part, part) for part in bare.upper())):

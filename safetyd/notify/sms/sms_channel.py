@@ -42,9 +42,9 @@ LIMITS: Final = Limits(
 )
 
 STATUS_PATH: Final = "/hooks/sms/status"
-TIMEOUT_S: Final = 9.0  # less than the deadline, so that the outcome of an attempt is known
+TIMEOUT_S: Final = 9.0  # less than the deadline of an attempt, so that its error is known
 VALID_S: Final = 600
-LEAST_VALID_S: Final = 6  # with less, Twilio may not send the message at all
+LEAST_VALID_S: Final = 6  # with a shorter validity, Twilio may not send the message at all
 
 _ARRIVALS: Final[Mapping[str, Arrival]] = {
     "delivered": "delivered",
@@ -75,7 +75,7 @@ class TwilioMessages(Protocol):
 
 
 class Sms(Channel):
-    """The channel. It polls for delivery; Twilio also reports it to the public URL, if any."""
+    """The channel. It polls for delivery; Twilio also posts reports to the public URL, if any."""
 
     name = "sms"
     limits = LIMITS

@@ -16,16 +16,16 @@ from safetyd.notify.sanitize import one_line
 from safetyd.notify.shortening import versions
 from safetyd.notify.sms.gsm import BASIC, EXTENDED, ONE, PART, clip, normalise, septets
 
-MOST: Final = 2 * PART - 1  # one is lost if a character of two septets is at the boundary
+MOST: Final = 2 * PART - 1  # one septet is lost if a two-septet character is at the boundary
 LINK_MOST: Final = 150
 NAME_MOST: Final = 40
 WORDS_CHARS: Final = 300
 
 
 def text_of(notice: Notice, *, replies: bool = True) -> str:
-    """Return the text of a message; `replies`: recipients can reply to the sender.
+    """Return the text of a message. `replies` is True if recipients can reply to the sender.
 
-    It has two segments only if a request can then be approved, or if one segment is too short.
+    The text has two segments only if that makes an approval possible, or if one is too short.
     """
     link = _link(notice)
     texts = [

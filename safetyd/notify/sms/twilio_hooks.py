@@ -63,7 +63,7 @@ class TwilioHooks:
         return self._context.tables().notifications.of(SmsConfig)
 
     def _auth_token(self) -> str:
-        """Return the token that Twilio signs with; empty: reject everything."""
+        """Return the token that Twilio signs with. If it is empty, reject everything."""
         try:
             return self._context.secret(
                 self._config.auth_token_file if self._config.enabled else ""
@@ -109,7 +109,7 @@ class TwilioHooks:
         return fields
 
     async def _reply(self, sender: Sender, said: Reply) -> str:
-        """Return the reply to a sender, or an empty string for none."""
+        """Return the reply to a sender, or an empty string to send none."""
         plan = self._stopped(sender) if said == "stop" else self._taken(sender, said)
         try:
             return await self._carry_out(plan)
@@ -127,7 +127,7 @@ class TwilioHooks:
                 return Carried((), HELP if patience.may_reply(number) else "")
             asked = _asked_by_sms(state, sender.recipient, alone=said.approve)
             found = [request for request in asked if self._is(state, request, sender, said)]
-            # A request that ended may have had the same code.
+            # A request that has ended may have the same code as a pending one.
             found = [request for request in found if request.pending] or found[:1]
             if len(found) != 1:
                 patience.failed(number, moment.at, moment.at + NIGHT)
@@ -201,7 +201,7 @@ def _elsewhere(state: EngineState, moment: Moment, title: str, text: str) -> Seq
 
 
 def _asked_by_sms(state: EngineState, recipient: str, *, alone: bool) -> Iterator[Request]:
-    """Yield the requests sent to a recipient by SMS; `alone`: only those with their own message."""
+    """Yield the requests sent to a recipient by SMS; if `alone`, only those sent separately."""
     refs = {
         item.ref: None
         for delivery in state.outbox.deliveries()

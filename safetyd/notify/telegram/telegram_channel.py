@@ -48,12 +48,12 @@ from safetyd.notify.telegram.telegram_message import (
 LIMITS: Final = Limits(
     deadline_s=10.0, concurrency=2, rates=(Rate(25, 1.0),), recipient_rates=(Rate(1, 1.0),)
 )
-PAUSES_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)  # after errors in a row; the last one repeats
-CONFLICT_S: Final = 60.0  # the previous daemon may poll for a while after a takeover
+PAUSES_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)  # after consecutive errors; the last repeats
+CONFLICT_S: Final = 60.0  # after a takeover, the previous daemon may still poll for a while
 EDIT_TRIES: Final = 5
-MAX_ENDS: Final = 10  # ended requests that an edited message lists
+MAX_ENDS: Final = 10  # ended requests listed in an edited message
 MAX_STRANGERS: Final = 20
-MAX_EDITS: Final = 1000  # queued edits; further messages keep their buttons
+MAX_EDITS: Final = 1000  # queued edits; if there are more, the other messages keep their buttons
 
 SAID: Final[dict[Outcome, str]] = {
     "approved": "Approved.",
@@ -91,8 +91,8 @@ class Telegram(Channel):
         self.name = name
         self._api = api
         self._context = context
-        self._strangers: set[int] = set()  # ids of unknown users that were logged
-        self._unread = ""  # why taps cannot be received
+        self._strangers: set[int] = set()  # ids of unknown users that were already logged
+        self._unread = ""  # the reason why taps cannot be received, if any
         self._over: dict[str, None] = {}  # requests and deliveries whose messages may be edited
         self._woken = anyio.Event()
 
@@ -126,7 +126,7 @@ class Telegram(Channel):
             self._woken.set()
 
     def _data(self, delivery: str, recipient: str) -> Callable[[str, str], str]:
-        """Return a function that makes a button's data: its letter and a token valid for it."""
+        """Return a function that makes the data of a button: its letter and its token."""
 
         def data(does: str, ref: str) -> str:
             return does + self._context.signer.token(delivery, f"{does} {ref}", recipient)
@@ -191,7 +191,7 @@ class Telegram(Channel):
         except (Unavailable, Undeliverable, Misconfigured) as exc:
             log.info("%s: cannot confirm a tap to its user: %s", self.name, exc)
         if alert and said.request_id:
-            self._renew(said.request_id)  # its message may still show buttons
+            self._renew(said.request_id)  # the request's messages may still show buttons
 
     def _answered(self, tap: CallbackQuery) -> Plan[Said]:
         context, does = self._context, tap.data[:1]
@@ -220,7 +220,7 @@ class Telegram(Channel):
         return plan
 
     def _is_theirs(self, link: SentLink | None, user: int) -> bool:
-        """Return True if the message was for this user, or without one, if they are a recipient."""
+        """Return True if this user is the link's recipient, or without a link, any recipient."""
         tables = self._context.tables()
         if link is None:
             return bool(recipient_at(tables, self.name, str(user)))

@@ -16,7 +16,7 @@ from safetyd.notify.shortening import clip, fitted
 MAX_UNITS: Final = 4096  # UTF-16 code units
 TITLE_UNITS: Final = 200
 MAX_ROWS: Final = 20
-APPROVE, DENY, TEST = "a", "d", "t"  # the action of a button: the first letter of its data
+APPROVE, DENY, TEST = "a", "d", "t"  # actions of buttons; the button's data begin with this letter
 
 Data = Callable[[str, str], str]  # makes a button's data from one of the letters and a request
 
@@ -54,7 +54,7 @@ def units(text: str) -> int:
 
 
 def written(notice: Notice, data: Data, ends: Sequence[str] = ()) -> TelegramMessage:
-    """Return a message; `ends` are the outcomes of its ended requests."""
+    """Return the Telegram message. `ends` are the outcomes of its requests that have ended."""
     waits = not ends or any(card.link for card in notice.cards)
     title = "\n".join((*ends, clip(notice.subject, TITLE_UNITS, units)) if waits else ends)
     body, cards = fitted(notice, "chat.txt", MAX_UNITS - units(title) - 2, units)
@@ -89,7 +89,7 @@ def _row(notice: Notice, card: SingleCard, data: Data, mark: str) -> Iterator[Bu
     if card.kind == "test":
         yield Button("It works", data(TEST, card.id))
     elif asks(card):
-        if card.code:  # without a code, the action is not shown completely or needs a terminal
+        if card.code:  # otherwise the card does not show the whole action, or a terminal is needed
             yield Button(f"Approve{mark}", data(APPROVE, card.id))
         yield Button(f"Deny{mark}", data(DENY, card.id))
         # Telegram rejects buttons with local URLs.

@@ -49,7 +49,7 @@ EventType = Literal[
     "test",
 ]
 
-# The type of a message is that of the first kind here that is among its topics.
+# The type of a message belongs to the first kind in this table that one of its topics has.
 _TYPES: Final[dict[ItemKind, EventType]] = {
     "request": "permission.requested",
     "last_call": "permission.reminded",
@@ -59,7 +59,7 @@ _TYPES: Final[dict[ItemKind, EventType]] = {
     "summary": "summary",
     "test": "test",
 }
-# Fields of a card that are separate fields of a topic.
+# Fields of a card that become separate fields of a topic, and their names there.
 _NAMED: Final = {
     "target": "target",
     "session": "session",
@@ -154,7 +154,7 @@ def signing_keys(text: str) -> tuple[bytes, ...]:
 def signed(notice: Notice, body: bytes, keys: Sequence[bytes]) -> dict[str, str]:
     """Return the headers with the id, the time and a signature by every key.
 
-    The time is that of the try, because receivers reject messages older than a few minutes.
+    The time is that of the attempt, because receivers reject messages older than a few minutes.
     """
     stamp = str(int(notice.at.timestamp()))
     content = b".".join((notice.delivery.encode(), stamp.encode(), body))

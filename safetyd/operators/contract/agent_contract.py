@@ -17,7 +17,7 @@ from safetyd.operators.contract.hold_contract import Pausing, SafeModeShown
 from safetyd.operators.contract.question import Question
 from safetyd.operators.replies import Done
 
-# The kernel's state, unless the agent is stopped or paused; the most restrictive state comes first.
+# `stopped`, `paused`, or the state of the agent's kernel. The most restrictive state comes first.
 AgentState = Literal[
     "stopped", "paused", "safe_mode", "executing", "planning", "evaluating", "ready"
 ]
@@ -43,23 +43,23 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     asked: int
     blocked: int
     failed: int
-    unreported: int  # Open actions that are not listed.
+    unreported: int  # How many open actions are not listed.
     stopped: bool
     pauses: tuple[PauseSource, ...]
     state: AgentState
     kernel: State
     consecutive_errors: int
     max_consecutive_errors: int
-    tokens: float  # The remaining part of `burst`.
+    tokens: float  # How much of `burst` is left.
     burst: float
     iterations: int  # Rounds of the live session with the most rounds.
     max_iterations: int
-    budgets: tuple[Budget, ...]  # The fullest chain, the fullest session, and its share of the day.
+    budgets: tuple[Budget, ...]  # Its fullest chain, its fullest session, its daily budget.
     anomalies: dict[str, int]  # Current anomalies, and how often each was seen.
     near: tuple[Near, ...]
-    reached: tuple[Near, ...]  # The limits in `near` that it has reached.
+    reached: tuple[Near, ...]  # The limits in `near` that the agent has reached.
     action: CurrentAction | None = None
-    last: LastDecision | None = None  # The last decision, null if none is remembered.
+    last: LastDecision | None = None  # The last decision, or null if it is not in memory.
 
 
 class AgentSeen(AgentRow, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class LiveSession(msgspec.Struct, frozen=True, kw_only=True):
     """A session that has not ended. An unnamed session is called "". Amounts are US dollars."""
 
     session: str
-    so_far: SessionSoFar | None  # Null if no record is stored.
+    so_far: SessionSoFar | None  # Null if the session has no record.
     rounds: int
     spent: float
     reserved: float

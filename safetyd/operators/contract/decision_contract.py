@@ -176,9 +176,9 @@ class LikeDecisions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuardExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict of a guard that restricted the action; for other guards, their state `now`.
+    """The verdict of a guard that restricted the action, or the state `now` of another guard.
 
-    `remedy` completes "allowed ...": a change that would have satisfied this guard.
+    `remedy` completes "It would be allowed ..." with a change that would have satisfied this guard.
     """
 
     guard: str
@@ -196,7 +196,8 @@ class GuardExplained(msgspec.Struct, frozen=True, kw_only=True):
 class DecisionExplained(msgspec.Struct, frozen=True, kw_only=True):
     """`remedy` is the smallest change that would have changed the decision to `then`.
 
-    It completes "allowed ..." and is empty if unknown. `guards` are in the order of the chain.
+    It completes "It would be allowed ..." and is empty if unknown. `guards` are in the order of the
+    chain.
     """
 
     seq: int

@@ -30,8 +30,8 @@ class GrantTerms(msgspec.Struct, frozen=True, kw_only=True):
 class RequestGrantTerms(GrantTerms, frozen=True, kw_only=True):
     """Terms that apply only to a grant made from a request."""
 
-    program: bool = False  # True: any use of the unknown program with the verb that was shown.
-    session: bool = False  # True: only in the session of the request.
+    program: bool = False  # True: covers any use of the unknown program with the verb shown.
+    session: bool = False  # True: covers only the session of the request.
 
 
 class GrantMade(Done, frozen=True, kw_only=True):

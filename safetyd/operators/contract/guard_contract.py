@@ -17,7 +17,7 @@ from safetyd.operators.replies import Done
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """Amounts are US dollars. `limit` is null without a limit, `raised` is what operators added.
+    """Amounts are US dollars. `limit` is null if there is none; operators added `raised` to it.
 
     `pending` is the cost of actions that need approval. It does not count against the limit.
     """
@@ -124,7 +124,7 @@ class CallWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """A breaker for one agent, for all agents with keys or, if `keyless`, for all without."""
+    """A breaker for one agent, all agents with keys or, if `keyless`, all anonymous agents."""
 
     breaker: str
     state: State
@@ -135,10 +135,10 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     probes_out: int
     keyless: bool
     open_s: float | None
-    wait_s: float | None  # Seconds until an open breaker is tried again.
+    wait_s: float | None  # Seconds until the next probe of an open breaker.
     probes_started: int = 0  # Probes since it last opened.
     probes_succeeded: int = 0
-    window: CallWindow | None = None  # Null after the first hundred breakers.
+    window: CallWindow | None = None  # Only for the first hundred breakers, else null.
 
 
 class BreakersAnswer(Done, frozen=True, kw_only=True):
@@ -163,9 +163,10 @@ BucketKind = Literal["global", "keyless", "agent", "model"]
 
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens are proposals; `id` is the agent or the model.
+    """A token bucket. Each proposal takes a token. `id` is the agent or the model.
 
-    `keyless` is the share of all agents without a key, while other agents have keys.
+    The bucket `keyless` is the part of the common bucket that all anonymous agents share. It exists
+    only while other agents have keys.
     """
 
     kind: BucketKind
@@ -234,14 +235,14 @@ class MoneyAnswer(Done, frozen=True, kw_only=True):
     at: datetime
     today: Budget
     purchases: Budget
-    keyless: Budget | None  # The share of agents without a key, once others have one.
+    keyless: Budget | None  # The share of anonymous agents; null if they have none.
     bucket_s: int
     series: tuple[float, ...]
     projection: Projection
     agents: tuple[Budget, ...]
     models: tuple[Budget, ...]
     sessions: tuple[Budget, ...]
-    left_out: int  # Rows that did not fit.
+    left_out: int  # How many rows did not fit.
 
 
 class MoneyQuestion(Question[MoneyAnswer], frozen=True, tag="money"):
@@ -259,7 +260,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     agent: str | None
     breaker: str | None
-    seen: bool  # True if an operator acknowledged after it.
+    seen: bool  # True if an operator sent `ack` after it.
 
 
 class AnomaliesAnswer(Done, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from safetyd.operators.contract.hold_contract import Via
 from safetyd.operators.contract.question import Command, Question
 from safetyd.operators.replies import Done
 
-MOST: Final = 200  # commits in one answer
-SHORT: Final = 12  # characters that identify a commit
+MOST: Final = 200  # maximum number of commits in one answer
+SHORT: Final = 12  # how many characters of a commit id are shown
 Author = Literal["agent", "human", "rollback", "automatic_rollback"]
 Name = Annotated[str, Meta(max_length=128)]
 CommitName = Annotated[str, Meta(pattern="^[0-9a-f]{4,64}$")]
@@ -34,7 +34,7 @@ class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
     removed: int
     # The author of the changes. `human`: changes that no agent reported.
     author: Author = "agent"
-    left_out: str = ""  # Files that are missing because they are too large.
+    left_out: str = ""  # Files that the commit omits because they are too large.
 
 
 class CommitsAnswer(Done, frozen=True, kw_only=True):
@@ -104,12 +104,12 @@ class LeftAlone(msgspec.Struct, frozen=True):
 
 
 class RollbackDone(Done, frozen=True, kw_only=True):
-    """A finished rollback. To undo it, roll back to `kept`, the commit of the state before.
+    """A finished rollback. To undo it, roll back to `kept`, the commit of the previous state.
 
-    `paths` lists the first 20 changed files and `changes` what happened to each; the counts are for
-    all files. `still_deleted` is how many files the commit itself had deleted; only `revert`
-    restores those. `left` lists the first 20 files that are not in the history and were not
-    changed. If `files` is 0, nothing differed.
+    `paths` lists the first 20 changed files, and `changes` says what happened to each. The counts
+    are for all files. `still_deleted` is how many files the commit itself had deleted; only
+    `revert` restores those. `left` lists the first 20 files that are not in the history and were
+    not changed. If `files` is 0, nothing differed.
     """
 
     project: str

@@ -102,8 +102,8 @@ class EnterCommand(Command[Done], frozen=True, tag="safe_mode_enter"):
 class SafeModeLeft(Done, frozen=True, kw_only=True):
     """The kernels that left safe mode; "*" is the kernel of all agents.
 
-    `more` is how many are still in safe mode, because one command can end only as many as fit into
-    one journal batch: repeat the command. `still` lists the first kernels that still restrict the
+    `more` is how many are still in safe mode. One command can end only as many as fit into one
+    journal batch, so repeat the command. `still` lists the first kernels that still restrict the
     named agents.
     """
 

@@ -137,7 +137,7 @@ class OutboxAnswer(Done, frozen=True, kw_only=True):
 class OutboxQuestion(Question[OutboxAnswer], frozen=True, kw_only=True, tag="outbox"):
     """List notifications, newest first, and items that are still being collected.
 
-    At most `limit`.
+    The answer has at most `limit` notifications.
     """
 
     paths = ("/outbox",)
@@ -147,7 +147,7 @@ class OutboxQuestion(Question[OutboxAnswer], frozen=True, kw_only=True, tag="out
 
 
 class ChannelRow(ChannelState, frozen=True, kw_only=True):
-    """The state of a channel. It is parked until an operator fixes it."""
+    """The state of a channel. A misconfigured channel is parked until an operator fixes it."""
 
     kind: ChannelKind | Literal[""]  # Empty if it is no longer configured.
 
@@ -213,7 +213,7 @@ class Paired(Done, frozen=True, kw_only=True):
 class PairCommand(Command[Paired], frozen=True, kw_only=True, tag="pair"):
     """Create a link that pairs one browser, so that it can answer without codes."""
 
-    recipient: str = ""  # Empty: the first recipient.
+    recipient: str = ""  # If empty, the first recipient.
 
 
 class RotateCommand(Command[Done], frozen=True, kw_only=True, tag="rotate_links"):

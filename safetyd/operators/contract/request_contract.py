@@ -76,7 +76,7 @@ class HistoryAnswer(Done, frozen=True, kw_only=True):
 class HistoryQuestion(Question[HistoryAnswer], frozen=True, kw_only=True, tag="history"):
     """List finished requests, newest first.
 
-    At most `limit`, starting after `after`.
+    The answer has at most `limit` requests, starting after the request `after`.
     """
 
     paths = ("/history",)

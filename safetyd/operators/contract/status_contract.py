@@ -119,7 +119,7 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
     paused: tuple[str, ...]  # Longest paused first.
     pauses: tuple[Pausing, ...]
     today: Budget
-    keyless_today: Budget | None  # The share of agents without a key, once others have one.
+    keyless_today: Budget | None  # The share of anonymous agents; null if they have none.
     warn_ratio: float  # The share of a budget at which operators are warned.
     breakers: tuple[Breaker, ...]  # Breakers that are not closed, longest open first.
     tripped: int  # How many breakers are not closed.

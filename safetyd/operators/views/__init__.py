@@ -1,4 +1,4 @@
 """Views of the engine's state for operators, limited to what fits into a message.
 
-They change nothing.
+They do not change the state.
 """

@@ -24,10 +24,10 @@ from safetyd.operators.contract.agent_contract import (
 from safetyd.operators.views.guard_view import budget, pending_costs
 from safetyd.operators.views.paging import PAGE_BYTES, SLICE, in_slices, size_of
 
-FOREMOST: Final = 10  # together with the rest of `status` this fills a screen
-NEAR: Final = 0.8  # share of tokens and iterations; for money it is budget.warn_ratio
+FOREMOST: Final = 10  # so that `status` fits on a screen
+NEAR: Final = 0.8  # share of tokens or iterations used; for money, budget.warn_ratio counts
 RECENT_S: Final = 3600.0
-SHOWN: Final = 64  # listed actions without an outcome; further ones are only counted
+SHOWN: Final = 64  # how many open actions are listed; others are only counted
 
 Due = Callable[[str], int]
 Rank = Callable[[str], tuple[object, ...]]
@@ -120,7 +120,7 @@ def states(state: EngineState, moment: Moment) -> Generator[None, Moment, dict[A
 
 
 def due_by(stops: Sequence[Stop]) -> Due:
-    """Return a function from agents to the stop epoch to acknowledge, 0 if not stopped."""
+    """Return a function that returns the stop epoch an agent must acknowledge, or 0."""
     own: dict[str | None, int] = {}
     for stop in stops:
         own[stop.agent] = max(stop.epoch, own.get(stop.agent, 0))
@@ -200,7 +200,7 @@ _RANKS: Final[Mapping[AgentOrder, Callable[[EngineState, Moment, str, Due], floa
 
 
 def _standings(state: EngineState, moment: Moment, name: str) -> Sequence[Standing]:
-    """Return the fullest chain, the fullest session, and the agent's share of the day."""
+    """Return the agent's fullest chain, fullest session, and daily budget."""
     guard = state.guards.budget
     return (*guard.fullest(name, moment.t), guard.day_of(name, moment.at))
 

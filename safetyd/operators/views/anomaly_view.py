@@ -11,7 +11,7 @@ from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.operators.contract.guard_contract import AnomaliesAnswer, AnomaliesQuestion, Finding
 from safetyd.operators.views.paging import PAGE_BYTES, fitting, in_slices
 
-MAX_HOLDING: Final = 500  # agents with current anomalies
+MAX_HOLDING: Final = 500  # maximum number of agents with current anomalies
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
 MEASURES_BYTES: Final = PAGE_BYTES // 2
 

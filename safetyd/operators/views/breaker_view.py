@@ -14,7 +14,7 @@ from safetyd.core.reporting.failure_windows import MAX_CALLS
 from safetyd.operators.contract.guard_contract import Breaker, BreakersAnswer, CallWindow
 from safetyd.operators.views.paging import fitting
 
-DRAWN: Final = 100  # breakers whose calls are listed
+DRAWN: Final = 100  # how many breakers have their calls listed
 
 
 def breakers(state: EngineState, moment: Moment) -> BreakersAnswer:

@@ -90,7 +90,7 @@ def decisions(lines: NewestFirst, asked: DecisionsQuestion) -> DecisionsAnswer:
 def decisions_of(
     events: Iterable[Event], after: int, asked: DecisionsQuestion
 ) -> DecisionsAnswer | None:
-    """Return the newest rows from events in memory, newest first; all are after `after`.
+    """Return the newest rows, newest first, from the events in memory after event `after`.
 
     Return None if the audit files may have matching rows too.
     """

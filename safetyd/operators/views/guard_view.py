@@ -22,13 +22,13 @@ from safetyd.operators.contract.guard_contract import (
 )
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
-MAX_ROWS: Final = 1000  # rows of budgets, and rows of spending
-# As strict as an unknown type.
+MAX_ROWS: Final = 1000  # maximum number of rows, for budgets and for spending each
+# These values are as strict as those of an unknown type.
 FILL_IN: Final = """\
 tier = "requires_permission"  # auto_allowed | requires_permission | prohibited
 reversibility = "unknown"     # read_only | reversible | irreversible | unknown
 risk = "high"                 # low | medium | high | prohibited"""
-MAX_COMPARED: Final = 32  # unknown types, because finding a similar one is slow
+MAX_COMPARED: Final = 32  # only so many unknown types, because finding a similar one is slow
 
 _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 
@@ -67,7 +67,7 @@ def budget(standing: Standing, pending: PendingSums) -> Budget:
 
 
 def keyless_budget(state: EngineState, moment: Moment, pending: PendingSums) -> Budget | None:
-    """Return the daily budget of agents without a key, if they have a share."""
+    """Return the daily budget of anonymous agents, if they have their own share."""
     found = state.guards.budget.raisable("keyless", "", moment.at)
     return budget(found[0], pending) if found else None
 

@@ -24,7 +24,7 @@ from safetyd.operators.contract.status_contract import (
 )
 
 OLD_KEY: Final = timedelta(days=365)
-MAX_NAMED: Final = 5  # old keys
+MAX_NAMED: Final = 5  # maximum number of old keys to name
 HASH_CHARS: Final = 12  # enough characters to compare audit hashes
 LOG: Final = "check the daemon's log"
 
@@ -37,7 +37,7 @@ _OF_LEVEL: Final[Mapping[DiskLevel, HealthState]] = {
 
 class BusFacts(NamedTuple):
     connections: int
-    heard: int  # how many answered the last canary in time
+    heard: int  # how many connections returned the last canary in time
     reconnects: int
     problem: str
 
@@ -75,7 +75,7 @@ class HealthFacts(NamedTuple):
     checkpoint_problem: str
     channels: Sequence[ChannelState]
     versions: Mapping[str, str]
-    port_taken: int | None = None  # the port that the web was meant to use
+    port_taken: int | None = None  # the web server's default port, if another program uses it
 
 
 def health(facts: HealthFacts) -> HealthAnswer:

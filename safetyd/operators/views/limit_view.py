@@ -17,7 +17,7 @@ from safetyd.operators.contract.guard_contract import (
 )
 from safetyd.operators.views.paging import PAGE_BYTES, fitting, in_slices
 
-MAX_ROWS: Final = 500  # rows of buckets, and rows of rounds and cooldowns
+MAX_ROWS: Final = 500  # maximum number of rows, for buckets, rounds and cooldowns each
 BUCKETS_BYTES: Final = PAGE_BYTES // 2
 
 

@@ -15,8 +15,8 @@ from safetyd.operators.views.guard_view import budget, keyless_budget
 from safetyd.operators.views.paging import PAGE_BYTES, SLICE, fitting
 
 DAY_S: Final = 86_400
-RECENT: Final = 4  # complete quarters of an hour, before the current one
-MAX_ROWS: Final = 100  # rows each of agents, models and sessions
+RECENT: Final = 4  # quarters of an hour before the current one
+MAX_ROWS: Final = 100  # maximum number of rows, for agents, models and sessions each
 ROWS_BYTES: Final = PAGE_BYTES // 4
 NONE_PENDING: Final = PendingSums(())
 

@@ -8,7 +8,7 @@ import msgspec
 from safetyd.core.events.event import Moment
 
 PAGE_BYTES: Final = 200 * 1024  # size of the rows, without the rest of the answer
-SLICE: Final = 50  # agents, in about a millisecond
+SLICE: Final = 50  # agents per slice, which takes about a millisecond
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")

@@ -40,8 +40,8 @@ from safetyd.operators.views.grant_offer import OfferedGrants
 from safetyd.operators.views.paging import fitting
 
 UNKNOWN: Final = "classify.unknown_type"
-SLICE: Final = 250  # requests, in less than a millisecond
-MOST_NAMED: Final = 100  # agents and types that are counted by name
+SLICE: Final = 250  # requests per slice, which takes less than a millisecond
+MOST_NAMED: Final = 100  # maximum number of agents and types that are counted by name
 
 _URGENCIES: Final = get_args(Urgency)
 _RISKS: Final = get_args(Risk)
@@ -50,7 +50,7 @@ Offer = Callable[[Request], GrantOffer | None]
 
 
 def pending(state: EngineState, moment: Moment, wanted: PendingQuestion) -> PendingAnswer:
-    """Return pending requests after the request `after`, which may have been answered meanwhile."""
+    """Return pending requests after the request `after`, which may be answered by now."""
     waiting = state.approvals.pending(wanted.agent)
     last = state.approvals.find(wanted.after)
     if last is not None:

@@ -31,10 +31,10 @@ from safetyd.operators.views.guard_view import budget, keyless_budget, pending_c
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 HEARD_S: Final = 60.0
-MAX_SHOWN: Final = 5  # pauses, breakers and kernels in safe mode
-MAX_HOLDS: Final = 50  # kernels in safe mode, if only these are asked for
+MAX_SHOWN: Final = 5  # maximum number of pauses, of breakers, and of kernels in safe mode
+MAX_HOLDS: Final = 50  # maximum number of kernels in a query for safe mode only
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
-SLICE: Final = 500  # requests, in about a millisecond
+SLICE: Final = 500  # requests per slice, which takes about a millisecond
 
 _URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
 

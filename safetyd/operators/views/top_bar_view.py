@@ -35,7 +35,7 @@ def top_bar(state: EngineState, moment: Moment) -> TopBarAnswer:
 
 
 def stopped(stops: tuple[Stop, ...]) -> TopBarHold | None:
-    """Return the restriction by stops, or None without stops. Stops of all agents come first."""
+    """Return the restriction by stops, if there are any. Stops of all agents come first."""
     common = [stop for stop in stops if stop.agent is None]
     names = () if common else tuple(stop.agent or "" for stop in stops)
     return _hold("STOPPED", names, common or stops)
@@ -63,7 +63,7 @@ def _paused(state: EngineState) -> TopBarHold | None:
 def _hold(
     level: Level, names: Iterable[str], causes: Sequence[Stop | Hold | Pause]
 ) -> TopBarHold | None:
-    """Return a restriction with the first of its causes, or None without a cause."""
+    """Return a restriction with the first of its causes, or None if it has no cause."""
     if not causes:
         return None
     agents = tuple(dict.fromkeys(names))

@@ -1,4 +1,5 @@
-// Draws every element with data-series, again when its numbers change. The legend shows the values under the pointer.
+// Draws a chart in every element with data-series and redraws it when its numbers change. The legend shows the
+// values under the pointer.
 (() => {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const ago = (s) => s === 0 ? "now" : s > -180 ? `${-s} s ago` : `${Math.round(-s / 6) / 10} min ago`;

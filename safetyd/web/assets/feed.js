@@ -1,4 +1,4 @@
-// The feed: puts new rows on top and removes those beyond its length.
+// The feed: adds new rows at the top, and removes the oldest rows if there are too many.
 (() => {
   const trim = (list) => {
     const most = Number(list.dataset.most);
@@ -20,7 +20,7 @@
     list.prepend(...page.querySelectorAll("tr"));
     trim(list);
   });
-  // Links are given to htmx only when they are clicked: most rows are gone before.
+  // htmx processes the links of a row only when the row is clicked, because most rows are removed unclicked.
   document.addEventListener("click", (event) => {
     const row = event.target.closest?.("tbody[data-most] > tr");
     if (row) htmx.process(row);

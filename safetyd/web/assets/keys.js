@@ -1,5 +1,5 @@
-// Keys: j and k move, a, d and g answer the open request, x selects, ? helps. Also: "Select all", filters that are
-// sent at once, and scrolling to the open row.
+// Keys: j and k move, a, d and g answer the open request, x selects a request, ? shows the list of keys. Also:
+// "Select all", filters that are submitted when they change, and scrolling to the open row.
 (() => {
   const typing = (element) => element.closest?.("input, textarea, select, [contenteditable]");
   const rows = () => [...document.querySelectorAll("[data-rows] a")];

@@ -42,7 +42,7 @@ class Entrance:
         )
 
     def sign_in(self, by: str, question: SignInQuestion) -> SignInAnswer:
-        """Return a link that signs the operator in, with this start's host name if there is one."""
+        """Return a link that signs the operator in, under the daemon's current host name if any."""
         name = "" if question.numeric else self._sessions.name
         url = f"{_under(name, self._address())}/signin/{self._links.make(by, name)}"
         return SignInAnswer(ok=True, operator=by, url=url, expires_s=LIFE_S)

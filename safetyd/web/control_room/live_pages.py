@@ -2,9 +2,9 @@
 
 The feed is pushed once, then only its new rows. A reader who misses rows gets the whole page again.
 
-Every committed event makes all open pages due. They are rendered one after the other, with pauses
-in proportion to the work. So agents get most of the time, no matter how many readers there are.
-Waiting for an answer does not count as work.
+After every commit, all open pages are due to be rendered. They are rendered one after the other,
+with pauses in proportion to the work, so that most of the time remains for agents, no matter how
+many readers there are. Waiting for an answer does not count as work.
 """
 
 import logging
@@ -23,28 +23,28 @@ from safetyd.web.control_room.room_rendering import Parts
 
 SOONEST_S: Final = 0.1
 RESTS: Final = 20.0  # the pause after rendering, as a multiple of its duration
-LATEST_S: Final = 1.0  # some values change with time alone, such as rate limits
-CROWDED_S: Final = 0.25  # until the next rows, while there are too many to read
-ROWS: Final = Refill(per_s=400.0, burst=100.0)  # rows that a reader can follow
+LATEST_S: Final = 1.0  # some values, such as rate limits, change without an event
+CROWDED_S: Final = 0.25  # the pause between two pushes of rows, while there are too many to read
+ROWS: Final = Refill(per_s=400.0, burst=100.0)  # rows that are pushed to a reader
 WHOLE: Final = ("bar", "main", "title")  # parts that are always sent whole
 MAX_OPEN: Final = 256
-MAX_OF_ONE: Final = 12  # pages of one browser: more would delay those of others
+MAX_OF_ONE: Final = 12  # open pages of one browser; more would delay the pages of others
 
 log = logging.getLogger("safetyd.web")
 
 
 class View(NamedTuple):
-    """A page address, with or without buttons. Several browsers share one view."""
+    """A page for operators, with buttons, or for observers. Several browsers share one view."""
 
     address: str
     may_act: bool
 
 
 class LivePage:
-    """The newest parts of a view, encoded, for readers that wait for changes.
+    """The newest parts of a view, encoded for readers that wait for changes.
 
-    `content` is reused if only new rows are loaded. `wanted`: a reader who joins or missed rows
-    needs the whole page.
+    `content` is reused if only new rows are loaded. `wanted` is True if a reader who has just
+    joined or has missed rows needs the whole page.
     """
 
     def __init__(self, shown: Shown) -> None:
@@ -69,12 +69,12 @@ class LivePage:
 
     @property
     def room(self) -> int:
-        """How many rows a reader can follow now."""
+        """The number of rows that may be pushed now."""
         return int(ROWS.fill(self._rows, uptime()))
 
     @property
     def rest_s(self) -> float:
-        """Seconds until the next rows."""
+        """Seconds until the next rows may be pushed."""
         return max(0.0, self._rests_until - uptime())
 
     def put(self, parts: Parts) -> None:
@@ -156,7 +156,7 @@ class LivePages:
         return self._of[browser] >= MAX_OF_ONE or self._of.total() >= MAX_OPEN
 
     def observe(self, _events: Sequence[Event]) -> None:
-        """Make open pages due after a commit."""
+        """Mark open pages as due after a commit."""
         if self._open:
             self._due.set()
 

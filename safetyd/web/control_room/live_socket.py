@@ -16,7 +16,7 @@ from safetyd.web.control_room.room_rendering import personal_bytes
 
 BEAT_S: Final = 1.0
 HEARTBEAT_S: Final = 20.0
-CLOSE_S: Final = 0.1  # to send the close frame; nobody waits for the reply
+CLOSE_S: Final = 0.1  # enough to send the close frame; the reply does not matter
 MAX_HEARD_BYTES: Final = 1024
 
 

@@ -46,9 +46,9 @@ from safetyd.web.pages.change_view import ChangeView, change_view
 ROWS: Final = 50  # rows of a list on one page
 LATEST: Final = 8  # events on the overview
 FED: Final = 100  # rows of the feed
-CROWDED: Final = 30  # new rows at a time, while there are too many to read
+CROWDED: Final = 30  # new rows shown at a time, while there are too many to read
 Asked = TypeVar("Asked", bound=Question[Done])
-MOST_AT_ONCE: Final = 200  # requests in one answer
+MOST_AT_ONCE: Final = 200  # requests that can be answered together
 
 
 async def overview(ask: Ask, _params: Params) -> Context:
@@ -86,7 +86,7 @@ async def requests(ask: Ask, params: Params) -> Context:
 
 
 def _next(waiting: PendingAnswer, request_id: str) -> str:
-    """Return the request after another in the queue. The first follows the last."""
+    """Return the request that follows this one in the queue. After the last comes the first."""
     ids = [row.id for row in waiting.requests]
     if request_id in ids:
         following = [*ids[ids.index(request_id) + 1 :], waiting.next]
@@ -115,7 +115,7 @@ async def _request(ask: Ask, id_: str) -> RequestDetails:
 
 
 def _card(request: RequestDetails) -> RequestCard:
-    """Return a card that changes only with the request; a script counts the deadline down."""
+    """Return a card that changes only when the request does; a script counts down the deadline."""
     return request_card(request, UTC, request.asked_at)
 
 
@@ -145,7 +145,7 @@ async def agent(ask: Ask, params: Params) -> Context:
 
 
 async def stopped(ask: Ask, _params: Params) -> Context:
-    """Return the agents; the top bar has the stops."""
+    """Return the agents. The page takes the active stops from the top bar's content."""
     return {"agents": (await ask(AgentsQuestion(limit=ROWS))).agents}
 
 
@@ -182,7 +182,7 @@ async def feed_news(ask: Ask, params: Params, content: Context, room: int) -> Ne
 
 
 def _on_top(rows: Sequence[Row | FeedGap], content: Context) -> Context:
-    """Return the rows of the feed with new ones on top; a gap at the end becomes "Older"."""
+    """Return the feed with the new rows on top. The link "Older" replaces a gap at the end."""
     kept: list[Row | FeedGap] = [*rows, *content["rows"]]
     if len(kept) <= FED:
         return {"rows": kept}
@@ -304,12 +304,12 @@ async def health(ask: Ask, _params: Params) -> Context:
 
 
 def _given(params: Params, *names: str) -> dict[str, object]:
-    """Return the parameters of these names that are not empty."""
+    """Return those of the named parameters that are not empty."""
     return {name: params[name] for name in names if params.get(name)}
 
 
 def _read(kind: type[Asked], wanted: Mapping[str, object]) -> Asked:
-    """Return a query with the parameters of a URL, or refuse them."""
+    """Return a query made from the parameters of a URL. Refuse invalid parameters."""
     try:
         return msgspec.convert(wanted, kind)
     except msgspec.ValidationError as exc:

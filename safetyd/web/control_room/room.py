@@ -33,7 +33,7 @@ from safetyd.web.control_room.visitors import Visitor, Visitors
 from safetyd.web.http_server import Handler, of_another_page
 from safetyd.web.operator_gateway import OperatorGateway
 
-LIVE: Final = "control room"  # the rate limit for updates of open pages; no operator has this name
+LIVE: Final = "control room"  # updates of open pages have their own rate limit, under this name
 
 log = logging.getLogger("safetyd.web")
 
@@ -41,7 +41,8 @@ log = logging.getLogger("safetyd.web")
 class ControlRoom:
     """`stops` returns the active stops, even while the engine does not answer.
 
-    `closed` says why everything is blocked. A query may be late for other reasons, too.
+    `closed` returns the reason why everything is blocked, or an empty string. Even if nothing is
+    blocked, a query may get no answer.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class ControlRoom:
         live: LivePage,
         may_act: bool,  # noqa: FBT001 - of a view
     ) -> Callable[[], Parts]:
-        """Load a page and return a function that renders it, or only the bar after a refusal."""
+        """Load a page and return a function that renders it, or only the bar if it is refused."""
         ask, shown = self._asking(LIVE), live.shown
         bar = await self._bar(ask)
         try:

@@ -58,7 +58,7 @@ Form = Mapping[str, tuple[str, ...]]
 
 
 class Done(NamedTuple):
-    """The message after a command, and the page that shows it."""
+    """The result of a command as a message, and the page that shows it."""
 
     said: str
     page: str
@@ -67,7 +67,7 @@ class Done(NamedTuple):
 
 Act = Callable[["RoomActions", Visitor, str, Form], Awaitable[Done]]
 
-# True if a command of a form permits something: by the command's name, or for all of them.
+# For each command of a form, by name: True if it permits something. A bool applies to all of them.
 Choices = Mapping[str, bool] | bool
 NEVER: Final = False
 ALWAYS: Final = True
@@ -147,7 +147,7 @@ class RoomActions:
         return f" Still stopped: {still}." if still else ""
 
     async def answer(self, visitor: Visitor, _name: str, form: Form) -> Done:
-        """Approve or deny one request, or exactly the set that was shown."""
+        """Approve or deny one request, or several: exactly those that the page showed."""
         ids, said = form.get("id", ()), _one(form, "do")
         if not ids:
             raise CommandRefused("invalid", "no request selected")
@@ -170,7 +170,7 @@ class RoomActions:
         return Done(_results(told.results), page, failed=failed)
 
     async def _check_set(self, visitor: Visitor, ids: tuple[str, ...], digest: str) -> None:
-        """Refuse a set other than the one shown, or with requests that have ended."""
+        """Refuse requests other than those the page showed, and requests that have ended."""
         rows = [
             (await self._gateway.ask(visitor.name, RequestQuestion(id=id_))).request for id_ in ids
         ]
@@ -206,7 +206,7 @@ class RoomActions:
     async def _leave_safe_mode(
         self, visitor: Visitor, agent: str | None, form: Form, page: str
     ) -> Done:
-        """End the safe mode of an agent or, if None, of all. The message lists what remains."""
+        """End the safe mode of one agent, or of all if None. The message lists remaining ones."""
         reason = _reason(form)
         if _one(form, "sure") != "yes":
             raise CommandRefused("invalid", "tick the confirmation")
@@ -237,7 +237,7 @@ class RoomActions:
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Return the handler of a form. It first checks who sent the form.
 
-        A script that accepts JSON gets the result. Other clients are redirected to a page with it.
+        Scripts that accept JSON get the result. Other clients are redirected to a page with it.
         """
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -322,12 +322,12 @@ def _reason(form: Form) -> str:
 
 
 def _one_of(address: str, otherwise: str) -> str:
-    """Return the path if it is ours and no browser can interpret it as a host."""
+    """Return `address` if it is a path of ours that no browser takes for a host; or `otherwise`."""
     return address if _is_ours(address) else otherwise
 
 
 def _next_page(form: Form) -> str:
-    """Return the page of the next request in the list, or of the list."""
+    """Return the URL of the next request in the list, or of the list itself."""
     filters = {name: said for name in ("agent", "type") if (said := _one(form, name))}
     page = _one_of(f"/requests/{_one(form, 'next')}", "/requests")
     return f"{page}?{urlencode(filters)}" if filters else page

@@ -110,7 +110,7 @@ def calibration_chart(agent: AgentCalibration) -> Chart:
 
 
 def breaker_chart(breaker: Breaker) -> Chart | None:
-    """Return the recent calls of a breaker as bars, failures higher."""
+    """Return the recent calls of a breaker as bars. Failed calls have higher bars."""
     window = breaker.window
     if not window or not window.ok:
         return None
@@ -152,8 +152,8 @@ def measure_chart(measure: Measure) -> Chart:
 def _seen(measure: Measure) -> tuple[list[float], list[float], Axis]:
     """Return the values that are compared with the bounds, and their positions on the axis.
 
-    Values with times are added up. Ratios are the share of failures so far. Other series are
-    compared unchanged.
+    Values with times are added up. For ratios, the result is the share of failures so far. Other
+    series are returned unchanged.
     """
     values, ages = measure.values, measure.ages_s
     if len(ages) == len(values) > 0:

@@ -12,7 +12,7 @@ from safetyd.operators.contract.question import Question
 from safetyd.operators.replies import CommandRefused, Done
 
 Context = dict[str, Any]
-Params = Mapping[str, str]  # from the URL: the names in its path, and its query
+Params = Mapping[str, str]  # the parameters in a URL's path and query
 Answer = TypeVar("Answer", bound=Done)
 
 
@@ -23,7 +23,8 @@ class Ask(Protocol):
 
 
 Load = Callable[[Ask, Params], Awaitable[Context]]
-# Loads rows newer than a content, up to a number of rows. None: load everything again.
+# Loads the rows that are newer than some content, up to a number of rows. If it returns None,
+# everything has to be loaded again.
 LoadNews = Callable[[Ask, Params, Context, int], Awaitable["News | None"]]
 
 MAX_ADDRESS: Final = 8000
@@ -31,16 +32,16 @@ MAX_FIELDS: Final = 300
 
 
 class FeedGap(msgspec.Struct, frozen=True):
-    """The number of rows that the feed leaves out before an event."""
+    """A gap in the feed: `count` rows are left out before the event with the number `before`."""
 
     count: int
     before: int
 
 
 class News(NamedTuple):
-    """New rows of a page, and its content with them.
+    """The new rows of a page, and the content of the page including them.
 
-    `crowded`: there were more rows than anyone can read.
+    `crowded` is True if there were more new rows than anyone can read.
     """
 
     rows: Sequence[Row | FeedGap]

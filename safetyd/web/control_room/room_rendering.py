@@ -51,7 +51,7 @@ class Reader(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The parts of a page that are pushed; an empty part does not change.
+    """The parts of a page that are pushed. An empty part means that it did not change.
 
     `rows` are added above the rows that a reader has; `main` already includes them.
     """
@@ -138,7 +138,7 @@ class RoomRendering:
 
 @cache
 def _environment() -> Environment:
-    """Return the templates, compiled once: that takes a second."""
+    """Return the templates. They are compiled only once, because that takes a second."""
     made = environment("safetyd.web", begin="room/", **FILTERS)
     made.globals["token"] = TOKEN
     return made

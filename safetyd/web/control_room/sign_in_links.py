@@ -1,6 +1,7 @@
 """Sign-in links: each works once, for five minutes, under one host name.
 
-A link becomes invalid when any key ends that its operator had at the time; so does a session.
+A link or session becomes invalid as soon as any key that its operator had when it was created is
+no longer valid.
 """
 
 import secrets
@@ -16,7 +17,7 @@ MAX_LINKS: Final = 20  # links of one operator; a new one replaces the oldest
 
 
 class SignInLink(NamedTuple):
-    """`name` is its host name; empty: the address of the listener."""
+    """`name` is the link's host name. If it is empty, the link has the listener's address."""
 
     operator: str
     name: str

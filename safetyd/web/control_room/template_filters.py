@@ -47,12 +47,12 @@ def span(seconds: float | None) -> str:
 
 
 def series(values: object) -> str:
-    """Return numbers as the JSON attribute that charts.js reads."""
+    """Return numbers as JSON, for the attribute that charts.js reads."""
     return json.dumps(values, separators=(",", ":"))
 
 
 def after(at_and_ms: tuple[datetime, float]) -> datetime:
-    """Return the time that many milliseconds later, to the second."""
+    """Add milliseconds to a time, and return the result without fractions of a second."""
     at, milliseconds = at_and_ms
     return (at + timedelta(milliseconds=milliseconds)).replace(microsecond=0)
 
@@ -66,7 +66,7 @@ def percent(part: float, whole: float | None) -> int:
 
 
 def whom(kernel: str) -> str:
-    """Return a name for the agents in a safe mode."""
+    """Return the displayed name of the agents to which a safe mode applies."""
     return {EVERYBODY: "all agents", ANONYMOUS: "anonymous agents"}.get(kernel, kernel)
 
 
@@ -83,7 +83,7 @@ def held(hold: TopBarHold) -> str:
 
 
 def hold_page(hold: TopBarHold) -> str:
-    """Return the page that ends a stop, pause or safe mode."""
+    """Return the page on which an operator can end a stop, pause or safe mode."""
     pages = {"STOPPED": "/stopped", "SAFE MODE": "/safe-mode"}
     return pages.get(hold.level, "/agents?state=paused")
 

@@ -125,7 +125,8 @@ class Visitors:
         if operator is None or self._role_of(operator) is None:
             return self._stale()
         if (before := self.find(request)) is not None:
-            # Its cookie is replaced. Other tabs get the new token over their WebSockets.
+            # The new session's cookie replaces the old one. Other tabs get the new form token over
+            # their WebSockets.
             self._end(before.session)
         browser = marked(request.headers.get("User-Agent", ""), "?")
         opened = self.sessions.open(operator, browser, self._clock.now().at, name)

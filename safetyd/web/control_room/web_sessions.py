@@ -1,9 +1,9 @@
 """Sessions of the control room, stored in a file across restarts.
 
-The file contains only hashes. A session ends when any key ends that its operator had at sign-in.
-While the daemon is down, another program could listen on its port and receive requests of open
-pages. So each start has a new host name, and proofs are valid only until the daemon ends. The host
-name of an earlier start is still served while somebody is signed in under it.
+The file contains only hashes. A session ends as soon as any key that its operator had at sign-in
+is no longer valid. While the daemon is down, another program could listen on its port and receive
+requests from open pages. So the daemon uses a new host name each time it starts, and proofs are
+valid only until it exits. An earlier host name is served as long as anyone is signed in under it.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from safetyd.host import write_whole
 
 LONGEST: Final = timedelta(days=7)
 IDLE: Final = timedelta(hours=12)
-NOTED: Final = timedelta(minutes=1)  # precision of the last use
+NOTED: Final = timedelta(minutes=1)  # the time of the last use is updated at most this often
 MAX_SESSIONS: Final = 100  # sessions of one operator; the least recently used one is dropped
 FILE: Final = "web-sessions.json"
 BROWSER_CHARS: Final = 120
@@ -38,8 +38,9 @@ log = logging.getLogger("safetyd.web")
 class Session(msgspec.Struct, kw_only=True):
     """One browser of one operator. `token` and `proof` are hashes.
 
-    `proof` is empty after a restart: until the browser signs in again, it can only look and
-    restrict. A session is valid under one host `name`; empty: the listener's address.
+    `proof` is empty after a restart: until the browser signs in again, it can only show pages and
+    send commands that restrict. A session is valid under the host name `name` only, or, if that
+    is empty, under the listener's address.
     """
 
     id: str
@@ -73,7 +74,7 @@ class Note(NamedTuple):
 
 
 class WebSessions:
-    """`name` is the host name of this start, or empty."""
+    """`name` is the host name that the daemon uses since it started, or empty."""
 
     def __init__(self, directory: Path, keys_of: KeysOf, name: str = "") -> None:
         self.name = name
@@ -148,7 +149,7 @@ class WebSessions:
         """Drop ended and surplus sessions. Return True if there were any."""
         before, counts = len(self._sessions), Counter[str]()
         kept: dict[str, Session] = {}
-        # Among sessions used at the same time, the newest comes first.
+        # Most recently used first. Among sessions last used at the same time, the newest is first.
         for session in sorted(self._sessions.values(), key=_used)[::-1]:
             counts[session.operator] += 1
             if self._lasts(session, now) and counts[session.operator] <= MAX_SESSIONS:

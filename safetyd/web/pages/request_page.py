@@ -8,7 +8,7 @@ from safetyd.web.link_view import LinkView, NextRequest
 from safetyd.web.pages.page_frame import page
 
 ABOUT_CHARS: Final = 300
-TYPED_CHARS: Final = 400  # characters of a comment; in any script they fit into a form
+TYPED_CHARS: Final = 400  # characters of a comment; few enough for a form in any script
 
 
 class FormDraft(NamedTuple):
@@ -17,7 +17,7 @@ class FormDraft(NamedTuple):
     nonce: str
     problem: str = ""
     words: str = ""
-    focus: str = ""  # "a": the code, "d": Deny
+    focus: str = ""  # "a": focus the code field; "d": focus the Deny button
 
 
 class NextLink(NamedTuple):

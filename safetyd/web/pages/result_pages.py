@@ -93,11 +93,11 @@ def _told_of(view: LinkView, title: str, *said: str, tone: str = "", command: st
 
 
 class ResultPage(NamedTuple):
-    """A page, and its status."""
+    """A page, and its HTTP status."""
 
     status: int
     html: str
-    retry_s: float = 0.0  # when to try again
+    retry_s: float = 0.0  # seconds until the client may try again
 
 
 def looked(view: LinkView, nonce: str, focus: str = "") -> ResultPage:

@@ -42,8 +42,8 @@ BODY_S: Final = 5.0
 PATIENCE_S: Final = 5.0
 HELD_S: Final = 30.0
 MAX_HELD_S: Final = 60.0
-MAX_AT_ONCE: Final = 32  # requests of one agent, as many as a key has connections on the bus
-# The status of replies that no guard decided, by rule.
+MAX_AT_ONCE: Final = 32  # requests of one agent; a key may have as many connections on the bus
+# The HTTP status of replies that are not a decision of a guard, by rule.
 REFUSED: Final[Mapping[str, int]] = {
     "intake.malformed": 400,
     "intake.agent": 429,
@@ -64,13 +64,13 @@ class WaitQuestion(msgspec.Struct, kw_only=True):
 
 
 Handler = Callable[[web.Request, str], Awaitable[web.Response]]
-Send = Callable[[bytes], None]  # gets the address of the reply
+Send = Callable[[bytes], None]  # takes the address to which the reply is sent
 
 
 class AgentRoutes:
-    """`agent_of` returns the agent of a token, `shut` the agents that flood.
+    """`agent_of` returns the agent of a token. `shut` returns the agents locked out for flooding.
 
-    While `muted`, another daemon may be writing the journal.
+    While `muted` returns True, another daemon may be writing the journal.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -108,7 +108,7 @@ class AgentRoutes:
             resource.add_route("*", _wrong_method(method))
 
     def guest(self, request: web.Request) -> str:
-        """Return the agent of a token, which has its own rate limit."""
+        """Return the agent that sent the request. Each agent has its own rate limit."""
         agent = self._agent(request)
         return f"agent {agent}" if agent else ""
 
@@ -206,7 +206,7 @@ def _outcome_of(id_: str, body: bytes) -> bytes:
     try:
         fields = read_object(body)
     except Malformed:
-        return body  # refused later, as on the bus
+        return body  # the service refuses it later, as on the bus
     about = {"type": "outcome", "id": id_}
     for name, value in about.items():
         if fields.get(name, value) != value:

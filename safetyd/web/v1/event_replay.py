@@ -15,11 +15,11 @@ from safetyd.journal.audit import Opened, files
 from safetyd.journal.audit_reading import RESTS, SAFETY_EVENT, lines_after, read_event, seq_of
 from safetyd.monitoring.recent_events import Missed
 
-SLICE: Final = 300  # lines, in about half a millisecond
+SLICE: Final = 300  # lines read at a time, which takes about half a millisecond
 
 
 class Slice(NamedTuple):
-    """The SafetyEvents of some lines; `seq` is the last event's number, 0 without events."""
+    """The SafetyEvents in some lines. `seq` is the number of the last event, 0 if there is none."""
 
     events: Sequence[SafetyEvent]
     seq: int
@@ -45,7 +45,7 @@ class EventReplay:
                 return
 
     async def gap(self, seq: int) -> int:
-        """Return 0 if all events after `seq` are stored, else the first event to resume after."""
+        """Return 0 if all events after `seq` are stored, else the event after which to resume."""
         return await anyio.to_thread.run_sync(_gap, self._directory, seq)
 
 
@@ -62,7 +62,7 @@ def _slice(lines: Iterator[bytes], until: int) -> Slice:
 
 
 def _gap(directory: Path, seq: int) -> int:
-    """Check the first lines: files may have been removed, or written by another daemon."""
+    """Check the first line of each file: files may be missing, or be another daemon's."""
     after = 0
     for number, path in enumerate(files(directory)):
         with path.open("rb") as file:

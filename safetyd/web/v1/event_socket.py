@@ -31,13 +31,13 @@ from safetyd.web.v1.query_parameters import read_parameters
 
 MAX_FEEDS: Final = 24
 HEARTBEAT_S: Final = 20.0
-SLOW_S: Final = 10.0  # a reader must receive one batch of events in this time
+SLOW_S: Final = 10.0  # a reader must receive a batch of events within this time
 CLOSE_S: Final = 2.0
-TURN: Final = 50  # events sent at a time, in less than a millisecond
+TURN: Final = 50  # events sent at a time, which takes less than a millisecond
 LOOK: Final = 1000  # events filtered at a time; most are decisions, which cost little
 REST_S: Final = 0.1  # pause between batches, so that many readers of a busy daemon cost little
 MAX_HEARD_BYTES: Final = 1024
-MAX_REASON: Final = 120  # characters of a close reason, which has room for 123 bytes
+MAX_REASON: Final = 120  # characters of a close reason; the protocol allows 123 bytes
 SEQ_HEADER: Final = "Safetyd-Seq"
 
 _encode = msgspec.json.Encoder().encode
@@ -62,7 +62,7 @@ class End(NamedTuple):
 
 
 class EventSocket:
-    """/api/feed, with the audit files in `directory`; `newest` is the last event in them."""
+    """/api/feed. The audit files are in `directory`; `newest` returns the last event's number."""
 
     def __init__(self, recent: RecentEvents, directory: Path, newest: Callable[[], int]) -> None:
         self._recent = recent
@@ -154,7 +154,7 @@ class Feed:
             left.abort()  # unread bytes would stay in memory
 
     def end(self, code: WSCloseCode, reason: str) -> None:
-        """Close the feed, with the event to resume after."""
+        """Close the feed, and say after which event the reader can resume."""
         if self._end is None:
             self._end = End(code, f"{reason}; resume with after={self.seq}"[:MAX_REASON])
         self._scope.cancel()
@@ -195,7 +195,7 @@ class Feed:
             begun = uptime()
             with anyio.move_on_after(SLOW_S) as slow:
                 for event in wanted[start : start + TURN]:
-                    self.seq = event.seq  # a close frame follows it
+                    self.seq = event.seq  # set first: a close frame would come after this event
                     await self._socket.send_str(frame(event))
             if slow.cancelled_caught:
                 self.end(WSCloseCode.TRY_AGAIN_LATER, "too slow")

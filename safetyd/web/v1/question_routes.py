@@ -30,7 +30,7 @@ from safetyd.web.v1.http_refusals import (
 from safetyd.web.v1.query_parameters import read_parameters
 
 OPENAPI_TYPE: Final = "application/yaml"
-PATIENCE_S: Final = 5.0  # a large daemon answers in slices, and audit files take a while to search
+PATIENCE_S: Final = 5.0  # long answers are made in slices, and searching audit files takes a while
 
 _PACKAGE: Final = Path(__file__).parents[2]
 
@@ -98,7 +98,7 @@ class QuestionRoutes:
 
 
 async def _get_openapi(_request: web.Request) -> web.FileResponse:
-    """Serve openapi.yaml, which is in the package in a wheel and next to it in a checkout."""
+    """Serve openapi.yaml. A wheel has it inside the package, a checkout next to the package."""
     installed = _PACKAGE / "share"
     path = (installed if installed.is_dir() else _PACKAGE.parent) / "docs" / "openapi.yaml"
     return web.FileResponse(path, headers={**NOT_STORED, "Content-Type": OPENAPI_TYPE})

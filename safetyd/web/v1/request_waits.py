@@ -17,16 +17,16 @@ from safetyd.operators.commands import INTERNAL_ERROR
 
 
 class NoRequest(NamedTuple):
-    """Why no decision can be given."""
+    """The reason why there is no decision to return."""
 
     code: str
     error: str
 
 
 class RequestWaits:
-    """Proposes the action of a request again for the agent, and waits for the decision.
+    """Proposes the action of a request again on behalf of the agent, and waits for the decision.
 
-    So the same rules as on the bus decide whether an approval can be used.
+    This way the same rules as on the bus decide whether an approval can be used.
     """
 
     def __init__(self, replies: Replies, mailbox: Mailbox, service: AgentService) -> None:
@@ -76,7 +76,7 @@ def _proposed_with_key(request: Request) -> bool:
 
 
 def _is_open(request: Request, last: Decision | None, engine: EngineState, moment: Moment) -> bool:
-    """Return True if proposing it again cannot create another request."""
+    """Return True if the action can be proposed again without creating another request."""
     if request.pending or request.unused:
         return not request.over(moment.at, moment.t)
     if last is None or not last.allowed or request.used != request.asked.id:

@@ -52,11 +52,11 @@ Seen = TypeVar("Seen")
 class Asked(NamedTuple, Generic[Seen]):
     """A detector on the fast path, with its methods looked up once.
 
-    `until_t` is a cheap check of the condition. `found` is called only to report it.
+    `until_t` is a cheap check of the condition. `found` describes a condition that holds.
     """
 
     id: str
-    rank: int  # the highest severity of its findings
+    rank: int  # the highest severity of the detector's findings
     until_t: Callable[[Seen, float], float]
     found: Callable[[Seen, float], FoundCondition]
 
@@ -93,13 +93,13 @@ class AnomalyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ProfileGauges(msgspec.Struct, frozen=True):
-    """The current numbers of an agent. If the agent reported a larger number, that counts."""
+    """The current numbers of an agent. A larger number that the agent reported wins."""
 
     iterations_per_hour: float
     cost_per_hour_usd: float
     error_ratio: float  # share of failures among the last outcomes, if there are enough
-    files_per_commit: float  # by the last commit
-    repeated_action: int  # how often the last action was proposed in a row
+    files_per_commit: float  # files that the last commit changed
+    repeated_action: int  # how many times in a row the last action was proposed
 
 
 class AgentProfile(msgspec.Struct):
@@ -111,7 +111,7 @@ class AgentProfile(msgspec.Struct):
     conditions: dict[str, Condition] = {}
 
     def counted(self) -> Numbers:
-        """Return the numbers, created on first use."""
+        """Return the numbers. Create them on first use."""
         if self.numbers is None:
             self.numbers = Numbers()
         return self.numbers
@@ -124,7 +124,7 @@ class AgentProfile(msgspec.Struct):
         return baseline
 
     def holding(self, t: float) -> dict[str, int]:
-        """Return the conditions that hold at `t` by detector, and how often each was seen."""
+        """Return, by detector, how often each condition that holds at `t` was seen."""
         parts = (self.conditions, *(baseline.conditions for baseline in self.models.values()))
         return {
             id_: condition.count
@@ -155,7 +155,7 @@ class Detectors:
         of_acts: Sequence[OfProposals] = _enabled(config.loop_action_type, config.rapid_actions)
         self._of_proposals = (*of_same, *of_acts)
         same, acts = tuple(map(_of_proposals, of_same)), tuple(map(_of_proposals, of_acts))
-        # Keys: whether the type of a proposal is patient, and whether it is read-only.
+        # Keys: whether the proposal's type is in `PATIENT`, and whether the proposal is read-only.
         self._asked = {
             (False, False): same + acts,
             (False, True): same,
@@ -181,7 +181,7 @@ class Detectors:
     def measures(
         self, agent: AgentProfile, t: float, only: Collection[str] | None = None
     ) -> Iterator[Measure]:
-        """Yield the numbers that detectors compare. Use all detectors, or `only` some."""
+        """Yield the numbers that the detectors in `only` compare, or those of all detectors."""
         history, numbers = agent.history, agent.numbers or Numbers()
         for one in self._of_proposals:
             if only is None or one.id in only:
@@ -289,7 +289,7 @@ def _of_outcomes(one: OfOutcomes) -> Asked[Numbers]:
 def _looked(
     asked: Sequence[Asked[Seen]], seen: Seen, t: float, conditions: dict[str, Condition]
 ) -> list[Looked]:
-    """Return the conditions that begin or may end. Count the conditions that still hold."""
+    """Return the conditions that may have begun, changed or ended. Count those that still hold."""
     looked: list[Looked] = []
     for id_, rank, until, found in asked:
         until_t, condition = until(seen, t), conditions.get(id_)

@@ -1,7 +1,8 @@
-"""Anomalies: reports unusual behaviour. Severe cases pause the agent or stop all agents.
+"""Anomaly guard: reports unusual behaviour. Severe cases pause the agent or stop all agents.
 
-Detectors check first decisions, outcomes, reported metrics and breakers. A proposal that raises a
-severe finding is blocked. Later proposals are blocked by the pause or the stop.
+Detectors check proposals (except dry runs and repeated ids), outcomes, reported metrics and
+breakers. A proposal that raises a severe finding is blocked. Later proposals are blocked by the
+pause or the stop.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -57,7 +58,7 @@ class AnomalyState(msgspec.Struct):
     trips: dict[str, Trips] = {}  # by breaker, least recently tripped first
     people: Presence = msgspec.field(default_factory=Presence)
     findings: list[AnomalyFound] = []
-    epoch: int = 0  # the last epoch of stops and resumes
+    epoch: int = 0  # the epoch of the last stop or resume
 
 
 class AnomalyGuard(Guard):
@@ -117,7 +118,7 @@ class AnomalyGuard(Guard):
                 yield msgspec.structs.replace(measure, agent=agent)
 
     def trips(self, found: AnomalyFound, t: float) -> Measure | None:
-        """Return how often the breaker of a finding opened, if it is still remembered."""
+        """Return how often the breaker of a finding opened, if that is still stored."""
         for whose in (found.agent or "", ANONYMOUS):
             if trips := self._state.trips.get(f"{whose} {found.breaker}"):
                 measure = self._config.breaker_oscillation.measure(found.breaker or "", trips, t)
@@ -212,7 +213,7 @@ class AnomalyGuard(Guard):
         return self._raised(event, event.agent, found)
 
     def _reported(self, event: Reported) -> Sequence[Event]:
-        # Anonymous names are limited, so only a proposal makes a name known.
+        # The number of anonymous names is limited, so only a proposal can add one.
         if event.keyless and event.agent not in self._state.agents:
             return ()
         agent = self._agent(event.agent)

@@ -13,7 +13,7 @@ from safetyd.core.guards.anomaly.measures import Measure, Unit, values
 from safetyd.core.messages.money import dollars, nano
 
 MAX_SAMPLES: Final = 100
-_MOST: Final = 1e15  # larger numbers are reduced to this, so that no sum overflows
+_MOST: Final = 1e15  # maximum of a sample, so that no sum overflows
 
 Weight = Annotated[float, Meta(gt=0, le=1)]
 
@@ -32,13 +32,13 @@ class Baseline(msgspec.Struct):
     latency: list[float] = []
     cost: list[float] = []
     tokens: list[float] = []
-    latencies: int = 0  # how many samples there were in total
+    latencies: int = 0  # number of latencies so far, including dropped ones
     fast_s: float = 0.0
     slow_s: float = 0.0
     conditions: dict[str, Condition] = {}
 
     def add(self, sample: Sample, *, fast: float, slow: float) -> None:
-        """Record an outcome. `fast` and `slow` are the weights of a new latency."""
+        """Record an outcome. `fast` and `slow` weight its latency in the two averages."""
         latency_s, usd, tokens = sample
         if latency_s is not None:
             _keep(self.latency, latency_s)
@@ -160,7 +160,7 @@ def standing(number: float, before: list[float]) -> tuple[float, float]:
 
 
 def spread(numbers: list[float]) -> tuple[float, float]:
-    """Return the mean, and the standard deviation from it."""
+    """Return the mean and the standard deviation."""
     if numbers.count(numbers[0]) == len(numbers):
         return numbers[0], 0.0
     mean = math.fsum(numbers) / len(numbers)

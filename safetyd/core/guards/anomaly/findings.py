@@ -28,7 +28,7 @@ class Detector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def most_severe(self) -> Level:
-        """The highest severity of its findings."""
+        """The highest severity that the detector's findings can have."""
         return self.severity
 
 
@@ -54,8 +54,8 @@ class Condition(msgspec.Struct):
     def update(self, t: float, found: FoundCondition | None) -> bool:
         """Record the result of a check at `t`. Return whether to raise a finding.
 
-        If a condition begins again too soon, its finding is raised after the quiet time, if it
-        still holds then.
+        If a condition begins again within the quiet time, its finding is raised only if the
+        condition still holds after that time.
         """
         if self.holds and t >= self.until_t:
             self._end(self.until_t)
@@ -84,7 +84,7 @@ Looked = tuple[str, FoundCondition | None]
 
 
 class Concern(NamedTuple):
-    """The agent or breaker of a finding, and the last epoch of a stop."""
+    """The agent or breaker that a finding is about, and the epoch of the last stop or resume."""
 
     epoch: int
     agent: str | None = None

@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 MAX_VALUES: Final = 100  # of one series
-_DIGITS: Final = 9  # decimals, so that amounts are whole nano-dollars
+_DIGITS: Final = 9  # number of decimals; with 9, dollar amounts are exact to the nano-dollar
 
 Unit = Literal[
     "times", "actions", "outcomes", "rounds", "usd", "files", "ratio", "s", "tokens", "h"

@@ -1,4 +1,4 @@
-"""Tracks when an operator was last active, and what happens if nobody is."""
+"""Tracks when an operator was last active, and reports long absences."""
 
 from typing import Annotated, ClassVar, Final
 
@@ -29,7 +29,7 @@ Hours = Annotated[float, Meta(ge=0)]
 
 
 class HumanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happens after some hours without an operator; 0 means never."""
+    """Restrictions after some hours without an active operator. 0 disables a restriction."""
 
     confirm_after_h: Hours = 0.0  # after this many hours, irreversible proposals need approval
     safe_mode_after_h: Hours = 0.0
@@ -37,15 +37,18 @@ class HumanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class Presence(msgspec.Struct):
     seen_t: float | None = None
-    told_t: float | None = None  # when the absence was last reported
+    told_t: float | None = None  # when the absence of operators was last reported
     safe_mode: bool = False  # global safe mode is active
 
     def away_s(self, t: float) -> float:
-        """Return the seconds since an operator was active, or else since the first start."""
+        """Return the seconds since an operator was last active, or since the first start."""
         return 0.0 if self.seen_t is None else t - self.seen_t
 
     def away(self, hours: float, t: float) -> bool:
-        """Return whether no operator was active for more than `hours`; 0 means never."""
+        """Return whether no operator was active for more than `hours`.
+
+        Return False if `hours` is 0.
+        """
         return hours > 0 and self.away_s(t) > hours * HOUR_S
 
     def see(self, t: float) -> None:
@@ -73,7 +76,7 @@ def nobody_for(seconds: float) -> str:
 
 
 def by_a_person(event: Event) -> bool:
-    """Return whether an operator caused this."""
+    """Return whether an operator caused this event."""
     if isinstance(event, Stopped | Paused):
         return event.source == "operator"
     if isinstance(event, Resumed | Unpaused | SafeModeEntered | SafeModeExited | Forgotten):

@@ -1,7 +1,7 @@
-"""Detectors for proposals: repeated actions, only one type, too fast, or a wrong clock.
+"""Detectors for proposals that repeat, are all of one type, come too fast or have a wrong time.
 
 They check a history that ends with the current proposal. They run for every proposal, so `until_t`
-is a cheap check of the condition, and `found` is called only to report it.
+is a cheap check of the condition, and `found` is called only to describe a condition that holds.
 """
 
 import math
@@ -16,8 +16,8 @@ from safetyd.core.guards.anomaly.findings import NEVER, RANK, Detector, FoundCon
 from safetyd.core.guards.anomaly.measures import Measure, ages
 from safetyd.core.messages.verdict import after
 
-MAX_ACTIONS: Final = 64  # different actions whose times are stored
-# Types that are often repeated, such as scrolling.
+MAX_ACTIONS: Final = 64  # number of different actions whose times are stored
+# Patient types: an agent may repeat them often without being in a loop.
 PATIENT: Final = frozenset({"scroll", "key", "wait"})
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
@@ -31,19 +31,22 @@ class ProposalHistory(msgspec.Struct):
     type: str = ""
     # Proposals of types that are not patient.
     last: bytes = b""  # the last action's key
-    in_a_row: int = 0  # how often it was proposed in a row
-    times: dict[bytes, list[float]] = {}  # when actions were last proposed, oldest first
+    in_a_row: int = 0  # how many times in a row it was proposed
+    times: dict[bytes, list[float]] = {}  # last proposals of each action, oldest first
     # Acts: proposals that are not read-only.
     acts: int = 0
-    act_t: float = 0.0  # time of the last act; its type and key follow
+    act_t: float = 0.0  # time of the last act; the next two fields are its type and key
     act_type: str = ""
     act: bytes = b""
-    one_type: int = 0  # how many of the last acts in a row had one type
+    one_type: int = 0  # how many acts in a row had the same type
     one_action: int = 0
-    rapid: int = 0  # how many of the last acts in a row were rapid
+    rapid: int = 0  # how many acts in a row followed each other quickly
 
     def add(self, key: bytes, times: int) -> None:
-        """Record an action at `t` of a type that is not patient. Store the last `times` of each."""
+        """Record a proposal, made at `self.t`, of a type that is not patient.
+
+        At most `times` proposals of each action are stored.
+        """
         if key == self.last:
             self.in_a_row += 1
         else:
@@ -55,7 +58,7 @@ class ProposalHistory(msgspec.Struct):
         known.append(self.t)
 
     def act_on(self, key: bytes, gap_s: float) -> None:
-        """Record an act at `t`."""
+        """Record an act at `self.t`."""
         self.acts += 1
         self.one_type = self.one_type + 1 if self.type == self.act_type else 1
         self.one_action = self.one_action + 1 if key == self.act else 1
@@ -117,7 +120,7 @@ class RepeatedAction(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
         return FoundCondition(self.severity, message, remedy="after a different action")
 
     def measure(self, history: ProposalHistory, _t: float) -> Measure:
-        """Return how often the last action was proposed in a row."""
+        """Return how many times in a row the last action was proposed."""
         return Measure(detector=self.id, unit="times", now=history.in_a_row, most=self.max)
 
 
@@ -127,7 +130,7 @@ class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
     id: ClassVar[str] = "loop_action_type"
 
     severity: Level = "low"
-    same_action_severity: Level = "medium"  # minimum severity if they are also the same action
+    same_action_severity: Level = "medium"  # minimum severity if the acts are all the same action
     last: Count = 10
     at_least: Count = 5
 

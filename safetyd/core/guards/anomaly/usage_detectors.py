@@ -45,11 +45,11 @@ class Hour(msgspec.Struct):
         return round(sum(self.amounts[self._expired(t) :]), 9)
 
     def above_until_t(self, most: float) -> float:
-        """Return when the sum will have fallen to `most`. `NEVER` if it is not above that now."""
+        """Return when the sum falls to `most`, or `NEVER` if it is not above `most` now."""
         newest = 0.0
         for last_t, amount in zip(reversed(self.last_t), reversed(self.amounts), strict=True):
             newest += amount
-            # Rounding cannot bring a larger difference below the limit.
+            # If the difference is larger than `_ROUNDED`, rounding cannot change the result.
             if newest > most + _ROUNDED or round(newest, 9) > most:
                 return last_t + HOUR_S
         return NEVER
@@ -75,13 +75,13 @@ class Numbers(msgspec.Struct):
     failed: list[bool] = []  # the last outcomes
     outcomes: int = 0
     last_cost: float = 0.0
-    rising: int = 0  # how many of the last outcomes in a row cost more than the one before
+    rising: int = 0  # length of the current run of outcomes that each cost more than the one before
     files: int = 0  # files that the last commit changed
     told: dict[str, float] = {}
     told_t: dict[str, float] = {}
 
     def settle(self, t: float, cost: float, *, failed: bool, last: int) -> None:
-        """Record an outcome. Store the `last` results for the error rate."""
+        """Record an outcome. Keep only the last `last` results for the error rate."""
         self.cost.add(t, cost)
         self.failed.append(failed)
         if len(self.failed) > last:

@@ -12,9 +12,9 @@ import msgspec
 from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.messages.money import MAX_SUM
 
-MAX_NAMES: Final = 65  # chains of one agent, and as many sessions, including the implicit one
+MAX_NAMES: Final = 65  # per agent: this many chains, and this many sessions with the implicit one
 MAX_MODELS: Final = 1000
-MAX_LINES: Final = 256  # stored spending of one agent by session and model, for display
+MAX_LINES: Final = 256  # entries of `AccountBooks.lines` per agent
 FORGET_CHAIN_S: Final = 86_400.0
 
 _SHARED: Final = ""
@@ -104,21 +104,24 @@ class AccountBooks(msgspec.Struct):
             del self.lines[next(iter(self.lines))]
 
     def pause(self, session: str, limit: int) -> bool:
-        """Record that a session needs approval. Return False if a request is already pending."""
+        """Record that a session needs approval for more money.
+
+        Return False if a request is already pending.
+        """
         if self.paused:
             return False
         self.paused, self.asked, self.asked_nano = True, session, limit
         return True
 
     def unpause(self, *, raises: bool) -> None:
-        """End the pause and, if it was approved, raise the limit of the session."""
+        """End the pause. If `raises`, raise the limit of the session."""
         if self.asked is not None and raises:
             self.sessions[self.asked].lift(self.asked_nano)
         self.paused, self.asked = False, None
 
 
 class Part(msgspec.Struct):
-    """The spending that counts against a share of the daily budget, and of each model's.
+    """The spending that counts against a party's share of the daily and model budgets.
 
     For an agent with a key, that is spending beyond its reservations. Anonymous agents share one
     part, in which all their spending counts.

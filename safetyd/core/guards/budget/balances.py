@@ -28,8 +28,8 @@ from safetyd.core.guards.budget.accounts import (
 )
 
 Accounts = tuple[Account | None, Account, Account, Account, Account | None]
-Limits = tuple[int, int, int, int, int]  # limits of the same accounts; 0 means none
-Shares = tuple[int, int]  # shares of the day and of a model's day; 0 means none
+Limits = tuple[int, int, int, int, int]  # limits in the order of `Accounts`; 0 means no limit
+Shares = tuple[int, int]  # shares of the daily and of a model's daily budget; 0 means no limit
 
 NO_SHARES: Final[Shares] = (0, 0)
 
@@ -59,7 +59,10 @@ class Balances:
         return date.fromordinal(max(number, self._state.day.number))
 
     def find(self, payer: Payer, number: int, t: float) -> Accounts:
-        """Return the accounts of chain, session, day, agent and model. None for names not given."""
+        """Return the accounts of chain, session, day, agent and model.
+
+        The account is None if the payer names no chain or model.
+        """
         books = self._state.agents.get(payer.agent, NO_BOOKS)
         day = self._state.day
         if number > day.number:
@@ -85,7 +88,7 @@ class Balances:
         return part.total, found(part.models, payer.model or "", MAX_MODELS)
 
     def over_share(self, proposed: Proposed, shares: Shares, need: int) -> bool:
-        """Return whether a share is used up. For anonymous agents, `need` counts as well."""
+        """Return whether a share is used up. For anonymous agents, include `need`."""
         part = self.day(proposed.at.toordinal()).parts.get(counted_as(proposed), NO_PART)
         of_day, of_model = shares
         model, need = proposed.proposal.model, need if proposed.keyless else 0
@@ -121,7 +124,7 @@ class Balances:
     def is_free(self, event: Decided) -> bool:
         """Return whether an action without cost changes no account."""
         if event.proposal.chain is not None:
-            return False  # the chain is marked as used now
+            return False  # the chain's time of last use must be updated
         books = self._state.agents.get(event.agent)
         return books is None or event.id not in books.reservations
 

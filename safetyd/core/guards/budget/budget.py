@@ -53,7 +53,7 @@ Counted = Proposed | Decided | Settled
 
 
 class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits in US dollars; 0 means none."""
+    """Limits in US dollars; 0 means no limit."""
 
     chain_usd: Usd = 5.0
     session_usd: Usd = 10.0
@@ -62,7 +62,7 @@ class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     model_usd: Usd = 0.0
     warn_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
     default_cost_usd: Usd = 0.0  # cost of a proposal that states neither cost nor tokens
-    # The share of the day for one agent, if other agents have keys.
+    # The share of the daily budget for one agent, if other agents have keys.
     party_share: Annotated[float, Meta(gt=0, le=1)] = 0.5
 
 

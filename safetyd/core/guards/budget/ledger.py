@@ -136,7 +136,7 @@ class Ledger:
             day.agents.setdefault(name, Account()).permit(nano)
 
     def named(self, held: Reservation, model: str | None) -> Reservation:
-        """Return the reservation with the model of its outcome, if it had none."""
+        """Return the reservation. If it has no model, set the model of its outcome."""
         if model is None or held.payer.model is not None:
             return held
         key = opened(self.state.day.models, model, MAX_MODELS)
@@ -182,7 +182,7 @@ class Ledger:
                 account.release(held.nano)
 
     def _accounts(self, held: Reservation) -> Iterator[Account]:
-        """Yield every account that money is reserved in."""
+        """Yield every account that a reservation counts in."""
         if held.pending:
             return
         yield from self._own(held)
@@ -198,7 +198,7 @@ class Ledger:
                     yield part.models[payer.model]
 
     def _own(self, held: Reservation) -> Iterator[Account]:
-        """Yield the accounts that belong to its agent only."""
+        """Yield the accounts that belong only to the agent of a reservation."""
         payer, day = held.payer, self.state.day
         books = self.state.agents[payer.agent]
         if payer.chain in books.chains:

@@ -30,7 +30,8 @@ class Standing(NamedTuple):
     """Money spent and reserved in one scope, and its limit, in nano-dollars."""
 
     scope: Scope
-    id: str  # a name, or the date of a day; "" for the implicit session
+    # The name of the chain, session, agent or model, or the date; "" is the implicit session.
+    id: str
     agent: str | None  # None if all agents share it
     account: Account
     base: int  # the configured limit; 0 means none
@@ -49,7 +50,7 @@ class Standing(NamedTuple):
 
     @property
     def limit(self) -> int:
-        """The limit, with the amounts that operators added. 0 means none."""
+        """The limit, with the amounts that operators added. 0 means no limit."""
         return self.base + self.account.raised if self.base else 0
 
     def refuses(self, need: int) -> bool:
@@ -58,7 +59,10 @@ class Standing(NamedTuple):
         return bool(self.base) and self.account.lacks(self.base, need)
 
     def verdict(self, need: int) -> Verdict:
-        """Return the verdict on a proposal that does not fit. Only a session budget asks."""
+        """Return the verdict on a proposal that does not fit.
+
+        A proposal over a session budget needs approval. Other budgets block it.
+        """
         decision = Severity.ASK if self.scope == "session" else Severity.BLOCK
         named = self.id and self.scope != "day"
         limit_id = f"{self.rule}:{self.id}" if named else self.rule
@@ -161,7 +165,7 @@ class Spend(NamedTuple):
 
 
 class ProjectLimits:
-    """The limits in one project. `own` are the limits of agents that have special ones."""
+    """The limits in one project. `own` has the agents' individual limits."""
 
     def __init__(self, project: ProjectConfig, usual: Limits, own: Mapping[str, Limits]) -> None:
         self._usual = sides(project, usual, _within, _smallest)

@@ -32,7 +32,7 @@ COMMAND: Final = "run_shell"  # the type that is nothing but the command in its 
 
 
 class RuleSets:
-    """The rule sets that apply to an agent. `plain` are the types that all of them allow."""
+    """The rule sets that apply to an agent. `plain` has the types that no set can restrict."""
 
     def __init__(self, sets: Sequence[RuleSet], broken: Verdict | None = None) -> None:
         self._sets = sets

@@ -1,4 +1,4 @@
-"""Checks `[rules]` and `[projects]`. Each problem has its full key and says how to fix it."""
+"""Checks `[rules]` and `[projects]`. Each problem names the full key and a fix."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -137,6 +137,6 @@ def _glob_problems(globs: Sequence[str]) -> Iterator[str]:
         if glob.removeprefix(EXCEPT).startswith("~") or "$" in glob:
             yield f"{glob!r} depends on who runs the agent. Write a full path, or begin with **/"
     try:
-        Globs(globs, ignore_case=True)  # ignoring case needs more memory than case-sensitive globs
+        Globs(globs, ignore_case=True)  # globs that ignore case need the most memory
     except ValueError as exc:
         yield str(exc)

@@ -44,7 +44,7 @@ MAX_REMEMBERED: Final = 256  # cached verdicts on unknown types
 
 
 class RuleSet:
-    """One set of rules. `plain` are the types that no rule here can restrict."""
+    """One set of rules. `plain` has the types that no rule here can restrict."""
 
     def __init__(
         self, config: RulesConfig, layers: Sequence[Layer], setting: Setting, root: str = ""

@@ -18,7 +18,7 @@ from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Finding
 from safetyd.core.text.path_globs import place
 
-MAX_PARTS: Final = 20  # parts of a command that a verdict lists
+MAX_PARTS: Final = 20  # maximum number of command parts in a verdict
 MAX_PROGRAMS: Final = 8
 NONE: Final[AbstractSet[str]] = frozenset()
 EFFECT: Final = "gate.shell:"

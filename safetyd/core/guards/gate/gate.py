@@ -28,7 +28,7 @@ from safetyd.core.messages.telemetry import EpisodeEnded, SessionEnded
 from safetyd.core.messages.verdict import ALLOWED, BLOCK, Verdict
 from safetyd.core.text.folding import masked
 
-NOTHING_OWN: Final = OwnConfig()  # only the names that every daemon has
+NOTHING_OWN: Final = OwnConfig()  # protects only the names that every daemon has
 
 
 class Gate(Guard):

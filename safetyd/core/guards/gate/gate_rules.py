@@ -284,7 +284,7 @@ class Joint:
 
 
 def _kind(decided: Decided) -> Kind:
-    """Return the kind that was judged. The matched rules say whether the type was known."""
+    """Return the kind that was judged. Its type was unknown if `classify.unknown_type` matched."""
     rules = {rule for verdict in decided.verdicts for rule in (verdict.rule, *verdict.also)}
     return Kind(
         decided.type,
@@ -306,7 +306,10 @@ def _added(listed: Sequence[AnyPattern]) -> frozenset[str]:
 
 
 def _softened(blocklist: Sequence[AnyPattern]) -> list[AnyPattern]:
-    """Make bare words ask instead of block, unless the operator configured them."""
+    """Let patterns of single words require approval instead of blocking.
+
+    A decision that the operator configured stays.
+    """
     return [
         msgspec.structs.replace(known, then=known.then or Severity.ASK)
         if known.pattern in _BARE

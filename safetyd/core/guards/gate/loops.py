@@ -9,9 +9,9 @@ import msgspec
 from safetyd.core.messages.binding import diff_of
 from safetyd.core.messages.proposal import Observation, Proposal
 
-# Per agent: active episodes, as many sessions without episodes, and the implicit one.
+# Per agent: 64 episodes, 64 sessions without episodes, and the implicit session.
 MAX_EPISODES: Final = 129
-RING: Final = 256  # states and signatures per episode
+RING: Final = 256  # maximum number of states, and of signatures, per episode
 SELDOM: Final = 10
 
 LoopCounts = Literal["repeats", "states"]
@@ -134,7 +134,7 @@ def state_hash(observation: Observation) -> str:
 
 
 def _signature(state: str, kind: str, text: str, proposal: Proposal) -> str:
-    """Return the hash of an action in a state. Other paths or another diff make a new action."""
+    """Return the hash of an action in a state. Different paths or diffs make a different action."""
     done = (state, kind, proposal.target, text)
     diff = None if proposal.context is None else diff_of(proposal)
     if diff is None and not proposal.paths:

@@ -41,7 +41,7 @@ _KEYS: Final = ("operator.nk", "operator.token", "links.json")
 _SEED: Final = ".nk"
 _ADDRESS: Final = "safetyd's address"
 _STOP_FILE: Final = "EMERGENCY_STOP"
-_SWITCH: Final = "AI_COMPANY_ENABLED"  # its other name contains "safetyd"
+_SWITCH: Final = "AI_COMPANY_ENABLED"  # the variable's other name contains "safetyd"
 
 # Parts that a shell removes from a word: quotes and empty variables.
 _UNSEEN: Final = r"(?:\\\n?|\$?['\"]|`|\$[@*]|\$\{\w*\}|\$\(\))*"

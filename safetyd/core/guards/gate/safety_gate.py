@@ -122,7 +122,7 @@ def _rules(config: SafetyConfig) -> Rules:
 
 
 def _named(patterns: Iterable[str], known: Iterable[PatternConfig]) -> tuple[AnyPattern, ...]:
-    """Name default patterns as shipped, and others by their position."""
+    """Give default patterns their shipped names. Others are later named by position."""
     names = {pattern.pattern: pattern for pattern in known}
     return tuple(names.get(pattern, pattern) for pattern in dict.fromkeys(patterns))
 

@@ -19,7 +19,7 @@ _NO_OBSERVATION: Final = Observation()
 _MOST_DECIMALS: Final = 15
 _FETCHING: Final = frozenset({"web_fetch", "navigate"})
 METADATA: Final = "gate.metadata"
-MAX_QUOTED: Final = 60  # characters of the matched text that are quoted
+MAX_QUOTED: Final = 60  # maximum number of quoted characters of the matched text
 
 
 class Watch:
@@ -72,7 +72,7 @@ class Watch:
 
 
 class Expectation:
-    """The app or window in which an agent must act. A GUI type must state its own."""
+    """The app or window in which an agent must act. GUI actions must state theirs."""
 
     def __init__(
         self, what: str, given: Callable[[Proposal], list[str]], holds: Callable[[str], bool]
@@ -95,7 +95,7 @@ class Expectation:
 
 
 def expectations(app: str | None, window_pattern: str | None) -> tuple[Expectation, ...]:
-    """Return the expectations. None or an empty string means none."""
+    """Return the expectations. An argument that is None or empty adds none."""
     expected = []
     if app:
         expected.append(Expectation(f"app {quoted(app)}", _apps, _equals(app)))

@@ -28,9 +28,9 @@ from safetyd.core.guards.rate.rate_limits import (
 from safetyd.core.messages.verdict import ALLOWED, BLOCK, Severity, Verdict, after
 from safetyd.core.token_bucket import Refill, TokenBucket
 
-LOW: Final = 5  # if a fifth of the common burst is left, each agent is limited to a share
+LOW: Final = 5  # when 1/5 of the common burst is left, each agent is limited to its share
 UNFAIR_WAIT_S: Final = 1.0
-MORE_S: Final = 0.05  # added to a wait, so that the level is surely above the limit
+MORE_S: Final = 0.05  # added to a wait, so that the level is above the limit at its end
 
 Missing = tuple[float, Verdict]  # seconds to wait if nobody takes a token, and the verdict
 
@@ -58,7 +58,7 @@ class Taker(TokenBucket, gc=False):
 class RateState(msgspec.Struct):
     common: TokenBucket = msgspec.field(default_factory=TokenBucket)
     agents: dict[str, Taker] = {}
-    models: dict[str, TokenBucket] = {}  # the keys guard limits how many
+    models: dict[str, TokenBucket] = {}  # the keys guard limits their number
     # Agents that proposed, by slot: with a key, and anonymous.
     proposing: sliding_window.Ring = msgspec.field(default_factory=sliding_window.empty)
     keyless: sliding_window.Ring = msgspec.field(default_factory=sliding_window.empty)

@@ -214,7 +214,7 @@ class _Tokenizer:
         self.partners: dict[int, int] = {}
 
     def read(self) -> None:
-        at, divides = 0, False  # True if a slash would be a division
+        at, divides = 0, False  # `divides` is True if a slash would be a division
         while at < len(self._text):
             pattern = _TOKEN if divides or self._text[at] != "/" else _REGEX
             found = pattern.match(self._text, at)

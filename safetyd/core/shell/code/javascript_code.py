@@ -72,7 +72,7 @@ class _Source:
 
 
 class _Look:
-    """Examines every token of a piece of code."""
+    """Looks for effects at every token of a piece of code."""
 
     def __init__(
         self, phrases: Phrases, builder: CodeBuilder, modules: frozenset[str], source: _Source

@@ -45,7 +45,7 @@ _HARMLESS: Final = {
     "perl": _all(f"{_STATEMENT}|{_SUBSTITUTION}"),
 }
 is_substitution = re.compile(_SUBSTITUTION).fullmatch
-# Marks the start of a script in a text that also contains other things.
+# Where a script starts inside other text, as in PHP files.
 _begins_script = re.compile(r"<\?|#!").search
 
 

@@ -38,7 +38,7 @@ from safetyd.core.shell.code.python_values import (
 )
 from safetyd.core.shell.reading import HOLE
 
-# It replaces a hole in the source, because Python cannot parse a null character.
+# This character replaces a hole in the source, because Python cannot parse a null character.
 STANDS_FOR_HOLE: Final = "\ue000"
 MAX_WORK: Final = 1 << 18  # total characters of templates and command lines that are parsed
 
@@ -85,7 +85,7 @@ class Names:
         self._under_way: set[str] = set()
         self._named: dict[str, Value] = {}
         self._work = 0
-        self.overflows = False  # a name has too many possible values
+        self.overflows = False  # True if a name has too many possible values
         self._owners: list[tuple[ast.expr, bool]] = []  # of changed items; True if only added
         self._passed: set[str] = set()  # names whose list may have another name too
         calls = list[ast.Call]()

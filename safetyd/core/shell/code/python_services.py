@@ -28,7 +28,7 @@ _CHANGING: Final = word_set("""
     rollback cancel disable archive merge rm clear reboot shutdown put post produce grant rename
     deploy invoke trigger
 """)
-# Methods that change data of a service, whatever the object is.
+# Methods that change data of a service, on any object.
 _ALWAYS: Final = word_set("""
     push_to_hub delete_object delete_objects delete_bucket terminate_instances put_object
     upload_file upload_fileobj upload_folder drop_database drop_collection delete_many flushall

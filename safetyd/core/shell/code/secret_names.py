@@ -58,7 +58,8 @@ _OPTIONS: Final = word_set("""
     --auth-token --authkey --auth-key --secret-key --access-key --registration-token
     --client-secret --http-password --ftp-password --proxy-password --db-password --admin-password
 """)
-# Short options for passwords, by program. An empty second part means that the value is attached.
+# Short options for passwords, by program. The second part separates option and value: a space, or
+# nothing if the value is attached.
 _SHORT: Final = {
     **each(("-p", ""), "mysql mysqldump mysqladmin mariadb"),
     **each(("-a", " "), "redis-cli valkey-cli"),

@@ -1,4 +1,4 @@
-"""Analyses SQL statements by their words. Queries are allowed, other statements change something.
+"""Analyses SQL statements by their words. Queries are allowed; other statements change something.
 
 Files and programs in statements are reported as if the database were on this machine.
 """

@@ -369,7 +369,7 @@ _ONLY_REVISIONS: Final = frozenset(
     }
 )
 _ONLY_WITH: Final = {"branch": frozenset({("--show-current", None)}), "log": _HASHES}
-_FILES: Final = Flow("./**\n", COMMAND)  # any files of the repository
+_FILES: Final = Flow("./**\n", COMMAND)  # may name any file of the repository
 
 _VERBS: Final[dict[str, Callable[[Invocation], None]]] = {
     "bisect": _bisect,

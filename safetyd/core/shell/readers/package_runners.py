@@ -22,9 +22,9 @@ class Launch(NamedTuple):
     """A way to run a program from a package."""
 
     verbs: tuple[str, ...]
-    fetches: bool = False  # a missing package is downloaded
-    script: bool = False  # the name may also be a script of the project
-    skip: int = 0  # number of its own words before the command
+    fetches: bool = False  # True if a missing package is downloaded
+    script: bool = False  # True if the name may also be a script of the project
+    skip: int = 0  # the number of the runner's own words before the command
 
 
 _FETCHES: Final = Launch((), fetches=True)

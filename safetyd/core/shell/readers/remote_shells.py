@@ -175,7 +175,7 @@ def _connects(inv: Invocation, address: str) -> None:
 
 
 def read_socat(inv: Invocation) -> None:
-    """Analyse `socat`, which connects two addresses, of which one may be a program."""
+    """Analyse `socat`, which connects two addresses. One of them may be a program."""
     call = inv.call
     inv.output = DOWNLOADED
     if call.has_surely("-h"):

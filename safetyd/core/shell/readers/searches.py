@@ -198,7 +198,7 @@ def _commands(expression: Sequence[Word]) -> Iterator[list[Word]]:
 
 
 def _filled(command: Sequence[Word], target: Word) -> list[Word]:
-    """Replace `{}` in a command by the found file."""
+    """Replace `{}` in a command with the file that was found."""
     if not any("{" in word.text for word in command):
         return [*command, target]
     return [

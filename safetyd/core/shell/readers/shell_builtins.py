@@ -25,7 +25,7 @@ from safetyd.core.shell.words import (
 )
 
 _TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - the assumed result of mktemp
-_JOB: Final = "$!\n"  # the assumed content of a .pid file, a process that the agent started
+_JOB: Final = "$!\n"  # the assumed content of a .pid file: the agent started that process
 _variables = re.compile(r"\$(?:\{(\w+)(?::\d[^}]*)?\}|(\w+))").findall
 _SHOWN: Final = "prints all environment variables, including secrets"
 _ON_EXIT: Final = frozenset({"EXIT", "0"})

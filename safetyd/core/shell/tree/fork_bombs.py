@@ -1,4 +1,4 @@
-"""Fork bombs: functions that start themselves without end."""
+"""Fork bombs: functions that start copies of themselves endlessly."""
 
 from collections.abc import Iterator
 

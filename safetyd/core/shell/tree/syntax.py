@@ -37,7 +37,7 @@ _GOING_ON: Final = word_set("""
 """)
 _quotes = re.compile(rb"[\\'\"]").sub
 # tree-sitter-bash 0.25 calls C's isdigit with this character. Above U+00FF that reads invalid
-# memory and may end the process.
+# memory and may crash the process.
 _ends_the_parser = re.compile(rb"\{[0-9]*(?:\.\.[0-9]*)?[\xc4-\xff]").search
 # A subscript with a substitution. Arithmetic runs it, even if it is in a variable's value.
 counts_by_running = re.compile(r"\w\[[^]]*(?:\$\(|`)").search
@@ -115,7 +115,7 @@ def _check_effort(text: bytes) -> None:
         nonlocal reads
         reads += 1
         end = at + _CHUNK
-        # The parser requests an incomplete character again. An empty reply would end the process.
+        # The parser requests an incomplete character again. An empty reply would crash the process.
         while text[end : end + 1] in _CONTINUING:
             end += 1
         window[:] = text[at:end] if reads <= most else b""
@@ -130,7 +130,7 @@ def _check_effort(text: bytes) -> None:
 
 
 def check_apart(nodes: Iterable[Node]) -> None:
-    """Raise for words without a blank between them: the parser split one word."""
+    """Raise for words without a blank between them, because the parser wrongly split a word."""
     end = -1
     for node in nodes:
         if node.start_byte == end and node.type not in REDIRECTS:

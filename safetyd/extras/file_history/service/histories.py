@@ -61,7 +61,7 @@ class Histories:
         return self._known[project]
 
     def rolls_back(self, project: str) -> bool:
-        """Return True if repeated errors cause a rollback instead of an offer."""
+        """Return True if repeated errors cause a rollback instead of only an offer to roll back."""
         known = self._projects.get(project)
         return known is not None and known.on_error == "rollback"
 
@@ -74,9 +74,9 @@ class Histories:
         return self._locks.setdefault(project, anyio.Lock())
 
     async def commit_first(self, at: datetime, changed: Container[str] = ()) -> None:
-        """Commit projects that have no commit yet, so that the first action gets only its changes.
+        """Commit projects that have no commit yet. The first action then gets only its own changes.
 
-        Changes in `changed` are committed with their agents as authors.
+        Projects in `changed` are skipped: their changes are committed with agents as authors.
         """
         for name, history in self._known.items():
             if name in changed:

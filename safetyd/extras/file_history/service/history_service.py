@@ -57,7 +57,7 @@ log = logging.getLogger("safetyd.file_history")
 
 
 async def nothing_failed(_project: str) -> None:
-    """Retry no commit."""
+    """Do nothing: there are no failed commits to retry."""
 
 
 class HalfRolledBack(CommandRefused):
@@ -137,7 +137,7 @@ class HistoryService:
             raise CommandRefused("not_found", str(exc)) from None
         about = {"project": history.project, "commit": commit}
         answer = CommitAnswer(ok=True, message=message, diff=diff, **about)
-        self._known[history, commit, other] = answer  # full names never change their meaning
+        self._known[history, commit, other] = answer  # a full name always means the same commit
         if len(self._known) > MAX_REMEMBERED:
             del self._known[next(iter(self._known))]
         return answer
@@ -175,7 +175,7 @@ class HistoryService:
             raise CommandRefused("not_rolled_back", str(exc)) from None
         done = replace(done, agents=plans.agents)
         if first:
-            # Without changes, the stopped rollback had restored everything.
+            # If nothing changed now, the stopped rollback had already restored everything.
             done = replace(done, kept=first, made=done.made or done.kept)
         changed = done.made or done.files
         ended = plans.finish(done) if changed else plans.cancel("nothing differed")
@@ -214,7 +214,7 @@ class HistoryService:
     async def _commit_earlier(
         self, history: ProjectHistory, stopped: UnfinishedRollback | None
     ) -> None:
-        """Commit changes of agents and of a stopped rollback, so that no human is their author."""
+        """Commit changes by agents and by a stopped rollback, so that they count as no human's."""
         with contextlib.suppress(HistoryError):
             await self._retry(history.project)
         if stopped is not None:
@@ -254,7 +254,7 @@ class HistoryService:
             raise CommandRefused("not_found", str(exc)) from None
 
     async def _holding(self, project: str, commit: str) -> ProjectHistory:
-        """Return the history with a commit; the project may be omitted if it is unique."""
+        """Return the history that has a commit. Without a project, only one history may have it."""
         if project:
             return self._find(project)
         found: list[ProjectHistory] = []
@@ -280,7 +280,7 @@ class HistoryService:
 
 
 class _Start(NamedTuple):
-    """The commit after which a list of several projects continues."""
+    """The commit after which a list of commits of several projects continues."""
 
     project: str = ""
     commit: str = ""
@@ -297,7 +297,7 @@ class _Start(NamedTuple):
 
 
 def _first_kept(stopped: UnfinishedRollback | None, command: RollbackCommand) -> str:
-    """Return the commit of the state before the first attempt of the same rollback, if any."""
+    """Return the commit made before the first attempt of the same rollback, if there was one."""
     if stopped is None or current_kind(stopped.kind) != command.kind:
         return ""
     one, other = sorted((stopped.commit, command.commit), key=len)

@@ -19,7 +19,7 @@ from safetyd.core.history_state import UnfinishedRollback
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.contract.history_contract import RollbackCommand, RollbackDone
 
-SOURCE: Final = "rollback"  # the source of its pauses
+SOURCE: Final = "rollback"  # the recorded source of the pauses during a rollback
 BY: Final = "safetyd"
 
 
@@ -44,7 +44,7 @@ class RollbackPlans(NamedTuple):
         return Carried((plans.begun(moment), *paused), begun)
 
     def change(self, kept: str) -> Plan[None]:
-        """Record the commit that undoes the rollback, before the first file changes."""
+        """Record, before the first file changes, the commit with which to undo the rollback."""
         return lambda _state, moment: Carried((self.begun(moment, kept),), None)
 
     def cancel(self, why: str) -> Plan[None]:
@@ -111,7 +111,7 @@ class Begun(NamedTuple):
 
 
 def interrupted(state: EngineState, moment: Moment) -> Carried[tuple[UnfinishedRollback, ...]]:
-    """Record rollbacks that the end of a daemon interrupted. Return all unfinished rollbacks."""
+    """Record rollbacks that were interrupted when the daemon exited. Return all unfinished ones."""
     begun = tuple(one.rollback for one in state.records.file_commits.trouble if one.rollback)
     ended = "safetyd ended during the rollback; some files may not be restored"
     failed = tuple(_failed(replace(one, error=ended), moment) for one in begun if not one.error)

@@ -115,7 +115,7 @@ def test_without_a_daemon_the_exit_code_is_4_and_the_way_to_start_one_is_told(ar
     assert said.returncode == 4
     assert str(tmp_path) in said.stderr
     assert f"`safetyd run --data-dir {tmp_path}`" in said.stderr
-    assert "--data-dir or --url" in said.stderr
+    assert "--data-dir" in said.stderr
     assert "Traceback" not in said.stderr
 
 

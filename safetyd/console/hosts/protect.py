@@ -141,7 +141,7 @@ def _confirm(question: str) -> None:
     if not sys.stdin.isatty():
         click.echo("Nothing was written. Use --yes to write without a terminal.", err=True)
         sys.exit(UNCONFIRMED)
-    if not click.confirm(question):
+    if not click.confirm(question, default=False):
         click.echo("Nothing was written.")
         sys.exit(UNCONFIRMED)
 

@@ -146,7 +146,7 @@ def test_without_the_driver_it_says_what_to_type(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("database", "loading", "comparing", "standing", "schema_migrations"):
-        monkeypatch.delitem(sys.modules, f"safetyd.extras.postgres.{name}")
+        monkeypatch.delitem(sys.modules, f"safetyd.extras.postgres.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
     for command in ("status", "verify", "backfill", "role"):

@@ -24,7 +24,7 @@ def test_a_folder_is_listed():
     lines = here("docs", "decisions").stdout.splitlines()
 
     assert len(lines) == len(list((ROOT / "docs" / "decisions").iterdir()))
-    assert lines[0].split(maxsplit=1)[1] == "Two appends may be under way"
+    assert lines[0].split(maxsplit=1)[1] == "Two appends may be in flight"
 
 
 def test_a_file_that_is_not_shown_on_a_terminal_comes_as_it_is():

@@ -131,7 +131,8 @@ def test_the_first_configured_file_is_written(start_daemon: StartDaemon):
 def test_a_stop_of_one_agent_writes_no_file_and_leaves_others_alone(daemon, listener):
     said = told(daemon, "stop", "--agent", "listener")
 
-    assert (said.returncode, said.stdout.splitlines()[-1]) == (0, "listener is halted")
+    assert said.returncode == 0
+    assert said.stdout.splitlines()[-1].startswith("listener is halted")
     assert not stop_file(daemon).exists()
     assert not listener.propose("read_file").allowed
     assert told(daemon, "check", "other", "read_file").returncode == 0

@@ -31,9 +31,12 @@ BLOCK = re.compile(r"(?:<!-- (?P<note>[^>]*) -->\n)?```(?P<kind>\w*)\n(?P<body>.
 
 BLOCKS = list(BLOCK.finditer(README))
 COMMANDS = [
-    m for m in BLOCKS if m["kind"] == "sh" and m["note"] not in {"daemon", "http", "install"}
+    m
+    for m in BLOCKS
+    if m["kind"] == "sh" and m["note"] not in {"daemon", "hosts", "http", "install"}
 ]
 [GUARDED] = (m["body"] for m in BLOCKS if m["kind"] == "python")
+[PROTECTED] = (m["body"] for m in BLOCKS if m["note"] == "hosts")
 [OVER_HTTP] = (m["body"] for m in BLOCKS if m["note"] == "http")
 [PROGRAM, GATE] = (m["body"] for m in BLOCK.finditer(CLIENT))
 
@@ -91,6 +94,13 @@ def test_the_guard_of_the_readme_runs_its_body_once_a_person_approves(
         approve(daemon)
 
     assert (running.result().returncode, running.result().stdout) == (0, "pushing\n")
+
+
+def test_the_coding_agent_of_the_readme_is_guarded(daemon: RunningDaemon, tmp_path: Path) -> None:
+    done = bash(daemon, f"{PROTECTED.strip()} --yes", HOME=str(tmp_path))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / ".claude" / "settings.json").exists()
 
 
 def test_the_program_runs_and_pushes_only_what_it_has_claimed(daemon: RunningDaemon) -> None:

@@ -316,12 +316,13 @@ def test_project_name_is_a_label_if_no_project_is_configured() -> None:
     assert ClassifyRig().looks("read_file", project="web") is ALLOWED
 
 
-def test_relative_paths_start_in_an_absolute_cwd() -> None:
+def test_relative_paths_start_in_the_cwd_and_that_in_the_root() -> None:
     rig = web(root="/srv/web", default=True)
 
     assert rig.looks("edit_file", paths=("a",), cwd="/srv/web/src") is ALLOWED
     assert rig.looks("edit_file", paths=("../../a",), cwd="/srv/web/src/lib") is ALLOWED
-    for path, cwd in (("a", "/opt/other"), ("../../a", "/srv/web/src"), ("../a", "src")):
+    assert rig.looks("edit_file", paths=("../a",), cwd="src") is ALLOWED
+    for path, cwd in (("a", "/opt/other"), ("../../a", "/srv/web/src"), ("../../a", "src")):
         verdict = rig.looks("edit_file", paths=(path,), cwd=cwd)
         assert verdict.rule == "classify.outside_project", (path, cwd)
     secret = ClassifyRig().looks("read_file", paths=("id_ed25519",), cwd="/home/me/.ssh")

@@ -73,7 +73,7 @@ class Throttle:
         return self._looks.take(token_id)
 
     def answer(self, token_id: bytes) -> float:
-        """Count an answer on one token."""
+        """Count one answer given with a token."""
         return self._answers.take(token_id)
 
     def stranger(self) -> float:

@@ -1,4 +1,4 @@
-"""One connection to the D-Bus of a session, and the notifications shown over it.
+"""One connection to a D-Bus session bus, and the notifications sent over it.
 
 Only this module imports dbus-fast, which takes a tenth of a second. Import it only when a desktop
 is needed.

@@ -1,6 +1,6 @@
 """Decisions and other events as rows, from the engine's events and from audit lines.
 
-Texts of agents are unchanged: escape them before showing them.
+Text written by agents is unchanged: escape it before showing it.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -98,7 +98,7 @@ class Ledger:
         return held
 
     def spend(self, held: Reservation, nano: int, shares: Shares) -> None:
-        """Record spending, on the day of the reservation.
+        """Record spending and charge it to the day of the reservation.
 
         Spending beyond the reservation counts in the common accounts up to the agent's share.
         """

@@ -159,7 +159,8 @@ def _bare(proposal: Proposal) -> Proposal:
 def _showed(shown: Mapping[str, object], proposal: Proposal) -> bool:
     """Return whether a proposal is what was shown, with the same fields and the same context.
 
-    An operator may have approved it because of any of these. The only permitted difference is a lower amount.
+    An operator may have approved it because of any of these. The only permitted
+    difference is a lower amount.
     """
     done, context = _fields(_bare(proposal)), without_nulls(object_of(proposal.context))
     if not all(

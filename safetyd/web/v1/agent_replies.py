@@ -40,7 +40,10 @@ class AwaitedReply:
 
 
 class HttpReplies:
-    """Delivers each answer to the HTTP request that waits for it. Decisions are also published on the bus."""
+    """Delivers each answer to the HTTP request that waits for it.
+
+    Decisions are also published on the bus.
+    """
 
     def __init__(self, bus: Publisher) -> None:
         self._bus = bus

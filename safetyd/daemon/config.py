@@ -45,11 +45,11 @@ from safetyd.core.shell.command_reader import ShellConfig
 from safetyd.daemon.disk_space import DiskConfig
 from safetyd.extras.backup.history_config import HistoryConfig
 from safetyd.extras.postgres.postgres_config import ExportersConfig, exporter_problems
+from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.journal.audit import AuditConfig
 from safetyd.notify import address_book
 from safetyd.notify.address_book import Tables
 from safetyd.notify.channel_config import NotificationsConfig, RecipientConfig
-from safetyd.web.hook_socket import HostsConfig
 from safetyd.web.web_config import WebConfig, web_problems
 
 _SHOWN_CHARS: Final = 80

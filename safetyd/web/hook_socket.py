@@ -12,7 +12,7 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, cast, get_args
+from typing import Final, NamedTuple, cast, get_args
 
 import anyio
 import msgspec
@@ -20,12 +20,12 @@ from aiohttp import web
 
 from safetyd.agents.agent_service import AgentService
 from safetyd.agents.held_replies import HeldReplies
-from safetyd.core.host_rules import HostRules
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
-from safetyd.host import SOCKET, user_name
+from safetyd.host import user_name
 from safetyd.hosts.hook_answer import HookAnswer, answer_to, refusal
 from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
+from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.hosts.tool_call import proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
@@ -41,18 +41,6 @@ PEER: Final = struct.Struct("3i")  # pid, uid and gid of the process at the othe
 
 log = logging.getLogger("safetyd.web")
 _encode = msgspec.json.Encoder().encode
-
-
-class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[hosts]` table: coding agents that `safetyd protect` has set up."""
-
-    socket: str = SOCKET  # relative to the data directory
-    # how long a tool call waits for an operator; then the agent continues with other work
-    wait_s: Annotated[float, msgspec.Meta(ge=0, le=590)] = 55.0
-
-    def rules(self) -> HostRules:
-        """Return the part that the guards use."""
-        return HostRules(**{name: getattr(self, name) for name in HostRules.__struct_fields__})
 
 
 class HookService(NamedTuple):

@@ -1,7 +1,7 @@
 """A session of 200 tool calls needs a handful of approvals, and nothing else disturbs it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pytest
@@ -85,12 +85,22 @@ def _failing(t: float, call: HookEvent) -> Reported:
     return Reported(at=at(t), t=t, agent="claude-code", telemetry=telemetry, host="claude")
 
 
+def _approvals(asked: Iterable[Decided]) -> list[str]:
+    """Return the commands that an operator sees; one grant covers further calls of a program."""
+    seen = dict[str, str]()
+    for event in asked:
+        unknown = event.verdicts[0].rule == "gate.shell:unknown"
+        text = event.proposal.text
+        seen.setdefault(text.split()[0] if unknown else text, text)
+    return [*seen.values()]
+
+
 @pytest.mark.parametrize("name", TRADES)
 def test_a_session_asks_a_handful_of_times_and_nothing_else_disturbs_it(name: str) -> None:
     events = played(name)
 
     decided = [event for event in events if isinstance(event, Decided)]
-    asked = [event.proposal.text for event in decided if event.decision is ASK]
+    asked = _approvals(event for event in decided if event.decision is ASK)
     blocked = [event for event in decided if event.decision not in {ALLOW, ASK}]
     found = [event for event in events if isinstance(event, AnomalyFound)]
 

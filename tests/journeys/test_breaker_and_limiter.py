@@ -102,7 +102,7 @@ class Calm:
         if begun < self._again_t:
             return
         self._again_t = begun + CALM_S
-        payload = b'{"type":"db_read","dependency":"db","text":"row %d"}' % self.asked
+        payload = b'{"type":"db_read","dependency":"db","text":"select %d"}' % self.asked
         answer = self._peer.ask("safety.v1.propose.calm", payload).fields
         assert answer["decision"] == "allow", answer
         self.asked += 1

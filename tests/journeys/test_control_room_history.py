@@ -75,7 +75,7 @@ async def test_a_decision_shows_what_it_changed_and_leads_to_its_commit(page: Pa
 async def test_an_offered_rollback_is_made_by_a_button(history: History, page: Page) -> None:
     before = history.cart.read_text()
     await page.goto("/feed")
-    await page.click("text=Look and roll back")
+    await page.click("text=Review and roll back")
     await page.click("#rollback summary")
     await expect(page.locator("#rollback option")).to_have_count(2)
     await page.click("#rollback button")  # without a reason nothing is sent

@@ -44,11 +44,12 @@ def test_status_names_the_request_that_ends_a_pause_while_it_is_pending(
     daemon = start_daemon()
     with Asker(daemon) as asker:
         asked = asker.propose("m1", **THINK, cost_usd=11)
-    assert "`safetyd list --agent code`" in daemon.safetyd("status").stdout
+    approve = f"`safetyd approve {asked['request_id']}"
+    assert approve in daemon.safetyd("status").stdout
 
     review(daemon, "deny", asked["request_id"])
 
     said = daemon.safetyd("status").stdout
     assert "PAUSED: code" in said
-    assert "`safetyd list --agent code`" not in said
+    assert approve not in said
     assert "`safetyd unpause code`" in said

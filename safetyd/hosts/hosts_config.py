@@ -1,0 +1,20 @@
+"""The section [hosts]: coding agents that `safetyd protect` has set up."""
+
+from typing import Annotated
+
+import msgspec
+
+from safetyd.core.host_rules import HostRules
+from safetyd.host import SOCKET
+
+
+class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The rules for hooks, and where and how long they are answered."""
+
+    socket: str = SOCKET  # relative to the data directory
+    # how long a tool call waits for an operator; then the agent continues with other work
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=590)] = 55.0
+
+    def rules(self) -> HostRules:
+        """Return the part that the guards use."""
+        return HostRules(**{name: getattr(self, name) for name in HostRules.__struct_fields__})

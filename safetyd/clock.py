@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from safetyd.core.events.event import Moment
 
 STEP_S: Final = 5.0
+COARSE_S: Final = 0.005
 _REALTIME_COARSE: Final = 5  # CLOCK_REALTIME_COARSE of Linux; Python has no constant for it
 
 
@@ -51,6 +52,23 @@ def _steady() -> float:
 def worked() -> float:
     """Return the CPU time of this thread in seconds."""
     return time.thread_time()
+
+
+class CoarseWork:
+    """The CPU time of this thread, read again only after some milliseconds.
+
+    Each reading is a system call, which is too slow to make for every proposal.
+    """
+
+    def __init__(self) -> None:
+        self._read_at = float("-inf")
+        self._worked_s = 0.0
+
+    def at(self, now: float) -> float:
+        """Return the CPU time at `now`, a reading of `uptime`, or up to `COARSE_S` earlier."""
+        if now - self._read_at > COARSE_S:
+            self._read_at, self._worked_s = now, worked()
+        return self._worked_s
 
 
 def file_time_ns() -> int:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from safetyd.agents.commits_before import commit_first
-from safetyd.agents.intake import Intake
+from safetyd.agents.intake import QUICK_S, Intake
 from safetyd.agents.pricing import PriceList
 from safetyd.bus.publisher import Replies
-from safetyd.clock import uptime, worked
+from safetyd.clock import CoarseWork, uptime, worked
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Proposed
@@ -16,6 +16,8 @@ from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW
 from safetyd.journal.mailbox import Effects, Envelope
+
+_work = CoarseWork()
 
 
 class ProposalEnvelope(Envelope):
@@ -53,14 +55,16 @@ class ProposalEnvelope(Envelope):
         self.host = host
         self.received = uptime()
         self.overdrawn_s = 0.0  # above 0: earlier proposals took too long, so this one is refused
-        self._begun = 0.0
+        self._begun = 0.0  # when it was opened
+        self._worked_s = 0.0  # CPU time until then
         self.decision: Decision | None = None
         self.first: CommitFirst | None = None  # must be committed before an allow is sent
         self.request: Request | None = None  # the request that the decision made or joined
 
     def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:  # noqa: ARG002
-        self._begun = worked()
-        self.overdrawn_s = self.intake.overdrawn_s(self.agent, uptime(), keyless=self.keyless)
+        self._begun = now = uptime()
+        self._worked_s = _work.at(now)
+        self.overdrawn_s = self.intake.overdrawn_s(self.agent, now, keyless=self.keyless)
         if self.overdrawn_s:
             return ()
         return (
@@ -80,7 +84,8 @@ class ProposalEnvelope(Envelope):
 
     def note(self, state: EngineState, effects: Effects) -> None:
         self.decision = decision = effects.decision
-        self.intake.charge(self.agent, worked() - self._begun, keyless=self.keyless)
+        if uptime() - self._begun > QUICK_S:
+            self.intake.charge(self.agent, worked() - self._worked_s, keyless=self.keyless)
         if decision is not None and decision.decision is ALLOW:
             self.first = commit_first(state, self.agent, decision.id)
         if decision is not None and decision.request_id is not None:

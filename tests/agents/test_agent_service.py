@@ -1,3 +1,4 @@
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from safetyd.agents.intake import DRY_RUNS_PER_MINUTE
 from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals
 from safetyd.bus.keyring import Keyring
-from safetyd.clock import Clock
+from safetyd.clock import Clock, uptime
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Reported, Withheld
 from safetyd.core.events.event import Event
@@ -236,9 +237,11 @@ async def test_agent_whose_proposals_took_too_long_waits_while_others_are_decide
         b"safety.v1.permission.slow", REPLY, b'{"action":"push","context":{"text":"x"}}'
     )
     counter.propose("quick", type="read_file", id="q1")
-    # Each decision seems to take a second.
-    seconds = iter(range(100))
+    # Each decision seems to take a second of CPU time.
+    seconds, now = itertools.count(), itertools.count(uptime(), 0.1)
+    monkeypatch.setattr("safetyd.clock.worked", lambda: float(next(seconds)))
     monkeypatch.setattr("safetyd.agents.proposal_envelope.worked", lambda: float(next(seconds)))
+    monkeypatch.setattr("safetyd.agents.proposal_envelope.uptime", lambda: next(now))
 
     counter.write()
 

@@ -151,7 +151,7 @@ def test_the_readme_says_how_long_a_denial_holds_and_who_answers_a_waiting_agent
 
     assert "A denial holds for a day" in said
     assert "safetyd deny ID --once" in said
-    assert "in another terminal, with `safetyd list`" in said
+    assert "`safetyd approve` in another terminal" in said
 
 
 def test_the_readme_is_short() -> None:

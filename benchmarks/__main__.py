@@ -15,6 +15,7 @@ from benchmarks.commands_read import commands
 from benchmarks.control_room import control_room
 from benchmarks.growth import agents, patterns, text
 from benchmarks.guards import guards
+from benchmarks.hook_calls import hook
 from benchmarks.past_rules import past_rules
 from benchmarks.postgres_beside import beside_loading
 from benchmarks.postgres_load import postgres
@@ -35,6 +36,7 @@ MEASURES: Final[dict[str, Callable[[Bench], None]]] = {
     "past_rules": past_rules,
     "agents": agents,
     "start": start,
+    "hook": hook,
     "control_room": control_room,
     "postgres": postgres,
     "beside_loading": beside_loading,

@@ -17,6 +17,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     replayed: int
     fills: tuple[int, ...]  # decisions before a start
     fill_s: float  # at most, for each
+    hook_calls: int
     room_s: float  # a page is watched
     room_rounds: int
     room_probes: int  # decisions to find on the page
@@ -38,6 +39,7 @@ FULL = Scale(
     replayed=99_000,  # below the 100,000 that trigger a checkpoint
     fills=(100_000, 1_000_000),
     fill_s=240.0,
+    hook_calls=200,
     room_s=20.0,
     room_rounds=5,
     room_probes=80,
@@ -58,6 +60,7 @@ QUICK = Scale(
     replayed=10_000,
     fills=(20_000, 50_000),
     fill_s=20.0,
+    hook_calls=40,
     room_s=8.0,
     room_rounds=3,
     room_probes=40,

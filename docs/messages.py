@@ -11,13 +11,12 @@ from msgspec import Struct
 
 from safetyd.agents.claims import Claim, ClaimResult
 from safetyd.agents.permissions import PermissionAsk, PermissionResult
-from safetyd.core.action_types import Profile
+from safetyd.core.action_types import Mode, Profile
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal, Urgency
 from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted
-from safetyd.core.policy import Mode
 from safetyd.notify.desktop.desktop_content import Action
 from safetyd.notify.webhook.channel import Body
 from safetyd.operators.contract.question import Call, answer_of, name_of

@@ -67,7 +67,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "report": "decisions.show_report",
         "history": "file_history.list_history",
         "shell": "shell.read_shell",
-        "watch": "subcommands.overview",
+        "watch": "subcommands.watch_events",
         "types": "subcommands.hold_agents",
         "transcripts": "subcommands.read_records",
         "audit": "subcommands.read_records",

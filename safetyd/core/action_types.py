@@ -12,6 +12,7 @@ from safetyd.core.text.folding import fold
 from safetyd.core.type_aliases import ALIASES, written_together
 
 Profile = Literal["strict", "coding"]
+Mode = Literal["development", "production", "hybrid"]
 
 MAX_REMEMBERED: Final = 1024  # maximum number of cached spellings of type names
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.action_types import Kinds, Profile, TypeConfig
+from safetyd.core.action_types import Kinds, Mode, Profile, TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.events.event import Event
@@ -18,7 +18,7 @@ from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.circuit import BreakerConfig
 from safetyd.core.guards.cooldown import CooldownConfig
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
-from safetyd.core.guards.gate.own_resources import OwnConfig
+from safetyd.core.guards.gate.own_config import OwnConfig
 from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.guards.mode import ModesConfig
 from safetyd.core.guards.projects import ProjectConfig
@@ -32,8 +32,6 @@ from safetyd.core.messages.proposal import canonical
 from safetyd.core.recipients import TellingConfig
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.shell.command_reader import CheckedProject, CommandReader, ShellConfig
-
-Mode = Literal["development", "production", "hybrid"]
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

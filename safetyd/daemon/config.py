@@ -20,7 +20,7 @@ import msgspec.inspect as mi
 from safetyd.agents.emergency_stop import StopConfig
 from safetyd.agents.pricing import PricesConfig
 from safetyd.bus.connections import BusConfig
-from safetyd.core.action_types import Kinds, Profile, TypeConfig
+from safetyd.core.action_types import Kinds, Mode, Profile, TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.file_commits import share
@@ -38,7 +38,7 @@ from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.guards.scores import ScoresConfig
-from safetyd.core.policy import AgentConfig, Mode, Policy
+from safetyd.core.policy import AgentConfig, Policy
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.shell import programs
 from safetyd.core.shell.command_reader import ShellConfig

@@ -18,7 +18,7 @@ from safetyd.bus.keyring import LOCAL_OPERATOR, ROLES, Keyring, public_key, seed
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.server_config import Users
 from safetyd.clock import Clock
-from safetyd.core.guards.gate.own_resources import OwnConfig
+from safetyd.core.guards.gate.own_config import OwnConfig
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config, load

@@ -1,17 +1,14 @@
 """Raising a budget for the rest of the day."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Final, get_args
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import BudgetRaised
 from safetyd.core.messages.money import nano, usd
 from safetyd.journal.mailbox import Carried, Plan
-from safetyd.operators.contract.guard_contract import BudgetLifted, RaiseCommand, RaisedScope
+from safetyd.operators.contract.guard_contract import BudgetLifted, RaiseCommand
 from safetyd.operators.replies import Refusal, refused
-
-RAISED: Final[dict[str, RaisedScope]] = {scope: scope for scope in get_args(RaisedScope)}
 
 
 def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]:

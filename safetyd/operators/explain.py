@@ -14,7 +14,7 @@ from msgspec import UNSET
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Decided, Reported, Withheld
 from safetyd.core.events.event import Event, Moment
-from safetyd.core.guards import Chain
+from safetyd.core.guards.guard_chain import Chain
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.messages.verdict import Severity, Verdict, all_of, strictest
 from safetyd.operators.contract.decision_contract import (

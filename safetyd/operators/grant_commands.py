@@ -13,7 +13,7 @@ from safetyd.core.approvals.request import UNPAUSE, Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Granted, GrantRevoked
-from safetyd.core.guards.gate.own_resources import OWN
+from safetyd.core.guards.gate.own_config import OWN
 from safetyd.core.messages.binding import Seen, binding, shown_by, shown_paths
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.shell.shape import in_words

@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -54,6 +55,25 @@ def test_help_imports_nothing_heavy():
         "from safetyd.console.cli import main\n"
         "try: main()\n"
         f"except SystemExit: print([m for m in {LIGHT} if m in sys.modules])"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert said.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "command", ["status", "list", "agents", "stop x", "approve req_1", "deny req_1", "pause x"]
+)
+def test_a_command_in_a_hurry_loads_no_guard(command: str, tmp_path: Path) -> None:
+    arguments = ["safetyd", *command.split(), "--data-dir", str(tmp_path)]
+    script = (
+        f"import sys; sys.argv = {arguments}\n"
+        "from safetyd.console.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print([m for m in sys.modules if m in {*"
+        "('safetyd.core.policy', 'safetyd.core.shell.words', 'safetyd.core.guards.gate.gate')}])"
     )
     said = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

@@ -6,7 +6,7 @@ import pytest
 from safetyd.agents.emergency_stop import StopConfig
 from safetyd.bus.connections import BusConfig
 from safetyd.bus.keyring import Keyring, KeyUnusable, public_key
-from safetyd.core.guards.gate.own_resources import OwnConfig
+from safetyd.core.guards.gate.own_config import OwnConfig
 from safetyd.core.guards.projects import ProjectTable
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.daemon.config import Config, ConfigError, load

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from safetyd.core.guards import Chain
+from safetyd.core.guards.guard_chain import Chain
 from safetyd.daemon.config import Config
 from tests.checkout import ROOT
 from tests.conftest import RunningDaemon, StartDaemon, environment

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from safetyd.core.guards import Chain
+from safetyd.core.guards.guard_chain import Chain
 from safetyd.journal.audit import files
 from tests.conftest import StartDaemon
 from tests.journeys.eventful_day import UNHEARD, Day, eventful_day

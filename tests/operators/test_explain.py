@@ -6,7 +6,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.decision_events import Withheld
 from safetyd.core.events.event import Event, Moment
-from safetyd.core.guards import Chain
+from safetyd.core.guards.guard_chain import Chain
 from safetyd.core.policy import AgentConfig, Policy
 from safetyd.journal.audit_reading import PlacedLine
 from safetyd.operators.explain import explain, today_of, untold

@@ -18,7 +18,8 @@ from safetyd.clock import Clock
 from safetyd.console.failure import Failure
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, connected
-from safetyd.console.render import decision_table, guard_tables, request_tables
+from safetyd.console.render import guard_tables, request_tables
+from safetyd.console.render.event_line import event_line
 from safetyd.console.render.terminal_card import card
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.messages.verdict import Cause
@@ -220,7 +221,7 @@ class Stage:
             return next((event for event in self._events if wanted <= event.items()), None)
 
         event = await self._found(look)
-        said = decision_table.event(event) if event else f"no {event_type}"
+        said = event_line(event) if event else f"no {event_type}"
         self._note(right=event is not None, said=f"event: {said}")
 
     async def waits(self, seconds: float, why: str) -> None:

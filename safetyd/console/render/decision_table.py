@@ -1,11 +1,10 @@
-"""Decisions and events as text. Text from agents is escaped by `plain`."""
+"""Decisions, and the events between them, as text. Text from agents is escaped by `plain`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from safetyd.console.render.layout import aligned, because, indented, names, when
 from safetyd.console.terminal_text import columns, plain
-from safetyd.core.catalogue.catalogue import sentence, severity
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity, seconds
 from safetyd.operators.contract.decision_contract import DecisionRow, EventRow, Row
@@ -53,17 +52,6 @@ def _headline(answer: Decision, kind: str) -> str:
         return f"BLOCKED: {reason}"
     request = f" ({plain(answer.request_id)})" if answer.request_id else ""
     return f"WAITING: needs approval{request}: {reason}"
-
-
-def event(view: Mapping[str, Any]) -> str:
-    """Return a SafetyEvent in one line."""
-    kind, facts = view["event_type"], view.get("metadata") or {}
-    said = sentence(
-        kind, view.get("agent_id"), view.get("breaker_id"), view.get("reason", ""), facts
-    )
-    times = f" ({facts['count']} times)" if facts.get("count", 1) != 1 else ""
-    begins = f"{when(view['timestamp'])} {severity(kind, facts):<8} {plain(kind)}"
-    return f"{begins}: {plain(said)}{times}"
 
 
 def decisions(rows: Sequence[Row], *, more: bool = False) -> str:

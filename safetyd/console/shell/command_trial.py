@@ -13,7 +13,7 @@ from safetyd.clock import Clock
 from safetyd.core.action_types import Kinds
 from safetyd.core.engine.evaluation import decided, restricting
 from safetyd.core.events.decision_events import Decided, Proposed
-from safetyd.core.guards import Readers, chain
+from safetyd.core.guards.guard_chain import Readers, chain
 from safetyd.core.guards.keys import Ties
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import Severity, Verdict, strictest

@@ -1,6 +1,6 @@
 """Commands that pause and limit agents, and that show the state of guards."""
 
-from typing import Final
+from typing import Final, get_args
 
 import click
 
@@ -16,7 +16,6 @@ from safetyd.console.terminal_text import document, echo, plain
 from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.messages.money import MAX_USD
-from safetyd.operators.budget_commands import RAISED
 from safetyd.operators.contract.guard_contract import (
     AnomaliesQuestion,
     BreakersQuestion,
@@ -24,6 +23,7 @@ from safetyd.operators.contract.guard_contract import (
     LimitsQuestion,
     MoneyQuestion,
     RaiseCommand,
+    RaisedScope,
     TypesQuestion,
 )
 from safetyd.operators.contract.hold_contract import (
@@ -40,6 +40,7 @@ from safetyd.operators.contract.hold_contract import (
 )
 
 RELOAD_S: Final = 15.0
+RAISED: Final[dict[str, RaisedScope]] = {scope: scope for scope in get_args(RaisedScope)}
 
 agent_argument = click.argument("agent", help="The name of an agent.")
 

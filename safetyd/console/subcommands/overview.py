@@ -1,9 +1,9 @@
-"""`status`, `agents`, `watch` and `version`."""
+"""`status`, `agents` and `version`."""
 
 import platform
 import subprocess
 from importlib import metadata
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import click
@@ -12,14 +12,14 @@ import msgspec
 from safetyd import __version__
 from safetyd.bus.embedded_server import ServerMissing, shipped_binary
 from safetyd.console.agent_list import everybody, unheard
-from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.failure import Failure
 from safetyd.console.help_page import command
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import connected, with_operator
 from safetyd.console.options import call_command, json_option, reaches_daemon
-from safetyd.console.render import agent_tables, decision_table
+from safetyd.console.render import agent_tables
 from safetyd.console.render.status_page import status as shown
-from safetyd.console.terminal_text import CTRL_C, document, plain
+from safetyd.console.terminal_text import document, plain
 from safetyd.operators.contract.agent_contract import (
     AgentAnswer,
     AgentQuestion,
@@ -107,35 +107,3 @@ def nats_server_version(binary: str = "") -> str:
     except (ServerMissing, OSError, subprocess.SubprocessError) as exc:
         return f"missing: {exc}"
     return done.stdout.strip().removeprefix("nats-server: v")
-
-
-@command()
-@json_option
-@reaches_daemon
-def watch(location: Location, *, as_json: bool) -> None:
-    """Print events as they happen, until Ctrl-C.
-
-    With --json, each event is one line.
-
-    For example:
-      safetyd watch
-      safetyd watch --json | jq .event_type
-    """
-    try:
-        anyio.run(_watch, location, as_json)
-    except KeyboardInterrupt:
-        click.echo(err=True)
-
-
-async def _watch(location: Location, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
-    def heard(payload: bytes) -> None:
-        event: dict[str, Any] = msgspec.json.decode(payload)
-        click.echo(document(event) if as_json else decision_table.event(event))
-
-    async with connected(location) as operator:
-        await operator.listen(heard)
-        click.echo(f"Watching {operator.address}. {CTRL_C}", err=True)
-        await operator.lost.wait()
-        if operator.failed is not None:
-            raise operator.failed
-        raise NotReachable(f"lost the connection to {operator.address}")

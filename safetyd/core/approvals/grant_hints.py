@@ -13,7 +13,7 @@ import msgspec
 from safetyd.core.action_types import Kind
 from safetyd.core.approvals.grants import words
 from safetyd.core.events.decision_events import Decided
-from safetyd.core.guards.gate.own_resources import OWN, REWORDED
+from safetyd.core.guards.gate.own_config import OWN, REWORDED
 from safetyd.core.messages.verdict import BLOCK, Verdict
 from safetyd.core.text.patterns import literally
 

@@ -16,8 +16,8 @@ from safetyd.core.approvals.request import (
     urgency_of,
 )
 from safetyd.core.events.decision_events import Asking, Proposed, Using
-from safetyd.core.guards import Chain
 from safetyd.core.guards.budget.purchases import PURCHASE_RULE
+from safetyd.core.guards.guard_chain import Chain
 from safetyd.core.messages.binding import binding
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ASK, BLOCK, Verdict, strictest

@@ -5,7 +5,7 @@ from typing import Final
 from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Choice, Entry, Facts, Notice
 from safetyd.core.events import decision_events as events
-from safetyd.core.guards.gate.own_resources import OWN
+from safetyd.core.guards.gate.own_config import OWN
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.messages.verdict import BLOCK, strictest
 

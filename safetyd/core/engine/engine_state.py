@@ -15,7 +15,7 @@ from safetyd.core.decision_cache import DecisionCache
 from safetyd.core.engine.evaluation import proposed_again, restricting
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
-from safetyd.core.guards import Readers, chain
+from safetyd.core.guards.guard_chain import Readers, chain
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.stop import StopGuard
 from safetyd.core.messages.verdict import ALLOWED, Verdict

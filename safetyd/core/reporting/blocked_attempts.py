@@ -10,7 +10,7 @@ from safetyd.core.actor import Actor, hearing, on
 from safetyd.core.anonymous_pool import counted_as
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.guard_events import NameForgotten, PersonSeen
-from safetyd.core.guards.gate.own_resources import OWN
+from safetyd.core.guards.gate.own_config import OWN
 from safetyd.core.messages.verdict import BLOCK
 
 RECENT_S: Final = 3600.0

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.file_commits import FileCommits
-from safetyd.core.guards import Chain
+from safetyd.core.guards.guard_chain import Chain
 from safetyd.core.open_actions import Actions
 from safetyd.core.policy import Policy
 from safetyd.core.reporting.blocked_attempts import BlockedAttempts

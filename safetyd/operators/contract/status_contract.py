@@ -5,13 +5,12 @@ from typing import Literal
 
 import msgspec
 
-from safetyd.core.action_types import Profile
+from safetyd.core.action_types import Mode, Profile
 from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.guards.stop import Stop
 from safetyd.core.history_state import HistoryTrouble
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.messages.verdict import Severity
-from safetyd.core.policy import Mode
 from safetyd.core.reporting.blocked_attempts import DangerousCommands, OwnAttempts
 from safetyd.core.reporting.kept_days import MissingSnapshots
 from safetyd.operators.contract.agent_contract import AgentRow, AgentState

@@ -17,6 +17,7 @@ from safetyd.console.render import (
     agent_tables,
     decision_table,
     delivery_tables,
+    event_line,
     explanation,
     grant_list,
     guard_tables,
@@ -31,7 +32,8 @@ from tests.filled import EPOCH, reading
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 MODULES = (
-    *(agent_list, agent_tables, decision_table, delivery_tables, explanation, grant_list),
+    *(agent_list, agent_tables, decision_table, delivery_tables, event_line, explanation),
+    grant_list,
     *(guard_tables, history_table, money_tables, request_tables, status_page, stop_file),
     *(terminal_card, detail),
 )
@@ -120,5 +122,5 @@ def test_hostile_records_and_events_are_shown_harmlessly() -> None:
     event = {"timestamp": HOSTILE, "event_type": "X", "reason": HOSTILE, "metadata": {}}
     line = record(msgspec.json.encode({"event": HOSTILE, "words": HOSTILE, HOSTILE: [HOSTILE]}))
 
-    assert decision_table.event(event).isprintable()
+    assert event_line.event_line(event).isprintable()
     assert line.isprintable()

@@ -16,6 +16,7 @@ from safetyd.console.render import (
     agent_tables,
     decision_table,
     delivery_tables,
+    event_line,
     explanation,
     grant_list,
     guard_tables,
@@ -166,7 +167,7 @@ def _decisions() -> Iterator[tuple[str, str]]:
         "reason": "no",
         "metadata": {"rule": "gate.loop", "count": 3},
     }
-    yield "watch", decision_table.event(event)
+    yield "watch", event_line.event_line(event)
     rows = [event_row(), decision_row(), decision_row(decision="allow", first=False)]
     yield "decisions", cli.decisions(rows, more=True)
     yield "decisions, none", cli.decisions([])

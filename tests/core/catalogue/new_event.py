@@ -8,7 +8,7 @@ from io import StringIO
 import msgspec
 
 from safetyd.console.render.audit_lines import record
-from safetyd.console.render.decision_table import event as watched
+from safetyd.console.render.event_line import event_line as watched
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.daemon_events import SafetyEvent

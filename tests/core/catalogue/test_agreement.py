@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from safetyd.console.render.audit_lines import record, tells_something
-from safetyd.console.render.decision_table import event as watched
+from safetyd.console.render.event_line import event_line as watched
 from safetyd.console.terminal_text import plain
 from safetyd.core.catalogue.catalogue import (
     CATALOGUE,

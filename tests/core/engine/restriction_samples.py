@@ -17,7 +17,7 @@ from safetyd.core.guards.anomaly.proposal_detectors import (
 )
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
-from safetyd.core.guards.gate.own_resources import OwnConfig
+from safetyd.core.guards.gate.own_config import OwnConfig
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.rules import CustomRule, RulesConfig, When
 from safetyd.core.guards.scores import ScoresConfig

@@ -21,7 +21,8 @@ from safetyd.core.guards.gate.command_rules import CommandRules
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.gate_rules import NONE, Joint, Rules
 from safetyd.core.guards.gate.loops import Loops, Visit, visit_of
-from safetyd.core.guards.gate.own_resources import OwnConfig, OwnResources
+from safetyd.core.guards.gate.own_config import OwnConfig
+from safetyd.core.guards.gate.own_resources import OwnResources
 from safetyd.core.guards.gate.steps import merged
 from safetyd.core.guards.projects import ByProject, ProjectConfig, Sides, sides
 from safetyd.core.messages.telemetry import EpisodeEnded, SessionEnded

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
+from safetyd.core.guards.gate.own_config import ABOVE, OWN, REWORDED, OwnConfig
 from safetyd.core.guards.projects import ByProject
 from safetyd.core.messages.proposal import Observation, Proposal, Target, canonical
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
@@ -29,9 +30,6 @@ from safetyd.core.text.proposal_patches import patch_of
 from safetyd.core.text.visible_text import quoted
 from safetyd.core.text.web_addresses import addresses
 
-OWN: Final = "gate.own"
-ABOVE: Final = "gate.own_above"
-REWORDED: Final = "with text that does not name it"
 NONE: Final[AbstractSet[str]] = frozenset()
 
 # They read what their text or target names.
@@ -71,16 +69,6 @@ _is_screen = re.compile(r"\W*safetyd\b", re.IGNORECASE).match
 _NO_TARGET: Final = Target()
 _NO_OBSERVATION: Final = Observation()
 _below_home = re.compile(r"/(?:root|(?:home|Users)/[^/]+)/(.+)\Z").match
-
-
-class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a daemon stores its resources. The daemon sets this; operators cannot."""
-
-    directories: tuple[str, ...] = ()  # absolute paths, including other names of the same directory
-    files: tuple[str, ...] = ()  # stop files and keys outside these directories
-    settings: tuple[str, ...] = ()  # files that agents may read but not change
-    addresses: tuple[str, ...] = ()  # as host:port
-    prefix: str = "safety.v1"  # of its subjects
 
 
 class OwnResources:

@@ -7,7 +7,7 @@ import pytest
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.guards.gate.gate_config import GateConfig
-from safetyd.core.guards.gate.own_resources import OwnConfig
+from safetyd.core.guards.gate.own_config import OwnConfig
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.rules import CustomRule, ProjectRules, RulesConfig, When
 from safetyd.core.messages.decision import Decision

@@ -8,7 +8,8 @@ from safetyd.core.action_types import Kinds
 from safetyd.core.events.request_events import Released
 from safetyd.core.guards.gate.gate import Gate
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
-from safetyd.core.guards.gate.own_resources import ABOVE, OWN, OwnConfig, OwnResources
+from safetyd.core.guards.gate.own_config import ABOVE, OWN, OwnConfig
+from safetyd.core.guards.gate.own_resources import OwnResources
 from safetyd.core.guards.projects import ByProject, ProjectConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict

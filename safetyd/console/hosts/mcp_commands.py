@@ -93,8 +93,8 @@ def proxy(
     request; the same call runs once after it is approved.
 
     For example:
-      safetyd mcp proxy --name files -- npx -y @modelcontextprotocol/server-filesystem /srv
-      claude mcp add files -- safetyd mcp proxy --name files --agent claude-code -- files-server
+      safetyd mcp proxy -- notes-server /srv/notes
+      safetyd mcp proxy --name files --agent claude-code -- npx -y files-server
     """
     logging.basicConfig(format="safetyd: %(message)s", level=logging.WARNING)
     check_agent_name(agent)

@@ -127,6 +127,23 @@ async def test_a_running_call_can_be_cancelled(
     assert "interrupted" in str(outcome.details)
 
 
+def test_the_answer_to_a_question_of_a_tool_is_part_of_its_call(
+    daemon: RunningDaemon, person: Person, tmp_path: Path
+) -> None:
+    call = {"name": "add_note", "arguments": {"text": "tea"}}
+    answered = {**call, "inputResponses": {"sure": {"action": "accept"}}, "requestState": "s"}
+    with proxied(
+        daemon.data_dir, tmp_path / "record", "--agent", "answers", "--wait-s", "0"
+    ) as proxy:
+        for id_, params in enumerate((call, answered)):
+            proxy.send({"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params})
+            assert proxy.result(id_)["isError"]
+        texts = {person.card(one["id"])["proposal"]["text"] for one in person.waiting("answers")}
+
+    assert len(texts) == 2
+    assert any('"action": "accept"' in text for text in texts)
+
+
 def test_nothing_hostile_reaches_the_server_or_ends_the_proxy(
     daemon: RunningDaemon, tmp_path: Path
 ) -> None:
@@ -157,7 +174,7 @@ def test_nothing_hostile_reaches_the_server_or_ends_the_proxy(
 
 
 def test_a_server_that_misbehaves_neither_ends_the_proxy_nor_answers_a_call_that_waits(
-    daemon: RunningDaemon,
+    daemon: RunningDaemon, person: Person
 ) -> None:
     liar = (
         "import sys; sys.stdout.write('no json\\n[]\\n' + 'x' * (33 << 20) + '\\n');"
@@ -167,14 +184,16 @@ def test_a_server_that_misbehaves_neither_ends_the_proxy_nor_answers_a_call_that
         """print('{"jsonrpc": "2.0", "id": 2, "result": {}}', flush=True);"""
         "sys.stdin.read()"
     )
-    command = proxy_command([sys.executable, "-c", liar], "--agent", "lied-to", "--wait-s", "1")
+    command = proxy_command([sys.executable, "-c", liar], "--agent", "lied-to", "--wait-s", "60")
     with running(daemon.data_dir, command) as proxy:
         proxy.call(1, "add_note")
-        wait_until(lambda: Person(daemon).waiting("lied-to"))
+        wait_until(lambda: person.waiting("lied-to"))
         proxy.send({"jsonrpc": "2.0", "id": 2, "method": "ping"})
         proxy.answer(2)
+        (request,) = person.waiting("lied-to")
+        person.deny(request["id"], "it lies")
 
-        assert proxy.result(1)["isError"]
+        assert "it lies" in proxy.text(1)
 
 
 def test_a_server_that_dies_ends_the_proxy_with_its_exit_code_and_its_calls_are_reported(

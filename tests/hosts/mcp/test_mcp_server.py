@@ -1,7 +1,6 @@
 """The tools of `safetyd mcp`, with the official client and a real daemon."""
 
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -139,19 +138,3 @@ async def test_without_a_daemon_every_tool_says_so_and_nothing_is_allowed(tmp_pa
     assert "endpoint.json" in denied["message"]
     assert (checked["decision"], checked["cause"]) == ("block", "unavailable")
     assert (asked["approved"], asked["cause"]) == (False, "unavailable")
-
-
-def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path) -> None:
-    hidden = "import sys; sys.modules['mcp'] = None; from safetyd.console.cli import main; main()"
-    ran = subprocess.run(
-        [sys.executable, "-c", hidden, "mcp"],
-        input="",
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env=environment(SAFETYD_DATA_DIR=str(tmp_path)),
-    )
-
-    assert ran.returncode == 1
-    assert "pip install 'safetyd[mcp]'" in ran.stderr

@@ -7,7 +7,7 @@ TOOLS  := $(VENV)/.tools
 LOCKED := --quiet --no-deps --require-hashes
 UV     ?= uv
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-          --no-annotate --constraint constraints.txt pyproject.toml --extra daemon --extra postgres --group build
+          --no-annotate --constraint constraints.txt pyproject.toml --extra daemon --extra mcp --extra postgres --group build
 
 # Every process of a run would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -25,6 +25,7 @@ from safetyd.client.results import (
     Denied,
     OwnRequest,
     PermissionResult,
+    Queued,
     read_claim,
     read_open,
     read_result,
@@ -45,6 +46,7 @@ PERSON_S: Final = 3600.0
 # daemon accepts 50 outcomes a second, so there is time for a full queue.
 AGAIN_S: Final = 0.5
 FLUSH_S: Final = 2.0
+LOOK_S: Final = 5.0  # between two looks at a pending request; its end is also announced
 LONGEST_FLUSH_S: Final = 30.0
 NOT_OPEN: Final = (
     "this client is not open; use it inside `async with Safety(...)` or `with SyncSafety(...)`"
@@ -237,6 +239,31 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
             return await self._question({"request_id": request_id}, read_result)
         except Down as down:
             return _unavailable(str(down))
+
+    async def answered(
+        self, request_id: str, /, *, timeout_s: float, proposal: str | None = None
+    ) -> PermissionResult:
+        """Wait for the end of a pending request, and return its result. It uses up no approval.
+
+        If the result is `Approved`, propose the action again. If the request is still pending after
+        `timeout_s`, the result is `Queued`.
+
+        `proposal` is the id of the pending decision. Without it, the end of the request is noticed
+        up to five seconds later.
+        """
+        if self._open is None:
+            return _unavailable(NOT_OPEN)
+        ends = anyio.current_time() + timeout_s
+        with self._open.link.listen(proposal or new_id()) as listener:
+            while True:
+                result = await self.permission(request_id)
+                if isinstance(result, Denied) and result.cause == "unavailable":
+                    result = Queued(request_id=request_id)  # the daemon may come back
+                rest_s = ends - anyio.current_time()
+                if not isinstance(result, Queued) or rest_s <= 0:
+                    return result
+                with anyio.move_on_after(min(LOOK_S, rest_s)):
+                    await listener.hear()
 
     async def pending_requests(self) -> tuple[OwnRequest, ...]:
         """Return this agent's requests that are pending, or approved and not yet used.

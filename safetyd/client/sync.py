@@ -123,6 +123,7 @@ class SyncSafety(TelemetryCalls[bool]):
     is_auto_allowed = _blocking(Safety.is_auto_allowed, closed=False)
     request_permission = _blocking(Safety.request_permission, closed=_NO_PERMISSION)
     permission = _blocking(Safety.permission, closed=_NO_PERMISSION)
+    answered = _blocking(Safety.answered, closed=_NO_PERMISSION)
     pending_requests = _blocking(Safety.pending_requests, closed=())
     rolled_back = _blocking(Safety.rolled_back, closed=None)
     last_rollbacks = _blocking(Safety.last_rollbacks, closed=())

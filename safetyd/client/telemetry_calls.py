@@ -13,6 +13,7 @@ from safetyd.core.messages.telemetry import (
     Rollback,
     SessionEnded,
     SessionStarted,
+    Unreported,
 )
 
 R = TypeVar("R")
@@ -26,6 +27,10 @@ class TelemetryCalls(ABC, Generic[R]):
 
     @abstractmethod
     def _tell(self, telemetry: AnyTelemetry) -> R: ...
+
+    def unreported(self, proposal: str) -> R:
+        """Record that no outcome of this proposal will be reported."""
+        return self._tell(Unreported(id=proposal))
 
     def session_started(
         self, session: str, *, provider: str | None = None, model: str | None = None

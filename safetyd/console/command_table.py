@@ -14,6 +14,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "protect": "hosts.protect",
         "unprotect": "hosts.protect",
         "verify": "hosts.protect",
+        "mcp": "hosts.mcp_commands",
         "run": "subcommands.run_daemon",
         "demo": "demo.demo",
         "doctor": "doctor.doctor",

@@ -48,21 +48,21 @@ class NotReachable(Failure):
 
 
 class NotInstalled(Failure):
-    """A command needs a package that is installed only with `safetyd[daemon]`."""
+    """A command needs a package that is installed only with an extra."""
 
-    def __init__(self, command: str, module: str) -> None:
+    def __init__(self, command: str, module: str, extra: str = "daemon") -> None:
         super().__init__(
             f"`safetyd {command}` needs the package {module}, which is not installed. "
-            "Run: pip install 'safetyd[daemon]'",
+            f"Run: pip install 'safetyd[{extra}]'",
             "not_installed",
         )
 
 
-def need(command: str, *modules: str) -> None:
+def need(command: str, *modules: str, extra: str = "daemon") -> None:
     """Raise `NotInstalled` if one of the modules is missing."""
     for module in modules:
         if find_spec(module) is None:
-            raise NotInstalled(command, module)
+            raise NotInstalled(command, module, extra)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from safetyd.core.messages.proposal import MAX_TEXT_BYTES
@@ -63,11 +64,16 @@ def call_id(event: HookEvent) -> str | None:
 
 
 def _other_tool(dialect: Dialect, name: str) -> Tool:
-    if server := _mcp_tool(dialect, name):
-        reads = _READS.match(server[1]) is not None
-        return Tool("mcp_read" if reads else "mcp_call", lambda given: _mcp_fields(server, given))
+    if named := _mcp_name(dialect, name):
+        return mcp_tool(*named)
     token = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60]
     return Tool(f"tool_{token or 'unnamed'}", _said)
+
+
+def mcp_tool(server: str, tool: str) -> Tool:
+    """Return a tool of an MCP server. By its name, it reads or it acts."""
+    reads = _READS.match(tool) is not None
+    return Tool("mcp_read" if reads else "mcp_call", partial(_mcp_fields, f"{server}/{tool}"))
 
 
 _READS: Final = re.compile(
@@ -76,7 +82,7 @@ _READS: Final = re.compile(
 )
 
 
-def _mcp_tool(dialect: Dialect, name: str) -> tuple[str, str] | None:
+def _mcp_name(dialect: Dialect, name: str) -> tuple[str, str] | None:
     """Return server and tool of an MCP call, as each host joins them."""
     if name.startswith("mcp__"):
         server, _, tool = name[5:].partition("__")
@@ -89,8 +95,7 @@ def _mcp_tool(dialect: Dialect, name: str) -> tuple[str, str] | None:
     return (server, tool) if server and tool else None
 
 
-def _mcp_fields(named: tuple[str, str], given: Arguments) -> Fields:
-    name = "/".join(named)
+def _mcp_fields(name: str, given: Arguments) -> Fields:
     return {
         "text": _cut(f"{name} {_written(given)}"),
         "target": {"name": name[:MAX_LINE]},

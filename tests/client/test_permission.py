@@ -343,3 +343,31 @@ async def test_the_blocking_client_waits_for_an_operator(
         person.approve(await person.asked(agent))
 
     assert pushed == [1]
+
+
+async def test_the_end_of_a_request_is_awaited_and_uses_up_no_approval(
+    live: RunningDaemon, person: Person, agent: str
+) -> None:
+    results: list[PermissionResult] = []
+
+    async with Safety(agent, data_dir=live.data_dir) as safety:
+        pending = await safety.propose("push", text=PUSH)
+        request = pending.request_id or ""
+        early = await safety.answered(request, timeout_s=0)
+        async with anyio.create_task_group() as tasks:
+            wait = partial(safety.answered, request, timeout_s=60, proposal=pending.id)
+            tasks.start_soon(_keep, results, wait)
+            person.approve(await person.asked(agent))
+        used = await safety.propose("push", text=PUSH)
+        again = await safety.propose("push", text=PUSH)
+
+    assert early == Queued(request_id=request)
+    assert results == [Approved(message="")]
+    assert (used.allowed, again.allowed) == (True, False)
+
+
+def test_a_closed_client_waits_for_no_request() -> None:
+    with SyncSafety("code") as safety:
+        pass
+
+    assert isinstance(safety.answered("req_1", timeout_s=60), Denied)

@@ -16,7 +16,7 @@ DOCUMENTS: Final = sorted(path for kind in KINDS for path in ROOT.glob(kind))
 COMMANDS: Final[dict[str, Any]] = json.loads(TABLE.read_text())
 _BLOCK: Final = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SPAN: Final = re.compile(r"`(safetyd(?:\s+[^`]+)?)`")
-_ENDS: Final = {"|", ">", "<<<", "&&", "#", "&>", "||"}
+_ENDS: Final = {"|", ">", "<<<", "&&", "#", "&>", "||", "--"}
 
 
 def typed(text: str) -> Iterator[str]:

@@ -155,6 +155,17 @@ def test_a_command_with_missing_packages_says_what_to_install(
     assert said.stderr.count("\n") == 1
 
 
+def test_the_mcp_server_needs_its_extra_and_the_mcp_proxy_does_not(
+    base: WheelInstall, daemon: WheelInstall
+) -> None:
+    server = base.safetyd("mcp", SAFETYD_DATA_DIR=str(daemon.data_dir))
+    proxy = base.safetyd("mcp", "proxy", "--", "true", SAFETYD_DATA_DIR=str(daemon.data_dir))
+
+    assert (server.returncode, server.stdout) == (1, "")
+    assert server.stderr.endswith("Run: pip install 'safetyd[mcp]'\n")
+    assert (proxy.returncode, proxy.stderr) == (0, "")
+
+
 def test_an_exporter_without_its_driver_says_what_to_install(
     whole: WheelInstall, tmp_path: Path
 ) -> None:
@@ -171,5 +182,5 @@ def test_an_exporter_without_its_driver_says_what_to_install(
 def test_the_daemon_extra_and_the_base_do_not_overlap() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-    assert list(project["optional-dependencies"]) == ["daemon", "postgres"]
+    assert list(project["optional-dependencies"]) == ["daemon", "mcp", "postgres"]
     assert not set(project["dependencies"]) & set(project["optional-dependencies"]["daemon"])

@@ -4,7 +4,6 @@ Unknown fields are recorded and shown, but no guard uses them. `propose` prints 
 """
 
 import difflib
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, get_args
@@ -21,6 +20,7 @@ from safetyd.client.encoding import check as read
 from safetyd.client.encoding import encode
 from safetyd.client.exceptions import Down, KeyRejected, Malformed
 from safetyd.client.outcome_queue import tell
+from safetyd.console.agent_options import agent_options, check_agent_name
 from safetyd.console.failure import (
     BLOCKED,
     NEEDS_PERSON,
@@ -31,7 +31,7 @@ from safetyd.console.failure import (
     WrongUsage,
 )
 from safetyd.console.help_page import command
-from safetyd.console.locations import KEY_VARIABLE, Location
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import ask
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render import decision_table
@@ -40,10 +40,9 @@ from safetyd.console.terminal_text import document, plain
 from safetyd.core.messages.proposal import (
     MAX_MESSAGE_BYTES,
     Proposal,
-    is_token,
     shortest,
 )
-from safetyd.core.messages.telemetry import Noted, Outcome, Unreported
+from safetyd.core.messages.telemetry import Noted, Outcome
 from safetyd.operators.contract.decision_contract import ExplainQuestion
 
 DEADLINE_S: Final = 5.0
@@ -167,7 +166,7 @@ def outcome(
       safetyd outcome code 01JQ0Z3M9V ok --exit-code 0
       safetyd outcome code 01JQ0Z3M9V error --error "no space left on device"
     """
-    _check_name(agent)
+    check_agent_name(agent)
     exit_code = given.pop("exit_code")
     details = {} if exit_code is None else {"details": {"exit_code": exit_code}}
     said = {name: value for name, value in given.items() if value not in {None, ""}} | details
@@ -176,7 +175,7 @@ def outcome(
         read(payload, Outcome)
     except Malformed as exc:
         raise WrongUsage(str(exc)) from exc
-    noted = anyio.run(_report, agent, _options(location, agent), payload)
+    noted = anyio.run(_report, agent, agent_options(location, agent), payload)
     if not noted.ok:
         raise Failure(f"outcome not recorded: {noted.error}", noted.code or "failed")
     if as_json:
@@ -210,7 +209,7 @@ class _Speaker(Safety):
                 exit_code = USAGE if isinstance(down, KeyRejected) else NOT_REACHABLE
                 return said.refused("unavailable", str(down)), exit_code
         if answer.allowed and not outcome_follows:
-            await self._tell(Unreported(id=answer.id))
+            await self.unreported(answer.id)
         return answer, _EXIT[answer.decision]
 
     async def report_payload(self, payload: bytes) -> Noted:
@@ -241,28 +240,12 @@ def _way_out(location: Location, answer: Decision) -> list[str]:
     return [way_out(row) for row in own if row.remedy]
 
 
-def _check_name(agent: str) -> None:
-    if not is_token(agent):
-        raise click.UsageError(
-            f"{agent!r} is not a valid agent name. Use 1 to 64 of A-Z a-z 0-9 _ -"
-        )
-
-
-def _options(location: Location, agent: str) -> Options:
-    """Return the client options: the daemon's address and the agent's key."""
-    key_file = location.agent_key(agent)
-    os.environ.pop(KEY_VARIABLE, None)  # otherwise the client might use an operator's key
-    return Options(
-        url=location.given, key_file=key_file, data_dir=location.data_dir, prefix=location.prefix
-    )
-
-
 def _ask(
     location: Location, agent: str, fields: dict[str, object], *, outcome_follows: bool = False
 ) -> tuple[Decision, int]:
-    _check_name(agent)
+    check_agent_name(agent)
     said = _draft(agent, fields)
-    where = _options(location, agent)
+    where = agent_options(location, agent)
 
     async def ask() -> tuple[Decision, int]:
         async with _Speaker(agent, **where) as speaker:

@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
 LOCKED := --quiet --no-deps --require-hashes
+# The frameworks that the adapters are for: heavy, and needed by no other test.
+FRAMEWORKS := .venv-adapters
+FRAMEWORKS_LOCK := tests/adapters/requirements.lock
 UV     ?= uv
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
           --no-annotate --constraint constraints.txt pyproject.toml --extra daemon --extra mcp --extra postgres --group build
@@ -14,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -46,6 +49,11 @@ fuzz-parser-c: $(TOOLS)
 # The real coding agents, installed from npm, with stand-ins for their models: ARGS="-k codex".
 hosts: $(TOOLS)
 	$(BIN)/python -m pytest -q -m hosts tests/hosts/real $(ARGS)
+
+# The adapters with the real frameworks, and stand-ins for their models: ARGS="-k langchain".
+adapters: $(FRAMEWORKS)/.ready
+	$(FRAMEWORKS)/bin/mypy --cache-dir $(FRAMEWORKS)/.mypy_cache safetyd/adapters
+	$(FRAMEWORKS)/bin/python -m pytest -q tests/adapters $(ARGS)
 
 # Types take longest, and everything else is done beside them.
 style: $(TOOLS)
@@ -94,6 +102,8 @@ docs: $(TOOLS)
 lock:
 	$(COMPILE) --output-file requirements.lock
 	$(COMPILE) --group dev --output-file requirements-dev.lock
+	$(COMPILE) --group adapters --extra pydantic-ai --extra langchain --extra openai-agents \
+		--extra claude-agent-sdk --output-file $(FRAMEWORKS_LOCK)
 
 coverage-of-seeds: $(READY)
 	@$(BIN)/python -m tests.requirements
@@ -112,5 +122,12 @@ $(TOOLS): $(READY) requirements-dev.lock
 	@$(BIN)/python -m pip install $(LOCKED) --requirement requirements-dev.lock
 	@touch $@
 
+$(FRAMEWORKS)/.ready: pyproject.toml $(FRAMEWORKS_LOCK)
+	@echo "Building the environment with agent frameworks in $(FRAMEWORKS) (about a minute, once)"
+	@test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
+	@$(FRAMEWORKS)/bin/python -m pip install $(LOCKED) --requirement $(FRAMEWORKS_LOCK)
+	@$(FRAMEWORKS)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(FRAMEWORKS) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

@@ -19,7 +19,11 @@ from tests.checkout import ROOT
 
 RUNTIME: Final = "requirements.lock"
 ALL: Final = "requirements-dev.lock"
-FILES: Final = ("constraints.txt", RUNTIME, ALL)
+ADAPTERS: Final = "tests/adapters/requirements.lock"
+FILES: Final = ("constraints.txt", RUNTIME, ALL, ADAPTERS)
+# Extras, and a group of tools, that only `make adapters` installs.
+FRAMEWORKS: Final = ("pydantic-ai", "langchain", "openai-agents", "claude-agent-sdk")
+FRAMEWORK_TOOLS: Final = "adapters"
 # Part of every virtual environment, and built here.
 UNLOCKED: Final = frozenset({"pip", "setuptools", "safetyd"})
 
@@ -33,11 +37,11 @@ Versions = Mapping[str, str]
 def problems(root: Path = ROOT) -> Iterator[str]:
     texts = {name: (root / name).read_text() for name in FILES}
     locked = {name: versions(texts[name]) for name in FILES}
-    for name in (RUNTIME, ALL):
+    for name in (RUNTIME, ALL, ADAPTERS):
         yield from _unhashed(name, texts[name])
         yield from _other_versions(name, locked[name], locked["constraints.txt"])
     yield from (f"{name} has an address in it" for name in FILES if "://" in texts[name])
-    missing = locked["constraints.txt"].keys() - locked[ALL].keys()
+    missing = locked["constraints.txt"].keys() - locked[ALL].keys() - locked[ADAPTERS].keys()
     yield from (f"{name} is in constraints.txt and not in {ALL}" for name in sorted(missing))
     project = tomllib.loads((root / "pyproject.toml").read_text())
     yield from _undeclared(project, locked)
@@ -65,22 +69,31 @@ def _other_versions(lock: str, locked: Versions, wanted: Versions) -> Iterator[s
 
 def _undeclared(project: Mapping[str, Any], locked: Mapping[str, Versions]) -> Iterator[str]:
     """Yield requirements that are not locked, or that the locked version does not satisfy."""
-    extras = project["project"]["optional-dependencies"].values()
-    lines = chain(project["project"]["dependencies"], *extras)
-    declared = [Requirement(line) for line in lines]
-    groups = project["dependency-groups"].values()
-    tools = [Requirement(line) for group in groups for line in group]
-    for lock, wanted in ((RUNTIME, declared), (ALL, [*declared, *tools])):
-        for one in wanted:
+    extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
+    usual = [lines for name, lines in extras.items() if name not in FRAMEWORKS]
+    runtime = _parsed(project["project"]["dependencies"], *usual)
+    tools = _parsed(*(lines for name, lines in groups.items() if name != FRAMEWORK_TOOLS))
+    adapters = _parsed(*(extras[name] for name in FRAMEWORKS))
+    wanted = {
+        RUNTIME: runtime,
+        ALL: [*runtime, *tools],
+        ADAPTERS: [*runtime, *adapters, *_parsed(groups[FRAMEWORK_TOOLS])],
+    }
+    for lock, needed in wanted.items():
+        for one in needed:
             version = locked[lock].get(canonicalize_name(one.name))
             if version is None or version not in one.specifier:
                 yield f"{lock}: {one} is not what is locked: {version or 'nothing'}"
-    for one in declared:
+    for one in (*runtime, *adapters):
         if not any(part.operator in {">=", "=="} for part in one.specifier):
             yield f"pyproject.toml: {one} has no lower bound"
     builds = {Requirement(line).name for line in project["build-system"]["requires"]}
     for name in sorted(builds - locked[RUNTIME].keys()):
         yield f"{RUNTIME}: {name}, which builds safetyd, is missing"
+
+
+def _parsed(*lines: list[str]) -> list[Requirement]:
+    return [Requirement(line) for line in chain(*lines)]
 
 
 def _not_installed_as_locked(locked: Versions) -> Iterator[str]:

@@ -96,11 +96,12 @@ def _mcp_name(dialect: Dialect, name: str) -> tuple[str, str] | None:
 
 
 def _mcp_fields(name: str, given: Arguments) -> Fields:
-    return {
-        "text": _cut(f"{name} {_written(given)}"),
-        "target": {"name": name[:MAX_LINE]},
-        **_whole(given),
-    }
+    return {**called(name, given), "target": {"name": name[:MAX_LINE]}}
+
+
+def called(name: str, given: Arguments) -> Fields:
+    """Return the fields of a call that is known only by its tool's name and its arguments."""
+    return {"text": _cut(f"{name} {_written(given)}"), **_whole(given)}
 
 
 def _said(given: Arguments) -> Fields:

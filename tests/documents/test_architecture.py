@@ -25,7 +25,7 @@ BEGINS: Final = (
     SAFETYD / "notify",
 )
 ROOMS: Final = {
-    *("agents", "bus", "cards", "client", "console", "core", "daemon", "extras"),
+    *("adapters", "agents", "bus", "cards", "client", "console", "core", "daemon", "extras"),
     *("hosts", "journal", "monitoring", "notify", "operators", "web"),
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.locks import ALL, FILES, RUNTIME, problems
+from tests.locks import ADAPTERS, ALL, FILES, RUNTIME, problems
 
 
 def test_everything_installed_is_locked_with_hashes() -> None:
@@ -26,6 +26,7 @@ def test_everything_installed_is_locked_with_hashes() -> None:
         (RUNTIME, r"^hatchling==.*\n(    --hash=.*\n)+", "", "hatchling, which builds safetyd"),
         (ALL, r"^ruff==.*\n(    --hash=.*\n)+", "", "ruff is not what is locked: nothing"),
         (ALL, r"^pluggy==.*\n(    --hash=.*\n)+", "", "pytest requires pluggy, which is not"),
+        (ADAPTERS, r"^langchain==.*\n(    --hash=.*\n)+", "", "langchain>=1.4 is not what is"),
         (ALL, r"\A", "--index-url https://example.com\n", "has an address in it"),
         (ALL, r"\A", "ruff\n", "'ruff' is no entry"),
         ("constraints.txt", r"\A", "leftpad==1.0\n", "leftpad is in constraints.txt and not in"),
@@ -38,7 +39,8 @@ def test_missing_locks_are_found(
     tmp_path: Path, file: str, pattern: str, new: str, problem: str
 ) -> None:
     for name in (*FILES, "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
     changed, count = re.subn(pattern, new, (ROOT / file).read_text(), count=1, flags=re.MULTILINE)
     assert count == 1
 

@@ -19,6 +19,7 @@ from safetyd.core.events.request_events import Claimed
 from tests.checkout import ROOT
 from tests.conftest import RunningDaemon, StartDaemon, environment
 from tests.console.console_rig import here
+from tests.documents.document_blocks import BLOCK
 from tests.journeys.agents import until
 from tests.journeys.asking_agent import review, waiting
 from tests.journeys.audit_record import events
@@ -27,7 +28,6 @@ from tests.journeys.http_agent import new_token
 README: Final = (ROOT / "README.md").read_text()
 CLIENT: Final = (ROOT / "docs/client.md").read_text()
 MAX_WORDS: Final = 1300
-BLOCK = re.compile(r"(?:<!-- (?P<note>[^>]*) -->\n)?```(?P<kind>\w*)\n(?P<body>.*?)```", re.DOTALL)
 
 BLOCKS = list(BLOCK.finditer(README))
 COMMANDS = [

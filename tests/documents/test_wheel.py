@@ -10,6 +10,7 @@ import pytest
 from safetyd import __version__
 from safetyd.console.shipped_files import shipped_files
 from tests.checkout import ROOT
+from tests.locks import FRAMEWORKS
 from tests.wheel_install import WheelInstall, build_wheel
 
 REMEDY = "pip install 'safetyd[daemon]'\n"
@@ -182,5 +183,16 @@ def test_an_exporter_without_its_driver_says_what_to_install(
 def test_the_daemon_extra_and_the_base_do_not_overlap() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-    assert list(project["optional-dependencies"]) == ["daemon", "mcp", "postgres"]
+    extras = ["daemon", "mcp", "postgres", *FRAMEWORKS]
+    assert list(project["optional-dependencies"]) == extras
     assert not set(project["dependencies"]) & set(project["optional-dependencies"]["daemon"])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_an_adapter_without_its_framework_says_what_to_install(
+    base: WheelInstall, framework: str
+) -> None:
+    said = base.python(f"import safetyd.adapters.{framework.replace('-', '_')}")
+
+    assert said.returncode == 1
+    assert said.stderr.endswith(f"Run: pip install --upgrade 'safetyd[{framework}]'\n")

@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -198,7 +199,8 @@ class HostHome:
 
     def variables(self, **more: str) -> dict[str, str]:
         """Return an environment in which the host finds nothing of this machine's user."""
-        path = os.pathsep.join((str(self._commands), os.environ["PATH"]))
+        own = str(Path(sys.executable).parent)  # with the command `safetyd`
+        path = os.pathsep.join((str(self._commands), own, os.environ["PATH"]))
         return {"PATH": path, "HOME": str(self.home), "LANG": "C.UTF-8", "TERM": "dumb", **more}
 
     @contextmanager
@@ -223,9 +225,21 @@ class HostHome:
 
     def talk(self, conversation: Conversation, *more: str) -> None:
         """Run the host through a conversation."""
+        program = str(self._commands / self.program.binary)
+        with self._led_by(conversation):
+            self.output = self._run(program, *self.host.arguments, *more)
+
+    def run_script(
+        self, script: str, conversation: Conversation | None = None, **variables: str
+    ) -> str:
+        """Run commands as the user. If they start the host, it needs a conversation."""
+        with nullcontext() if conversation is None else self._led_by(conversation):
+            return self._run("bash", "-ec", script, **variables)
+
+    @contextmanager
+    def _led_by(self, conversation: Conversation) -> Iterator[None]:
         self._model.talk = Talk(conversation)
-        given = {name: self._addressed(text) for name, text in self.host.variables.items()}
-        self.output = self._run(more, self.variables(**given))
+        yield
         self._model.talk.end()
 
     def samples(self) -> Conversation:
@@ -236,12 +250,12 @@ class HostHome:
     def _addressed(self, text: str) -> str:
         return text.replace(ADDRESS, self._model.url)
 
-    def _run(self, more: tuple[str, ...], variables: dict[str, str]) -> str:
-        program = str(self._commands / self.program.binary)
+    def _run(self, *command: str, **variables: str) -> str:
+        given = {name: self._addressed(text) for name, text in self.host.variables.items()}
         with subprocess.Popen(
-            [program, *self.host.arguments, *more],
+            command,
             cwd=self.project,
-            env=variables,
+            env=self.variables(**given, **variables),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

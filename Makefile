@@ -47,6 +47,7 @@ fuzz-parser-c: $(TOOLS)
 	@./tests/fuzz-parser-c $(ARGS)
 
 # The real coding agents, installed from npm, with stand-ins for their models: ARGS="-k codex".
+# And the clients in other languages: ARGS="-k languages". They need npm, go and nats.go.
 hosts: $(TOOLS)
 	$(BIN)/python -m pytest -q -m hosts tests/hosts/real $(ARGS)
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 SHIPPED: Final = (
     *("README.md", "CHANGELOG.md", "docs/*.md", "docs/asyncapi.yaml"),
-    "docs/openapi.yaml",
+    *("docs/openapi.yaml", "docs/digest_vectors.json"),
     *("docs/decisions/*.md", "docs/schemas/*.json"),
     *("config/*.toml", "config/policy_tests/*.toml", "config/*.yml", "config/grafana/*.json"),
     *("systemd/*.service", "systemd/*.sysusers", "systemd/user/*.service"),
@@ -21,6 +21,7 @@ _PACKAGE: Final = Path(__file__).parents[1]
 _TITLES: Final = {
     "README.md": "What safetyd is, and how to start",
     "CHANGELOG.md": "What is new",
+    "docs/digest_vectors.json": "Proposals and their digests, to test a client",
     "config/grafana/safetyd.json": "A Grafana dashboard of safetyd's metrics",
 }
 _SENTENCE: Final = re.compile(r"(.+?)[.;](?: |\Z)")

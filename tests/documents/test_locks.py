@@ -1,5 +1,6 @@
 """Nothing is installed that does not have the hash it had when it was chosen."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -47,6 +48,18 @@ def test_missing_locks_are_found(
     (tmp_path / file).write_text(changed)
 
     assert re.search(problem, "\n".join(problems(tmp_path)))
+
+
+def test_the_typescript_client_needs_nats_alone_and_is_locked_with_hashes() -> None:
+    folder = ROOT / "clients/typescript"
+    declared = json.loads((folder / "package.json").read_text())
+    text = (folder / "package-lock.json").read_text()
+    locked = {name: one for name, one in json.loads(text)["packages"].items() if name}
+
+    assert list(declared["dependencies"]) == ["@nats-io/transport-node"]
+    assert declared["private"]
+    assert all(one["integrity"].startswith("sha512-") for one in locked.values())
+    assert "://" not in text
 
 
 def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:

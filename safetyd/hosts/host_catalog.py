@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from safetyd.hosts import json_text, toml_block
+from safetyd.hosts import deny_rules, json_text, toml_block
 from safetyd.hosts.hook_command import MARK, TIMEOUT_S, HookCommand, is_ours
 from safetyd.hosts.hook_event import Dialect, HookKind
 
@@ -93,7 +93,23 @@ _CLAUDE: Final = _Hooks(
 def _claude_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
     folder = place.folder("CLAUDE_CONFIG_DIR", ".claude")
     path = (folder if scope == "user" else place.project / ".claude") / "settings.json"
-    return (SettingsFile(path, _CLAUDE.protected, _CLAUDE.unprotected),)
+    return (SettingsFile(path, _claude_protected, _claude_unprotected),)
+
+
+def _claude_protected(text: str, command: HookCommand) -> str:
+    hooked = _CLAUDE.protected(deny_rules.without_claude_rules(text), command)
+    return deny_rules.with_claude_rules(hooked)
+
+
+def _claude_unprotected(text: str) -> str:
+    return _CLAUDE.unprotected(deny_rules.without_claude_rules(text))
+
+
+def _own_file(path: Path, written: Callable[[HookCommand], str], mark: str = MARK) -> SettingsFile:
+    """Return a file in which nothing but safetyd's part is."""
+    return SettingsFile(
+        path, lambda _text, command: written(command), lambda _text: "", own=True, mark=mark
+    )
 
 
 def _gemini_group(command: HookCommand, kind: HookKind) -> object:
@@ -114,12 +130,15 @@ _GEMINI: Final = _Hooks(
 
 
 def _gemini_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
-    above = place.home if scope == "user" else place.project
-    path = above / ".gemini" / "settings.json"
-    return (SettingsFile(path, _GEMINI.protected, _GEMINI.unprotected),)
+    folder = (place.home if scope == "user" else place.project) / ".gemini"
+    settings = SettingsFile(folder / "settings.json", _GEMINI.protected, _GEMINI.unprotected)
+    if scope == "project":  # with a policy in the project, Gemini CLI asks about every call
+        return (settings,)
+    policy = folder / "policies" / "safetyd.toml"
+    return settings, _own_file(policy, lambda _: deny_rules.gemini_policy(), deny_rules.MARK)
 
 
-def _copilot_text(_text: str, command: HookCommand) -> str:
+def _copilot_text(command: HookCommand) -> str:
     def hook(kind: HookKind) -> object:
         asks = kind == "before"
         line = command.ask("copilot") if asks else command.report("copilot", kind)
@@ -138,7 +157,7 @@ def _copilot_text(_text: str, command: HookCommand) -> str:
 def _copilot_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
     folder = place.folder("COPILOT_HOME", ".copilot") / "hooks"
     path = (folder if scope == "user" else place.project / ".github" / "hooks") / "safetyd.json"
-    return (SettingsFile(path, _copilot_text, lambda _text: "", own=True),)
+    return (_own_file(path, _copilot_text),)
 
 
 def _codex_block(command: HookCommand) -> str:
@@ -182,14 +201,18 @@ def trusted_by_codex(text: str, hashes: Mapping[str, str]) -> str:
 
 def _codex_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
     folder = place.folder("CODEX_HOME", ".codex") if scope == "user" else place.project / ".codex"
-    return (SettingsFile(folder / "config.toml", _codex_text, toml_block.removed),)
+    rules = folder / "rules" / "safetyd.rules"
+    return (
+        SettingsFile(folder / "config.toml", _codex_text, toml_block.removed),
+        _own_file(rules, deny_rules.codex_rules, deny_rules.MARK),
+    )
 
 
 # It matches every permission, as "*" does, and nobody else writes it. The last match counts.
 _GUARD: Final = "?*"
 
 
-def _opencode_plugin(_text: str, command: HookCommand) -> str:
+def _opencode_plugin(command: HookCommand) -> str:
     """Return the plugin that asks the daemon; it is in JavaScript, so it needs no process."""
     text = Path(__file__).with_name("opencode.js").read_text(encoding="utf-8")
     given = {
@@ -223,9 +246,7 @@ def _opencode_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
     names = ("opencode.jsonc", "opencode.json")
     path = next((settings / name for name in names if (settings / name).exists()), None)
     return (
-        SettingsFile(
-            folder / "plugin" / "safetyd.js", _opencode_plugin, lambda _text: "", own=True
-        ),
+        _own_file(folder / "plugin" / "safetyd.js", _opencode_plugin),
         SettingsFile(
             path or settings / "opencode.json",
             _opencode_protected,

@@ -99,7 +99,7 @@ class ProtectedHosts:
         """Write the hashes that the host itself gives for our hooks."""
         hooks = codex_trust.our_hooks(program, Path.cwd(), os.environ)
         hashes = {hook.key: hook.current_hash for hook in hooks}
-        (file,) = host.files(self._scope, self._place)
+        file = host.files(self._scope, self._place)[0]
         change = _edited(file, lambda text: trusted_by_codex(text, hashes))
         self._records.write(
             msgspec.structs.replace(record, files=settings_files.recorded([change], record))

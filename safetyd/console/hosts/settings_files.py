@@ -84,9 +84,10 @@ def read(path: Path) -> bytes | None:
 
 
 def recorded(changes: Sequence[Change], earlier: HostRecord | None) -> tuple[FileRecord, ...]:
-    """Return the records of changes. What was there before the first `protect` stays recorded."""
+    """Return the records of all files. What was there before the first `protect` stays recorded."""
     known = {} if earlier is None else {file.path: file for file in earlier.files}
-    return tuple(_recorded(change, known.get(str(change.path))) for change in changes)
+    fresh = (_recorded(change, known.get(str(change.path))) for change in changes)
+    return tuple((known | {file.path: file for file in fresh}).values())
 
 
 def _recorded(change: Change, known: FileRecord | None) -> FileRecord:

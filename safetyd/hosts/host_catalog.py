@@ -35,6 +35,7 @@ class SettingsFile(NamedTuple):
     unprotected: Callable[[str], str]
     own: bool = False  # nothing but safetyd's part is in it
     mark: str = MARK  # in the file while it is protected
+    ordered: bool = False  # the order of its members counts
 
 
 class Host(NamedTuple):
@@ -43,7 +44,10 @@ class Host(NamedTuple):
     dialect: Dialect
     program: str
     files: Callable[[Scope, Place], Sequence[SettingsFile]]
+    oldest: str  # version that was tested
     trusts_hooks: bool = False  # it skips hooks that its user has not trusted
+    unguarded: str = ""  # ways to start it without hooks
+    fails_open_before: str = ""  # older versions run a call whose hook takes too long
 
 
 class _Hooks(NamedTuple):
@@ -252,6 +256,7 @@ def _opencode_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
             _opencode_protected,
             _opencode_unprotected,
             mark=json.dumps(_GUARD),
+            ordered=True,
         ),
     )
 
@@ -259,10 +264,28 @@ def _opencode_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
 HOSTS: Final = {
     host.name: host
     for host in (
-        Host("claude-code", "Claude Code", "claude", "claude", _claude_files),
-        Host("codex", "Codex CLI", "codex", "codex", _codex_files, trusts_hooks=True),
-        Host("gemini", "Gemini CLI", "gemini", "gemini", _gemini_files),
-        Host("copilot", "Copilot CLI", "copilot", "copilot", _copilot_files),
-        Host("opencode", "OpenCode", "opencode", "opencode", _opencode_files),
+        Host(
+            "claude-code",
+            "Claude Code",
+            "claude",
+            "claude",
+            _claude_files,
+            oldest="2.1.197",
+            unguarded="`claude --bare` and `claude --safe-mode`",
+            fails_open_before="2.1.295",
+        ),
+        Host(
+            "codex",
+            "Codex CLI",
+            "codex",
+            "codex",
+            _codex_files,
+            oldest="0.169.0",
+            trusts_hooks=True,
+            unguarded="`codex --disable hooks`",
+        ),
+        Host("gemini", "Gemini CLI", "gemini", "gemini", _gemini_files, oldest="0.61.0"),
+        Host("copilot", "Copilot CLI", "copilot", "copilot", _copilot_files, oldest="1.0.102"),
+        Host("opencode", "OpenCode", "opencode", "opencode", _opencode_files, oldest="1.18.33"),
     )
 }

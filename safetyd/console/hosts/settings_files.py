@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from safetyd.console.failure import Failure, using_file
-from safetyd.host import write_whole
+from safetyd.host import user_name, write_whole
 from safetyd.hosts.host_catalog import Scope
 
 
@@ -83,6 +83,18 @@ def read(path: Path) -> bytes | None:
             return None
 
 
+def check_owner(path: Path) -> None:
+    """Refuse a file that belongs to another user."""
+    with using_file(path, "read"):
+        owner = path.stat().st_uid if path.exists() else os.geteuid()
+    if owner != os.geteuid():
+        raise Failure(
+            f"{path} belongs to {user_name(owner)}. Run this as {user_name(owner)}. "
+            "Nothing was written",
+            "not_yours",
+        )
+
+
 def recorded(changes: Sequence[Change], earlier: HostRecord | None) -> tuple[FileRecord, ...]:
     """Return the records of all files. What was there before the first `protect` stays recorded."""
     known = {} if earlier is None else {file.path: file for file in earlier.files}
@@ -118,10 +130,15 @@ def write(changes: Sequence[Change]) -> None:
                 _write(change.path, change.after)
             done.append(change)
     except Failure:
-        for change in reversed(done):
-            with suppress(OSError):
-                _write(change.path, change.before)
+        put_back(done)
         raise
+
+
+def put_back(changes: Sequence[Change]) -> None:
+    """Write what was there before."""
+    for change in reversed(changes):
+        with suppress(OSError):
+            _write(change.path, change.before)
 
 
 def remove_folders(record: HostRecord) -> None:

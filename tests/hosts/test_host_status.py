@@ -173,6 +173,22 @@ def test_without_the_daemon_a_host_is_closed_and_not_broken(
     assert "daemon_away" in home.problems("claude-code")
 
 
+def test_doctor_shows_the_same_problems(home: UserHome) -> None:
+    home.install("gemini")
+    home.protect("claude-code")
+    in_project(".claude/settings.json", '{"disableAllHooks": true}')(home)
+
+    done = home.safetyd("doctor", "--json")
+
+    found = {
+        finding["code"]: finding["level"]
+        for finding in json.loads(done.stdout)["findings"]
+        if finding["check"] == "agent hosts" and finding["code"]
+    }
+    assert found == {"hooks_off": "wrong", "not_protected": "note"}
+    assert done.returncode == 1
+
+
 def test_verify_tries_the_command_line_in_the_settings(home: UserHome) -> None:
     """A newly built line would pass here."""
     home.protect("claude-code")

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Final
 
 import click
+import msgspec
 
 from safetyd.client.discovery import start_command
 from safetyd.console.failure import NEEDS_PERSON, Failure
 from safetyd.console.help_page import command
 from safetyd.console.hosts.protected_hosts import HostState, ProtectedHosts
+from safetyd.console.hosts.rehearsal.rehearse import rehearsed
 from safetyd.console.hosts.settings_files import Change
 from safetyd.console.locations import endpoint
 from safetyd.console.options import data_dir_option, json_option, together
@@ -112,21 +114,37 @@ def unprotect(
 
 @command()
 @_which
+@click.option("--rehearse", is_flag=True, help="Also run each host, with a stand-in for its model.")
 @data_dir_option
 @json_option
-def verify(names: Sequence[str], scope: Scope, directory: Path, *, as_json: bool) -> None:
+def verify(
+    names: Sequence[str], scope: Scope, directory: Path, *, rehearse: bool, as_json: bool
+) -> None:
     """Try the hooks of protected hosts; no command is executed.
 
-    Runs the command line that is in the settings of each host, as the host would.
+    Runs the command line that is in the settings of each host, as the host would. With --rehearse,
+    it also runs the host itself in an empty folder. A stand-in for its model on this machine then
+    proposes a harmless command, which runs, and a destructive one, which must not. This takes some
+    seconds for each host and uses no tokens. safetyd records both commands.
 
     For example:
       safetyd verify
+      safetyd verify claude-code --rehearse
     """
     hosts = ProtectedHosts(scope=scope, data_dir=directory)
     chosen = hosts.protected(names)
     if not chosen:
         raise Failure("no host is protected here. Run: safetyd protect", "open")
-    _show_trials(hosts.verified(chosen), directory, (), as_json=as_json)
+    states = hosts.verified(chosen)
+    if rehearse:
+        states = [*map(_rehearsed, states)]
+    _show_trials(states, directory, (), as_json=as_json)
+
+
+def _rehearsed(state: HostState) -> HostState:
+    host = HOSTS[state.host]
+    click.echo(f"Running {host.title} with a stand-in for its model ...", err=True)
+    return msgspec.structs.replace(state, trials=(*state.trials, *rehearsed(host)))
 
 
 def _confirm(question: str) -> None:
@@ -189,12 +207,12 @@ def _told(state: HostState, directory: Path, changes: Sequence[Change]) -> Itera
             yield f"  {plain(str(change.path))} ({_added(change):+d} lines)"
     for one in state.trials:
         times = f" (median of {one.calls} calls)" if one.calls > 1 else ""
-        yield f"  {one.claim:36} {'yes' if one.holds else 'NO'}, {one.took_ms:.0f} ms{times}"
+        yield f"  {one.claim:40} {'yes' if one.holds else 'NO'}, {one.took_ms:.0f} ms{times}"
     for problem in state.problems:
         if problem.breaks:
             yield f"  {plain(problem.message, 1000)}. {plain(problem.fix, 1000)}"
     readable = any(problem.code == "key_readable" for problem in state.problems)
-    yield f"  {'this agent can read your key':36} {_SAME_USER if readable else 'no'}"
+    yield f"  {'this agent can read your key':40} {_SAME_USER if readable else 'no'}"
     if not works and endpoint(directory) is None:
         yield f"  The daemon is not running. Start it: {start_command(directory)}"
     option = "" if state.scope == "user" else f" --{state.scope}"

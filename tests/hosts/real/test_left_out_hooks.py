@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
+from safetyd.console.hosts.rehearsal.model_stand_in import Conversation
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.real.host_programs import PROGRAMS, Program
 from tests.hosts.real.left_out_ways import WAYS, Way, protect_and_leave_out
-from tests.hosts.real.model_stand_in import Conversation
 from tests.hosts.real.operator_commands import CONFIG
 from tests.hosts.real.real_hosts import HostHome
 
@@ -51,4 +51,4 @@ def test_the_hooks_with(
 
 
 def _push(home: HostHome) -> Conversation:
-    yield home.host.shell(PUSH)
+    yield home.headless.shell(PUSH)

@@ -5,10 +5,10 @@ from typing import Final
 
 import pytest
 
+from safetyd.console.hosts.rehearsal.model_stand_in import Conversation
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.real.host_programs import PROGRAMS, Program
 from tests.hosts.real.left_out_ways import WAYS, Way, protect_and_leave_out
-from tests.hosts.real.model_stand_in import Conversation
 from tests.hosts.real.operator_commands import CONFIG
 from tests.hosts.real.real_hosts import HostHome
 
@@ -56,9 +56,9 @@ def home(
     (home.home / ".ssh" / "id_ed25519").write_text("secret\n")
 
     def conversation() -> Conversation:
-        yield home.host.shell("mkdir -p .claude")
+        yield home.headless.shell("mkdir -p .claude")
         for command in TRIED.values():
-            yield home.host.shell(command.replace("@DATA@", str(daemon.data_dir)))
+            yield home.headless.shell(command.replace("@DATA@", str(daemon.data_dir)))
 
     with home.with_model():
         protect_and_leave_out(home, way, daemon)

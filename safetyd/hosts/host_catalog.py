@@ -3,23 +3,25 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from safetyd.hosts import deny_rules, json_text, toml_block
 from safetyd.hosts.hook_command import MARK, TIMEOUT_S, HookCommand, is_ours
 from safetyd.hosts.hook_event import Dialect, HookKind
 
-Scope = Literal["user", "project"]
+Scope = Literal["user", "project", "system"]
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 REPORT_S: Final = 10
 CODEX_END_S: Final = 3  # Codex allows no more at the end of a session
 
 
 class Place(NamedTuple):
-    """Where settings are: the user's home and environment, and the project."""
+    """Where settings are: the user's home and environment, the project, and the machine."""
 
     home: Path
     environment: Mapping[str, str]
     project: Path
+    system: Path = Path("/etc")
 
     def folder(self, variable: str, usual: str) -> Path:
         """Return the folder that a variable names, or the usual one in the home."""
@@ -39,6 +41,8 @@ class SettingsFile(NamedTuple):
 
 
 class Host(NamedTuple):
+    """A coding agent. `files` returns none for a scope that is not offered."""
+
     name: str
     title: str
     dialect: Dialect
@@ -95,9 +99,12 @@ _CLAUDE: Final = _Hooks(
 
 
 def _claude_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
-    folder = place.folder("CLAUDE_CONFIG_DIR", ".claude")
-    path = (folder if scope == "user" else place.project / ".claude") / "settings.json"
-    return (SettingsFile(path, _claude_protected, _claude_unprotected),)
+    paths: dict[Scope, Path] = {
+        "user": place.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json",
+        "project": place.project / ".claude" / "settings.json",
+        "system": place.system / "claude-code" / "managed-settings.json",
+    }
+    return (SettingsFile(paths[scope], _claude_protected, _claude_unprotected),)
 
 
 def _claude_protected(text: str, command: HookCommand) -> str:
@@ -134,6 +141,8 @@ _GEMINI: Final = _Hooks(
 
 
 def _gemini_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    if scope == "system":  # a hook in its system settings did not run
+        return ()
     folder = (place.home if scope == "user" else place.project) / ".gemini"
     settings = SettingsFile(folder / "settings.json", _GEMINI.protected, _GEMINI.unprotected)
     if scope == "project":  # with a policy in the project, Gemini CLI asks about every call
@@ -159,6 +168,8 @@ def _copilot_text(command: HookCommand) -> str:
 
 
 def _copilot_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    if scope == "system":
+        return ()
     folder = place.folder("COPILOT_HOME", ".copilot") / "hooks"
     path = (folder if scope == "user" else place.project / ".github" / "hooks") / "safetyd.json"
     return (_own_file(path, _copilot_text),)
@@ -193,6 +204,12 @@ def _codex_text(text: str, command: HookCommand) -> str:
     return text if same else toml_block.added(text, block)
 
 
+def _codex_requirements(text: str, command: HookCommand) -> str:
+    """Return requirements with our hooks, which Codex trusts and which nobody can switch off."""
+    block = f"[features]\nhooks = true\n\n{_codex_block(command)}"
+    return text if toml_block.content(text) == block.strip() else toml_block.added(text, block)
+
+
 def trusted_by_codex(text: str, hashes: Mapping[str, str]) -> str:
     """Return the text with the hashes of our hooks, by key: Codex skips hooks without one."""
     states = [
@@ -204,6 +221,9 @@ def trusted_by_codex(text: str, hashes: Mapping[str, str]) -> str:
 
 
 def _codex_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    if scope == "system":
+        path = place.system / "codex" / "requirements.toml"
+        return (SettingsFile(path, _codex_requirements, toml_block.removed),)
     folder = place.folder("CODEX_HOME", ".codex") if scope == "user" else place.project / ".codex"
     rules = folder / "rules" / "safetyd.rules"
     return (
@@ -243,6 +263,8 @@ def _opencode_unprotected(text: str) -> str:
 
 
 def _opencode_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    if scope == "system":
+        return ()
     user = place.folder("XDG_CONFIG_HOME", ".config") / "opencode"
     folder = user if scope == "user" else place.project / ".opencode"
     settings = folder if scope == "user" else place.project

@@ -38,6 +38,12 @@ def test_a_version_that_is_older_than_those_tested(home: UserHome) -> None:
     assert home.files() == []
 
 
+@pytest.mark.parametrize("host", ["gemini", "copilot", "opencode"])
+def test_a_scope_that_was_not_tried_with_the_real_program(home: UserHome, host: str) -> None:
+    assert refused(home, host, "--system") == "not_offered"
+    assert home.status(host, "--system")["state"] == "absent"
+
+
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_oldest_version_is_one_that_was_tested(host: str) -> None:
     versions = [program.version for program in PROGRAMS if program.host == host]

@@ -17,7 +17,7 @@ from safetyd.console.hosts.host_version import is_older
 from safetyd.host import user_name
 from safetyd.hosts.hook_command import HookCommand
 from safetyd.hosts.hook_switches import switched_off
-from safetyd.hosts.host_catalog import Host, Place, Scope, SettingsFile
+from safetyd.hosts.host_catalog import SCOPES, Host, Place, Scope, SettingsFile
 from safetyd.hosts.json_text import NotJson
 from safetyd.hosts.same_settings import same_settings
 from safetyd.hosts.toml_block import NotToml
@@ -199,21 +199,21 @@ def _readable(path: Path) -> bytes | None:
 
 
 def _second_guard(seen: SeenHost) -> Iterator[Problem]:
-    scopes: tuple[Scope, ...] = ("user", "project")
-    if seen.scope not in scopes:
-        return
-    both = [_is_here(seen.host.files(scope, seen.place)) for scope in scopes]
-    if all(both) and seen.place.home != seen.place.project:
+    own = {file.path for file in seen.files}
+    for scope in SCOPES:
+        files = seen.host.files(scope, seen.place)
+        if not files or files[0].path in own or not _is_here(files[0]):
+            continue
         yield Problem(
             code="two_guards",
-            message=f"{seen.host.title} is protected for the user and for this project: it asks "
-            "safetyd twice",
-            fix=f"Run: safetyd unprotect {seen.host.name} --project",
+            message=f"{seen.host.title} is protected for the {seen.scope} and for the {scope}: "
+            "it asks safetyd twice",
+            fix=f"Run: safetyd unprotect {seen.host.name} --{scope}",
         )
 
 
-def _is_here(files: Sequence[SettingsFile]) -> bool:
-    return files[0].mark.encode() in (_readable(files[0].path) or b"")
+def _is_here(file: SettingsFile) -> bool:
+    return file.mark.encode() in (_readable(file.path) or b"")
 
 
 def _key(seen: SeenHost) -> Iterator[Problem]:

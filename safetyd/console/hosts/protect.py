@@ -34,6 +34,7 @@ _which = together(
         "--user", "scope", flag_value="user", default="user", help="For this user (default)."
     ),
     click.option("--project", "scope", flag_value="project", help="In the current folder only."),
+    click.option("--system", "scope", flag_value="system", help="For all users; needs root."),
 )
 
 
@@ -162,7 +163,7 @@ def _show_status(hosts: ProtectedHosts, names: Sequence[str], *, as_json: bool) 
         click.echo(document({"hosts": states}))
     else:
         for state in states:
-            version, path = state.version or "-", plain(state.files[0])
+            version, path = state.version or "-", plain(" ".join(state.files[:1]))
             click.echo(f"{state.host:12} {state.state:10} {version:10} {path}")
             for problem in state.problems:
                 click.echo(f"  {problem.code}: {plain(problem.message, 1000)}")

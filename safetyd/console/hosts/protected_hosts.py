@@ -76,7 +76,7 @@ class ProtectedHosts:
         """Return the named hosts, or else all that are installed."""
         if names:
             return [HOSTS[name] for name in names]
-        found = [host for host in HOSTS.values() if self._found(host)]
+        found = [host for host in HOSTS.values() if self._files(host) and self._found(host)]
         if not found:
             raise Failure(f"no coding agent was found. Name one of {', '.join(HOSTS)}", "not_found")
         return found
@@ -122,12 +122,24 @@ class ProtectedHosts:
 
     def planned(self, host: Host, agent: str | None) -> Plan:
         """Return the changes that protect a host; refuse if they could do harm."""
+        self._check_scope(host)
         if old := too_old(host, version_of(host.program)):
             raise Failure(f"{old}. Update it first. Nothing was written", "old_version")
         command = self._command(host, agent)
         changes = [_protecting(file, command) for file in self._files(host)]
         changed = [change for change in changes if change.before != change.after]
         return Plan(host, command.agent, changed)
+
+    def _check_scope(self, host: Host) -> None:
+        if not self._files(host):
+            offered = [one.title for one in HOSTS.values() if one.files("system", self._place)]
+            raise Failure(
+                f"{host.title} has no settings that hold for all users, as far as was tried. "
+                f"--system is offered for {' and '.join(offered)}",
+                "not_offered",
+            )
+        if self._scope == "system" and os.geteuid() != 0:
+            raise Failure("--system changes files of root. Run this as root", "not_root")
 
     def write(self, plans: Sequence[Plan]) -> None:
         """Write all plans. If a step fails, put everything back."""
@@ -149,7 +161,8 @@ class ProtectedHosts:
         record = HostRecord(host=host.name, scope=self._scope, agent=plan.agent, files=files)
         self._records.write(record)
         settings_files.write(plan.changes)
-        if host.trusts_hooks and (program := shutil.which(host.program)):
+        program = shutil.which(host.program) if host.trusts_hooks else None
+        if program and self._scope != "system":  # hooks of the system are trusted
             self._trust(host, program, record)
 
     def _put_back(self, plan: Plan, earlier: HostRecord | None) -> None:
@@ -244,7 +257,8 @@ class ProtectedHosts:
 
     def _text(self, host: Host) -> str:
         """Return the settings that have the hook."""
-        content = settings_files.read(self._files(host)[0].path)
+        files = self._files(host)
+        content = settings_files.read(files[0].path) if files else None
         return (content or b"").decode("utf-8", "replace")
 
     def _files(self, host: Host) -> Sequence[SettingsFile]:

@@ -64,14 +64,27 @@ WAYS: Final = {
 }
 
 
-def protect_and_leave_out(home: HostHome, way: Way, daemon: RunningDaemon) -> None:
-    """Protect a host whose user trusts the project, then write the project's files."""
+def trust_project(home: HostHome, way: Way) -> None:
+    """Change the settings of a user who trusts the project, if the way needs that."""
     for name in home.settings() if way.trust[0] else ():
         path, (old, new) = home.home / name, way.trust
         assert old in path.read_text()
         new = new.replace("@FOLDER@", str(home.project))
-        path.write_text(path.read_text().replace(old, new))
-    run_safetyd(home, daemon, "protect", home.program.host, "--yes")
+        path.write_text(path.read_text().replace(old, new, 1))
+
+
+def write_files(home: HostHome, way: Way) -> None:
+    """Write the project's files, and nothing of other ways."""
+    for other in WAYS[home.program.host]:
+        for name in other.files:
+            (home.project / name).unlink(missing_ok=True)
     for name, text in way.files.items():
         (home.project / name).parent.mkdir(parents=True, exist_ok=True)
         (home.project / name).write_text(text)
+
+
+def protect_and_leave_out(home: HostHome, way: Way, daemon: RunningDaemon) -> None:
+    """Protect a host whose user trusts the project, then write the project's files."""
+    trust_project(home, way)
+    run_safetyd(home, daemon, "protect", home.program.host, "--yes")
+    write_files(home, way)

@@ -48,6 +48,11 @@ class Trial(NamedTuple):
         broken = _with(self.line, python, f"{python}.missing")
         yield self._refuses("without its Python nothing runs", broken)
 
+    def answer(self) -> str:
+        """Return all that the hook prints about a harmless command."""
+        ran, _ = self._run(self.line, HARMLESS)
+        return ran.stdout + ran.stderr
+
     def _passes(self) -> Tried:
         ran, took_ms = self._run(self.line, HARMLESS)
         times = [took_ms]

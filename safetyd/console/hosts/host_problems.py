@@ -27,7 +27,7 @@ _ANY: Final = HookCommand("python3", "hook.py", "hook.sock", "agent")
 
 # Problems with which the host is still guarded.
 NOTES: Final = frozenset(
-    {"not_protected", "daemon_away", "key_readable", "two_guards", "fails_open"}
+    {"not_protected", "daemon_away", "no_token", "key_readable", "two_guards", "fails_open"}
 )
 
 
@@ -68,6 +68,7 @@ def problems_of(seen: SeenHost) -> Iterator[Problem]:
     if seen.command is not None:
         yield from _programs(seen, seen.command)
         yield from _daemon(seen, seen.command)
+        yield from _token(seen, seen.command)
     yield from _trust(seen)
     yield from _switches(seen)
     yield from _second_guard(seen)
@@ -162,6 +163,16 @@ def _daemon(seen: SeenHost, command: HookCommand) -> Iterator[Problem]:
             message=f"nothing answers on {command.socket} ({exc.strerror or exc}), so "
             f"{seen.host.title} cannot use any tool",
             fix=f"Run: {start_command(seen.data_dir)}",
+        )
+
+
+def _token(seen: SeenHost, command: HookCommand) -> Iterator[Problem]:
+    if command.token_file and not os.access(command.token_file, os.R_OK):
+        yield Problem(
+            code="no_token",
+            message=f"{command.token_file}, the token of {command.agent}, cannot be read, so "
+            f"{seen.host.title} cannot use any tool",
+            fix=f"Run: {seen.protect}",
         )
 
 

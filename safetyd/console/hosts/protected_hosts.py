@@ -26,6 +26,7 @@ from safetyd.console.hosts.host_problems import (
 )
 from safetyd.console.hosts.host_version import version_of
 from safetyd.console.hosts.settings_files import Change, HostRecord, HostRecords
+from safetyd.console.hosts.token_files import needs_token, write_token
 from safetyd.console.locations import endpoint
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import SOCKET
@@ -56,10 +57,10 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(NamedTuple):
-    """The changes that protect a host, and the agent's name."""
+    """The changes that protect a host, and the command that they add."""
 
     host: Host
-    agent: str
+    command: HookCommand
     changes: Sequence[Change]
 
 
@@ -128,7 +129,7 @@ class ProtectedHosts:
         command = self._command(host, agent)
         changes = [_protecting(file, command) for file in self._files(host)]
         changed = [change for change in changes if change.before != change.after]
-        return Plan(host, command.agent, changed)
+        return Plan(host, command, changed)
 
     def _check_scope(self, host: Host) -> None:
         if not self._files(host):
@@ -146,6 +147,9 @@ class ProtectedHosts:
         begun: list[tuple[Plan, HostRecord | None]] = []
         try:
             for plan in plans:
+                if plan.command.token_file:
+                    token_file = Path(plan.command.token_file)
+                    write_token(token_file, plan.command.agent, self._data_dir)
                 if plan.changes:
                     earlier = self._records.read(plan.host.name, self._scope)
                     begun.append((plan, earlier))
@@ -158,7 +162,9 @@ class ProtectedHosts:
     def _write(self, plan: Plan, earlier: HostRecord | None) -> None:
         host = plan.host
         files = settings_files.recorded(plan.changes, earlier)
-        record = HostRecord(host=host.name, scope=self._scope, agent=plan.agent, files=files)
+        record = HostRecord(
+            host=host.name, scope=self._scope, agent=plan.command.agent, files=files
+        )
         self._records.write(record)
         settings_files.write(plan.changes)
         program = shutil.which(host.program) if host.trusts_hooks else None
@@ -244,7 +250,12 @@ class ProtectedHosts:
             raise WrongUsage(f"{name!r} is not a valid agent name: use 1 to 64 of A-Z a-z 0-9 _ -")
         found = endpoint(self._data_dir)
         socket = found.hook if found and found.hook else str(self._data_dir.absolute() / SOCKET)
-        return HookCommand(sys.executable, str(HOOK), socket, name)
+        command = HookCommand(sys.executable, str(HOOK), socket, name)
+        trial = Trial(command.ask(host.dialect), command, host.dialect, Path.cwd())
+        token_file = self._records.token_file(name)
+        if token_file.exists() or needs_token(trial):
+            return command._replace(token_file=str(token_file))
+        return command
 
     def _usual_name(self, host: Host) -> str:
         if self._scope != "project":

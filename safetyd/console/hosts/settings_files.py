@@ -71,6 +71,10 @@ class HostRecords:
         with using_file(self._path(host, scope), "write"):
             self._path(host, scope).unlink(missing_ok=True)
 
+    def token_file(self, agent: str) -> Path:
+        """Return where the token of an agent is, if it needs one."""
+        return self._folder / f"{agent}.token"
+
     def _path(self, host: str, scope: Scope) -> Path:
         return self._folder / f"{host}-{scope}.json"
 

@@ -18,6 +18,8 @@ class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EXIT_REFUSED: Final = 2
+# In a refusal of an agent without one.
+NEEDS_TOKEN: Final = "needs a token, which an operator creates"  # noqa: S105
 
 _NOTHING = HookAnswer()
 _encode = msgspec.json.Encoder().encode

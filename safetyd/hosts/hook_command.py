@@ -9,6 +9,11 @@ from safetyd.hosts.hook_event import Dialect, HookKind
 MARK: Final = "safetyd/hook.py"
 PATIENCE_S: Final = 600
 TIMEOUT_S: Final = PATIENCE_S + 60  # hosts run the call when a hook takes longer
+# Behind the command that asks: what else ends it becomes exit code 2 and words.
+TAIL: Final = (
+    "; s=$?; [ $s = 0 ] || [ $s = 2 ] || "
+    'echo "safetyd: the hook ended with $s, so nothing may run" >&2; [ $s = 0 ] || exit 2'
+)
 
 
 class HookCommand(NamedTuple):
@@ -25,10 +30,7 @@ class HookCommand(NamedTuple):
 
         Some hosts run the call after any other exit code, or after code 2 without words.
         """
-        return (
-            f"{self._words(dialect)}; s=$?; [ $s = 0 ] || [ $s = 2 ] || "
-            'echo "safetyd: the hook ended with $s, so nothing may run" >&2; [ $s = 0 ] || exit 2'
-        )
+        return self._words(dialect) + TAIL
 
     def report(self, dialect: Dialect, kind: HookKind) -> str:
         return f"{self._words(dialect)} --event {kind}"

@@ -3,23 +3,25 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
-from safetyd.hosts import json_text, toml_block
+from safetyd.hosts import deny_rules, json_text, toml_block
 from safetyd.hosts.hook_command import MARK, TIMEOUT_S, HookCommand, is_ours
 from safetyd.hosts.hook_event import Dialect, HookKind
 
-Scope = Literal["user", "project"]
+Scope = Literal["user", "project", "system"]
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 REPORT_S: Final = 10
 CODEX_END_S: Final = 3  # Codex allows no more at the end of a session
 
 
 class Place(NamedTuple):
-    """Where settings are: the user's home and environment, and the project."""
+    """Where settings are: the user's home and environment, the project, and the machine."""
 
     home: Path
     environment: Mapping[str, str]
     project: Path
+    system: Path = Path("/etc")
 
     def folder(self, variable: str, usual: str) -> Path:
         """Return the folder that a variable names, or the usual one in the home."""
@@ -35,15 +37,21 @@ class SettingsFile(NamedTuple):
     unprotected: Callable[[str], str]
     own: bool = False  # nothing but safetyd's part is in it
     mark: str = MARK  # in the file while it is protected
+    ordered: bool = False  # the order of its members counts
 
 
 class Host(NamedTuple):
+    """A coding agent. `files` returns none for a scope that is not offered."""
+
     name: str
     title: str
     dialect: Dialect
     program: str
     files: Callable[[Scope, Place], Sequence[SettingsFile]]
+    oldest: str  # version that was tested
     trusts_hooks: bool = False  # it skips hooks that its user has not trusted
+    unguarded: str = ""  # ways to start it without hooks
+    fails_open_before: str = ""  # older versions run a call whose hook takes too long
 
 
 class _Hooks(NamedTuple):
@@ -91,9 +99,28 @@ _CLAUDE: Final = _Hooks(
 
 
 def _claude_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
-    folder = place.folder("CLAUDE_CONFIG_DIR", ".claude")
-    path = (folder if scope == "user" else place.project / ".claude") / "settings.json"
-    return (SettingsFile(path, _CLAUDE.protected, _CLAUDE.unprotected),)
+    paths: dict[Scope, Path] = {
+        "user": place.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json",
+        "project": place.project / ".claude" / "settings.json",
+        "system": place.system / "claude-code" / "managed-settings.json",
+    }
+    return (SettingsFile(paths[scope], _claude_protected, _claude_unprotected),)
+
+
+def _claude_protected(text: str, command: HookCommand) -> str:
+    hooked = _CLAUDE.protected(deny_rules.without_claude_rules(text), command)
+    return deny_rules.with_claude_rules(hooked)
+
+
+def _claude_unprotected(text: str) -> str:
+    return _CLAUDE.unprotected(deny_rules.without_claude_rules(text))
+
+
+def _own_file(path: Path, written: Callable[[HookCommand], str], mark: str = MARK) -> SettingsFile:
+    """Return a file in which nothing but safetyd's part is."""
+    return SettingsFile(
+        path, lambda _text, command: written(command), lambda _text: "", own=True, mark=mark
+    )
 
 
 def _gemini_group(command: HookCommand, kind: HookKind) -> object:
@@ -114,12 +141,17 @@ _GEMINI: Final = _Hooks(
 
 
 def _gemini_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
-    above = place.home if scope == "user" else place.project
-    path = above / ".gemini" / "settings.json"
-    return (SettingsFile(path, _GEMINI.protected, _GEMINI.unprotected),)
+    if scope == "system":  # a hook in its system settings did not run
+        return ()
+    folder = (place.home if scope == "user" else place.project) / ".gemini"
+    settings = SettingsFile(folder / "settings.json", _GEMINI.protected, _GEMINI.unprotected)
+    if scope == "project":  # with a policy in the project, Gemini CLI asks about every call
+        return (settings,)
+    policy = folder / "policies" / "safetyd.toml"
+    return settings, _own_file(policy, lambda _: deny_rules.gemini_policy(), deny_rules.MARK)
 
 
-def _copilot_text(_text: str, command: HookCommand) -> str:
+def _copilot_text(command: HookCommand) -> str:
     def hook(kind: HookKind) -> object:
         asks = kind == "before"
         line = command.ask("copilot") if asks else command.report("copilot", kind)
@@ -136,9 +168,11 @@ def _copilot_text(_text: str, command: HookCommand) -> str:
 
 
 def _copilot_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    if scope == "system":
+        return ()
     folder = place.folder("COPILOT_HOME", ".copilot") / "hooks"
     path = (folder if scope == "user" else place.project / ".github" / "hooks") / "safetyd.json"
-    return (SettingsFile(path, _copilot_text, lambda _text: "", own=True),)
+    return (_own_file(path, _copilot_text),)
 
 
 def _codex_block(command: HookCommand) -> str:
@@ -170,6 +204,12 @@ def _codex_text(text: str, command: HookCommand) -> str:
     return text if same else toml_block.added(text, block)
 
 
+def _codex_requirements(text: str, command: HookCommand) -> str:
+    """Return requirements with our hooks, which Codex trusts and which nobody can switch off."""
+    block = f"[features]\nhooks = true\n\n{_codex_block(command)}"
+    return text if toml_block.content(text) == block.strip() else toml_block.added(text, block)
+
+
 def trusted_by_codex(text: str, hashes: Mapping[str, str]) -> str:
     """Return the text with the hashes of our hooks, by key: Codex skips hooks without one."""
     states = [
@@ -181,15 +221,22 @@ def trusted_by_codex(text: str, hashes: Mapping[str, str]) -> str:
 
 
 def _codex_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    if scope == "system":
+        path = place.system / "codex" / "requirements.toml"
+        return (SettingsFile(path, _codex_requirements, toml_block.removed),)
     folder = place.folder("CODEX_HOME", ".codex") if scope == "user" else place.project / ".codex"
-    return (SettingsFile(folder / "config.toml", _codex_text, toml_block.removed),)
+    rules = folder / "rules" / "safetyd.rules"
+    return (
+        SettingsFile(folder / "config.toml", _codex_text, toml_block.removed),
+        _own_file(rules, deny_rules.codex_rules, deny_rules.MARK),
+    )
 
 
 # It matches every permission, as "*" does, and nobody else writes it. The last match counts.
 _GUARD: Final = "?*"
 
 
-def _opencode_plugin(_text: str, command: HookCommand) -> str:
+def _opencode_plugin(command: HookCommand) -> str:
     """Return the plugin that asks the daemon; it is in JavaScript, so it needs no process."""
     text = Path(__file__).with_name("opencode.js").read_text(encoding="utf-8")
     given = {
@@ -216,6 +263,8 @@ def _opencode_unprotected(text: str) -> str:
 
 
 def _opencode_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
+    if scope == "system":
+        return ()
     user = place.folder("XDG_CONFIG_HOME", ".config") / "opencode"
     folder = user if scope == "user" else place.project / ".opencode"
     settings = folder if scope == "user" else place.project
@@ -223,14 +272,13 @@ def _opencode_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
     names = ("opencode.jsonc", "opencode.json")
     path = next((settings / name for name in names if (settings / name).exists()), None)
     return (
-        SettingsFile(
-            folder / "plugin" / "safetyd.js", _opencode_plugin, lambda _text: "", own=True
-        ),
+        _own_file(folder / "plugin" / "safetyd.js", _opencode_plugin),
         SettingsFile(
             path or settings / "opencode.json",
             _opencode_protected,
             _opencode_unprotected,
             mark=json.dumps(_GUARD),
+            ordered=True,
         ),
     )
 
@@ -238,10 +286,28 @@ def _opencode_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
 HOSTS: Final = {
     host.name: host
     for host in (
-        Host("claude-code", "Claude Code", "claude", "claude", _claude_files),
-        Host("codex", "Codex CLI", "codex", "codex", _codex_files, trusts_hooks=True),
-        Host("gemini", "Gemini CLI", "gemini", "gemini", _gemini_files),
-        Host("copilot", "Copilot CLI", "copilot", "copilot", _copilot_files),
-        Host("opencode", "OpenCode", "opencode", "opencode", _opencode_files),
+        Host(
+            "claude-code",
+            "Claude Code",
+            "claude",
+            "claude",
+            _claude_files,
+            oldest="2.1.197",
+            unguarded="`claude --bare` and `claude --safe-mode`",
+            fails_open_before="2.1.295",
+        ),
+        Host(
+            "codex",
+            "Codex CLI",
+            "codex",
+            "codex",
+            _codex_files,
+            oldest="0.169.0",
+            trusts_hooks=True,
+            unguarded="`codex --disable hooks`",
+        ),
+        Host("gemini", "Gemini CLI", "gemini", "gemini", _gemini_files, oldest="0.61.0"),
+        Host("copilot", "Copilot CLI", "copilot", "copilot", _copilot_files, oldest="1.0.102"),
+        Host("opencode", "OpenCode", "opencode", "opencode", _opencode_files, oldest="1.18.33"),
     )
 }

@@ -20,7 +20,7 @@ def added(text: str, block: str) -> str:
     _check(bare, "the file is not valid TOML")
     gap = "" if not bare or bare.endswith("\n") else "\n"
     whole = f"{bare}{gap}\n{BEGIN}\n{block.strip()}\n{END}\n"
-    _check(whole, "the file defines `hooks` in a way that cannot be extended")
+    _check(whole, "the file defines `hooks` or `features` in a way that cannot be extended")
     return whole
 
 

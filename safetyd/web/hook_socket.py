@@ -23,7 +23,7 @@ from safetyd.agents.held_replies import HeldReplies
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import user_name
-from safetyd.hosts.hook_answer import HookAnswer, answer_to, refusal
+from safetyd.hosts.hook_answer import NEEDS_TOKEN, HookAnswer, answer_to, refusal
 from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.hosts.tool_call import proposal_fields
@@ -152,7 +152,7 @@ class HookSocket:
                 raise _NotAdmitted(f"the token is not valid for {agent!r}")
             return _Call(agent, nonce, dialect, kind, uid, self._keyed)
         if self._anonymous is None:
-            raise _NotAdmitted(f"{agent!r} needs a token, which an operator creates")
+            raise _NotAdmitted(f"{agent!r} {NEEDS_TOKEN}")
         if self._users.setdefault(agent, uid) != uid:
             owner = user_name(self._users[agent] or 0)
             raise _NotAdmitted(f"the name {agent!r} is used by {owner}; use another one")

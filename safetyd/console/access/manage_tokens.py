@@ -30,12 +30,20 @@ In the agent's shell:
 
 def add_token(location: Location, name: str) -> None:
     """Create a token, make a running daemon accept it, and print it with an example."""
-    make_private(location.data_dir)
-    tokens = AgentTokens(location.keys)
-    token, lines = _changed(location, tokens, name, lambda: tokens.add(name))
+    token, lines = new_token(location, name)
     found = endpoint(location.data_dir)
     web = found.web if found else _ADDRESS
     click.echo("\n".join((*lines, _EXAMPLE.format(name=name, token=token, web=web))))
+
+
+def new_token(location: Location, name: str) -> tuple[str, Sequence[str]]:
+    """Create the first token of an agent, and make a running daemon accept it.
+
+    Return the token, and lines to print.
+    """
+    make_private(location.data_dir)
+    tokens = AgentTokens(location.keys)
+    return _changed(location, tokens, name, lambda: tokens.add(name))
 
 
 def rotate_token(location: Location, terms: Terms, *, as_json: bool) -> None:

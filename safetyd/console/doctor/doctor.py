@@ -29,6 +29,7 @@ from safetyd.console.doctor.file_checks import (
     separation,
     wrong,
 )
+from safetyd.console.doctor.host_checks import hosts
 from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.file_history.list_history import READ_S
 from safetyd.console.help_page import command
@@ -62,6 +63,7 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
         yield from parts(answer)
         yield from _running(location, config_path)
     yield from web(location.data_dir)
+    yield from hosts(location.data_dir)
     yield separation(location.keys / "operator.nk")
 
 

@@ -34,6 +34,7 @@ class Finding(msgspec.Struct, frozen=True):
     check: str
     level: Level
     text: str
+    code: str = ""  # of a problem that has one
 
 
 def ok(check: str, text: str) -> Finding:

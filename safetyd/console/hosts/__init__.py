@@ -1,5 +1,5 @@
 """`safetyd protect`, `unprotect` and `verify`: the hooks in the settings of coding agents.
 
-`protect.py` has the commands, `protected_hosts.py` plans and writes, `hook_trial.py` tries a hook.
-Other packages import nothing from here.
+`protect.py` has the commands, `protected_hosts.py` plans and writes, `host_problems.py` finds what
+is wrong, `hook_trial.py` tries a hook. Only `safetyd doctor` imports from here, too.
 """

@@ -66,9 +66,12 @@ def our_hooks(program: str, cwd: Path, environment: Mapping[str, str]) -> list[C
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=dict(environment),
+        bufsize=0,  # nothing is left to be written when it ends
     ) as server:
         try:
             return _listed(server, lines)
+        except (BrokenPipeError, msgspec.DecodeError) as exc:
+            raise Failure(f"`codex app-server` gives no list of hooks: {exc}", "codex") from exc
         finally:
             server.kill()
 
@@ -77,7 +80,6 @@ def _listed(server: subprocess.Popen[bytes], lines: bytes) -> list[CodexHook]:
     if server.stdin is None or server.stdout is None:
         raise AssertionError("both are pipes")
     server.stdin.write(lines)
-    server.stdin.flush()
     for line in server.stdout:
         if msgspec.json.decode(line, type=_Kind).id == LIST_ID:
             reply = msgspec.json.decode(line, type=_Reply)

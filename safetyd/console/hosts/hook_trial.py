@@ -1,10 +1,12 @@
 """Tries the command line in a host's settings, as the host would run it. Nothing is executed."""
 
+import shlex
+import statistics
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -13,6 +15,7 @@ from safetyd.hosts.hook_command import HookCommand
 from safetyd.hosts.hook_event import Dialect, trial_event
 
 PATIENCE_S: Final = 60.0
+TIMED: Final = 10  # calls
 HARMLESS: Final = "touch made-by-safetyd-verify"
 DESTRUCTIVE: Final = "rm -rf ~"
 
@@ -22,43 +25,67 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
 
     claim: str
     holds: bool
-    took_ms: float
+    took_ms: float  # the median, if there were several calls
+    calls: int = 1
     said: str = ""
 
 
-def tried(command: HookCommand, dialect: Dialect, cwd: Path) -> Iterator[Tried]:
-    """Yield what a host would see: with the daemon, without it, and without the interpreter."""
-    yield _passes("a harmless command may run", command, dialect, cwd)
-    yield _refuses("a destructive command may not", command, dialect, cwd)
-    away = command._replace(socket=f"{command.socket}.nobody")
-    yield _refuses("without the daemon nothing runs", away, dialect, cwd)
-    broken = command._replace(python=f"{command.python}.missing")
-    yield _refuses("without its Python nothing runs", broken, dialect, cwd)
+class Trial(NamedTuple):
+    """A command line, what it is made of, and the host that runs it."""
+
+    line: str
+    command: HookCommand
+    dialect: Dialect
+    cwd: Path
+
+    def results(self) -> Iterator[Tried]:
+        """Yield what the host would see: with the daemon, without it, and without the Python."""
+        yield self._passes()
+        yield self._refuses("a destructive command may not", self.line)
+        socket, python = self.command.socket, self.command.python
+        away = _with(self.line, socket, f"{socket}.nobody")
+        yield self._refuses("without the daemon nothing runs", away)
+        broken = _with(self.line, python, f"{python}.missing")
+        yield self._refuses("without its Python nothing runs", broken)
+
+    def answer(self) -> str:
+        """Return all that the hook prints about a harmless command."""
+        ran, _ = self._run(self.line, HARMLESS)
+        return ran.stdout + ran.stderr
+
+    def _passes(self) -> Tried:
+        ran, took_ms = self._run(self.line, HARMLESS)
+        times = [took_ms]
+        passed = ran.returncode == 0 and not is_refusal(ran.stdout, ran.stderr, 0)
+        if passed:
+            times += [self._run(self.line, HARMLESS)[1] for _ in range(TIMED - 1)]
+        return Tried(
+            claim="a harmless command may run",
+            holds=passed,
+            took_ms=statistics.median(times),
+            calls=len(times),
+            said=ran.stdout or ran.stderr,
+        )
+
+    def _refuses(self, claim: str, line: str) -> Tried:
+        ran, took_ms = self._run(line, DESTRUCTIVE)
+        refused = is_refusal(ran.stdout, ran.stderr, ran.returncode)
+        return Tried(claim=claim, holds=refused, took_ms=took_ms, said=ran.stdout or ran.stderr)
+
+    def _run(self, line: str, shell: str) -> tuple[subprocess.CompletedProcess[str], float]:
+        begun = time.monotonic()
+        ran = subprocess.run(  # noqa: S603 - the line in the user's own settings
+            ["/bin/sh", "-c", line],
+            input=trial_event(self.dialect, shell, str(self.cwd)).decode(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            cwd=self.cwd,
+            check=False,
+        )
+        return ran, (time.monotonic() - begun) * 1000
 
 
-def _passes(claim: str, command: HookCommand, dialect: Dialect, cwd: Path) -> Tried:
-    ran, took_ms = _run(command, dialect, HARMLESS, cwd)
-    passed = ran.returncode == 0 and not is_refusal(ran.stdout, ran.stderr, 0)
-    return Tried(claim=claim, holds=passed, took_ms=took_ms, said=ran.stdout or ran.stderr)
-
-
-def _refuses(claim: str, command: HookCommand, dialect: Dialect, cwd: Path) -> Tried:
-    ran, took_ms = _run(command, dialect, DESTRUCTIVE, cwd)
-    refused = is_refusal(ran.stdout, ran.stderr, ran.returncode)
-    return Tried(claim=claim, holds=refused, took_ms=took_ms, said=ran.stdout or ran.stderr)
-
-
-def _run(
-    command: HookCommand, dialect: Dialect, shell: str, cwd: Path
-) -> tuple[subprocess.CompletedProcess[str], float]:
-    begun = time.monotonic()
-    ran = subprocess.run(  # noqa: S603 - our own command line
-        ["/bin/sh", "-c", command.ask(dialect)],
-        input=trial_event(dialect, shell, str(cwd)).decode(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        cwd=cwd,
-        check=False,
-    )
-    return ran, (time.monotonic() - begun) * 1000
+def _with(line: str, word: str, other: str) -> str:
+    """Return a command line with another word."""
+    return line.replace(shlex.quote(word), shlex.quote(other), 1)

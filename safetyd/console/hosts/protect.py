@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Final
 
 import click
+import msgspec
 
 from safetyd.client.discovery import start_command
 from safetyd.console.failure import NEEDS_PERSON, Failure
 from safetyd.console.help_page import command
 from safetyd.console.hosts.protected_hosts import HostState, ProtectedHosts
+from safetyd.console.hosts.rehearsal.rehearse import rehearsed
 from safetyd.console.hosts.settings_files import Change
 from safetyd.console.locations import endpoint
 from safetyd.console.options import data_dir_option, json_option, together
-from safetyd.console.terminal_text import document, plain
-from safetyd.hosts.host_catalog import HOSTS
+from safetyd.console.terminal_text import document, plain, several
+from safetyd.hosts.host_catalog import HOSTS, Scope
 
 UNCONFIRMED: Final = 2
 
@@ -28,7 +30,11 @@ _which = together(
         type=click.Choice(tuple(HOSTS)),
         help=f"{', '.join(HOSTS)}. Default: all that are installed.",
     ),
-    click.option("--project", is_flag=True, help="In the current folder only."),
+    click.option(
+        "--user", "scope", flag_value="user", default="user", help="For this user (default)."
+    ),
+    click.option("--project", "scope", flag_value="project", help="In the current folder only."),
+    click.option("--system", "scope", flag_value="system", help="For all users; needs root."),
 )
 
 
@@ -42,10 +48,10 @@ _which = together(
 @json_option
 def protect(  # noqa: PLR0913 - one for each option
     names: Sequence[str],
+    scope: Scope,
     directory: Path,
     agent: str | None,
     *,
-    project: bool,
     status: bool,
     dry_run: bool,
     yes: bool,
@@ -53,36 +59,29 @@ def protect(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Guard a coding agent: it asks safetyd before every tool call.
 
-    Adds hooks to the agent's settings. While safetyd is not running, the agent cannot use any
-    tool.
+    Adds hooks and deny rules to the agent's settings. While safetyd is not running, the agent
+    cannot use any tool. With --status, the exit code is 3 if an installed agent is not protected.
 
     For example:
       safetyd protect claude-code
       safetyd protect --dry-run
       safetyd protect --status
     """
-    hosts = ProtectedHosts(project=project, data_dir=directory)
+    hosts = ProtectedHosts(scope=scope, data_dir=directory)
     if status:
         _show_status(hosts, names, as_json=as_json)
         return
     chosen = hosts.chosen(names)
-    plans = [(host, hosts.planned(host, agent)) for host in chosen]
-    changes = [change for _, planned in plans for change in planned]
+    plans = [hosts.planned(host, agent) for host in chosen]
+    changes = [change for plan in plans for change in plan.changes]
     if not as_json or dry_run:
         click.echo("".join(map(_diff, changes)), nl=False)
     if dry_run:
         return
     if changes and not yes:
-        _confirm(f"Change {len(changes)} file{'s' * (len(changes) > 1)}?")
-    for host, planned in plans:
-        hosts.write(host, planned, agent)
-    states = [hosts.verified(host, agent) for host in chosen]
-    if as_json:
-        click.echo(document({"hosts": states}))
-    else:
-        click.echo("\n".join(line for state in states for line in _told(state, directory)))
-    if not all(one.holds for state in states for one in state.trials):
-        sys.exit(1)
+        _confirm(f"Change {several(len(changes), 'file')}?")
+    hosts.write(plans)
+    _show_trials(hosts.verified(chosen), directory, changes, as_json=as_json)
 
 
 @command()
@@ -91,16 +90,16 @@ def protect(  # noqa: PLR0913 - one for each option
 @data_dir_option
 @json_option
 def unprotect(
-    names: Sequence[str], directory: Path, *, project: bool, yes: bool, as_json: bool
+    names: Sequence[str], scope: Scope, directory: Path, *, yes: bool, as_json: bool
 ) -> None:
-    """Remove safetyd's hooks from the settings of a coding agent.
+    """Remove safetyd's hooks and deny rules from the settings of a coding agent.
 
     A settings file that was not changed meanwhile becomes exactly what it was before.
 
     For example:
       safetyd unprotect claude-code
     """
-    hosts = ProtectedHosts(project=project, data_dir=directory)
+    hosts = ProtectedHosts(scope=scope, data_dir=directory)
     chosen = [HOSTS[name] for name in names] or [*HOSTS.values()]
     plans = [(host, hosts.undone(host)) for host in chosen]
     changes = [change for _, planned in plans for change in planned]
@@ -116,25 +115,37 @@ def unprotect(
 
 @command()
 @_which
+@click.option("--rehearse", is_flag=True, help="Also run each host, with a stand-in for its model.")
 @data_dir_option
 @json_option
-def verify(names: Sequence[str], directory: Path, *, project: bool, as_json: bool) -> None:
+def verify(
+    names: Sequence[str], scope: Scope, directory: Path, *, rehearse: bool, as_json: bool
+) -> None:
     """Try the hooks of protected hosts; no command is executed.
+
+    Runs the command line that is in the settings of each host, as the host would. With --rehearse,
+    it also runs the host itself in an empty folder. A stand-in for its model on this machine then
+    proposes a harmless command, which runs, and a destructive one, which must not. This takes some
+    seconds for each host and uses no tokens. safetyd records both commands.
 
     For example:
       safetyd verify
+      safetyd verify claude-code --rehearse
     """
-    hosts = ProtectedHosts(project=project, data_dir=directory)
-    chosen = [host for host in hosts.chosen(names) if hosts.state(host).state == "protected"]
+    hosts = ProtectedHosts(scope=scope, data_dir=directory)
+    chosen = hosts.protected(names)
     if not chosen:
         raise Failure("no host is protected here. Run: safetyd protect", "open")
-    states = [hosts.verified(host, None) for host in chosen]
-    if as_json:
-        click.echo(document({"hosts": states}))
-    else:
-        click.echo("\n".join(line for state in states for line in _told(state, directory)))
-    if not all(one.holds for state in states for one in state.trials):
-        sys.exit(1)
+    states = hosts.verified(chosen)
+    if rehearse:
+        states = [*map(_rehearsed, states)]
+    _show_trials(states, directory, (), as_json=as_json)
+
+
+def _rehearsed(state: HostState) -> HostState:
+    host = HOSTS[state.host]
+    click.echo(f"Running {host.title} with a stand-in for its model ...", err=True)
+    return msgspec.structs.replace(state, trials=(*state.trials, *rehearsed(host)))
 
 
 def _confirm(question: str) -> None:
@@ -147,14 +158,35 @@ def _confirm(question: str) -> None:
 
 
 def _show_status(hosts: ProtectedHosts, names: Sequence[str], *, as_json: bool) -> None:
-    states = [hosts.state(HOSTS[name]) for name in names or HOSTS]
+    states = hosts.states([HOSTS[name] for name in names or HOSTS])
     if as_json:
         click.echo(document({"hosts": states}))
     else:
         for state in states:
-            click.echo(f"{state.host:12} {state.state:10} {plain(state.files[0])}")
+            version, path = state.version or "-", plain(" ".join(state.files[:1]))
+            click.echo(f"{state.host:12} {state.state:10} {version:10} {path}")
+            for problem in state.problems:
+                click.echo(f"  {problem.code}: {plain(problem.message, 1000)}")
+                click.echo(f"    {plain(problem.fix, 1000)}")
     if any(state.found and state.state != "protected" for state in states):
         sys.exit(NEEDS_PERSON)
+
+
+def _show_trials(
+    states: Sequence[HostState], directory: Path, changes: Sequence[Change], *, as_json: bool
+) -> None:
+    if as_json:
+        click.echo(document({"hosts": states}))
+    else:
+        lines = (line for state in states for line in _told(state, directory, changes))
+        click.echo("\n".join(lines))
+    if not all(map(_is_guarded, states)):
+        sys.exit(1)
+
+
+def _is_guarded(state: HostState) -> bool:
+    tried = bool(state.trials) and all(one.holds for one in state.trials)
+    return tried and state.state == "protected"
 
 
 def _diff(change: Change) -> str:
@@ -167,12 +199,36 @@ def _diff(change: Change) -> str:
     return "".join(plain(line.rstrip("\n")) + "\n" for line in lines)
 
 
-def _told(state: HostState, directory: Path) -> Iterator[str]:
-    title = HOSTS[state.host].title
-    works = all(one.holds for one in state.trials)
+def _told(state: HostState, directory: Path, changes: Sequence[Change]) -> Iterator[str]:
+    host, works = HOSTS[state.host], _is_guarded(state)
+    title = f"{host.title} {state.version}".strip()
     yield f"{title} is guarded." if works else f"{title} is NOT guarded yet:"
+    for change in changes:
+        if str(change.path) in state.files:
+            yield f"  {plain(str(change.path))} ({_added(change):+d} lines)"
     for one in state.trials:
-        yield f"  {one.claim:36} {'yes' if one.holds else 'NO'}, {one.took_ms:.0f} ms"
+        times = f" (median of {one.calls} calls)" if one.calls > 1 else ""
+        yield f"  {one.claim:40} {'yes' if one.holds else 'NO'}, {one.took_ms:.0f} ms{times}"
+    for problem in state.problems:
+        if problem.breaks:
+            yield f"  {plain(problem.message, 1000)}. {plain(problem.fix, 1000)}"
+    readable = any(problem.code == "key_readable" for problem in state.problems)
+    yield f"  {'this agent can read your key':40} {_SAME_USER if readable else 'no'}"
     if not works and endpoint(directory) is None:
         yield f"  The daemon is not running. Start it: {start_command(directory)}"
-    yield f"  To undo it: safetyd unprotect {state.host}"
+    option = "" if state.scope == "user" else f" --{state.scope}"
+    yield f"  To undo it: safetyd unprotect {state.host}{option}"
+    if changes:
+        yield f"  Start new sessions of {host.title}: open ones may not ask safetyd."
+    if host.unguarded:
+        yield f"  {host.unguarded} leave the hooks out."
+
+
+_SAME_USER: Final = "YES: it runs as you. `safetyd doctor` says how to separate them."
+
+
+def _added(change: Change) -> int:
+    before, after = (
+        len((content or b"").splitlines()) for content in (change.before, change.after)
+    )
+    return after - before

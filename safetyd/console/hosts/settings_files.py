@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from safetyd.console.failure import Failure, using_file
-from safetyd.host import write_whole
+from safetyd.host import user_name, write_whole
 from safetyd.hosts.host_catalog import Scope
 
 
@@ -71,6 +71,10 @@ class HostRecords:
         with using_file(self._path(host, scope), "write"):
             self._path(host, scope).unlink(missing_ok=True)
 
+    def token_file(self, agent: str) -> Path:
+        """Return where the token of an agent is, if it needs one."""
+        return self._folder / f"{agent}.token"
+
     def _path(self, host: str, scope: Scope) -> Path:
         return self._folder / f"{host}-{scope}.json"
 
@@ -83,10 +87,23 @@ def read(path: Path) -> bytes | None:
             return None
 
 
+def check_owner(path: Path) -> None:
+    """Refuse a file that belongs to another user."""
+    with using_file(path, "read"):
+        owner = path.stat().st_uid if path.exists() else os.geteuid()
+    if owner != os.geteuid():
+        raise Failure(
+            f"{path} belongs to {user_name(owner)}. Run this as {user_name(owner)}. "
+            "Nothing was written",
+            "not_yours",
+        )
+
+
 def recorded(changes: Sequence[Change], earlier: HostRecord | None) -> tuple[FileRecord, ...]:
-    """Return the records of changes. What was there before the first `protect` stays recorded."""
+    """Return the records of all files. What was there before the first `protect` stays recorded."""
     known = {} if earlier is None else {file.path: file for file in earlier.files}
-    return tuple(_recorded(change, known.get(str(change.path))) for change in changes)
+    fresh = (_recorded(change, known.get(str(change.path))) for change in changes)
+    return tuple((known | {file.path: file for file in fresh}).values())
 
 
 def _recorded(change: Change, known: FileRecord | None) -> FileRecord:
@@ -117,10 +134,15 @@ def write(changes: Sequence[Change]) -> None:
                 _write(change.path, change.after)
             done.append(change)
     except Failure:
-        for change in reversed(done):
-            with suppress(OSError):
-                _write(change.path, change.before)
+        put_back(done)
         raise
+
+
+def put_back(changes: Sequence[Change]) -> None:
+    """Write what was there before."""
+    for change in reversed(changes):
+        with suppress(OSError):
+            _write(change.path, change.before)
 
 
 def remove_folders(record: HostRecord) -> None:

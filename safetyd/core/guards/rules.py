@@ -109,7 +109,9 @@ SENSITIVE: Final = (
 # Files that control other programs. Some could disable the guarding of an agent.
 PROTECTED: Final = (
     *("**/.claude/settings*.json", "**/.claude/hooks/**", "**/.mcp.json"),
-    *("**/.codex/config.toml", "**/.codex/hooks.json", "**/.gemini/settings.json"),
+    *("**/.codex/config.toml", "**/.codex/hooks.json", "**/.codex/rules/**", "/etc/codex/**"),
+    *("**/.gemini/settings.json", "**/.gemini/policies/**", "/etc/claude-code/**"),
+    *("**/.github/copilot/settings*.json",),
     *("**/opencode.json", "**/opencode.jsonc", "**/.opencode/plugin*/**"),
     *("**/.config/opencode/**", "**/.copilot/**", "**/.github/hooks/**"),
     *("**/.cursor/hooks.json", "**/.cursor/mcp.json"),

@@ -9,9 +9,9 @@ from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, query, t
 
 from safetyd.adapters.claude_agent_sdk import hooks
 from safetyd.client import Safety
+from safetyd.console.hosts.rehearsal.anthropic_api import ANTHROPIC
+from safetyd.console.hosts.rehearsal.model_stand_in import Body, Talk, ToolCall, model
 from tests.adapters.frameworks.agent_tools import Call, Tools
-from tests.hosts.real.anthropic_api import ANTHROPIC
-from tests.hosts.real.model_stand_in import Body, Talk, ToolCall, model
 
 SERVER: Final = "mcp__own__"
 

@@ -11,7 +11,7 @@ COMMAND_S: Final = 120.0
 CONFIG: Final = "[hosts]\nwait_s = 0\n"  # a call does not wait for an operator
 
 
-def run_safetyd(home: HostHome, daemon: RunningDaemon, *arguments: str) -> str:
+def run_safetyd(home: HostHome, daemon: RunningDaemon, *arguments: str, code: int = 0) -> str:
     """Run a command as the user of that home; return what it prints."""
     ran = subprocess.run(
         [sys.executable, "-m", "safetyd", *arguments],
@@ -22,5 +22,5 @@ def run_safetyd(home: HostHome, daemon: RunningDaemon, *arguments: str) -> str:
         timeout=COMMAND_S,
         check=False,
     )
-    assert ran.returncode == 0, f"{arguments}: {ran.stdout}{ran.stderr}"
+    assert ran.returncode == code, f"{arguments}: {ran.stdout}{ran.stderr}"
     return ran.stdout

@@ -2,74 +2,40 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.hosts.real.anthropic_api import ANTHROPIC
-from tests.hosts.real.gemini_api import GEMINI
+from safetyd.console.hosts.rehearsal.headless_hosts import (
+    ADDRESS,
+    HEADLESS_HOSTS,
+    HeadlessHost,
+    run_host,
+)
+from safetyd.console.hosts.rehearsal.model_stand_in import Conversation, Talk, ToolCall, model
 from tests.hosts.real.host_programs import Program, installed
-from tests.hosts.real.model_stand_in import Conversation, ModelApi, Talk, ToolCall, model
-from tests.hosts.real.openai_api import OPENAI
 
 RUN_S: Final = 240.0
-ADDRESS: Final = "@ADDRESS@"
 PROJECT: Final = "@PROJECT@"
 
 
 class RealHost(NamedTuple):
-    """A host: its arguments, variables and settings, where `ADDRESS` is that of the model."""
+    """The settings of a host's user, where `ADDRESS` is that of the model, and what is known."""
 
-    api: ModelApi
-    shell: Callable[[str], ToolCall]
-    arguments: tuple[str, ...]
-    variables: Mapping[str, str]
     settings: Mapping[str, str]  # the user's own files, by their path below the home
     added: tuple[str, ...] = ()  # files that `protect` creates
     samples: tuple[ToolCall, ...] = ()  # calls to record; `PROJECT` is the project's folder
     names_calls: bool = True  # it gives each call an id, and its result the same
 
 
-def _claude_shell(command: str) -> ToolCall:
-    return ToolCall("Bash", {"command": command, "description": "Run a command"})
-
-
-def _codex_shell(command: str) -> ToolCall:
-    return ToolCall("exec_command", {"cmd": command})
-
-
-def _gemini_shell(command: str) -> ToolCall:
-    return ToolCall("run_shell_command", {"command": command, "description": "Run a command"})
-
-
-def _bash(command: str) -> ToolCall:
-    return ToolCall("bash", {"command": command, "description": "Run a command"})
-
-
-# Each runs with all permissions that it can be given, so that nothing but the hook refuses.
 REAL_HOSTS: Final = {
     "claude-code": RealHost(
-        ANTHROPIC,
-        _claude_shell,
-        ("-p", "go", "--dangerously-skip-permissions"),
-        {
-            "ANTHROPIC_BASE_URL": ADDRESS,
-            "ANTHROPIC_API_KEY": "sk-none",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "IS_SANDBOX": "1",  # root may skip permissions only in a sandbox
-        },
         {".claude/settings.json": '{\n  "cleanupPeriodDays": 30\n}\n'},
     ),
     "codex": RealHost(
-        OPENAI,
-        _codex_shell,
-        ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "go"),
-        {"OPENAI_API_KEY": "sk-none"},
         {
             ".codex/config.toml": f"""# mine
 model = "gpt-5"
@@ -83,14 +49,6 @@ wire_api = "responses"
         },
     ),
     "gemini": RealHost(
-        GEMINI,
-        _gemini_shell,
-        ("-p", "go", "--yolo", "--skip-trust"),
-        {
-            "GEMINI_API_KEY": "none",
-            "GOOGLE_GEMINI_BASE_URL": ADDRESS,
-            "GEMINI_TELEMETRY_ENABLED": "false",
-        },
         {
             ".gemini/settings.json": """{
   // mine
@@ -102,20 +60,10 @@ wire_api = "responses"
         names_calls=False,
     ),
     "copilot": RealHost(
-        ANTHROPIC,
-        _bash,
-        ("-p", "go", "--allow-all-tools", "--allow-all-paths", "--allow-all-urls"),
-        {
-            "COPILOT_OFFLINE": "true",
-            "COPILOT_PROVIDER_BASE_URL": ADDRESS,
-            "COPILOT_PROVIDER_TYPE": "anthropic",
-            "COPILOT_PROVIDER_API_KEY": "none",
-            "COPILOT_MODEL": "claude-sonnet-4.5",
-        },
         {".copilot/settings.json": '{"theme": "dark"}'},
         added=(".copilot/hooks/safetyd.json",),
         samples=(
-            _bash("ls; exit 3"),
+            ToolCall("bash", {"command": "ls; exit 3", "description": "Run a command"}),
             ToolCall("create", {"path": f"{PROJECT}/a.txt", "file_text": "one\n"}),
             ToolCall("view", {"path": f"{PROJECT}/a.txt"}),
             ToolCall("edit", {"path": f"{PROJECT}/a.txt", "old_str": "one\n", "new_str": "two\n"}),
@@ -136,14 +84,6 @@ wire_api = "responses"
         names_calls=False,
     ),
     "opencode": RealHost(
-        ANTHROPIC,
-        _bash,
-        ("run", "go"),
-        {
-            "OPENCODE_DISABLE_AUTOUPDATE": "1",
-            "OPENCODE_DISABLE_MODELS_FETCH": "1",
-            "OPENCODE_DISABLE_SHARE": "1",
-        },
         {
             ".config/opencode/opencode.json": f"""{{
   // mine
@@ -163,7 +103,7 @@ wire_api = "responses"
         },
         added=(".config/opencode/plugin/safetyd.js",),
         samples=(
-            _bash("ls; exit 3"),
+            ToolCall("bash", {"command": "ls; exit 3", "description": "Run a command"}),
             ToolCall("write", {"filePath": f"{PROJECT}/a.txt", "content": "one\n"}),
             ToolCall("read", {"filePath": f"{PROJECT}/a.txt"}),
             ToolCall(
@@ -189,6 +129,7 @@ class HostHome:
     def __init__(self, program: Program, folder: Path) -> None:
         self.program = program
         self.host = REAL_HOSTS[program.host]
+        self.headless = HEADLESS_HOSTS[program.host]
         self.home = folder / "home"
         self.project = folder / "project"
         self.remote = folder / "remote.git"
@@ -206,7 +147,7 @@ class HostHome:
     @contextmanager
     def with_model(self) -> Iterator[None]:
         """Serve the model, and write the settings of a user who has that model."""
-        with model(self.host.api) as self._model:
+        with model(self.headless.api) as self._model:
             for name, text in self.settings().items():
                 path = self.home / name
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,20 +168,29 @@ class HostHome:
         """Run the host through a conversation."""
         program = str(self._commands / self.program.binary)
         with self._led_by(conversation):
-            self.output = self._run(program, *self.host.arguments, *more)
+            self.output = self._run(program, self._given().arguments + more)
 
     def run_script(
         self, script: str, conversation: Conversation | None = None, **variables: str
     ) -> str:
         """Run commands as the user. If they start the host, it needs a conversation."""
         with nullcontext() if conversation is None else self._led_by(conversation):
-            return self._run("bash", "-ec", script, **variables)
+            return self._run("bash", ("-ec", script), **variables)
 
     @contextmanager
     def _led_by(self, conversation: Conversation) -> Iterator[None]:
         self._model.talk = Talk(conversation)
         yield
         self._model.talk.end()
+
+    def _given(self) -> HeadlessHost:
+        settings = self.home.parent / "settings.json"
+        settings.write_text(self.headless.settings)
+        return self.headless.addressed(self._model.url, settings)
+
+    def _run(self, program: str, arguments: tuple[str, ...], **variables: str) -> str:
+        environment = self.variables(**self._given().variables, **variables)
+        return run_host(program, arguments, self.project, environment, RUN_S)
 
     def samples(self) -> Conversation:
         for call in self.host.samples:
@@ -249,24 +199,6 @@ class HostHome:
 
     def _addressed(self, text: str) -> str:
         return text.replace(ADDRESS, self._model.url)
-
-    def _run(self, *command: str, **variables: str) -> str:
-        given = {name: self._addressed(text) for name, text in self.host.variables.items()}
-        with subprocess.Popen(
-            command,
-            cwd=self.project,
-            env=self.variables(**given, **variables),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        ) as running:
-            try:
-                return running.communicate(timeout=RUN_S)[0].decode(errors="replace")
-            finally:
-                # What it started ends with it.
-                with suppress(ProcessLookupError):
-                    os.killpg(running.pid, signal.SIGKILL)
 
     def _create_project(self) -> None:
         def git(*arguments: str) -> None:

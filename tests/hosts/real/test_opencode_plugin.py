@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
+from safetyd.console.hosts.rehearsal.model_stand_in import Conversation
 from tests.conftest import StartDaemon
 from tests.hosts.real.host_programs import PROGRAMS
-from tests.hosts.real.model_stand_in import Conversation
 from tests.hosts.real.operator_commands import CONFIG, run_safetyd
 from tests.hosts.real.real_hosts import HostHome
 
@@ -45,7 +45,7 @@ def _tried(home: HostHome, name: str, *more: str) -> bool:
     """Return whether a command ran."""
 
     def conversation() -> Conversation:
-        yield home.host.shell(f"touch {name}")
+        yield home.headless.shell(f"touch {name}")
 
     home.talk(conversation(), *more)
     return (home.project / name).exists()

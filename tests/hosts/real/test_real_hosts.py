@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 
+from safetyd.console.hosts.rehearsal.model_stand_in import Conversation
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.real.host_programs import PROGRAMS, Program
 from tests.hosts.real.impostors import IMPOSTORS, impostor
-from tests.hosts.real.model_stand_in import Conversation
 from tests.hosts.real.operator_commands import CONFIG, run_safetyd
 from tests.hosts.real.real_hosts import HostHome
 
@@ -39,6 +39,7 @@ class Session:
             self.settings = home.settings()
             self.safetyd("protect", home.program.host, "--yes")
             self.protected = home.files()
+            self.rehearsed = self._rehearsed()
             home.talk(self._guarded())
             self.outcomes = self._outcomes("touch harmless")
             daemon.stop()
@@ -49,8 +50,14 @@ class Session:
     def ran(self, name: str) -> bool:
         return (self.home.project / name).exists()
 
+    def _rehearsed(self) -> list[Any]:
+        """Return the trials of a rehearsal."""
+        host = self.home.program.host
+        (state,) = json.loads(self.safetyd("verify", host, "--rehearse", "--json"))["hosts"]
+        return [one for one in state["trials"] if one["claim"].startswith("rehearsal")]
+
     def _guarded(self) -> Conversation:
-        shell, home = self.home.host.shell, self.home.home
+        shell, home = self.home.headless.shell, self.home.home
         self.results["harmless"] = yield shell("touch harmless")
         # Should a host run it, it ends there and not in anybody's real home.
         fenced = f'touch destructive; test "$HOME" = {home} && rm -rf ~'
@@ -67,7 +74,7 @@ class Session:
         for name in AWAY:
             other = nullcontext() if name == "stopped" else impostor(socket, IMPOSTORS[name])
             with other:
-                self.results[name] = yield self.home.host.shell(f"touch ran-{name}")
+                self.results[name] = yield self.home.headless.shell(f"touch ran-{name}")
 
     def _outcomes(self, text: str) -> list[Any]:
         """Return what was reported about the call of a command."""
@@ -89,6 +96,10 @@ def session(
     program: Program = request.param
     home = HostHome(program, tmp_path_factory.mktemp("host"))
     return Session(home, start_module_daemon(CONFIG))
+
+
+def test_a_rehearsal_shows_that_the_host_honours_the_answers(session: Session) -> None:
+    assert [trial["holds"] for trial in session.rehearsed] == [True, True, True]
 
 
 def test_a_harmless_command_runs(session: Session) -> None:

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
+from safetyd.console.hosts.rehearsal.model_stand_in import Conversation, ToolCall
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.mcp.proxy_process import NOTES, proxy_command
 from tests.hosts.real.host_programs import PROGRAMS, Program
-from tests.hosts.real.model_stand_in import Conversation, ToolCall
 from tests.hosts.real.operator_commands import run_safetyd
 from tests.hosts.real.real_hosts import HostHome
 
@@ -61,11 +61,11 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> HostHome:
 
 def test_the_tool_approve_decides_what_runs(home: HostHome, start_daemon: StartDaemon) -> None:
     daemon = start_daemon("profile = 'coding'\n")
-    variables = {**home.host.variables, **PATIENT}
-    home.host = home.host._replace(arguments=("-p", "go"), variables=variables)
+    variables = {**home.headless.variables, **PATIENT}
+    home.headless = home.headless._replace(arguments=("-p", "go"), variables=variables)
     command = [sys.executable, "-m", "safetyd", "mcp", "--agent", "claude-code", *AT_ONCE]
     session = McpSession(home, daemon, command)
-    shell, results = home.host.shell, session.results
+    shell, results = home.headless.shell, session.results
 
     def guarded() -> Conversation:
         results["harmless"] = yield shell("touch harmless")

@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
+from safetyd.console.hosts.rehearsal.model_stand_in import Conversation
 from tests.checkout import ROOT
 from tests.conftest import StartDaemon
 from tests.documents.document_blocks import noted_block
 from tests.hosts.real.host_programs import PROGRAMS, Program
-from tests.hosts.real.model_stand_in import Conversation
 from tests.hosts.real.real_hosts import HostHome
 from tests.journeys.agents import until
 from tests.journeys.asking_agent import waiting
@@ -33,7 +33,7 @@ def test_the_steps_with_claude_code_work(
         return home.run_script(script, conversation, SAFETYD_DATA_DIR=str(daemon.data_dir))
 
     def calls(command: str) -> Conversation:
-        results.append((yield home.host.shell(command)))
+        results.append((yield home.headless.shell(command)))
 
     with home.with_model():
         settings = home.settings()

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.hosts.real.model_stand_in import FAREWELL, Body, ModelApi, Reply, text_of
+from safetyd.console.hosts.rehearsal.model_stand_in import FAREWELL, Body, ModelApi, Reply, text_of
 
 
 def _results(body: Body) -> list[str]:

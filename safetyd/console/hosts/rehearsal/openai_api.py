@@ -3,7 +3,7 @@
 import json
 from typing import Final
 
-from tests.hosts.real.model_stand_in import Body, ModelApi, Reply, text_of
+from safetyd.console.hosts.rehearsal.model_stand_in import Body, ModelApi, Reply, text_of
 
 _OUTPUTS: Final = {"function_call_output", "custom_tool_call_output"}
 

@@ -76,15 +76,15 @@ def words_for(decision: Decision) -> str:
             "is approved. Do not try another way."
         )
     if decision.cause == "stopped":
-        return f"safetyd: {_for_agents(decision.reason)}. End your turn."
+        return f"safetyd: {for_agents(decision.reason)}. End your turn."
     rule = decision.triggered_rules[0] if decision.triggered_rules else decision.cause
     then = "Do not try another way to do the same. Tell the user if it is needed."
     if decision.retry_after_s:
         then = f"Try again in {max(1, round(decision.retry_after_s))} s."
-    return f"safetyd: not allowed: {_for_agents(decision.reason)} [{rule}]. {then}"
+    return f"safetyd: not allowed: {for_agents(decision.reason)} [{rule}]. {then}"
 
 
-def _for_agents(reason: str) -> str:
+def for_agents(reason: str) -> str:
     """Return a reason without sentences that name a command for operators: a model would try it."""
     sentences = re.split(r"(?<=[.:;]) ", reason)
     return " ".join(part for part in sentences if "`safetyd " not in part).rstrip(".:; ")

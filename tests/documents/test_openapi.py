@@ -40,7 +40,11 @@ STRUCTURE: Final[dict[str, Any]] = {
                     "minProperties": 1,
                     "patternProperties": {"^(get|post)$": {"$ref": "#/$defs/operation"}},
                     "additionalProperties": False,
-                }
+                },
+                # A hook is refused in the words of its host, which would run the call after a 401.
+                "^/api/": {
+                    "additionalProperties": {"properties": {"responses": {"required": ["401"]}}}
+                },
             },
             "additionalProperties": False,
         },
@@ -60,7 +64,6 @@ STRUCTURE: Final[dict[str, Any]] = {
                 "parameters": {"type": "array", "items": {"$ref": "#/$defs/parameter"}},
                 "requestBody": {"required": ["content"]},
                 "responses": {
-                    "required": ["401"],
                     "patternProperties": {"^[1-5][0-9]{2}$": {"$ref": "#/$defs/response"}},
                     "additionalProperties": False,
                 },

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,10 +14,18 @@ from tests.hosts.real.gemini_api import GEMINI
 from tests.hosts.real.host_programs import Program, installed
 from tests.hosts.real.model_stand_in import Conversation, ModelApi, Talk, ToolCall, model
 from tests.hosts.real.openai_api import OPENAI
+from tests.hosts.real.terminal import Keys, Terminal
 
 RUN_S: Final = 240.0
 ADDRESS: Final = "@ADDRESS@"
 PROJECT: Final = "@PROJECT@"
+
+
+class Asking(NamedTuple):
+    """How a host is started so that it would ask its user, and a command that it asks about."""
+
+    arguments: tuple[str, ...]
+    shell: Callable[[str], ToolCall]
 
 
 class RealHost(NamedTuple):
@@ -30,6 +38,7 @@ class RealHost(NamedTuple):
     settings: Mapping[str, str]  # the user's own files, by their path below the home
     added: tuple[str, ...] = ()  # files that `protect` creates
     samples: tuple[ToolCall, ...] = ()  # calls to record; `PROJECT` is the project's folder
+    asking: Asking | None = None
     names_calls: bool = True  # it gives each call an id, and its result the same
 
 
@@ -39,6 +48,11 @@ def _claude_shell(command: str) -> ToolCall:
 
 def _codex_shell(command: str) -> ToolCall:
     return ToolCall("exec_command", {"cmd": command})
+
+
+def _codex_escalated(command: str) -> ToolCall:
+    outside = {"sandbox_permissions": "require_escalated", "justification": "It needs more"}
+    return ToolCall("exec_command", {"cmd": command, **outside})
 
 
 def _gemini_shell(command: str) -> ToolCall:
@@ -63,6 +77,7 @@ REAL_HOSTS: Final = {
             "IS_SANDBOX": "1",  # root may skip permissions only in a sandbox
         },
         {".claude/settings.json": '{\n  "cleanupPeriodDays": 30\n}\n'},
+        asking=Asking(("-p", "go"), _claude_shell),
     ),
     "codex": RealHost(
         OPENAI,
@@ -80,6 +95,9 @@ env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 """
         },
+        asking=Asking(
+            ("exec", "--skip-git-repo-check", "--approve-for-me", "go"), _codex_escalated
+        ),
     ),
     "gemini": RealHost(
         GEMINI,
@@ -132,6 +150,7 @@ wire_api = "responses"
                 },
             ),
         ),
+        asking=Asking(("-p", "go"), _bash),
         names_calls=False,
     ),
     "opencode": RealHost(
@@ -223,10 +242,29 @@ class HostHome:
 
     def talk(self, conversation: Conversation, *more: str) -> None:
         """Run the host through a conversation."""
+        self.talk_as((*self.host.arguments, *more), conversation)
+
+    def talk_as(self, arguments: tuple[str, ...], conversation: Conversation) -> None:
+        """Run the host with other arguments."""
         self._model.talk = Talk(conversation)
-        given = {name: self._addressed(text) for name, text in self.host.variables.items()}
-        self.output = self._run(more, self.variables(**given))
+        self.output = self._run(arguments, self._given())
         self._model.talk.end()
+
+    def _given(self) -> dict[str, str]:
+        given = {name: self._addressed(text) for name, text in self.host.variables.items()}
+        return self.variables(**given)
+
+    def talk_at_terminal(
+        self, arguments: tuple[str, ...], conversation: Conversation, keys: Sequence[Keys]
+    ) -> None:
+        """Run the host at a terminal until the conversation ends or all keys were pressed."""
+        self._model.talk = talk = Talk(conversation)
+        command = [str(self._commands / self.program.binary), *arguments]
+        variables = {**self._given(), "TERM": "xterm-256color"}
+        with Terminal(command, self.project, variables) as terminal:
+            terminal.use(keys, lambda: talk.ended, RUN_S)
+        self.output = terminal.text
+        talk.end()
 
     def samples(self) -> Conversation:
         for call in self.host.samples:
@@ -236,10 +274,10 @@ class HostHome:
     def _addressed(self, text: str) -> str:
         return text.replace(ADDRESS, self._model.url)
 
-    def _run(self, more: tuple[str, ...], variables: dict[str, str]) -> str:
+    def _run(self, arguments: tuple[str, ...], variables: dict[str, str]) -> str:
         program = str(self._commands / self.program.binary)
         with subprocess.Popen(
-            [program, *self.host.arguments, *more],
+            [program, *arguments],
             cwd=self.project,
             env=variables,
             stdin=subprocess.DEVNULL,

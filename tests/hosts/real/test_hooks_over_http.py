@@ -77,8 +77,8 @@ def test_calls_are_answered_over_http(
     results: list[str] = []
 
     def calls() -> Conversation:
-        for command in ("touch harmless", "touch destructive; safetyd approve x"):
-            results.append((yield home.host.shell(command)))
+        results.append((yield home.host.shell("touch harmless")))
+        results.append((yield home.host.shell("touch destructive; safetyd approve x")))
 
     with home.with_model():
         use(home, daemon.endpoint.web, token)

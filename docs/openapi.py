@@ -1,4 +1,4 @@
-"""Generate the OpenAPI document of /api/: paths from the daemon's routes, schemas from structs.
+"""Generate the OpenAPI document of /api/ and /hooks/: paths from routes, schemas from structs.
 
 The examples are real answers; `python -m tests.http_examples` records them again.
 """
@@ -22,6 +22,7 @@ from safetyd.core.messages.telemetry import Noted, Outcome
 from safetyd.operators.contract.hold_contract import ExitCommand
 from safetyd.operators.contract.question import TAG_FIELD, answer_of, summary_of
 from safetyd.operators.replies import Refusal
+from safetyd.web.hook_routes import HOOKS, HTTP_DIALECTS
 from safetyd.web.v1.agent_routes import CLAIM, HELD_S, OUTCOME, PROPOSE, WAIT, WaitQuestion
 from safetyd.web.v1.event_socket import SEQ_HEADER, FeedQuestion
 from safetyd.web.v1.question_routes import OPENAPI_TYPE, ROUTES
@@ -47,6 +48,13 @@ events after that number come first, then new ones, each once and in order; with
 ones. The header {SEQ_HEADER} of the answer has the number at which the feed starts. The connection
 is closed with code 1013 if the reader is too slow, and with 1001 if the daemon stops; the reason
 has the `after` with which to resume. Do not send messages: that closes the connection.
+"""
+HOOKED: Final = """\
+For coding agents that send hooks over HTTP. The body is the event of the coding agent, and the
+answer is what a hook command would print. `{}` means that safetyd has no objection. A call that
+needs approval waits for `hosts.wait_s` seconds. A refusal has status 200, because coding agents run
+the call after other statuses. They also run it after an empty answer of some other server, and may
+wait forever for a server that is silent; the command of `safetyd protect` has neither problem.
 """
 
 RESPONSES: Final[Mapping[int, str]] = {
@@ -153,6 +161,7 @@ def openapi() -> Json:
         "security": [{"bearer": []}],
         "paths": {
             **pages.agents(),
+            **pages.hooks(),
             **dict(pages.questions()),
             **pages.safe_mode(),
             **pages.others(),
@@ -233,6 +242,43 @@ class Pages:
                     "operationId": "outcome",
                     "summary": "Report the outcome of an allowed action.",
                     "description": "`ok` is false only if the action could not be carried out.",
+                }
+            },
+        }
+
+    def hooks(self) -> Json:
+        """Return the path for hooks of coding agents."""
+        bodies = [example.body for example in self._examples if example.path == HOOKS]
+        said = {f"example{number}": {"value": body} for number, body in enumerate(bodies, 1)}
+        content: Json = {"schema": {"type": "object"}}
+        dialects = {"type": "string", "enum": sorted(HTTP_DIALECTS)}
+        answers = {"examples": self._of(HOOKS, 200)}
+        return {
+            HOOKS: {
+                "post": {
+                    "operationId": "hook",
+                    "summary": "Answer a hook of a coding agent.",
+                    "description": HOOKED,
+                    "security": [{"agent_token": []}],
+                    "parameters": [
+                        {
+                            **_parameter("dialect", dialects, "path", required=True),
+                            "description": "How the coding agent asks and is answered.",
+                        }
+                    ],
+                    "requestBody": {
+                        "required": True,
+                        "content": {"application/json": {**content, "examples": said}},
+                    },
+                    "responses": {
+                        "200": {
+                            "description": "The answer, also if it is a refusal.",
+                            "content": {"application/json": {**content, **answers}},
+                        },
+                        "403": {"description": "The host name is not one of the daemon's."},
+                        "404": {"description": "There is no such dialect."},
+                        "429": {"description": "Too many requests.", "headers": RETRY_HEADER},
+                    },
                 }
             },
         }

@@ -1,7 +1,8 @@
-"""The hook that a coding agent runs before and after each tool call.
+"""The hook that a coding agent runs before and after each tool call, and before it asks its user.
 
 It sends the call to the daemon over a Unix socket and prints the daemon's answer. If anything goes
-wrong on the way, it refuses the call. It knows no rules and no tools.
+wrong on the way, it refuses the call, or leaves a question to the user. It knows no rules and no
+tools.
 
 Agents run this file by its path, with any Python from 3.9 on, and wait for it at every call. So it
 imports nothing of safetyd, and only modules that are part of the interpreter: with `socket` and
@@ -22,6 +23,7 @@ SILENCE_S = 15.0  # between two lines
 LAST_WORDS = 5  # of the last line: safetyd/1, nonce, exit code, bytes of both outputs
 PATIENCE_S = 600.0  # until the last line; hosts end a hook after 660 s
 
+EVENTS = ("before", "permission", "denied", "after", "start", "end")
 Answer = tuple[bytes, bytes, int]  # standard output, standard error, exit code
 
 
@@ -37,8 +39,8 @@ def main(arguments: list[str]) -> int:
         event = options.get("--event", event)
         answer = _ask(dialect, event, options)
     except BaseException as problem:  # noqa: BLE001 - a signal refuses the call, too
-        if event in {"after", "start", "end"}:
-            return 0
+        if event in EVENTS and event != "before":
+            return 0  # a question without an answer stays with the user
         why = str(problem) if isinstance(problem, Refused) else repr(problem)
         answer = _refusal(dialect, f"safetyd: {why}, so nothing may run.")
     return _print(*answer)
@@ -64,7 +66,7 @@ def _ask(dialect: str, event: str, options: dict[str, str]) -> Answer:
     for name in ("SAFETYD_ENABLED", "AI_COMPANY_ENABLED"):
         if os.environ.get(name, "").strip().lower() in {"false", "0", "no", "off"}:
             raise Refused(f"agents are switched off by {name}={os.environ[name]}")
-    if event not in {"before", "after", "start", "end"}:
+    if event not in EVENTS:
         raise Refused(f"the hook does not know the event {event}")
     _signal.signal(_signal.SIGTERM, _terminated)
     until = time.monotonic() + min(float(options.get("--patience", PATIENCE_S)), PATIENCE_S)
@@ -89,7 +91,7 @@ def _ask(dialect: str, event: str, options: dict[str, str]) -> Answer:
         connection.connect(options.get("--socket", ""))
         connection.settimeout(FIRST_S)
         connection.sendall("\r\n".join([*head, "", ""]).encode() + content)
-        waits = event in {"before", "start"}
+        waits = event in {"before", "permission", "start"}
         return _Reader(connection, until).answer(nonce) if waits else (b"", b"", 0)
     except OSError as problem:
         why = problem.strerror or problem

@@ -15,6 +15,7 @@ import msgspec
 
 from docs.openapi import EXAMPLES, FEED, PREFIX, SAFE_MODE, Example, ExampleRecord
 from safetyd.client import SyncSafety
+from safetyd.web.hook_routes import HOOKS
 from safetyd.web.v1.agent_routes import CLAIM, OUTCOME, PROPOSE, WAIT
 from safetyd.web.v1.question_routes import ROUTES
 from tests.conftest import RunningDaemon
@@ -35,7 +36,7 @@ PATIENCE_S: Final = 60.0
 SHOWN_ROWS: Final = 2
 SHOP: Final = "shop"  # the agent that uses HTTP
 TOKEN_FILE: Final = "shop-token"  # where its token is during a test
-BY_AGENT: Final = tuple(path.partition("{")[0] for path in (PROPOSE, WAIT, CLAIM, OUTCOME))
+BY_AGENT: Final = tuple(path.partition("{")[0] for path in (PROPOSE, WAIT, CLAIM, OUTCOME, HOOKS))
 REQUEST: Final = "{request}"  # placeholder for the id of the pending request
 COMMIT: Final = "{change}"  # placeholder for the commit after an action
 PROJECT: Final = """
@@ -160,6 +161,8 @@ def requests(played: Played) -> Iterator[Example]:
     yield _asked(WAIT, f"{WAIT.format(request='req_000000000000')}?timeout_s=0")
     yield _asked(CLAIM, CLAIM.format(agent=SHOP), {"id": "order-1", "digest": "sha256:0"})
     yield _asked(OUTCOME, OUTCOME.format(id="read-2"), {"ok": True, "latency_ms": 12})
+    yield _asked(HOOKS, HOOKS.format(dialect="claude"), _tool_call("rm -rf /"))
+    yield _asked(HOOKS, HOOKS.format(dialect="codex"), _tool_call("ls"))
     yield _asked(FEED, f"{FEED}?after=0")
     yield _asked(FEED, f"{FEED}?after=1&agent=shop&event_type=PERMISSION_REQUESTED")
     yield _asked(SAFE_MODE, f"{SAFE_MODE}?agent=code")
@@ -167,6 +170,17 @@ def requests(played: Played) -> Iterator[Example]:
     yield _asked(SAFE_MODE, f"{SAFE_MODE}?agent=nobody")
     left = f"{SAFE_MODE}/exit"
     yield _asked(left, left, {"all": True, "force": True, "reason": "the drill is over"})
+
+
+def _tool_call(command: str) -> dict[str, Any]:
+    return {
+        "hook_event_name": "PreToolUse",
+        "session_id": "one",
+        "cwd": "/srv/project",
+        "tool_name": "Bash",
+        "tool_input": {"command": command},
+        "tool_use_id": command[:2],
+    }
 
 
 def _filled(text: str, played: Played) -> str:

@@ -30,6 +30,7 @@ from safetyd.web.control_room.open_room import open_room
 from safetyd.web.control_room.sign_in_links import SignInLinks
 from safetyd.web.control_room.web_sessions import WebSessions
 from safetyd.web.engine_gateway import EngineGateway
+from safetyd.web.hook_routes import HookRoutes
 from safetyd.web.hook_socket import HookService, HookSocket
 from safetyd.web.loopback import fresh_name
 from safetyd.web.operator_gateway import OperatorGateway
@@ -75,15 +76,17 @@ class AgentAccess:
             problem=parts.health.not_ready,
             muted=parts.out.displaced_perhaps,
         )
+        keyed = HookService(service, replies)
         self.hooks = HookSocket(
             of.settings.config.hosts,
-            HookService(service, replies),
+            keyed,
             self._for_anonymous_hooks(),
             parts.held,
             directory=of.data_dir,
             agent_of=agent_of,
             muted=parts.out.displaced_perhaps,
         )
+        self.web_hooks = HookRoutes(self.hooks, keyed, self.web.admitted)
 
     def _for_anonymous_hooks(self) -> HookService | None:
         of = self._of
@@ -128,7 +131,7 @@ class OperatorAccess:
         self,
         of: Resources,
         parts: ServingParts,
-        agents: AgentRoutes,
+        agents: AgentAccess,
         handlers: Handlers,
         reload: Callable[[str], Awaitable[list[str]]],
         tasks: anyio.abc.TaskGroup,
@@ -188,8 +191,8 @@ class OperatorAccess:
             of.clock,
             directory=of.data_dir,
             api=(questions.routes, feed.routes),
-            room=(*self.room.routes, agents.routes),
-            guest=lambda request: self.room.guest(request) or agents.guest(request),
+            room=(*self.room.routes, agents.web.routes, agents.web_hooks.routes),
+            guest=lambda request: self.room.guest(request) or agents.web.guest(request),
             serves=self.sessions.serves,
             waits=parts.held.waits,
             alive=parts.health.problem,

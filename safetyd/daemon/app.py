@@ -125,7 +125,7 @@ class App:
         of, connections = self._of, self._of.connections
         agents = self._agents = AgentAccess(of, self._parts)
         self._access = OperatorAccess(
-            of, self._parts, agents.web, self._extras.handlers, self.reload, tasks
+            of, self._parts, agents, self._extras.handlers, self.reload, tasks
         )
         await self._extras.prepare()
         self._start_tasks(tasks)

@@ -1,11 +1,12 @@
-"""What a host tells its hook: a tool call, its result, or the start or end of a session."""
+"""What a host tells its hook: a call, a question, a result, or the start or end of a session."""
 
 from typing import Final, Literal
 
 import msgspec
 
 Dialect = Literal["claude", "codex", "copilot", "gemini", "opencode"]
-HookKind = Literal["before", "after", "start", "end"]
+# permission: the host would ask its user. denied: the host itself refused a call.
+HookKind = Literal["before", "permission", "denied", "after", "start", "end"]
 
 
 class HookEvent(msgspec.Struct, kw_only=True):
@@ -32,6 +33,7 @@ class _CopilotEvent(msgspec.Struct, kw_only=True, rename="camel"):
     cwd: str = ""
     tool_name: str = ""
     tool_args: str | dict[str, object] = ""
+    tool_input: dict[str, object] = {}  # instead of `tool_args`, in a question
     tool_result: object = None
     agent_id: str = ""
     reason: str = ""
@@ -53,7 +55,7 @@ def read_event(dialect: Dialect, kind: HookKind, body: bytes) -> HookEvent:
         event = _from_copilot(body) if dialect == "copilot" else _read(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Unreadable(f"the event of the hook cannot be read: {exc}") from exc
-    if kind in {"before", "after"} and not event.tool_name:
+    if kind not in {"start", "end"} and not event.tool_name:
         raise Unreadable("the event of the hook names no tool")
     return event
 
@@ -67,7 +69,7 @@ def _from_copilot(body: bytes) -> HookEvent:
         session_id=event.session_id,
         cwd=event.cwd,
         tool_name=event.tool_name,
-        tool_input=arguments,
+        tool_input=arguments or event.tool_input,
         tool_response=event.tool_result,
         agent_id=event.agent_id,
         reason=event.reason,

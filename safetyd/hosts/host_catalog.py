@@ -72,6 +72,11 @@ class _Hooks(NamedTuple):
         return text
 
 
+def _timeout_s(kind: HookKind) -> int:
+    """Return how long a host waits for a hook. A question may wait for an operator, too."""
+    return TIMEOUT_S if kind in {"before", "permission"} else REPORT_S
+
+
 def _claude_group(command: HookCommand, kind: HookKind) -> object:
     if kind == "before":
         hook = {
@@ -82,13 +87,17 @@ def _claude_group(command: HookCommand, kind: HookKind) -> object:
             "statusMessage": "safetyd",
         }
         return {"matcher": "*", "hooks": [hook]}
-    report = {"type": "command", "command": command.report("claude", kind), "timeout": REPORT_S}
-    return {"matcher": "*", "hooks": [report]} if kind == "after" else {"hooks": [report]}
+    line = command.report("claude", kind)
+    other = {"type": "command", "command": line, "timeout": _timeout_s(kind)}
+    of_session = kind in {"start", "end"}
+    return {"hooks": [other]} if of_session else {"matcher": "*", "hooks": [other]}
 
 
 _CLAUDE: Final = _Hooks(
     {
         "PreToolUse": "before",
+        "PermissionRequest": "permission",
+        "PermissionDenied": "denied",
         "PostToolUse": "after",
         "PostToolUseFailure": "after",
         "SessionStart": "start",
@@ -155,10 +164,11 @@ def _copilot_text(command: HookCommand) -> str:
     def hook(kind: HookKind) -> object:
         asks = kind == "before"
         line = command.ask("copilot") if asks else command.report("copilot", kind)
-        return [{"type": "command", "bash": line, "timeoutSec": TIMEOUT_S if asks else REPORT_S}]
+        return [{"type": "command", "bash": line, "timeoutSec": _timeout_s(kind)}]
 
     events: dict[str, HookKind] = {
         "preToolUse": "before",
+        "permissionRequest": "permission",
         "postToolUse": "after",
         "sessionStart": "start",
         "sessionEnd": "end",
@@ -178,6 +188,7 @@ def _copilot_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
 def _codex_block(command: HookCommand) -> str:
     events: dict[str, HookKind] = {
         "PreToolUse": "before",
+        "PermissionRequest": "permission",
         "PostToolUse": "after",
         "SessionStart": "start",
     }
@@ -186,12 +197,12 @@ def _codex_block(command: HookCommand) -> str:
         asks = kind == "before"
         line = command.ask("codex") if asks else command.report("codex", kind)
         lines += [f"[[hooks.{event}]]"]
-        lines += ['matcher = "*"'] if kind in {"before", "after"} else []
+        lines += ['matcher = "*"'] if kind in {"before", "permission", "after"} else []
         lines += [
             f"[[hooks.{event}.hooks]]",
             'type = "command"',
             f"command = {json.dumps(line)}",
-            f"timeout = {TIMEOUT_S if asks else REPORT_S}",
+            f"timeout = {_timeout_s(kind)}",
             "",
         ]
     return "\n".join(lines)

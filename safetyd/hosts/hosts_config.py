@@ -1,11 +1,15 @@
 """The section [hosts]: coding agents that `safetyd protect` has set up."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from safetyd.core.host_rules import HostRules
 from safetyd.host import SOCKET
+
+# none: every question stays with the user. approved: a call that an operator approved is answered
+# yes. all: a call that safetyd allows is answered yes.
+AnswerPrompts = Literal["none", "approved", "all"]
 
 
 class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -14,6 +18,8 @@ class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     socket: str = SOCKET  # relative to the data directory
     # how long a tool call waits for an operator; then the agent continues with other work
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=590)] = 55.0
+
+    answer_prompts: AnswerPrompts = "approved"  # questions of the host to its user
 
     def rules(self) -> HostRules:
         """Return the part that the guards use."""

@@ -175,7 +175,8 @@ def _edited(given: Arguments) -> Fields:
         for old, new in _OLD_AND_NEW
         if old in _object(piece) or new in _object(piece)
     ]
-    return {**_path(given), "context": _shown("".join(changes))}
+    # Copilot's question about an edit has a diff instead of the old and the new text.
+    return {**_path(given), "context": _shown("".join(changes) or str(given.get("diff", "")))}
 
 
 _OLD_AND_NEW: Final = (

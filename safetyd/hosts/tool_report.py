@@ -6,6 +6,7 @@ A failed command or edit is a result for the model to read, not a failure of the
 import re
 from typing import Final
 
+from safetyd.core.messages.telemetry import HOST_DENIED
 from safetyd.hosts.hook_event import HookEvent, HookKind
 from safetyd.hosts.tool_call import MAX_WORD, Fields, call_id
 
@@ -27,13 +28,15 @@ def telemetry_fields(kind: HookKind, event: HookEvent) -> Fields | None:
     return {
         "type": "outcome",
         "id": id_,
-        "ok": True,
+        "ok": True,  # the agent did nothing wrong, even if its host refused the call
         **({} if event.duration_ms is None else {"latency_ms": max(0.0, event.duration_ms)}),
-        **_details(event),
+        **_details(kind, event),
     }
 
 
-def _details(event: HookEvent) -> Fields:
+def _details(kind: HookKind, event: HookEvent) -> Fields:
+    if kind == "denied":
+        return {"details": {HOST_DENIED: (event.reason or "no reason given")[:MAX_ERROR]}}
     if event.is_interrupt:
         return {"details": {"interrupted": True}}
     if not event.error:

@@ -15,7 +15,7 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Decided, Reported, Withheld
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.guards.guard_chain import Chain
-from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.messages.telemetry import HOST_DENIED, Outcome
 from safetyd.core.messages.verdict import Severity, Verdict, all_of, strictest
 from safetyd.operators.contract.decision_contract import (
     AuditPlace,
@@ -71,8 +71,14 @@ def untold(_event: Decided) -> Mapping[str, str]:
 def _outcome(event: Event) -> OutcomeExplained | None:
     if not isinstance(event, Reported) or not isinstance(outcome := event.telemetry, Outcome):
         return None
+    details = outcome.details if isinstance(outcome.details, dict) else {}
     return OutcomeExplained(
-        seq=event.seq, at=event.at, agent=event.agent, ok=outcome.ok, error=outcome.error
+        seq=event.seq,
+        at=event.at,
+        agent=event.agent,
+        ok=outcome.ok,
+        error=outcome.error,
+        host_denied=str(details.get(HOST_DENIED, "")),
     )
 
 

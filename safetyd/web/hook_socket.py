@@ -20,17 +20,21 @@ from aiohttp import web
 
 from safetyd.agents.agent_service import AgentService
 from safetyd.agents.held_replies import HeldReplies
+from safetyd.clock import uptime
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import user_name
 from safetyd.hosts.hook_answer import NEEDS_TOKEN, HookAnswer, answer_to, refusal
 from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
+from safetyd.hosts.host_prompts import HostPrompts
 from safetyd.hosts.hosts_config import HostsConfig
+from safetyd.hosts.prompt_answer import UNANSWERED
 from safetyd.hosts.tool_call import proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
 
 PATH: Final = "/hooks/v1/{dialect}/{kind}"
+ASKING: Final[frozenset[HookKind]] = frozenset({"before", "permission"})
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_PATH_BYTES: Final = 100  # of a socket
 MAX_HELD: Final = 256  # calls that wait for an operator; more are answered at once
@@ -50,9 +54,10 @@ class HookService(NamedTuple):
     replies: HttpReplies
 
 
-class _Call(NamedTuple):
+class HookCall(NamedTuple):
+    """Whose hook it is, and what it is about."""
+
     agent: str
-    nonce: str
     dialect: Dialect
     kind: HookKind
     uid: int | None
@@ -94,6 +99,7 @@ class HookSocket:
         self._path = directory.absolute() / config.socket
         self._waiting = 0  # calls that wait for an operator
         self._users: dict[str, int | None] = {}  # the user of each agent without a token
+        self._prompts = HostPrompts(config.answer_prompts, uptime)
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
@@ -128,29 +134,27 @@ class HookSocket:
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413, text="the event is too long\n")
         try:
-            call = self._admitted(request, cast("Dialect", dialect), cast("HookKind", kind), nonce)
+            call = self._admitted(request, cast("Dialect", dialect), cast("HookKind", kind))
         except _NotAdmitted as exc:
-            no = refusal(cast("Dialect", dialect), f"safetyd: {exc}, so nothing may run.")
+            no = not_answered(cast("Dialect", dialect), cast("HookKind", kind), str(exc))
             return web.Response(body=_last(nonce, no))
-        if kind != "before":
+        if kind not in ASKING:
             # A hook that reports does not wait for the answer, so it may be gone by now.
-            self._report(call, body)
+            self.report(call, body)
             return web.Response(body=_last(nonce, HookAnswer()))
         response = web.StreamResponse(headers={"Content-Type": "application/x-safetyd-hook"})
         await response.prepare(request)
-        async for line in self._lines(call, body):
-            await response.write(line)
+        async for answer in self.answers(call, body):
+            await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
         return response
 
-    def _admitted(
-        self, request: web.Request, dialect: Dialect, kind: HookKind, nonce: str
-    ) -> _Call:
+    def _admitted(self, request: web.Request, dialect: Dialect, kind: HookKind) -> HookCall:
         agent, uid = request.headers.get("Safetyd-Agent", ""), _uid(request)
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             if self._agent_of(token.strip()) != agent:
                 raise _NotAdmitted(f"the token is not valid for {agent!r}")
-            return _Call(agent, nonce, dialect, kind, uid, self._keyed)
+            return HookCall(agent, dialect, kind, uid, self._keyed)
         if self._anonymous is None:
             raise _NotAdmitted(f"{agent!r} {NEEDS_TOKEN}")
         if self._users.setdefault(agent, uid) != uid:
@@ -158,49 +162,82 @@ class HookSocket:
             raise _NotAdmitted(f"the name {agent!r} is used by {owner}; use another one")
         if len(self._users) > MAX_NAMES:
             del self._users[next(iter(self._users))]
-        return _Call(agent, nonce, dialect, kind, uid, self._anonymous)
+        return HookCall(agent, dialect, kind, uid, self._anonymous)
 
-    def _report(self, call: _Call, body: bytes) -> None:
+    def report(self, call: HookCall, body: bytes) -> None:
+        """Record what a host reports about a call or a session."""
         with suppress(Unreadable):
-            fields = telemetry_fields(call.kind, read_event(call.dialect, call.kind, body))
+            event = read_event(call.dialect, call.kind, body)
+            if call.kind in {"after", "denied"}:
+                self._prompts.ended(call.agent, call.dialect, event)
+            fields = telemetry_fields(call.kind, event)
             if fields is not None:
                 call.service.agents.telemetry(call.subject, b"", _encode(fields), call.dialect)
 
-    async def _lines(self, call: _Call, body: bytes) -> AsyncIterator[bytes]:
-        yield _alive(call.nonce)
+    async def answer(self, call: HookCall, body: bytes) -> HookAnswer:
+        """Return the answer to a call or question."""
+        (answer,) = [part async for part in self.answers(call, body) if part is not None]
+        return answer
+
+    async def answers(self, call: HookCall, body: bytes) -> AsyncIterator[HookAnswer | None]:
+        """Yield None at once and every few seconds, and then the answer to a call or question."""
+        yield None
         try:
             event = read_event(call.dialect, call.kind, body)
         except Unreadable as exc:
-            no = refusal(call.dialect, f"safetyd: {exc}, so nothing may run.")
-            yield _last(call.nonce, no)
+            yield not_answered(call.dialect, call.kind, str(exc))
             return
         fields = proposal_fields(call.dialect, event, call.uid)
+        if call.kind == "permission":
+            found = self._prompts.proposal(call.agent, call.dialect, event, fields)
+            if found is None:
+                yield UNANSWERED
+                return
+            fields = found
         with call.service.replies.awaited() as reply:
             call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
-            async for alive in self._while_undecided(call, reply):
-                yield alive
-        yield _last(call.nonce, self._answer_to(call, reply))
+            async for _ in self._while_undecided(reply):
+                yield None
+        decision = self._decision(reply)
+        if call.kind == "permission":
+            yield self._prompts.answer(call.dialect, event, decision)
+            return
+        self._prompts.judged(call.agent, call.dialect, fields, decision)
+        yield self._answer_to(call, decision)
 
-    async def _while_undecided(self, call: _Call, reply: AwaitedReply) -> AsyncIterator[bytes]:
-        """Yield a line every few seconds until there is an answer, or the wait is over."""
+    async def _while_undecided(self, reply: AwaitedReply) -> AsyncIterator[None]:
+        """Yield every few seconds until there is an answer, or the wait is over."""
         async for _ in _ticks(reply.heard, DECIDED_S):
-            yield _alive(call.nonce)
+            yield
         if reply.pending is None or self._waiting >= MAX_HELD:
             return
         self._waiting += 1
         try:
             async for _ in _ticks(reply.answered, self._config.wait_s):
-                yield _alive(call.nonce)
+                yield
         finally:
             self._waiting -= 1
 
-    def _answer_to(self, call: _Call, reply: AwaitedReply) -> HookAnswer:
+    def _decision(self, reply: AwaitedReply) -> Decision | None:
+        """Return the decision, which may be pending, or None if there is none that counts."""
         decision = reply.pending if reply.content is None else reply.content
         if isinstance(decision, Decision) and decision.status == "pending":
             self._held.drop(decision.agent, decision.id, reply.address)
         if self._muted() or not isinstance(decision, Decision):
+            return None
+        return decision
+
+    def _answer_to(self, call: HookCall, decision: Decision | None) -> HookAnswer:
+        if decision is None:
             return refusal(call.dialect, "safetyd: the daemon cannot decide now. Try again soon.")
         return answer_to(call.dialect, decision)
+
+
+def not_answered(dialect: Dialect, kind: HookKind, why: str) -> HookAnswer:
+    """Return a refusal. A question stays with the user, and a report needs no answer."""
+    if kind != "before":
+        return UNANSWERED
+    return refusal(dialect, f"safetyd: {why}, so nothing may run.")
 
 
 async def _ticks(event: anyio.Event, wait_s: float) -> AsyncIterator[None]:

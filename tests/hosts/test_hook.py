@@ -44,6 +44,9 @@ class Ran(NamedTuple):
         return "deny" in {said.get("permissionDecision"), said.get("decision")} and bool(words)
 
 
+UNANSWERED: Final = Ran("", "", 0)
+
+
 def good(nonce: str, stdout: str = "", stderr: str = "", code: object = 0) -> bytes:
     """Return the daemon's answer: alive, then the last line and the texts."""
     texts = stdout.encode(), stderr.encode()
@@ -116,6 +119,19 @@ def test_every_beginning_of_a_good_answer_is_a_refusal() -> None:
 
 def _beginning(size: int, nonce: str) -> bytes:
     return good(nonce, "yes", "no")[:size]
+
+
+def test_a_question_gets_a_yes_only_by_a_whole_answer_to_it() -> None:
+    ask = ("--event", "permission")
+    for size in range(len(good("0" * 16, "yes", "no"))):
+        assert answered(partial(_beginning, size), *ask) == UNANSWERED
+    assert answered(lambda _nonce: good("0123456789abcdef", "yes"), *ask) == UNANSWERED
+    assert answered(lambda nonce: good(nonce, "yes"), *ask) == Ran("yes", "", 0)
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_arbitrary_bytes_answer_no_question(answer: bytes, head: bool) -> None:  # noqa: FBT001
+    assert answered(lambda _nonce: HEAD * head + answer, "--event", "permission") == UNANSWERED
 
 
 @pytest.mark.parametrize(
@@ -195,7 +211,7 @@ def test_a_switch_in_the_environment_refuses_and_none_lets_pass(
         assert not run(path).refuses
 
 
-@pytest.mark.parametrize("event", ["after", "start", "end"])
+@pytest.mark.parametrize("event", ["permission", "denied", "after", "start", "end"])
 def test_reports_never_block_and_say_nothing_if_there_is_no_daemon(path: Path, event: str) -> None:
     assert run(path, "--event", event) == Ran("", "", 0)
 

@@ -107,6 +107,8 @@ def _like(like: LikeDecisions) -> Iterator[str]:
 
 def _outcome(outcome: OutcomeExplained) -> str:
     went = "success" if outcome.ok else f"failure{because(outcome.error, 2000)}"
+    if outcome.host_denied:
+        went = f"its host refused the action{because(outcome.host_denied, 2000)}"
     who = plain(outcome.agent)
     return f"{when(outcome.at)} {who} reported (event {outcome.seq}): {went}"
 

@@ -1,6 +1,7 @@
 """Telemetry: messages in which agents report outcomes, sessions and metrics, tagged by `type`."""
 
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,9 @@ from safetyd.core.messages.proposal import (
     Word,
 )
 from safetyd.core.messages.verdict import Cause
+
+# A detail of an outcome: the agent's host refused the action itself, for this reason.
+HOST_DENIED: Final = "host_denied"
 
 
 class Telemetry(

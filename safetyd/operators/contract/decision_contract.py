@@ -225,6 +225,7 @@ class OutcomeExplained(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     ok: bool
     error: str
+    host_denied: str = ""  # why the agent's host refused the action itself
 
 
 class WithheldExplained(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,8 @@ the agent; nobody can propose without a token.
 
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Final
 
 import anyio
@@ -115,18 +116,22 @@ class AgentRoutes:
     def _for_agent(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answered(request: web.Request) -> web.Response:
             try:
-                agent = self._admitted(request)
+                with self.admitted(request) as agent:
+                    return await handler(request, agent)
             except HttpRefusal as exc:
                 return refusal_response(exc.refusal)
-            self._at_once[agent] += 1
-            try:
-                return await handler(request, agent)
-            except HttpRefusal as exc:
-                return refusal_response(exc.refusal)
-            finally:
-                self._at_once[agent] -= 1
 
         return answered
+
+    @contextmanager
+    def admitted(self, request: web.Request) -> Iterator[str]:
+        """Identify the agent and count its request, or refuse the request."""
+        agent = self._admitted(request)
+        self._at_once[agent] += 1
+        try:
+            yield agent
+        finally:
+            self._at_once[agent] -= 1
 
     def _agent(self, request: web.Request) -> str:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,9 +17,17 @@ from safetyd.console.hosts.rehearsal.headless_hosts import (
 )
 from safetyd.console.hosts.rehearsal.model_stand_in import Conversation, Talk, ToolCall, model
 from tests.hosts.real.host_programs import Program, installed
+from tests.hosts.real.terminal import Keys, Terminal
 
 RUN_S: Final = 240.0
 PROJECT: Final = "@PROJECT@"
+
+
+class Asking(NamedTuple):
+    """How a host is started so that it would ask its user, and a command that it asks about."""
+
+    arguments: tuple[str, ...]
+    shell: Callable[[str], ToolCall]
 
 
 class RealHost(NamedTuple):
@@ -28,12 +36,19 @@ class RealHost(NamedTuple):
     settings: Mapping[str, str]  # the user's own files, by their path below the home
     added: tuple[str, ...] = ()  # files that `protect` creates
     samples: tuple[ToolCall, ...] = ()  # calls to record; `PROJECT` is the project's folder
+    asking: Asking | None = None
     names_calls: bool = True  # it gives each call an id, and its result the same
+
+
+def _codex_escalated(command: str) -> ToolCall:
+    outside = {"sandbox_permissions": "require_escalated", "justification": "It needs more"}
+    return ToolCall("exec_command", {"cmd": command, **outside})
 
 
 REAL_HOSTS: Final = {
     "claude-code": RealHost(
         {".claude/settings.json": '{\n  "cleanupPeriodDays": 30\n}\n'},
+        asking=Asking(("-p", "go"), HEADLESS_HOSTS["claude-code"].shell),
     ),
     "codex": RealHost(
         {
@@ -47,6 +62,9 @@ env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 """
         },
+        asking=Asking(
+            ("exec", "--skip-git-repo-check", "--approve-for-me", "go"), _codex_escalated
+        ),
     ),
     "gemini": RealHost(
         {
@@ -81,6 +99,7 @@ wire_api = "responses"
                 },
             ),
         ),
+        asking=Asking(("-p", "go"), HEADLESS_HOSTS["copilot"].shell),
         names_calls=False,
     ),
     "opencode": RealHost(
@@ -142,7 +161,9 @@ class HostHome:
         """Return an environment in which the host finds nothing of this machine's user."""
         own = str(Path(sys.executable).parent)  # with the command `safetyd`
         path = os.pathsep.join((str(self._commands), own, os.environ["PATH"]))
-        return {"PATH": path, "HOME": str(self.home), "LANG": "C.UTF-8", "TERM": "dumb", **more}
+        key = {"OPENAI_API_KEY": "none"}  # which the settings of Codex name
+        terminal = {"LANG": "C.UTF-8", "TERM": "dumb"}
+        return {"PATH": path, "HOME": str(self.home), **terminal, **key, **more}
 
     @contextmanager
     def with_model(self) -> Iterator[None]:
@@ -166,9 +187,25 @@ class HostHome:
 
     def talk(self, conversation: Conversation, *more: str) -> None:
         """Run the host through a conversation."""
+        self.talk_as(self._given().arguments + more, conversation)
+
+    def talk_as(self, arguments: tuple[str, ...], conversation: Conversation) -> None:
+        """Run the host with other arguments."""
         program = str(self._commands / self.program.binary)
         with self._led_by(conversation):
-            self.output = self._run(program, self._given().arguments + more)
+            self.output = self._run(program, arguments)
+
+    def talk_at_terminal(
+        self, arguments: tuple[str, ...], conversation: Conversation, keys: Sequence[Keys]
+    ) -> None:
+        """Run the host at a terminal until the conversation ends or all keys were pressed."""
+        command = [str(self._commands / self.program.binary), *arguments]
+        variables = {**self.variables(**self._given().variables), "TERM": "xterm-256color"}
+        with self._led_by(conversation):
+            talk = self._model.talk
+            with Terminal(command, self.project, variables) as terminal:
+                terminal.use(keys, lambda: talk.ended, RUN_S)
+            self.output = terminal.text
 
     def run_script(
         self, script: str, conversation: Conversation | None = None, **variables: str

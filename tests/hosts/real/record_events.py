@@ -1,10 +1,12 @@
 """Record the events that a real host sends: `python -m tests.hosts.real.record_events NAME...`.
 
 NAME is a program such as `codex-0.169.0`. A relay in front of the daemon's socket writes each event
-to `tests/hosts/recorded/`, with other paths.
+to `tests/hosts/recorded/`, with other paths. With `--questions` before the names, it records the
+questions that the host would ask its user, in a folder of their own.
 """
 
 import json
+import re
 import socket
 import sys
 import tempfile
@@ -16,12 +18,14 @@ from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 from typing import Final
 
+from safetyd.console.hosts.rehearsal.model_stand_in import Conversation
 from tests.conftest import RunningDaemon
 from tests.hosts.real.host_programs import PROGRAMS, Program
 from tests.hosts.real.operator_commands import CONFIG, run_safetyd
 from tests.hosts.real.real_hosts import HostHome
 
 RECORDED: Final = Path(__file__).parents[1] / "recorded"
+QUESTIONS: Final = RECORDED / "questions"
 HOME: Final = "/home/me"
 OF_SUBAGENT: Final = 2  # events
 
@@ -68,7 +72,7 @@ def _relayed(path: Path) -> Iterator[_Relay]:
             thread.join()
 
 
-def record(program: Program, folder: Path) -> Path:
+def record(program: Program, folder: Path, *, questions: bool) -> Path:
     """Run a host through its sample calls; return the file with its events."""
     home = HostHome(program, folder)
     daemon = RunningDaemon(folder, CONFIG)
@@ -76,15 +80,37 @@ def record(program: Program, folder: Path) -> Path:
         with home.with_model():
             run_safetyd(home, daemon, "protect", program.host, "--yes")
             with _relayed(daemon.data_dir / "hook.sock") as relay:
-                home.talk(home.samples())
+                if questions:
+                    _ask(home)
+                else:
+                    home.talk(home.samples())
     finally:
         daemon.stop()
     (dialect,) = {dialect for dialect, _, _ in relay.events}
-    path = RECORDED / f"{dialect}-{program.version}.jsonl"
+    path = (QUESTIONS if questions else RECORDED) / f"{dialect}-{program.version}.jsonl"
     events = ((kind, json.loads(_moved(content, home))) for _, kind, content in relay.events)
     lines = (json.dumps({"kind": kind, "event": event}) for kind, event in _fewer(events))
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
+
+
+def _ask(home: HostHome) -> None:
+    """Let a host ask about a command and, if it has a mode for that, refuse one itself."""
+    assert home.host.asking is not None
+    home.talk_as(home.host.asking.arguments, _call(home, "touch made"))
+    if home.program.host == "claude-code":
+        home.talk_as(("-p", "go", "--permission-mode", "auto"), _call(home, "pytest -q"))
+    if home.program.host == "copilot":
+        home.talk_as(home.host.asking.arguments, _first_edit(home))
+
+
+def _call(home: HostHome, command: str) -> Conversation:
+    assert home.host.asking is not None
+    yield home.host.asking.shell(command)
+
+
+def _first_edit(home: HostHome) -> Conversation:
+    yield next(call for call in home.samples() if call.tool == "create")
 
 
 def _fewer(events: Iterable[tuple[str, Event]]) -> Iterator[tuple[str, Event]]:
@@ -99,6 +125,8 @@ def _fewer(events: Iterable[tuple[str, Event]]) -> Iterator[tuple[str, Event]]:
 
 def _moved(content: str, home: HostHome) -> str:
     moved = content.replace(str(home.project), f"{HOME}/project").replace(str(home.home), HOME)
+    # Claude Code names a folder after the project's path.
+    moved = moved.replace(re.sub(r"\W|_", "-", str(home.project)), "-home-me-project")
     assert str(home.project.parent) not in moved, moved
     return moved
 
@@ -107,7 +135,7 @@ def main(names: list[str]) -> None:
     for program in PROGRAMS:
         if program.name in names:
             with tempfile.TemporaryDirectory() as folder:
-                print(record(program, Path(folder)))
+                print(record(program, Path(folder), questions="--questions" in names))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.hosts
 PUSH: Final = "git push origin main"
 AWAY: Final = ("stopped", *IMPOSTORS)
 
-_REQUEST: Final = re.compile(r"req_\w+")
+REQUEST: Final = re.compile(r"req_\w+")
 
 
 class Session:
@@ -64,7 +64,7 @@ class Session:
         self.results["destructive"] = yield shell(fenced)
         self.results["push"] = yield shell(PUSH)
         self.pushed.append(self.home.pushed())
-        (request,) = _REQUEST.findall(self.results["push"])[:1]
+        (request,) = REQUEST.findall(self.results["push"])[:1]
         self.safetyd("approve", request)
         self.results["approved push"] = yield shell(PUSH)
         self.pushed.append(self.home.pushed())

@@ -58,6 +58,10 @@ class Talk:
             self.problem = problem
             return None
 
+    @property
+    def ended(self) -> bool:
+        return bool(self._calls) and self._calls[-1] is None
+
     def end(self) -> None:
         """Finish the conversation; raise what went wrong in it."""
         self._conversation.close()

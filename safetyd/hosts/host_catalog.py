@@ -128,6 +128,7 @@ def _copilot_text(_text: str, command: HookCommand) -> str:
     events: dict[str, HookKind] = {
         "preToolUse": "before",
         "postToolUse": "after",
+        "postToolUseFailure": "after",
         "sessionStart": "start",
         "sessionEnd": "end",
     }

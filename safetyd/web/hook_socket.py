@@ -28,6 +28,7 @@ from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.hosts.tool_call import proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
+from safetyd.hosts.unnamed_calls import UnnamedCalls
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
 
 PATH: Final = "/hooks/v1/{dialect}/{kind}"
@@ -94,6 +95,7 @@ class HookSocket:
         self._path = directory.absolute() / config.socket
         self._waiting = 0  # calls that wait for an operator
         self._users: dict[str, int | None] = {}  # the user of each agent without a token
+        self._unnamed = UnnamedCalls()
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
@@ -162,7 +164,12 @@ class HookSocket:
 
     def _report(self, call: _Call, body: bytes) -> None:
         with suppress(Unreadable):
-            fields = telemetry_fields(call.kind, read_event(call.dialect, call.kind, body))
+            event = read_event(call.dialect, call.kind, body)
+            if call.kind == "after":
+                self._unnamed.match(call.agent, event)
+            elif call.kind == "end":
+                self._unnamed.end(call.agent, event.session_id)
+            fields = telemetry_fields(call.kind, event)
             if fields is not None:
                 call.service.agents.telemetry(call.subject, b"", _encode(fields), call.dialect)
 
@@ -174,12 +181,16 @@ class HookSocket:
             no = refusal(call.dialect, f"safetyd: {exc}, so nothing may run.")
             yield _last(call.nonce, no)
             return
+        unnamed = self._unnamed.name(event)
         fields = proposal_fields(call.dialect, event, call.uid)
         with call.service.replies.awaited() as reply:
             call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
             async for alive in self._while_undecided(call, reply):
                 yield alive
-        yield _last(call.nonce, self._answer_to(call, reply))
+        decision = self._decision(reply)
+        if unnamed and decision is not None and decision.allowed:
+            self._unnamed.add(call.agent, event)
+        yield _last(call.nonce, _answer_to(call, decision))
 
     async def _while_undecided(self, call: _Call, reply: AwaitedReply) -> AsyncIterator[bytes]:
         """Yield a line every few seconds until there is an answer, or the wait is over."""
@@ -194,13 +205,20 @@ class HookSocket:
         finally:
             self._waiting -= 1
 
-    def _answer_to(self, call: _Call, reply: AwaitedReply) -> HookAnswer:
+    def _decision(self, reply: AwaitedReply) -> Decision | None:
+        """Return the decision, which may be pending, or None if there is none that counts."""
         decision = reply.pending if reply.content is None else reply.content
         if isinstance(decision, Decision) and decision.status == "pending":
             self._held.drop(decision.agent, decision.id, reply.address)
         if self._muted() or not isinstance(decision, Decision):
-            return refusal(call.dialect, "safetyd: the daemon cannot decide now. Try again soon.")
-        return answer_to(call.dialect, decision)
+            return None
+        return decision
+
+
+def _answer_to(call: _Call, decision: Decision | None) -> HookAnswer:
+    if decision is None:
+        return refusal(call.dialect, "safetyd: the daemon cannot decide now. Try again soon.")
+    return answer_to(call.dialect, decision)
 
 
 async def _ticks(event: anyio.Event, wait_s: float) -> AsyncIterator[None]:

@@ -99,16 +99,56 @@ def test_results_are_reported_and_failures_of_tools_are_not_failures_of_the_agen
         failed = {**call, "error": "Exit code 1", "duration_ms": 12}
         assert hook(socket, failed, "--event", "after", agent="tester") == Ran("", "", 0)
 
-    def outcomes() -> list[Outcome]:
-        reports = [e for e in events(daemon.data_dir) if isinstance(e, Reported)]
-        said = [e.telemetry for e in reports if e.agent == "tester"]
-        return [one for one in said if isinstance(one, Outcome)]
-
-    until(lambda: len(outcomes()) == 5)
-    assert all(outcome.ok for outcome in outcomes())
-    decided = [e for e in events(daemon.data_dir) if isinstance(e, Decided) and e.agent == "tester"]
-    assert {outcome.id for outcome in outcomes()} == {event.id for event in decided}
+    until(lambda: len(outcomes_of(daemon, "tester")) == 5)
+    outcomes, decided = outcomes_of(daemon, "tester"), decided_of(daemon, "tester")
+    assert all(outcome.ok for outcome in outcomes)
+    assert {outcome.id for outcome in outcomes} == {event.id for event in decided}
     assert all(event.host == "claude" for event in decided)
+
+
+def outcomes_of(daemon: RunningDaemon, agent: str) -> list[Outcome]:
+    reports = [e for e in events(daemon.data_dir) if isinstance(e, Reported) and e.agent == agent]
+    return [e.telemetry for e in reports if isinstance(e.telemetry, Outcome)]
+
+
+def decided_of(daemon: RunningDaemon, agent: str) -> list[Decided]:
+    return [e for e in events(daemon.data_dir) if isinstance(e, Decided) and e.agent == agent]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call", "refused"),
+    [
+        (
+            "gemini",
+            {"tool_name": "run_shell_command", "tool_input": {"command": "ls"}},
+            {"tool_name": "run_shell_command", "tool_input": {"command": "rm -rf ~"}},
+        ),
+        (
+            "copilot",
+            {"toolName": "bash", "toolArgs": {"command": "ls"}},
+            {"toolName": "bash", "toolArgs": {"command": "rm -rf ~"}},
+        ),
+    ],
+)
+def test_results_of_calls_without_an_id_belong_to_the_oldest_equal_call(
+    daemon: RunningDaemon, dialect: str, call: dict[str, object], refused: dict[str, object]
+) -> None:
+    agent = f"unnamed-{dialect}"
+
+    def ask(event: dict[str, object], session: str, *options: str) -> Ran:
+        named = {**event, "session_id": session, "sessionId": session}
+        return hook(daemon.endpoint.hook, named, *options, dialect=dialect, agent=agent)
+
+    for session in ("s1", "s2", "s1"):
+        assert ask(call, session).passes
+    assert ask(refused, "s1").refuses
+    for event, session in ((refused, "s1"), (call, "s1"), (call, "s3"), (call, "s1"), (call, "s2")):
+        ask(event, session, "--event", "after")
+
+    until(lambda: len(outcomes_of(daemon, agent)) == 3)
+    first, other, second, no = [event.id for event in decided_of(daemon, agent)]
+    assert [outcome.id for outcome in outcomes_of(daemon, agent)] == [first, second, other]
+    assert len({first, other, second, no}) == 4
 
 
 def test_a_stop_ends_every_call(start_daemon: StartDaemon) -> None:

@@ -30,7 +30,6 @@ class RealHost(NamedTuple):
     settings: Mapping[str, str]  # the user's own files, by their path below the home
     added: tuple[str, ...] = ()  # files that `protect` creates
     samples: tuple[ToolCall, ...] = ()  # calls to record; `PROJECT` is the project's folder
-    names_calls: bool = True  # it gives each call an id, and its result the same
 
 
 def _claude_shell(command: str) -> ToolCall:
@@ -98,7 +97,6 @@ wire_api = "responses"
 }
 """
         },
-        names_calls=False,
     ),
     "copilot": RealHost(
         ANTHROPIC,
@@ -132,7 +130,6 @@ wire_api = "responses"
                 },
             ),
         ),
-        names_calls=False,
     ),
     "opencode": RealHost(
         ANTHROPIC,

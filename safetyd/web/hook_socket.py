@@ -23,10 +23,11 @@ from safetyd.agents.held_replies import HeldReplies
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import user_name
-from safetyd.hosts.hook_answer import HookAnswer, answer_to, refusal
+from safetyd.hosts.hook_answer import TAKES_CONTEXT, HookAnswer, answer_to, greeting, refusal
 from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
 from safetyd.hosts.hosts_config import HostsConfig
-from safetyd.hosts.tool_call import proposal_fields
+from safetyd.hosts.request_news import RequestNews
+from safetyd.hosts.tool_call import MAX_WORD, proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.hosts.unnamed_calls import UnnamedCalls
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
@@ -81,6 +82,7 @@ class HookSocket:
         keyed: HookService,
         anonymous: HookService | None,
         held: HeldReplies,
+        news: RequestNews,
         *,
         directory: Path,
         agent_of: Callable[[str], str],
@@ -90,6 +92,7 @@ class HookSocket:
         self._keyed = keyed
         self._anonymous = anonymous
         self._held = held
+        self._news = news
         self._agent_of = agent_of
         self._muted = muted
         self._path = directory.absolute() / config.socket
@@ -137,7 +140,8 @@ class HookSocket:
         if kind != "before":
             # A hook that reports does not wait for the answer, so it may be gone by now.
             self._report(call, body)
-            return web.Response(body=_last(nonce, HookAnswer()))
+            said = greeting(call.dialect) if kind == "start" else HookAnswer()
+            return web.Response(body=_last(nonce, said))
         response = web.StreamResponse(headers={"Content-Type": "application/x-safetyd-hook"})
         await response.prepare(request)
         async for line in self._lines(call, body):
@@ -190,7 +194,7 @@ class HookSocket:
         decision = self._decision(reply)
         if unnamed and decision is not None and decision.allowed:
             self._unnamed.add(call.agent, event)
-        yield _last(call.nonce, _answer_to(call, decision))
+        yield _last(call.nonce, self._answer_to(call, event.session_id[:MAX_WORD], decision))
 
     async def _while_undecided(self, call: _Call, reply: AwaitedReply) -> AsyncIterator[bytes]:
         """Yield a line every few seconds until there is an answer, or the wait is over."""
@@ -214,11 +218,12 @@ class HookSocket:
             return None
         return decision
 
-
-def _answer_to(call: _Call, decision: Decision | None) -> HookAnswer:
-    if decision is None:
-        return refusal(call.dialect, "safetyd: the daemon cannot decide now. Try again soon.")
-    return answer_to(call.dialect, decision)
+    def _answer_to(self, call: _Call, session: str, decision: Decision | None) -> HookAnswer:
+        if decision is None:
+            return refusal(call.dialect, "safetyd: the daemon cannot decide now. Try again soon.")
+        delivers = call.dialect in TAKES_CONTEXT or not decision.allowed
+        news = self._news.take(call.agent, session, decision) if delivers else ""
+        return answer_to(call.dialect, decision, news)
 
 
 async def _ticks(event: anyio.Event, wait_s: float) -> AsyncIterator[None]:

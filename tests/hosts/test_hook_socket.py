@@ -3,11 +3,13 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from safetyd.core.events.decision_events import Decided, Reported
 from safetyd.core.messages.telemetry import Outcome
+from safetyd.hosts.hook_event import Dialect
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.hook_process import Ran, bash, hook, start_hook
 from tests.journeys.agents import until
@@ -87,6 +89,79 @@ def test_an_operators_denial_reaches_the_model_with_its_reason(daemon: RunningDa
     words = hook(daemon.endpoint.hook, {**call, "tool_use_id": "later"}, agent="denied").words
 
     assert "not on a Friday" in words
+
+
+@pytest.mark.parametrize(
+    ("verdict", "option", "word"),
+    [("approve", "--message", "approved"), ("deny", "--reason", "denied")],
+)
+def test_the_next_answer_says_what_became_of_the_sessions_requests(
+    daemon: RunningDaemon, verdict: str, option: str, word: str
+) -> None:
+    agent = f"news-{verdict}"
+
+    def ask(command: str, id_: str, session: str) -> Ran:
+        call = {**bash(command, id_), "session_id": session}
+        return hook(daemon.endpoint.hook, call, agent=agent)
+
+    ask("git push origin news", "asked", "s1")
+    (request,) = pending(daemon, agent)
+    assert ask("ls", "before", "s1") == Ran("", "", 0)
+    daemon.safetyd(verdict, request, option, "see `safetyd grant add`: today")
+
+    assert ask("ls", "other session", "s2") == Ran("", "", 0)
+    said = json.loads(ask("ls", "after", "s1").stdout)["hookSpecificOutput"]
+    assert ask("ls", "once", "s1") == Ran("", "", 0)
+    assert {*said} == {"hookEventName", "additionalContext"}
+    news = said["additionalContext"]
+    assert request in news
+    assert word in news
+    assert '"git push origin news"' in news
+    assert "safetyd grant" not in news
+
+
+def test_news_reach_hosts_without_context_in_the_next_refusal(daemon: RunningDaemon) -> None:
+    def ask(command: str) -> Ran:
+        tool = {"tool_name": "run_shell_command", "tool_input": {"command": command}}
+        return hook(
+            daemon.endpoint.hook, {"session_id": "s1", **tool}, dialect="gemini", agent="gem"
+        )
+
+    ask("git push origin gemini")
+    (request,) = pending(daemon, "gem")
+    daemon.safetyd("approve", request)
+
+    assert ask("ls") == Ran("", "", 0)
+    assert f"{request} was approved" in ask("rm -rf ~").stdout
+    assert request not in ask("rm -rf ~").stdout
+
+
+def test_an_answer_that_the_call_itself_received_is_no_news(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon("[hosts]\nwait_s = 60\n")
+    for verdict in ("approve", "deny"):
+        waiting = start_hook(daemon.endpoint.hook, bash(f"git push origin {verdict}"))
+        until(lambda: pending(daemon, "claude-code"))
+        daemon.safetyd(verdict, *pending(daemon, "claude-code"))
+        waiting.communicate(timeout=60)
+
+        assert hook(daemon.endpoint.hook, bash("ls", f"later_{verdict}")) == Ran("", "", 0)
+
+
+@pytest.mark.parametrize("dialect", get_args(Dialect))
+def test_a_session_begins_with_a_line_about_safetyd_where_the_host_takes_it(
+    daemon: RunningDaemon, dialect: str
+) -> None:
+    event = {"session_id": "s1", "sessionId": "s1", "cwd": "/home/me/project"}
+    said = hook(daemon.endpoint.hook, event, "--event", "start", dialect=dialect, agent=dialect)
+
+    assert (said.stderr, said.code) == ("", 0)
+    if dialect not in {"claude", "codex"}:
+        assert said.stdout == ""
+        return
+    output = json.loads(said.stdout)["hookSpecificOutput"]
+    assert output["hookEventName"] == "SessionStart"
+    assert output["additionalContext"].startswith("Tool calls are checked by safetyd")
+    assert len(output["additionalContext"].split()) <= 40
 
 
 def test_results_are_reported_and_failures_of_tools_are_not_failures_of_the_agent(

@@ -28,6 +28,7 @@ class RealHost(NamedTuple):
     arguments: tuple[str, ...]
     variables: Mapping[str, str]
     settings: Mapping[str, str]  # the user's own files, by their path below the home
+    permissions: tuple[str, ...] = ()  # the part of the arguments that gives all permissions
     added: tuple[str, ...] = ()  # files that `protect` creates
     samples: tuple[ToolCall, ...] = ()  # calls to record; `PROJECT` is the project's folder
 
@@ -53,7 +54,7 @@ REAL_HOSTS: Final = {
     "claude-code": RealHost(
         ANTHROPIC,
         _claude_shell,
-        ("-p", "go", "--dangerously-skip-permissions"),
+        ("-p", "go"),
         {
             "ANTHROPIC_BASE_URL": ADDRESS,
             "ANTHROPIC_API_KEY": "sk-none",
@@ -62,11 +63,12 @@ REAL_HOSTS: Final = {
             "IS_SANDBOX": "1",  # root may skip permissions only in a sandbox
         },
         {".claude/settings.json": '{\n  "cleanupPeriodDays": 30\n}\n'},
+        permissions=("--dangerously-skip-permissions",),
     ),
     "codex": RealHost(
         OPENAI,
         _codex_shell,
-        ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "go"),
+        ("exec", "--skip-git-repo-check", "go"),
         {"OPENAI_API_KEY": "sk-none"},
         {
             ".codex/config.toml": f"""# mine
@@ -79,6 +81,7 @@ env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 """
         },
+        permissions=("--dangerously-bypass-approvals-and-sandbox",),
     ),
     "gemini": RealHost(
         GEMINI,
@@ -218,12 +221,17 @@ class HostHome:
         paths = {name: self.home / name for name in names}
         return {name: path.read_text() for name, path in paths.items() if path.exists()}
 
-    def talk(self, conversation: Conversation, *more: str) -> None:
-        """Run the host through a conversation."""
+    def talk(self, conversation: Conversation, *more: str, permitted: bool = True) -> None:
+        """Run the host through a conversation, by default with all permissions."""
+        more = (*(self.host.permissions if permitted else ()), *more)
         self._model.talk = Talk(conversation)
         given = {name: self._addressed(text) for name, text in self.host.variables.items()}
         self.output = self._run(more, self.variables(**given))
         self._model.talk.end()
+
+    def heard(self) -> list[str]:
+        """Return what the model received, request by request."""
+        return self._model.bodies
 
     def samples(self) -> Conversation:
         for call in self.host.samples:

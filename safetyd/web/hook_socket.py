@@ -173,7 +173,8 @@ class HookSocket:
                 self._unnamed.match(call.agent, event)
             elif call.kind == "end":
                 self._unnamed.end(call.agent, event.session_id)
-            fields = telemetry_fields(call.kind, event)
+            counts = self._config.tool_errors == "count"
+            fields = telemetry_fields(call.kind, event, count_errors=counts)
             if fields is not None:
                 call.service.agents.telemetry(call.subject, b"", _encode(fields), call.dialect)
 

@@ -26,6 +26,7 @@ from safetyd.host import user_name
 from safetyd.hosts.hook_answer import TAKES_CONTEXT, HookAnswer, answer_to, greeting, refusal
 from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
 from safetyd.hosts.hosts_config import HostsConfig
+from safetyd.hosts.project_root import project_root
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.tool_call import MAX_WORD, proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
@@ -187,7 +188,7 @@ class HookSocket:
             yield _last(call.nonce, no)
             return
         unnamed = self._unnamed.name(event)
-        fields = proposal_fields(call.dialect, event, call.uid)
+        fields = proposal_fields(call.dialect, event, call.uid, project_root(event.cwd))
         with call.service.replies.awaited() as reply:
             call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
             async for alive in self._while_undecided(call, reply):

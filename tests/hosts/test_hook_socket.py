@@ -164,6 +164,34 @@ def test_a_session_begins_with_a_line_about_safetyd_where_the_host_takes_it(
     assert len(output["additionalContext"].split()) <= 40
 
 
+def test_an_approved_program_needs_no_further_approval_in_its_project_until_revoked(
+    daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    (tmp_path / "app" / "src").mkdir(parents=True)
+    (tmp_path / "app" / ".git").mkdir()
+
+    def call(arguments: str, folder: str = "app") -> Ran:
+        event = bash(f"ledgerkit verify {arguments}", arguments, cwd=str(tmp_path / folder))
+        return hook(daemon.endpoint.hook, event, agent="remembering")
+
+    call("one")
+    (request,) = pending(daemon, "remembering")
+    promise = f"further calls of ledgerkit verify by remembering in {tmp_path / 'app'}, for 8 h"
+    assert promise in daemon.safetyd("show", request, "--json").stdout
+    shown = " ".join(daemon.safetyd("show", request).stdout.split())
+    assert "further calls of ledgerkit verify" in shown
+    daemon.safetyd("approve", request)
+    listed = json.loads(daemon.safetyd("grants", "--json").stdout)["grants"]
+    (grant,) = (row for row in listed if row["agent"] == "remembering")
+
+    assert call("one").passes, "the approval itself is still unused"
+    assert call("two", "app/src").passes
+    assert call("three", ".").refuses
+    assert (grant["program"], grant["folder"]) == ("ledgerkit verify", str(tmp_path / "app"))
+    daemon.safetyd("grant", "revoke", grant["id"])
+    assert call("four").refuses
+
+
 def test_results_are_reported_and_failures_of_tools_are_not_failures_of_the_agent(
     daemon: RunningDaemon,
 ) -> None:

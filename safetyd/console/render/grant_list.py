@@ -39,6 +39,10 @@ def _facts(row: GrantRow) -> Iterator[tuple[str, str]]:
         yield "only", f"the action of {request}: {plain(row.seen, 200) or '(no text)'}"
     if row.text is not None:
         yield "text", plain(row.text, 2000)
+    if row.program is not None:
+        yield "program", plain(row.program)
+    if row.folder is not None:
+        yield "folder", plain(row.folder, 2000)
     if row.paths:
         yield "paths", names(row.paths)
     if row.max_usd is not None:

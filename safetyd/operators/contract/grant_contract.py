@@ -76,6 +76,8 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     seen: str | None  # The start of the approved text; only exactly that text is allowed.
     wide: bool  # True: the grant allows any text of the agent.
     paths: tuple[str, ...]  # Patterns that the paths must match.
+    program: str | None  # A program with its subcommand; only its calls are allowed.
+    folder: str | None  # The only project folder in which the grant applies.
     uses: int
     left: int
     until: datetime

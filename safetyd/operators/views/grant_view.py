@@ -44,6 +44,8 @@ def _grant(grant: Grant) -> GrantRow:
         seen=None if made.seen is None else made.seen.words,
         wide=made.wide,
         paths=made.paths,
+        program=made.program or None,
+        folder=made.folder or None,
         uses=made.uses,
         left=grant.left,
         until=made.until,

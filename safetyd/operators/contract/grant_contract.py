@@ -104,7 +104,7 @@ class GrantsQuestion(Question[GrantsAnswer], frozen=True, tag="grants"):
 
 
 class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A suggested rule, the answers that support it, and its TOML."""
+    """A suggested rule or grant, the answers that support it, and its TOML or command."""
 
     then: str
     agent: str
@@ -115,7 +115,8 @@ class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
     first_at: datetime
     last_at: datetime
     reason: str
-    toml: str
+    toml: str  # Empty if a grant is suggested.
+    command: str = ""  # Approves the next request of this kind with a grant.
 
 
 class SuggestionsAnswer(Done, frozen=True, kw_only=True):

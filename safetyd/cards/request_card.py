@@ -270,7 +270,17 @@ def _terms(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Itera
         yield from _known("unknown", "type", ["not configured"])
     if details.state == "pending":
         yield from _known(DEADLINE, "deadline", [_deadline(details, zone, now)])
+    yield from _known("suggestion", "suggestion", [_suggestion(details)])
     yield from _known("rules", "required by", (f"{v.rule}: {v.reason}" for v in details.verdicts))
+
+
+def _suggestion(details: RequestDetails) -> str:
+    if not details.similar or details.state != "pending":
+        return ""
+    return (
+        f"{details.similar} similar requests of this session were approved. To allow further ones: "
+        f"safetyd approve {details.id} --grant --for 8h"
+    )
 
 
 def _attached(proposal: Proposal) -> Iterator[CardField]:

@@ -121,6 +121,8 @@ class RequestDetails(RequestRow, frozen=True, kw_only=True):
     not_by_web: str = ""  # Why the control room cannot approve it, and what can.
     not_granted: str = ""  # Why no grant can be made from it.
     change: KeptChange | UnsetType = UNSET  # The commit of the action's changes, if any.
+    # How many similar requests of the session were approved, if a grant would cover this one, too.
+    similar: int = 0
 
     @property
     def own(self) -> bool:

@@ -1,6 +1,6 @@
 """The rules for coding agents whose hooks ask safetyd."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -15,3 +15,6 @@ class HostRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     # Proposals of one coding agent; reading is fast, and its subagents read at the same time.
     tokens_per_minute: Annotated[int, Meta(ge=1)] = 1200
     burst: Annotated[int, Meta(ge=1)] = 600
+    # how long the approval of an unknown program covers further calls in its project; 0: never
+    remember_programs_h: Annotated[float, Meta(ge=0, le=168)] = 8.0
+    force_push: Literal["block", "ask"] = "block"

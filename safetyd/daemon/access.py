@@ -19,6 +19,7 @@ from safetyd.daemon.config_warnings import config_warnings
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
+from safetyd.hosts.request_news import RequestNews
 from safetyd.monitoring.metrics import Metrics
 from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.notify.notifier import Notifier
@@ -52,6 +53,7 @@ class ServingParts(NamedTuple):
     notifier: Notifier
     metrics: Metrics
     recent: RecentEvents
+    news: RequestNews
     health: Health
     report: HealthReport
 
@@ -82,6 +84,7 @@ class AgentAccess:
             keyed,
             self._for_anonymous_hooks(),
             parts.held,
+            parts.news,
             directory=of.data_dir,
             agent_of=agent_of,
             muted=parts.out.displaced_perhaps,

@@ -24,6 +24,7 @@ from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.measuring import measuring
 from safetyd.daemon.resources import Resources
 from safetyd.daemon.written_records import WrittenRecords
+from safetyd.hosts.request_news import RequestNews
 from safetyd.journal.recovery import Restored
 from safetyd.monitoring.event_log import EventLog
 from safetyd.monitoring.published_events import PublishedEvents
@@ -74,6 +75,7 @@ class App:
             channels=self._notifier.dispatch.states,
             not_ready=lambda: self.health.not_ready(),  # noqa: PLW0108 - made later
         )
+        news = RequestNews()
         self._records = WrittenRecords(
             of,
             restored,
@@ -85,6 +87,7 @@ class App:
                 PublishedEvents(self._out.main, of.subjects).observe,
                 self._notifier.observe,
                 self._extras.observe,
+                news.observe,
                 lambda events: self._access.room.observe(events),  # noqa: PLW0108 - made later
             ),
             appended=self._measuring.metrics.appended,
@@ -116,6 +119,7 @@ class App:
             self._notifier,
             self._measuring.metrics,
             self._records.recent,
+            news,
             self.health,
             report,
         )

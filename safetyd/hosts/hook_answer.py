@@ -21,28 +21,46 @@ EXIT_REFUSED: Final = 2
 # In a refusal of an agent without one.
 NEEDS_TOKEN: Final = "needs a token, which an operator creates"  # noqa: S105
 
+# What a model should know about safetyd, at most 40 words.
+SESSION_CONTEXT: Final = (
+    "Tool calls are checked by safetyd. If a call is refused, do not try another way: tell the "
+    "user. If it waits for approval, continue with other work and repeat exactly the same call "
+    "later."
+)
+# The hosts that pass context to their models with an allowed call, and at the start of a session.
+TAKES_CONTEXT: Final[frozenset[Dialect]] = frozenset({"claude", "codex"})
+
 _NOTHING = HookAnswer()
 _encode = msgspec.json.Encoder().encode
 
 
-def answer_to(dialect: Dialect, decision: Decision) -> HookAnswer:
-    """Return the answer to a tool call.
+def answer_to(dialect: Dialect, decision: Decision, news: str = "") -> HookAnswer:
+    """Return the answer to a tool call, with news about earlier calls.
 
-    Without an operator's approval an allow prints nothing, so that the host's own permissions still
-    apply. With one, hosts that can skip their own question do.
+    Without an operator's approval an allow prints no decision, so that the host's own permissions
+    still apply. With one, hosts that can skip their own question do.
     """
     if not decision.allowed:
-        return refusal(dialect, words_for(decision), stop=decision.cause == "stopped")
-    if decision.request_id is None:
+        words = " ".join(filter(None, (words_for(decision), news)))
+        return refusal(dialect, words, stop=decision.cause == "stopped")
+    context = {"additionalContext": news} if news and dialect in TAKES_CONTEXT else {}
+    if decision.request_id is not None and dialect in {"claude", "copilot"}:
+        return _approved(dialect, context)
+    return _printed(_hook_output("PreToolUse", context)) if context else _NOTHING
+
+
+def greeting(dialect: Dialect) -> HookAnswer:
+    """Return what a host passes to its model at the start of a session."""
+    if dialect not in TAKES_CONTEXT:
         return _NOTHING
-    return _approved(dialect)
+    return _printed(_hook_output("SessionStart", {"additionalContext": SESSION_CONTEXT}))
 
 
 def refusal(dialect: Dialect, words: str, *, stop: bool = False) -> HookAnswer:
     """Return the answer that makes a host skip the call and pass the words to its model."""
     match dialect:
         case "claude" | "codex":
-            return _printed(_hook_output("deny", words))
+            return _printed(_hook_output("PreToolUse", _permission("deny", words)))
         case "gemini":
             deny: dict[str, object] = {"decision": "deny", "reason": words}
             return _printed({**deny, "continue": False} if stop else deny)
@@ -92,25 +110,20 @@ def for_agents(reason: str) -> str:
     return " ".join(part for part in sentences if "`safetyd " not in part).rstrip(".:; ")
 
 
-def _approved(dialect: Dialect) -> HookAnswer:
-    """Codex, Gemini and OpenCode run a call only if the hook prints nothing."""
-    match dialect:
-        case "claude":
-            return _printed(_hook_output("allow", "approved by an operator of safetyd"))
-        case "copilot":
-            return _printed({"permissionDecision": "allow"})
-        case _:
-            return _NOTHING
+def _approved(dialect: Dialect, context: dict[str, str]) -> HookAnswer:
+    """Codex, Gemini and OpenCode run a call only if the hook prints no decision."""
+    if dialect == "copilot":
+        return _printed({"permissionDecision": "allow"})
+    allow = _permission("allow", "approved by an operator of safetyd")
+    return _printed(_hook_output("PreToolUse", {**allow, **context}))
 
 
-def _hook_output(decision: str, words: str) -> dict[str, object]:
-    return {
-        "hookSpecificOutput": {
-            "hookEventName": "PreToolUse",
-            "permissionDecision": decision,
-            "permissionDecisionReason": words,
-        }
-    }
+def _permission(decision: str, words: str) -> dict[str, str]:
+    return {"permissionDecision": decision, "permissionDecisionReason": words}
+
+
+def _hook_output(event: str, fields: dict[str, str]) -> dict[str, object]:
+    return {"hookSpecificOutput": {"hookEventName": event, **fields}}
 
 
 def _printed(content: dict[str, object]) -> HookAnswer:

@@ -35,6 +35,7 @@ class _CopilotEvent(msgspec.Struct, kw_only=True, rename="camel"):
     tool_args: str | dict[str, object] = ""
     tool_input: dict[str, object] = {}  # instead of `tool_args`, in a question
     tool_result: object = None
+    error: object = None  # a text if a tool failed
     agent_id: str = ""
     reason: str = ""
     safetyd_dry_run: bool = False
@@ -71,6 +72,7 @@ def _from_copilot(body: bytes) -> HookEvent:
         tool_name=event.tool_name,
         tool_input=arguments or event.tool_input,
         tool_response=event.tool_result,
+        error=event.error if isinstance(event.error, str) else "",
         agent_id=event.agent_id,
         reason=event.reason,
         safetyd_dry_run=event.safetyd_dry_run,

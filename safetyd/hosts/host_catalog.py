@@ -170,6 +170,7 @@ def _copilot_text(command: HookCommand) -> str:
         "preToolUse": "before",
         "permissionRequest": "permission",
         "postToolUse": "after",
+        "postToolUseFailure": "after",
         "sessionStart": "start",
         "sessionEnd": "end",
     }

@@ -32,7 +32,9 @@ class Tool(NamedTuple):
     fields: Callable[[Arguments], Fields]
 
 
-def proposal_fields(dialect: Dialect, event: HookEvent, uid: int | None) -> Fields:
+def proposal_fields(
+    dialect: Dialect, event: HookEvent, uid: int | None, project_root: str = ""
+) -> Fields:
     """Return the fields of the proposal for a tool call."""
     tool = TOOLS.get(event.tool_name) or _other_tool(dialect, event.tool_name)
     fields = {"type": tool.type, **tool.fields(event.tool_input)}
@@ -41,6 +43,7 @@ def proposal_fields(dialect: Dialect, event: HookEvent, uid: int | None) -> Fiel
         "tool": event.tool_name,
         **({"permission_mode": event.permission_mode} if event.permission_mode else {}),
         **({"uid": uid} if uid is not None else {}),
+        **({"project_root": project_root[:MAX_LINE]} if project_root else {}),
         **_object(fields.pop("context", {})),
     }
     fields |= {

@@ -1,6 +1,7 @@
 """What a host reports after a tool call, and about its sessions, as telemetry.
 
-A failed command or edit is a result for the model to read, not a failure of the agent.
+A failed command is a result for the model to read, not a failure of the agent. So is a failed file
+or web tool, unless the settings let it count.
 """
 
 import re
@@ -8,14 +9,20 @@ from typing import Final
 
 from safetyd.core.messages.telemetry import HOST_DENIED
 from safetyd.hosts.hook_event import HookEvent, HookKind
-from safetyd.hosts.tool_call import MAX_WORD, Fields, call_id
+from safetyd.hosts.tool_call import MAX_WORD, TOOLS, Fields, call_id
 
 MAX_ERROR: Final = 1000
 
+# Types of tools whose errors can count. Commands and subagents fail for many reasons.
+_COUNTED: Final = frozenset(
+    {"read_file", "search", "create_file", "edit_file", "delete_file", "web_fetch", "web_search"}
+)
 _EXIT_CODE: Final = re.compile(r"[Ee]xit code:? (\d+)")
 
 
-def telemetry_fields(kind: HookKind, event: HookEvent) -> Fields | None:
+def telemetry_fields(
+    kind: HookKind, event: HookEvent, *, count_errors: bool = False
+) -> Fields | None:
     """Return the telemetry for a report, or None if there is nothing to report."""
     session = event.session_id[:MAX_WORD]
     if kind == "start":
@@ -25,23 +32,35 @@ def telemetry_fields(kind: HookKind, event: HookEvent) -> Fields | None:
     id_ = call_id(event)
     if id_ is None:
         return None
+    details = _details(kind, event)
+    tool = TOOLS.get(event.tool_name)
+    counts = count_errors and tool is not None and tool.type in _COUNTED
     return {
         "type": "outcome",
         "id": id_,
-        "ok": True,  # the agent did nothing wrong, even if its host refused the call
+        "ok": not (counts and "tool_error" in details),
         **({} if event.duration_ms is None else {"latency_ms": max(0.0, event.duration_ms)}),
-        **_details(kind, event),
+        **({"details": details} if details else {}),
     }
 
 
 def _details(kind: HookKind, event: HookEvent) -> Fields:
     if kind == "denied":
-        return {"details": {HOST_DENIED: (event.reason or "no reason given")[:MAX_ERROR]}}
+        return {HOST_DENIED: (event.reason or "no reason given")[:MAX_ERROR]}
     if event.is_interrupt:
-        return {"details": {"interrupted": True}}
-    if not event.error:
+        return {"interrupted": True}
+    error = event.error or _error_in(event.tool_response)
+    if not error:
         return {}
-    code = _EXIT_CODE.search(event.error)
+    code = _EXIT_CODE.search(error)
     if code is not None:
-        return {"details": {"exit_code": int(code[1])}}
-    return {"details": {"tool_error": event.error[:MAX_ERROR]}}
+        return {"exit_code": int(code[1])}
+    return {"tool_error": error[:MAX_ERROR]}
+
+
+def _error_in(response: object) -> str:
+    """Return the error in a result of Gemini CLI."""
+    match response:
+        case {"error": {"message": str(message)}}:
+            return message
+    return ""

@@ -188,6 +188,8 @@ def _no(id_: str, code: RefusalCode, error: str) -> ReviewResult:
 
 def _result(request: Request, events: Sequence[Event], grant: str | None) -> ReviewResult:
     held = next(_held(reversed(events)), None)
+    made = (event for event in events if isinstance(event, Granted))
+    grant = grant or next((one.id for one in made if one.request_id == request.id), None)
     result = ReviewResult(id=request.id, ok=True, decision=request.state, held=held, grant=grant)
     return _with_answer(result, request)
 

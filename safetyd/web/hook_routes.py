@@ -83,8 +83,7 @@ class HookRoutes:
             why = f"the event has more than {MAX_BODY_BYTES} bytes"
             return not_answered(call.dialect, call.kind, why)
         if call.kind not in ASKING:
-            self._hooks.report(call, body)
-            return HookAnswer()
+            return self._hooks.report(call, body)
         return await self._hooks.answer(call, body)
 
 

@@ -9,8 +9,8 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, cast, get_args
 
@@ -24,13 +24,23 @@ from safetyd.clock import uptime
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import user_name
-from safetyd.hosts.hook_answer import NEEDS_TOKEN, HookAnswer, answer_to, refusal
+from safetyd.hosts.hook_answer import (
+    NEEDS_TOKEN,
+    TAKES_CONTEXT,
+    HookAnswer,
+    answer_to,
+    greeting,
+    refusal,
+)
 from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
 from safetyd.hosts.host_prompts import HostPrompts
 from safetyd.hosts.hosts_config import HostsConfig
+from safetyd.hosts.project_root import project_root
 from safetyd.hosts.prompt_answer import UNANSWERED
-from safetyd.hosts.tool_call import proposal_fields
+from safetyd.hosts.request_news import RequestNews
+from safetyd.hosts.tool_call import MAX_WORD, proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
+from safetyd.hosts.unnamed_calls import UnnamedCalls
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
 
 PATH: Final = "/hooks/v1/{dialect}/{kind}"
@@ -85,6 +95,7 @@ class HookSocket:
         keyed: HookService,
         anonymous: HookService | None,
         held: HeldReplies,
+        news: RequestNews,
         *,
         directory: Path,
         agent_of: Callable[[str], str],
@@ -94,12 +105,14 @@ class HookSocket:
         self._keyed = keyed
         self._anonymous = anonymous
         self._held = held
+        self._news = news
         self._agent_of = agent_of
         self._muted = muted
         self._path = directory.absolute() / config.socket
         self._waiting = 0  # calls that wait for an operator
         self._users: dict[str, int | None] = {}  # the user of each agent without a token
         self._prompts = HostPrompts(config.answer_prompts, uptime)
+        self._unnamed = UnnamedCalls()
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
@@ -140,12 +153,12 @@ class HookSocket:
             return web.Response(body=_last(nonce, no))
         if kind not in ASKING:
             # A hook that reports does not wait for the answer, so it may be gone by now.
-            self.report(call, body)
-            return web.Response(body=_last(nonce, HookAnswer()))
+            return web.Response(body=_last(nonce, self.report(call, body)))
         response = web.StreamResponse(headers={"Content-Type": "application/x-safetyd-hook"})
         await response.prepare(request)
-        async for answer in self.answers(call, body):
-            await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
+        async with aclosing(self.answers(call, body)) as answers:
+            async for answer in answers:
+                await response.write(_alive(nonce) if answer is None else _last(nonce, answer))
         return response
 
     def _admitted(self, request: web.Request, dialect: Dialect, kind: HookKind) -> HookCall:
@@ -164,22 +177,27 @@ class HookSocket:
             del self._users[next(iter(self._users))]
         return HookCall(agent, dialect, kind, uid, self._anonymous)
 
-    def report(self, call: HookCall, body: bytes) -> None:
-        """Record what a host reports about a call or a session."""
+    def report(self, call: HookCall, body: bytes) -> HookAnswer:
+        """Record what a host reports about a call or a session, and return the answer."""
         with suppress(Unreadable):
             event = read_event(call.dialect, call.kind, body)
             if call.kind in {"after", "denied"}:
                 self._prompts.ended(call.agent, call.dialect, event)
-            fields = telemetry_fields(call.kind, event)
+                self._unnamed.match(call.agent, event)
+            elif call.kind == "end":
+                self._unnamed.end(call.agent, event.session_id)
+            counts = self._config.tool_errors == "count"
+            fields = telemetry_fields(call.kind, event, count_errors=counts)
             if fields is not None:
                 call.service.agents.telemetry(call.subject, b"", _encode(fields), call.dialect)
+        return greeting(call.dialect) if call.kind == "start" else HookAnswer()
 
     async def answer(self, call: HookCall, body: bytes) -> HookAnswer:
         """Return the answer to a call or question."""
         (answer,) = [part async for part in self.answers(call, body) if part is not None]
         return answer
 
-    async def answers(self, call: HookCall, body: bytes) -> AsyncIterator[HookAnswer | None]:
+    async def answers(self, call: HookCall, body: bytes) -> AsyncGenerator[HookAnswer | None]:
         """Yield None at once and every few seconds, and then the answer to a call or question."""
         yield None
         try:
@@ -187,7 +205,8 @@ class HookSocket:
         except Unreadable as exc:
             yield not_answered(call.dialect, call.kind, str(exc))
             return
-        fields = proposal_fields(call.dialect, event, call.uid)
+        unnamed = call.kind == "before" and self._unnamed.name(event)
+        fields = proposal_fields(call.dialect, event, call.uid, project_root(event.cwd))
         if call.kind == "permission":
             found = self._prompts.proposal(call.agent, call.dialect, event, fields)
             if found is None:
@@ -196,14 +215,19 @@ class HookSocket:
             fields = found
         with call.service.replies.awaited() as reply:
             call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)
-            async for _ in self._while_undecided(reply):
-                yield None
+            try:
+                async for _ in self._while_undecided(reply):
+                    yield None
+            finally:
+                self._release(reply)
         decision = self._decision(reply)
         if call.kind == "permission":
             yield self._prompts.answer(call.dialect, event, decision)
             return
         self._prompts.judged(call.agent, call.dialect, fields, decision)
-        yield self._answer_to(call, decision)
+        if unnamed and decision is not None and decision.allowed:
+            self._unnamed.add(call.agent, event)
+        yield self._answer_to(call, event.session_id[:MAX_WORD], decision)
 
     async def _while_undecided(self, reply: AwaitedReply) -> AsyncIterator[None]:
         """Yield every few seconds until there is an answer, or the wait is over."""
@@ -218,19 +242,24 @@ class HookSocket:
         finally:
             self._waiting -= 1
 
+    def _release(self, reply: AwaitedReply) -> None:
+        """Stop waiting for an operator: a later approval is for the next call that is the same."""
+        if reply.content is None and (pending := reply.pending) is not None:
+            self._held.drop(pending.agent, pending.id, reply.address)
+
     def _decision(self, reply: AwaitedReply) -> Decision | None:
         """Return the decision, which may be pending, or None if there is none that counts."""
         decision = reply.pending if reply.content is None else reply.content
-        if isinstance(decision, Decision) and decision.status == "pending":
-            self._held.drop(decision.agent, decision.id, reply.address)
         if self._muted() or not isinstance(decision, Decision):
             return None
         return decision
 
-    def _answer_to(self, call: HookCall, decision: Decision | None) -> HookAnswer:
+    def _answer_to(self, call: HookCall, session: str, decision: Decision | None) -> HookAnswer:
         if decision is None:
             return refusal(call.dialect, "safetyd: the daemon cannot decide now. Try again soon.")
-        return answer_to(call.dialect, decision)
+        delivers = call.dialect in TAKES_CONTEXT or not decision.allowed
+        news = self._news.take(call.agent, session, decision) if delivers else ""
+        return answer_to(call.dialect, decision, news)
 
 
 def not_answered(dialect: Dialect, kind: HookKind, why: str) -> HookAnswer:

@@ -1,7 +1,7 @@
 """A session of 200 tool calls needs a handful of approvals, and nothing else disturbs it."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -11,6 +11,9 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Decided, Proposed, Reported
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import AnomalyFound, Paused, SafeModeEntered
+from safetyd.core.events.request_events import Answered
+from safetyd.core.host_rules import HostRules
+from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import ALLOW, ASK
 from safetyd.core.policy import Policy
 from safetyd.hosts.hook_event import HookEvent
@@ -62,20 +65,42 @@ def _call(root: str, tool: str, **arguments: object) -> HookEvent:
     return HookEvent(session_id="s1", cwd=root, tool_name=tool, tool_input=arguments)
 
 
-def played(name: str) -> list[Event]:
-    engine, journal = Engine(Policy()), list[Event]()
+def played(name: str, policy: Policy | None = None) -> list[Event]:
+    """Return what happens if an operator approves each request, and the agent tries again."""
+    engine, journal = Engine(policy or Policy()), list[Event]()
     for number, (t, call) in enumerate(session(name)):
         call.tool_use_id = f"toolu_{number}"
-        fields = json.dumps(proposal_fields("claude", call, 1000)).encode()
-        proposal, digest = read_proposal("claude-code", fields, "spare")
-        proposed = Proposed(
-            at=at(t), t=t, agent="claude-code", proposal=proposal, digest=digest, host="claude"
-        )
-        decision, events = engine.decide(proposed)
+        decision, events = engine.decide(_proposed(t, call))
         journal += events
+        if decision.status == "pending":
+            journal += engine.handle(_approval(t + 0.1, decision))
+            call.tool_use_id += "_again"
+            decision, events = engine.decide(_proposed(t + 0.1, call))
+            journal += events
         if decision.allowed:
             journal += engine.handle(_failing(t + 0.2, call))
     return journal
+
+
+def _proposed(t: float, call: HookEvent) -> Proposed:
+    fields = json.dumps(proposal_fields("claude", call, 1000, call.cwd)).encode()
+    proposal, digest = read_proposal("claude-code", fields, "spare")
+    return Proposed(
+        at=at(t), t=t, agent="claude-code", proposal=proposal, digest=digest, host="claude"
+    )
+
+
+def _approval(t: float, decision: Decision) -> Answered:
+    return Answered(
+        at=at(t),
+        t=t,
+        request_id=decision.request_id or "",
+        agent=decision.agent,
+        id=decision.id,
+        answer="approved",
+        by="ann",
+        via="cli",
+    )
 
 
 def _failing(t: float, call: HookEvent) -> Reported:
@@ -85,27 +110,27 @@ def _failing(t: float, call: HookEvent) -> Reported:
     return Reported(at=at(t), t=t, agent="claude-code", telemetry=telemetry, host="claude")
 
 
-def _approvals(asked: Iterable[Decided]) -> list[str]:
-    """Return the commands that an operator sees; one grant covers further calls of a program."""
-    seen = dict[str, str]()
-    for event in asked:
-        unknown = event.verdicts[0].rule == "gate.shell:unknown"
-        text = event.proposal.text
-        seen.setdefault(text.split()[0] if unknown else text, text)
-    return [*seen.values()]
-
-
 @pytest.mark.parametrize("name", TRADES)
 def test_a_session_asks_a_handful_of_times_and_nothing_else_disturbs_it(name: str) -> None:
     events = played(name)
 
     decided = [event for event in events if isinstance(event, Decided)]
-    asked = _approvals(event for event in decided if event.decision is ASK)
+    asked = [event.proposal.text for event in decided if event.decision is ASK]
+    allowed = [event for event in decided if event.decision is ALLOW]
     blocked = [event for event in decided if event.decision not in {ALLOW, ASK}]
     found = [event for event in events if isinstance(event, AnomalyFound)]
 
-    assert len(decided) == CALLS
+    assert len(allowed) == CALLS
     assert len(asked) <= MOST, asked
     assert [(event.proposal.text, event.verdicts[0].rule) for event in blocked] == []
     assert [event for event in found if event.severity != "low"] == []
     assert not any(isinstance(event, Paused | SafeModeEntered) for event in events)
+
+
+def test_without_memory_an_operator_is_asked_for_each_call_of_an_unknown_program() -> None:
+    def asked(hours: float) -> int:
+        policy = Policy(hosts=HostRules(remember_programs_h=hours))
+        events = played("infrastructure", policy)
+        return sum(isinstance(event, Decided) and event.decision is ASK for event in events)
+
+    assert asked(0) > asked(8)

@@ -3,11 +3,13 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from safetyd.core.events.decision_events import Decided, Reported
 from safetyd.core.messages.telemetry import Outcome
+from safetyd.hosts.hook_event import Dialect
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.hook_process import Ran, bash, hook, start_hook
 from tests.journeys.agents import until
@@ -89,6 +91,107 @@ def test_an_operators_denial_reaches_the_model_with_its_reason(daemon: RunningDa
     assert "not on a Friday" in words
 
 
+@pytest.mark.parametrize(
+    ("verdict", "option", "word"),
+    [("approve", "--message", "approved"), ("deny", "--reason", "denied")],
+)
+def test_the_next_answer_says_what_became_of_the_sessions_requests(
+    daemon: RunningDaemon, verdict: str, option: str, word: str
+) -> None:
+    agent = f"news-{verdict}"
+
+    def ask(command: str, id_: str, session: str) -> Ran:
+        call = {**bash(command, id_), "session_id": session}
+        return hook(daemon.endpoint.hook, call, agent=agent)
+
+    ask("git push origin news", "asked", "s1")
+    (request,) = pending(daemon, agent)
+    assert ask("ls", "before", "s1") == Ran("", "", 0)
+    daemon.safetyd(verdict, request, option, "see `safetyd grant add`: today")
+
+    assert ask("ls", "other session", "s2") == Ran("", "", 0)
+    said = json.loads(ask("ls", "after", "s1").stdout)["hookSpecificOutput"]
+    assert ask("ls", "once", "s1") == Ran("", "", 0)
+    assert {*said} == {"hookEventName", "additionalContext"}
+    news = said["additionalContext"]
+    assert request in news
+    assert word in news
+    assert '"git push origin news"' in news
+    assert "safetyd grant" not in news
+
+
+def test_news_reach_hosts_without_context_in_the_next_refusal(daemon: RunningDaemon) -> None:
+    def ask(command: str) -> Ran:
+        tool = {"tool_name": "run_shell_command", "tool_input": {"command": command}}
+        return hook(
+            daemon.endpoint.hook, {"session_id": "s1", **tool}, dialect="gemini", agent="gem"
+        )
+
+    ask("git push origin gemini")
+    (request,) = pending(daemon, "gem")
+    daemon.safetyd("approve", request)
+
+    assert ask("ls") == Ran("", "", 0)
+    assert f"{request} was approved" in ask("rm -rf ~").stdout
+    assert request not in ask("rm -rf ~").stdout
+
+
+def test_an_answer_that_the_call_itself_received_is_no_news(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon("[hosts]\nwait_s = 60\n")
+    for verdict in ("approve", "deny"):
+        waiting = start_hook(daemon.endpoint.hook, bash(f"git push origin {verdict}"))
+        until(lambda: pending(daemon, "claude-code"))
+        daemon.safetyd(verdict, *pending(daemon, "claude-code"))
+        waiting.communicate(timeout=60)
+
+        assert hook(daemon.endpoint.hook, bash("ls", f"later_{verdict}")) == Ran("", "", 0)
+
+
+@pytest.mark.parametrize("dialect", get_args(Dialect))
+def test_a_session_begins_with_a_line_about_safetyd_where_the_host_takes_it(
+    daemon: RunningDaemon, dialect: str
+) -> None:
+    event = {"session_id": "s1", "sessionId": "s1", "cwd": "/home/me/project"}
+    said = hook(daemon.endpoint.hook, event, "--event", "start", dialect=dialect, agent=dialect)
+
+    assert (said.stderr, said.code) == ("", 0)
+    if dialect not in {"claude", "codex"}:
+        assert said.stdout == ""
+        return
+    output = json.loads(said.stdout)["hookSpecificOutput"]
+    assert output["hookEventName"] == "SessionStart"
+    assert output["additionalContext"].startswith("Tool calls are checked by safetyd")
+    assert len(output["additionalContext"].split()) <= 40
+
+
+def test_an_approved_program_needs_no_further_approval_in_its_project_until_revoked(
+    daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    (tmp_path / "app" / "src").mkdir(parents=True)
+    (tmp_path / "app" / ".git").mkdir()
+
+    def call(arguments: str, folder: str = "app") -> Ran:
+        event = bash(f"ledgerkit verify {arguments}", arguments, cwd=str(tmp_path / folder))
+        return hook(daemon.endpoint.hook, event, agent="remembering")
+
+    call("one")
+    (request,) = pending(daemon, "remembering")
+    promise = f"further calls of ledgerkit verify by remembering in {tmp_path / 'app'}, for 8 h"
+    assert promise in daemon.safetyd("show", request, "--json").stdout
+    shown = " ".join(daemon.safetyd("show", request).stdout.split())
+    assert "further calls of ledgerkit verify" in shown
+    daemon.safetyd("approve", request)
+    listed = json.loads(daemon.safetyd("grants", "--json").stdout)["grants"]
+    (grant,) = (row for row in listed if row["agent"] == "remembering")
+
+    assert call("one").passes, "the approval itself is still unused"
+    assert call("two", "app/src").passes
+    assert call("three", ".").refuses
+    assert (grant["program"], grant["folder"]) == ("ledgerkit verify", str(tmp_path / "app"))
+    daemon.safetyd("grant", "revoke", grant["id"])
+    assert call("four").refuses
+
+
 def test_results_are_reported_and_failures_of_tools_are_not_failures_of_the_agent(
     daemon: RunningDaemon,
 ) -> None:
@@ -99,16 +202,56 @@ def test_results_are_reported_and_failures_of_tools_are_not_failures_of_the_agen
         failed = {**call, "error": "Exit code 1", "duration_ms": 12}
         assert hook(socket, failed, "--event", "after", agent="tester") == Ran("", "", 0)
 
-    def outcomes() -> list[Outcome]:
-        reports = [e for e in events(daemon.data_dir) if isinstance(e, Reported)]
-        said = [e.telemetry for e in reports if e.agent == "tester"]
-        return [one for one in said if isinstance(one, Outcome)]
-
-    until(lambda: len(outcomes()) == 5)
-    assert all(outcome.ok for outcome in outcomes())
-    decided = [e for e in events(daemon.data_dir) if isinstance(e, Decided) and e.agent == "tester"]
-    assert {outcome.id for outcome in outcomes()} == {event.id for event in decided}
+    until(lambda: len(outcomes_of(daemon, "tester")) == 5)
+    outcomes, decided = outcomes_of(daemon, "tester"), decided_of(daemon, "tester")
+    assert all(outcome.ok for outcome in outcomes)
+    assert {outcome.id for outcome in outcomes} == {event.id for event in decided}
     assert all(event.host == "claude" for event in decided)
+
+
+def outcomes_of(daemon: RunningDaemon, agent: str) -> list[Outcome]:
+    reports = [e for e in events(daemon.data_dir) if isinstance(e, Reported) and e.agent == agent]
+    return [e.telemetry for e in reports if isinstance(e.telemetry, Outcome)]
+
+
+def decided_of(daemon: RunningDaemon, agent: str) -> list[Decided]:
+    return [e for e in events(daemon.data_dir) if isinstance(e, Decided) and e.agent == agent]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call", "refused"),
+    [
+        (
+            "gemini",
+            {"tool_name": "run_shell_command", "tool_input": {"command": "ls"}},
+            {"tool_name": "run_shell_command", "tool_input": {"command": "rm -rf ~"}},
+        ),
+        (
+            "copilot",
+            {"toolName": "bash", "toolArgs": {"command": "ls"}},
+            {"toolName": "bash", "toolArgs": {"command": "rm -rf ~"}},
+        ),
+    ],
+)
+def test_results_of_calls_without_an_id_belong_to_the_oldest_equal_call(
+    daemon: RunningDaemon, dialect: str, call: dict[str, object], refused: dict[str, object]
+) -> None:
+    agent = f"unnamed-{dialect}"
+
+    def ask(event: dict[str, object], session: str, *options: str) -> Ran:
+        named = {**event, "session_id": session, "sessionId": session}
+        return hook(daemon.endpoint.hook, named, *options, dialect=dialect, agent=agent)
+
+    for session in ("s1", "s2", "s1"):
+        assert ask(call, session).passes
+    assert ask(refused, "s1").refuses
+    for event, session in ((refused, "s1"), (call, "s1"), (call, "s3"), (call, "s1"), (call, "s2")):
+        ask(event, session, "--event", "after")
+
+    until(lambda: len(outcomes_of(daemon, agent)) == 3)
+    first, other, second, no = [event.id for event in decided_of(daemon, agent)]
+    assert [outcome.id for outcome in outcomes_of(daemon, agent)] == [first, second, other]
+    assert len({first, other, second, no}) == 4
 
 
 def test_a_stop_ends_every_call(start_daemon: StartDaemon) -> None:

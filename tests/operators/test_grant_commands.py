@@ -93,6 +93,8 @@ def test_a_grant_is_made_with_all_that_was_said_and_is_listed() -> None:
         "seen": None,
         "wide": False,
         "paths": ("src/**",),
+        "program": None,
+        "folder": None,
         "uses": 5,
         "left": 5,
         "until": at(3600),

@@ -39,6 +39,10 @@ def _facts(row: GrantRow) -> Iterator[tuple[str, str]]:
         yield "only", f"the action of {request}: {plain(row.seen, 200) or '(no text)'}"
     if row.text is not None:
         yield "text", plain(row.text, 2000)
+    if row.program is not None:
+        yield "program", plain(row.program)
+    if row.folder is not None:
+        yield "folder", plain(row.folder, 2000)
     if row.paths:
         yield "paths", names(row.paths)
     if row.max_usd is not None:
@@ -50,8 +54,12 @@ def suggestions(view: SuggestionsAnswer) -> str:
     """Return each suggested rule with its reason, ready to paste."""
     if not view.suggestions:
         return "No suggestions: no kind of request was answered the same way five times."
-    parts = ["To apply a suggestion, add it to the configuration:"]
-    parts += ["\n".join(_suggestion(row)) for row in view.suggestions]
+    rules = [row for row in view.suggestions if not row.command]
+    grants = [row for row in view.suggestions if row.command]
+    parts = ["To apply a suggestion, add it to the configuration:"] if rules else []
+    parts += ["\n".join(_suggestion(row)) for row in rules]
+    parts += ["To allow further actions, approve the next request with a grant:"] if grants else []
+    parts += ["\n".join(_offered(row)) for row in grants]
     return "\n\n".join((*parts, *left_out(view.left_out, "suggestion")))
 
 
@@ -60,6 +68,11 @@ def _suggestion(row: SuggestionRow) -> Iterator[str]:
     since = f"from {when(row.first_at)} to {when(row.last_at)}"
     yield f"# {plain(row.agent)}: {plain(row.type)}{project}, {plain(row.reason)}, {since}"
     yield from (plain(line, 2000) for line in row.toml.split("\n"))
+
+
+def _offered(row: SuggestionRow) -> Iterator[str]:
+    yield f"# {plain(row.agent)}: {plain(row.type)}, {plain(row.reason, 500)}"
+    yield plain(row.command)
 
 
 def grant_offer(offer: GrantOffer) -> Iterator[str]:

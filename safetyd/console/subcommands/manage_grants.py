@@ -137,7 +137,8 @@ suggestions = call_command(
     SuggestionsQuestion,
     grant_list.suggestions,
     about="""A rule that allows is suggested for an exact text that was approved five times and
-    never denied. A rule that blocks is suggested for a kind of action that was always denied.
+    never denied. A rule that blocks is suggested for a kind of action that was always denied. For
+    a coding agent, a grant is suggested after three approvals of one kind in a session.
 
     For example:
       safetyd suggestions

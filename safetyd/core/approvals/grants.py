@@ -14,11 +14,12 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor, hearing, later, on
+from safetyd.core.approvals.host_calls import is_command_alone, project_folder
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Event, Ticked, steady, wall
 from safetyd.core.events.request_events import Granted, GrantEnded, GrantRevoked, GrantUsed
-from safetyd.core.messages.binding import Seen, binding, is_all
+from safetyd.core.messages.binding import Seen, binding
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, BLOCK, Verdict
@@ -142,14 +143,7 @@ def unknown_program(asked: Decided) -> str:
     programs = {part.program for part in parts}
     if len(programs) != 1 or any(part.effect != Effect.UNKNOWN for part in parts):
         return ""
-    if not _is_command_alone(asked.proposal):
-        return ""
-    return programs.pop()
-
-
-def _is_command_alone(proposal: Proposal) -> bool:
-    """Return whether a proposal is only a command and its folder."""
-    return is_all(msgspec.structs.replace(proposal, cwd=None))
+    return programs.pop() if is_command_alone(asked) else ""
 
 
 def _belongs(made: Granted, proposal: Proposal) -> bool:
@@ -269,7 +263,9 @@ class Grants(Actor):
             return False
         if made.seen is not None and not self._again(made.seen, proposed, kind):
             return False
-        if made.program and not self._runs_only(made, proposed.proposal, kind):
+        if made.folder and made.folder != project_folder(proposed, self._reader.roots):
+            return False
+        if made.program and not self._runs_only(made, proposed, kind):
             return False
         return made.max_usd is None or affords(grant, made.max_usd, cost(proposed))
 
@@ -289,9 +285,10 @@ class Grants(Actor):
         action = binding(proposed.agent, kind.type, said, proposed.resolved)
         return seen.covers(action, proposal)
 
-    def _runs_only(self, made: Granted, proposal: Proposal, kind: Kind) -> bool:
+    def _runs_only(self, made: Granted, proposed: Proposed, kind: Kind) -> bool:
         """Return whether the granted program is the only part of a command that needs approval."""
-        if not _is_command_alone(proposal) or not self._reader.reads(kind, proposal):
+        proposal = proposed.proposal
+        if not is_command_alone(proposed) or not self._reader.reads(kind, proposal):
             return False
         found = self._reader.reading(proposal).findings
         mine = [f for f in found if f.program == made.program and f.effect is Effect.UNKNOWN]

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.action_types import Kind
-from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.decision_events import Decided, Proposed, RememberedProgram
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.request_events import Answered, Cancelled, Expired, Released, Superseded
@@ -150,9 +150,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     @property
     def gives(self) -> str:
         """A sentence that says what an approval permits besides the action, or an empty string."""
-        if self.pauses != "budget":
+        if self.pauses == "budget":
+            return "Approval also ends the pause and grants the session the same budget again"
+        if (also := self.remembers) is None:
             return ""
-        return "Approval also ends the pause and grants the session the same budget again"
+        return (
+            f"Approval also covers further calls of {also.program} by {self.agent} in "
+            f"{also.folder}, for {also.hours:g} h"
+        )
+
+    @property
+    def remembers(self) -> RememberedProgram | None:
+        """The program whose further calls an approval also covers, if any."""
+        return None if self.asked.asks is None else self.asked.asks.remembers
 
     @property
     def own(self) -> bool:

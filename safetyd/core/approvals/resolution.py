@@ -1,6 +1,6 @@
 """Turns verdicts into requests, unless a grant or an approval covers them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from safetyd.core.approvals.request import (
     request_id,
     urgency_of,
 )
-from safetyd.core.events.decision_events import Asking, Proposed, Using
+from safetyd.core.events.decision_events import Asking, Proposed, RememberedProgram, Using
 from safetyd.core.guards.budget.purchases import PURCHASE_RULE
 from safetyd.core.guards.guard_chain import Chain
 from safetyd.core.messages.binding import binding
@@ -34,6 +34,14 @@ UNTOLD: Final = Verdict(
     "The request must contain the exact text to execute. Add it as context.text",
     remedy="with context.text in the request",
 )
+
+
+# Returns the program whose further calls an approval would also cover.
+Remember = Callable[[Proposed, Kind, Sequence[Verdict]], RememberedProgram | None]
+
+
+def nothing(_proposed: Proposed, _kind: Kind, _verdicts: Sequence[Verdict]) -> None:
+    """Remember no program."""
 
 
 class Involved(NamedTuple):
@@ -55,12 +63,14 @@ class RequestResolution:
         guards: Chain,
         config: ApprovalsConfig,
         telling: TellingConfig = NOBODY,
+        remember: Remember = nothing,
     ) -> None:
         self._approvals = approvals
         self._grants = grants
         self._guards = guards
         self._config = config
         self._recipients = telling.recipients
+        self._remember = remember
 
     def involve(
         self, proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], seq: int
@@ -122,6 +132,7 @@ class RequestResolution:
                     proposed.proposal, kind, deadline, proposed.at, config.urgent_cost_usd
                 ),
                 deadline=deadline,
+                remembers=self._remember(proposed, kind, verdicts),
             ),
         )
 

@@ -80,6 +80,8 @@ ENTRIES: Final = (
         events.Granted,
         notice=Notice("GRANT_CREATED", "low", "{by} created {grant} for {agent}"),
         facts=_grant,
+        # An approval makes a grant for a project's folder, and operators make the others.
+        follows=lambda event: bool(event.folder),
     ),
     Entry(
         events.GrantUsed,

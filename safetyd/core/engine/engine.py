@@ -4,6 +4,7 @@ All verdicts and all changes of state are made here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from safetyd.core.actor import Actor, Handler, counts
 from safetyd.core.approvals.final_decisions import Conclusion, conclusions
 from safetyd.core.approvals.grant_hints import worded
+from safetyd.core.approvals.program_memory import remembered
 from safetyd.core.approvals.request import Request
 from safetyd.core.approvals.resolution import RequestResolution, asked_for, unlifted
 from safetyd.core.engine.engine_state import SCHEMA, Checkpoint, EngineState
@@ -134,7 +136,12 @@ class Engine(EngineState):
     def _build(self, policy: Policy) -> None:
         super()._build(policy)
         self._resolution = RequestResolution(
-            self.approvals, self.grants, self.guards, policy.approvals, policy.telling
+            self.approvals,
+            self.grants,
+            self.guards,
+            policy.approvals,
+            policy.telling,
+            partial(remembered, reader=self.reader, hours=policy.host_rules.remember_programs_h),
         )
         self._listeners = _listeners(self._actors)
 

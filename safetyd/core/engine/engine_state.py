@@ -8,6 +8,7 @@ import msgspec
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor, Guard
 from safetyd.core.approvals.grants import Grants
+from safetyd.core.approvals.program_memory import ProgramMemory
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import Request
 from safetyd.core.approvals.suggestions import PastAnswers
@@ -109,6 +110,7 @@ class EngineState:
             self.actions,
             self.approvals,
             self.grants,
+            ProgramMemory(self.approvals, self.grants),
             self.past_answers,
             self.outbox,
             *self.records,

@@ -31,6 +31,14 @@ class Proposed(Event, kw_only=True, tag="proposed"):
         return self.proposal.id or ""  # every accepted proposal has an id
 
 
+class RememberedProgram(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A program, whose further calls an approval also covers."""
+
+    program: str  # With its subcommand.
+    folder: str  # The project.
+    hours: float
+
+
 class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The request that a decision opens or joins."""
 
@@ -41,6 +49,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     joins: bool = False  # True: the request was already open.
     # True: this proposal waits for the answer, and the request now belongs to it.
     takes_over: bool = False
+    remembers: RememberedProgram | None = None
 
 
 class Using(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

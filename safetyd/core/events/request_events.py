@@ -128,6 +128,7 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     # A program with its subcommand. The grant covers commands in which only it needs approval.
     program: str = ""
     session: str | None = None  # The only session in which the grant applies.
+    folder: str = ""  # The only project in which it applies, for calls of a coding agent.
 
     @property
     def wide(self) -> bool:

@@ -13,6 +13,7 @@ from safetyd.core.guards.cooldown import Cooldown
 from safetyd.core.guards.gate.command_rules import CommandRules
 from safetyd.core.guards.gate.gate import Gate
 from safetyd.core.guards.gate.gate_rules import Rules
+from safetyd.core.guards.gate.host_commands import HostCommands
 from safetyd.core.guards.iterations import Iterations
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.mode import ModeGuard
@@ -79,7 +80,10 @@ def chain(policy: "Policy", readers: Readers, sessions: Sessions, ties: Ties) ->
             _commands(policy, setting),
             default_project=default,
             host_rules=Rules(
-                policy.gate, policy.confidence, hosts.profile, _commands(policy, of_hosts)
+                policy.gate,
+                policy.confidence,
+                hosts.profile,
+                _commands(policy, of_hosts, HostCommands(hosts)),
             ),
         ),
         scores=ScoresGuard(policy.scores),
@@ -120,5 +124,7 @@ def _setting(policy: "Policy", profile: str, reader: CommandReader) -> Setting:
     )
 
 
-def _commands(policy: "Policy", setting: Setting) -> CommandRules:
-    return CommandRules(setting.reader, setting, (Layer(policy.rules, setting),))
+def _commands(
+    policy: "Policy", setting: Setting, hosts: HostCommands | None = None
+) -> CommandRules:
+    return CommandRules(setting.reader, setting, (Layer(policy.rules, setting),), hosts)

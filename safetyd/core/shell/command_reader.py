@@ -96,6 +96,11 @@ class CommandReader:
                 self._letters -= len(oldest[0])
         return known
 
+    @property
+    def roots(self) -> list[str]:
+        """The roots of all projects."""
+        return [project.root for project in self._projects.values() if project.root]
+
     def root(self, proposal: Proposal) -> str:
         """Return the root of the project that a proposal names, or an empty string."""
         known = self._projects.get(proposal.project or "")

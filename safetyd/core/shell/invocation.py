@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from safetyd.core.shell import places
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.code.secret_names import clear_key
-from safetyd.core.shell.reading import HOLE, WHY, Access, Effect, Finding, Touch
+from safetyd.core.shell.reading import HOLE, WHY, Access, Effect, Finding, Touch, Trait
 from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.words import (
     COMMAND,
@@ -77,6 +77,7 @@ class Invocation:
         touches: tuple[Touch, ...] = (),
         program: str = "",
         said: str | None = None,
+        traits: tuple[Trait, ...] = (),
     ) -> None:
         """Add a finding. Without `why`, the reason is the general reason for the effect."""
         if effect is Effect.WORK and not touches and self._is_outside:
@@ -102,6 +103,7 @@ class Invocation:
                 start=start,
                 end=end,
                 way=trace.way,
+                traits=traits,
                 said=said,
             )
         )
@@ -114,6 +116,11 @@ class Invocation:
 
     def found_help(self) -> None:
         self.found(Effect.READ, "prints its help or version")
+
+    def found_open_input(self) -> None:
+        """Record that the program reads commands from its input, unless the command gives it."""
+        if self.stdin is None:
+            self.found(Effect.READ, "reads commands from its input", traits=("open_input",))
 
     def find_keys(self) -> None:
         """Record a finding if the command contains a key or password in clear text."""

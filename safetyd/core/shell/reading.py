@@ -2,7 +2,7 @@
 
 import enum
 import re
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -88,6 +88,11 @@ class Touch(NamedTuple):
     pattern: bool = False  # a file name pattern
 
 
+# What some rules look for: it overwrites or deletes on a remote, it reads commands from its input,
+# or its program is not in the table.
+Trait = Literal["rewrites_remote", "open_input", "unlisted"]
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One thing that a part of a command does."""
 
@@ -103,6 +108,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     start: int = 0  # position of this part in the command, in bytes
     end: int = 0
     way: tuple[str, ...] = ()  # programs that run it, outermost first: ("sh -c", "xargs")
+    traits: tuple[Trait, ...] = ()
     said: str = ""  # its words after expansion, except quoted texts with spaces
 
     @property

@@ -11,8 +11,9 @@ from safetyd.core.shell import places, rows, shape
 from safetyd.core.shell.calls import Call, split_command
 from safetyd.core.shell.code.secret_names import is_key, shows_names_only
 from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.open_input import find_open_input
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
-from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect, word_set
+from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect, Trait, word_set
 from safetyd.core.shell.scope import MAX_OPTIONS, POSITIONAL, Command, Scope, Trace, Trap
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.tree.assignments import DECLARING, forget_read
@@ -353,6 +354,7 @@ class Commands:
             self._wrapped(row.wraps, inv)
         else:
             rows.apply(inv)
+        find_open_input(inv, self.listed("open_input"))
         find_unknown_options(inv, call, self._trace.findings[found:])
         return printed(inv, call)
 
@@ -412,7 +414,10 @@ class Commands:
             inv.named = f"{name} {verb}"
         why = f"runs {visible(name)}, which is not in the table of programs"
         verbs = f'work = ["{verb}"]' if inv.named != name else 'effect = "work"'
-        inv.found(Effect.UNKNOWN, why, remedy=f"with [shell.programs.{name}] {verbs}")
+        bare = len(command.words) == 1 and command.stdin is None
+        traits: tuple[Trait, ...] = ("unlisted", "open_input") if bare else ("unlisted",)
+        remedy = f"with [shell.programs.{name}] {verbs}"
+        inv.found(Effect.UNKNOWN, why, remedy=remedy, traits=traits)
         inv.reads(*command.words[1:])
         return inv.output
 

@@ -76,6 +76,8 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     seen: str | None  # The start of the approved text; only exactly that text is allowed.
     wide: bool  # True: the grant allows any text of the agent.
     paths: tuple[str, ...]  # Patterns that the paths must match.
+    program: str | None  # A program with its subcommand; only its calls are allowed.
+    folder: str | None  # The only project folder in which the grant applies.
     uses: int
     left: int
     until: datetime
@@ -102,7 +104,7 @@ class GrantsQuestion(Question[GrantsAnswer], frozen=True, tag="grants"):
 
 
 class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A suggested rule, the answers that support it, and its TOML."""
+    """A suggested rule or grant, the answers that support it, and its TOML or command."""
 
     then: str
     agent: str
@@ -113,7 +115,8 @@ class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
     first_at: datetime
     last_at: datetime
     reason: str
-    toml: str
+    toml: str  # Empty if a grant is suggested.
+    command: str = ""  # Approves the next request of this kind with a grant.
 
 
 class SuggestionsAnswer(Done, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import cast
 
 from safetyd.core.approvals.grants import Grant
+from safetyd.core.approvals.session_offers import SessionOffer, pending_like, session_offers
 from safetyd.core.approvals.suggestions import Suggestion
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
@@ -27,8 +28,9 @@ def grants(state: EngineState, moment: Moment) -> GrantsAnswer:
 def suggestions(state: EngineState, _moment: Moment) -> SuggestionsAnswer:
     """Return suggested rules with the answers that support them."""
     taken = [rule.name for rule in state.policy.rules.custom]
-    found = state.past_answers.suggestions(taken)
-    rows = fitting(map(_suggestion, found))
+    found = [_suggestion(one) for one in state.past_answers.suggestions(taken)]
+    found += [_offer(state, one) for one in session_offers(state.approvals, state.reader)]
+    rows = fitting(found)
     return SuggestionsAnswer(ok=True, suggestions=rows, left_out=len(found) - len(rows))
 
 
@@ -44,6 +46,8 @@ def _grant(grant: Grant) -> GrantRow:
         seen=None if made.seen is None else made.seen.words,
         wide=made.wide,
         paths=made.paths,
+        program=made.program or None,
+        folder=made.folder or None,
         uses=made.uses,
         left=grant.left,
         until=made.until,
@@ -70,4 +74,25 @@ def _suggestion(found: Suggestion) -> SuggestionRow:
         last_at=cast("datetime", count.last_at),
         reason=found.reason,
         toml=found.toml,
+    )
+
+
+def _offer(state: EngineState, offer: SessionOffer) -> SuggestionRow:
+    """Return a grant that would have covered the approvals of a session."""
+    asked = offer.newest.asked
+    pending = pending_like(offer, state.approvals, state.reader)
+    id_ = next((request.id for request in pending), "ID")
+    answered = offer.newest.answer.at if offer.newest.answer else asked.at
+    return SuggestionRow(
+        then="grant",
+        agent=asked.agent,
+        type=asked.type,
+        project=asked.proposal.project,
+        approved=offer.approved,
+        denied=0,
+        first_at=asked.at,
+        last_at=answered,
+        reason=f"approved {offer.approved} times in one session: {offer.words}",
+        toml="",
+        command=f"safetyd approve {id_} --grant --for 8h",
     )

@@ -20,6 +20,7 @@ from safetyd.cards.request_details import (
 )
 from safetyd.core.approvals.assurance import refusal, says_all
 from safetyd.core.approvals.request import Request
+from safetyd.core.approvals.session_offers import offered_to
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.proposal import Proposal, Risk, Urgency
@@ -36,7 +37,7 @@ from safetyd.operators.contract.request_contract import (
 from safetyd.operators.grant_commands import from_request
 from safetyd.operators.replies import Refusal, refused
 from safetyd.operators.request_names import unnamed
-from safetyd.operators.views.grant_offer import OfferedGrants
+from safetyd.operators.views.grant_offer import OfferedGrants, offered
 from safetyd.operators.views.paging import fitting
 
 UNKNOWN: Final = "classify.unknown_type"
@@ -185,7 +186,13 @@ def details(
         not_by_web=refusal(known, "web", state.approve_via(known)) if known.pending else "",
         not_granted=_not_granted(state, moment, known) if known.pending and grants else "",
         change=known.change or UNSET,
+        similar=_similar(state, known) if known.pending else 0,
     )
+
+
+def _similar(state: EngineState, known: Request) -> int:
+    similar = offered_to(known, state.approvals, state.reader)
+    return similar if similar and offered(state, known) is not None else 0
 
 
 def _not_granted(state: EngineState, moment: Moment, known: Request) -> str:

@@ -39,8 +39,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _shown(report: pytest.TestReport) -> str:
-    if hasattr(report, "wasxfail"):
-        return "not yet"
     return str(dict(report.user_properties).get(CELL, "yes")) if report.passed else "NO"
 
 

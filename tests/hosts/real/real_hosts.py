@@ -37,7 +37,6 @@ class RealHost(NamedTuple):
     added: tuple[str, ...] = ()  # files that `protect` creates
     samples: tuple[ToolCall, ...] = ()  # calls to record; `PROJECT` is the project's folder
     asking: Asking | None = None
-    names_calls: bool = True  # it gives each call an id, and its result the same
 
 
 def _codex_escalated(command: str) -> ToolCall:
@@ -75,7 +74,6 @@ wire_api = "responses"
 }
 """
         },
-        names_calls=False,
     ),
     "copilot": RealHost(
         {".copilot/settings.json": '{"theme": "dark"}'},
@@ -100,7 +98,6 @@ wire_api = "responses"
             ),
         ),
         asking=Asking(("-p", "go"), HEADLESS_HOSTS["copilot"].shell),
-        names_calls=False,
     ),
     "opencode": RealHost(
         {
@@ -185,9 +182,12 @@ class HostHome:
         paths = {name: self.home / name for name in names}
         return {name: path.read_text() for name, path in paths.items() if path.exists()}
 
-    def talk(self, conversation: Conversation, *more: str) -> None:
-        """Run the host through a conversation."""
-        self.talk_as(self._given().arguments + more, conversation)
+    def talk(self, conversation: Conversation, *more: str, permitted: bool = True) -> None:
+        """Run the host through a conversation, by default with all permissions."""
+        arguments = self._given().arguments
+        if not permitted:
+            arguments = tuple(one for one in arguments if not one.startswith("--dangerously-"))
+        self.talk_as(arguments + more, conversation)
 
     def talk_as(self, arguments: tuple[str, ...], conversation: Conversation) -> None:
         """Run the host with other arguments."""
@@ -228,6 +228,10 @@ class HostHome:
     def _run(self, program: str, arguments: tuple[str, ...], **variables: str) -> str:
         environment = self.variables(**self._given().variables, **variables)
         return run_host(program, arguments, self.project, environment, RUN_S)
+
+    def heard(self) -> list[str]:
+        """Return what the model received, request by request."""
+        return self._model.bodies
 
     def samples(self) -> Conversation:
         for call in self.host.samples:

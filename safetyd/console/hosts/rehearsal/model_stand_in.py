@@ -86,6 +86,7 @@ class ModelServer(ThreadingHTTPServer):
     def __init__(self, api: ModelApi) -> None:
         self.api = api
         self.talk = Talk(_nothing())
+        self.bodies: list[str] = []  # the requests of the conversation
         super().__init__(("127.0.0.1", 0), _Handler)
 
     @property
@@ -100,6 +101,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not api.streams(self.path, body):
             self._send("application/json", json.dumps(api.unstreamed(body)))
             return
+        if body.get("tools"):
+            server.bodies.append(json.dumps(body, ensure_ascii=False))
         # Without tools it is no part of the conversation: hosts ask for titles and the like.
         reply = server.talk.reply(api.results(body)) if body.get("tools") else Reply(0)
         lines = (

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.events.decision_events import Proposed
+from safetyd.core.guards.gate.host_commands import HostCommands
 from safetyd.core.guards.rule_layers import Layer, Setting
 from safetyd.core.guards.rules import ProjectRules, RuleCase
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, CommandPart, Verdict
@@ -28,7 +29,14 @@ PROGRAM: Final = "shell."
 class CommandRules:
     """Judge the findings in a command."""
 
-    def __init__(self, reader: CommandReader, setting: Setting, layers: Sequence[Layer]) -> None:
+    def __init__(
+        self,
+        reader: CommandReader,
+        setting: Setting,
+        layers: Sequence[Layer],
+        hosts: HostCommands | None = None,
+    ) -> None:
+        self._hosts = hosts  # None: for agents that are no coding agents
         self._setting = setting
         self._layers = layers
         self.reader = reader
@@ -38,14 +46,18 @@ class CommandRules:
         if rules == ProjectRules():
             return self
         layers = (Layer(rules, self._setting), *self._layers)
-        return CommandRules(self.reader, self._setting, layers)
+        return CommandRules(self.reader, self._setting, layers, self._hosts)
 
     def judge(self, proposed: Proposed, lifted: AbstractSet[str] = NONE) -> list[Verdict]:
         """Return the verdicts of the operator's rules, and one verdict on the other findings."""
         reading = self.reader.reading(proposed.proposal)
         ruled: list[Verdict] = []
         left: list[Finding] = []
-        for finding in reading.findings:
+        findings: Sequence[Finding] = reading.findings
+        if self._hosts is not None:
+            ruled += self._hosts.open_input(proposed.host, findings, lifted)
+            findings = self._hosts.stricter(findings)
+        for finding in findings:
             if finding.type and (ruling := self._ruling(finding, proposed)) is not None:
                 if ruling is not ALLOWED:
                     ruled.append(msgspec.structs.replace(ruling, guard="gate"))

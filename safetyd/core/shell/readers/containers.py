@@ -116,7 +116,14 @@ def _run(inv: Invocation, verb: str, words: Sequence[Word]) -> None:
         way = f"{inv.call.name} {verb}"
         inv.output = inv.runner.program(inner, inv.command, scope, way)
     else:
+        if not inner and any(map(_is_interactive, options)):
+            inv.found_open_input()
         inv.output = UNKNOWN_TEXT
+
+
+def _is_interactive(option: tuple[str, Word | None]) -> bool:
+    name, _ = option
+    return name in {"--interactive", "--tty"} or (name[:2] != "--" and bool(set(name) & set("it")))
 
 
 def _rights(inv: Invocation, options: Options) -> None:

@@ -120,7 +120,7 @@ def _given(inv: Invocation, given: Flow, database: Word | None) -> None:
 
 def _input(inv: Invocation, database: Word | None) -> None:
     if inv.stdin is None:
-        inv.found(Effect.UNKNOWN, "opens an interactive database shell")
+        inv.found(Effect.UNKNOWN, "opens an interactive database shell", traits=("open_input",))
     else:
         _given(inv, inv.stdin, database)
 
@@ -147,7 +147,7 @@ def read_mongo(inv: Invocation) -> None:
     for script in (word for word in call.arguments if word.text.endswith((".js", ".mongodb"))):
         inv.found(Effect.UNKNOWN, f"runs {visible(script.text)} on a database", type="db_write")
     if not texts and not call.arguments[1:]:
-        inv.found(Effect.UNKNOWN, "opens an interactive database shell")
+        inv.found(Effect.UNKNOWN, "opens an interactive database shell", traits=("open_input",))
     known = inv.runner.listed("mongo_reads")
     for text in texts:
         called = set(_CALLED.findall(text))
@@ -181,7 +181,7 @@ def read_redis(inv: Invocation) -> None:
             if line.strip():
                 _redis(inv, line.lower().split())
     else:
-        inv.found(Effect.UNKNOWN, "opens an interactive database shell")
+        inv.found(Effect.UNKNOWN, "opens an interactive database shell", traits=("open_input",))
 
 
 def _redis(inv: Invocation, words: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from safetyd.core.shell import places, rows
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, matches
-from safetyd.core.shell.reading import HOLE, Access, Effect, each, word_set
+from safetyd.core.shell.reading import HOLE, Access, Effect, Trait, each, word_set
 from safetyd.core.shell.words import COMMAND, NAME, VARIABLE, Flow, Word, as_one
 
 _NEXT_TO_PROJECT: Final = re.compile(r"\.\./\w[\w.-]*")
@@ -187,6 +187,7 @@ def _push(inv: Invocation) -> None:
     if call.has_surely("-n") or call.has_surely("--dry-run"):
         inv.found(Effect.READ, "only shows what it would push", remote=remote)
         return
+    traits: tuple[Trait, ...] = ("rewrites_remote",)
     forced = call.has("-f", "--force", "--mirror", "--force-with-lease")
     if forced or any(ref.startswith("+") for ref in refs):
         effect, why = Effect.IRREVERSIBLE, "overwrites commits on the remote"
@@ -196,8 +197,9 @@ def _push(inv: Invocation) -> None:
         remedy = "as `git push --dry-run`"
     else:
         effect, why = Effect.LEAVES, f"sends commits to {visible(remote or 'the remote')}"
+        traits = ()
         remedy = "as `git push --dry-run`"
-    inv.found(effect, why, type="push", remote=remote, remedy=remedy)
+    inv.found(effect, why, type="push", remote=remote, remedy=remedy, traits=traits)
 
 
 _MOVES_BRANCH: Final = "moves a branch that may exist, which can lose commits"

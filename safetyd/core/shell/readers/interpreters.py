@@ -125,6 +125,13 @@ _LISP: Final = _language(
 )
 _HASKELL: Final = _language("haskell", "-e", "-i -package", long=True)
 
+# Options that open a prompt after the code, or a debugger.
+_OPENS_PROMPT: Final = {
+    **each(word_set("-i"), "python lua julia"),
+    "javascript": word_set("-i --interactive"),
+    "perl": word_set("-d"),
+}
+
 LANGUAGES: Final = {
     **each(_PYTHON, "python pypy ipython pythonw"),
     **each(_NODE, "node nodejs tsx ts-node bun deno"),
@@ -236,6 +243,8 @@ def read_deno(inv: Invocation) -> None:
 
 def run(inv: Invocation, language: Language, words: list[Word]) -> None:
     given = Given(language, words)
+    if _prompts(inv, language, given):
+        inv.found_open_input()
     _load(inv, language, given)
     for code in given.codes:
         _code(inv, language, code)
@@ -257,6 +266,15 @@ def run(inv: Invocation, language: Language, words: list[Word]) -> None:
         inv.found(Effect.WORK, "serves the project's pages")
     else:
         _from_input(inv, language)
+
+
+def _prompts(inv: Invocation, language: Language, given: Given) -> bool:
+    """Return True if the interpreter opens a prompt besides running code."""
+    if not (given.script or given.codes or given.module):
+        return False  # see _from_input
+    options = _OPENS_PROMPT.get(language.name, frozenset[str]())
+    debugs = language.name == "javascript" and given.script and given.script.text == "inspect"
+    return bool(debugs) or inv.call.name == "iex" or given.has(options)
 
 
 def _load(inv: Invocation, language: Language, given: Given) -> None:
@@ -354,7 +372,8 @@ def _from_input(inv: Invocation, language: Language) -> None:
     given = inv.stdin
     if given is None:
         why = "opens an interactive prompt"
-        inv.found(Effect.UNKNOWN, why, remedy="with the code written out")
+        remedy = "with the code written out"
+        inv.found(Effect.UNKNOWN, why, remedy=remedy, traits=("open_input",))
     elif given.text is not None and given.origin not in {NETWORK, DECODED}:
         word = inv.command.words[0]._replace(text=given.text, inner=-1, origin=given.origin)
         _code(inv, language, word)

@@ -46,10 +46,10 @@ def read_ssh(inv: Invocation) -> None:
         inv.found(Effect.READ, "checks the login for a Git host")
         return
     where = visible(target[0].text) if target else "another machine"
-    inv.found(
-        Effect.LEAVES, f"opens a shell on {where}" if not command else f"runs a command on {where}"
-    )
-    if command:
+    if not command:
+        inv.found(Effect.LEAVES, f"opens a shell on {where}", traits=("open_input",))
+    else:
+        inv.found(Effect.LEAVES, f"runs a command on {where}")
         inv.scope = inv.scope.copy(elsewhere=True)
         inv.shell(as_one(command), call.name, inv.stdin)
 

@@ -57,7 +57,7 @@ def _from_input(inv: Invocation) -> None:
     """Analyse the input of a shell."""
     given = inv.stdin
     if given is None:
-        inv.found(Effect.UNKNOWN, "opens an interactive shell")
+        inv.found(Effect.UNKNOWN, "opens an interactive shell", traits=("open_input",))
     elif given.text is not None and HOLE not in given.text:
         word = inv.command.words[0]._replace(inner=-1)
         inv.output = inv.runner.text(given.text, word, inv.scope, inv.call.name, None)

@@ -125,7 +125,7 @@ def read_script(inv: Invocation) -> None:
     if words[1:]:
         inv.output = inv.runner.program(words[1:], inv.command, inv.scope, "script")
     elif not texts:
-        inv.found(Effect.UNKNOWN, "opens an interactive shell")
+        inv.found(Effect.UNKNOWN, "opens an interactive shell", traits=("open_input",))
 
 
 def read_taskset(inv: Invocation) -> None:
@@ -183,4 +183,4 @@ def read_screen(inv: Invocation) -> None:
     elif words:
         inv.output = inv.runner.program(words, inv.command, inv.scope, "screen")
     else:
-        inv.found(Effect.UNKNOWN, "opens an interactive shell")
+        inv.found(Effect.UNKNOWN, "opens an interactive shell", traits=("open_input",))

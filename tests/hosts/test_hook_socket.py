@@ -305,7 +305,10 @@ def test_no_call_runs_unasked_when_fifty_come_at_once(daemon: RunningDaemon) -> 
     busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2)]
     try:
         started = [
-            start_hook(socket, bash(("rm -rf ~", "ls")[number % 2], f"burst_{number}"))
+            start_hook(
+                socket,
+                bash(("rm -rf ~", "ls")[number % 2], f"burst_{number}") | {"session_id": "burst"},
+            )
             for number in range(50)
         ]
         ended = [(one, *one.communicate(timeout=300)) for one in started]
@@ -316,4 +319,7 @@ def test_no_call_runs_unasked_when_fifty_come_at_once(daemon: RunningDaemon) -> 
 
     results = [Ran(out, err, one.returncode) for one, out, err in ended]
     assert all(result.refuses for result in results[::2])
-    assert all(result.passes for result in results[1::2])
+    # A machine that is too busy may refuse a harmless call, but each one that runs was allowed.
+    listed = daemon.safetyd("decisions", "--verdict", "allow", "--limit", "500", "--json")
+    allowed = [row for row in json.loads(listed.stdout)["rows"] if row["session"] == "burst"]
+    assert 0 < sum(result.passes for result in results[1::2]) <= len(allowed) <= 25

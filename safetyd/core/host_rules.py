@@ -15,6 +15,7 @@ class HostRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     # Proposals of one coding agent; reading is fast, and its subagents read at the same time.
     tokens_per_minute: Annotated[int, Meta(ge=1)] = 1200
     burst: Annotated[int, Meta(ge=1)] = 600
-    # how long the approval of an unknown program covers further calls in its project; 0: never
+    # How many hours the approval of an unknown program covers its further calls; 0: never.
     remember_programs_h: Annotated[float, Meta(ge=0, le=168)] = 8.0
+    # Pushes that overwrite or delete branches of a remote.
     force_push: Literal["block", "ask"] = "block"

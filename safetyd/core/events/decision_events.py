@@ -36,7 +36,7 @@ class RememberedProgram(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     program: str  # With its subcommand.
     folder: str  # The project.
-    hours: float
+    hours: float  # How long the approval covers them.
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -49,6 +49,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     joins: bool = False  # True: the request was already open.
     # True: this proposal waits for the answer, and the request now belongs to it.
     takes_over: bool = False
+    # The program whose further calls an approval also covers.
     remembers: RememberedProgram | None = None
 
 

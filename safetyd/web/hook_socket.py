@@ -76,12 +76,12 @@ class HookSocket:
     """Listens on the socket, and answers the hooks of coding agents.
 
     `anonymous` serves agents without a token, if they are admitted. `agent_of` returns the agent of
-    a token, or an empty text.
+    a token, or an empty text. `config` returns the settings in force.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
         self,
-        config: HostsConfig,
+        config: Callable[[], HostsConfig],
         keyed: HookService,
         anonymous: HookService | None,
         held: HeldReplies,
@@ -96,10 +96,10 @@ class HookSocket:
         self._held = held
         self._agent_of = agent_of
         self._muted = muted
-        self._path = directory.absolute() / config.socket
+        self._path = directory.absolute() / config().socket
         self._waiting = 0  # calls that wait for an operator
         self._users: dict[str, int | None] = {}  # the user of each agent without a token
-        self._prompts = HostPrompts(config.answer_prompts, uptime)
+        self._prompts = HostPrompts(lambda: config().answer_prompts, uptime)
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
@@ -213,7 +213,7 @@ class HookSocket:
             return
         self._waiting += 1
         try:
-            async for _ in _ticks(reply.answered, self._config.wait_s):
+            async for _ in _ticks(reply.answered, self._config().wait_s):
                 yield
         finally:
             self._waiting -= 1

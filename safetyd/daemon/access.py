@@ -80,7 +80,7 @@ class AgentAccess:
         )
         keyed = HookService(service, replies)
         self.hooks = HookSocket(
-            of.settings.config.hosts,
+            lambda: of.settings.config.hosts,
             keyed,
             self._for_anonymous_hooks(),
             parts.held,

@@ -1,7 +1,7 @@
 """Questions that hosts would ask their users, and that safetyd answers.
 
 A question about a call that safetyd has just allowed gets the decision on that call. Any other
-question becomes a proposal of its own.
+question becomes a new proposal.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from safetyd.hosts.tool_call import Fields, proposal_fields
 
 
 class HostPrompts:
-    """`clock` returns a monotonic time in seconds."""
+    """`answers` returns the setting in force, and `clock` a monotonic time in seconds."""
 
-    def __init__(self, answers: AnswerPrompts, clock: Callable[[], float]) -> None:
+    def __init__(self, answers: Callable[[], AnswerPrompts], clock: Callable[[], float]) -> None:
         self._answers = answers
         self._clock = clock
         self._judged = JudgedCalls()
@@ -26,7 +26,7 @@ class HostPrompts:
     def judged(
         self, agent: str, dialect: Dialect, fields: Fields, decision: Decision | None
     ) -> None:
-        """Remember a call that may run, because its host may now ask about it."""
+        """Remember a call that may run, because its host may now ask its user."""
         asks = dialect in ASKING_HOSTS and not fields.get("dry_run")
         if asks and decision is not None and decision.allowed:
             self._judged.add(agent, fields, decision.id, self._clock())
@@ -35,7 +35,7 @@ class HostPrompts:
         self, agent: str, dialect: Dialect, event: HookEvent, fields: Fields
     ) -> Fields | None:
         """Return the proposal that a question becomes; None leaves the question with the user."""
-        if self._answers == "none" or is_for_user(dialect, event, fields):
+        if self._answers() == "none" or is_for_user(dialect, event, fields):
             return None
         return self._judged.find(agent, fields, self._clock()) or fields
 
@@ -43,7 +43,7 @@ class HostPrompts:
         """Return the answer to a question; without a decision the user answers it."""
         if decision is None:
             return UNANSWERED
-        return prompt_answer(dialect, event, decision, self._answers)
+        return prompt_answer(dialect, event, decision, self._answers())
 
     def ended(self, agent: str, dialect: Dialect, event: HookEvent) -> None:
         """Forget a call that was reported."""

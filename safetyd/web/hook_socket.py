@@ -86,12 +86,12 @@ class HookSocket:
     """Listens on the socket, and answers the hooks of coding agents.
 
     `anonymous` serves agents without a token, if they are admitted. `agent_of` returns the agent of
-    a token, or an empty text.
+    a token, or an empty text. `config` returns the settings in force.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
         self,
-        config: HostsConfig,
+        config: Callable[[], HostsConfig],
         keyed: HookService,
         anonymous: HookService | None,
         held: HeldReplies,
@@ -108,10 +108,10 @@ class HookSocket:
         self._news = news
         self._agent_of = agent_of
         self._muted = muted
-        self._path = directory.absolute() / config.socket
+        self._path = directory.absolute() / config().socket
         self._waiting = 0  # calls that wait for an operator
         self._users: dict[str, int | None] = {}  # the user of each agent without a token
-        self._prompts = HostPrompts(config.answer_prompts, uptime)
+        self._prompts = HostPrompts(lambda: config().answer_prompts, uptime)
         self._unnamed = UnnamedCalls()
         self._runner: web.AppRunner | None = None
 
@@ -186,7 +186,7 @@ class HookSocket:
                 self._unnamed.match(call.agent, event)
             elif call.kind == "end":
                 self._unnamed.end(call.agent, event.session_id)
-            counts = self._config.tool_errors == "count"
+            counts = self._config().tool_errors == "count"
             fields = telemetry_fields(call.kind, event, count_errors=counts)
             if fields is not None:
                 call.service.agents.telemetry(call.subject, b"", _encode(fields), call.dialect)
@@ -237,7 +237,7 @@ class HookSocket:
             return
         self._waiting += 1
         try:
-            async for _ in _ticks(reply.answered, self._config.wait_s):
+            async for _ in _ticks(reply.answered, self._config().wait_s):
                 yield
         finally:
             self._waiting -= 1

@@ -152,6 +152,17 @@ def test_a_stop_after_the_call_was_allowed_turns_the_answer_into_a_no(
     assert "fire" in answer["message"]
 
 
+def test_a_reload_changes_which_questions_are_answered(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon('[hosts]\nanswer_prompts = "all"\n')
+    assert behavior(daemon, question("touch a"), "claude-code") == "allow"
+
+    changed = daemon.config_path.read_text().replace('"all"', '"none"')
+    daemon.config_path.write_text(changed)
+    daemon.safetyd("reload")
+
+    assert behavior(daemon, question("touch a"), "claude-code") == ""
+
+
 def test_an_operator_answers_a_question_while_the_host_waits(start_daemon: StartDaemon) -> None:
     daemon = start_daemon("[hosts]\nwait_s = 60\n")
     waiting = start_hook(daemon.endpoint.hook, question(PUSH), "--event", "permission")

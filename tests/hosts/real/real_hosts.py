@@ -24,7 +24,7 @@ PROJECT: Final = "@PROJECT@"
 
 
 class Asking(NamedTuple):
-    """How a host is started so that it would ask its user, and a command that it asks about."""
+    """How a host is started so that it asks its user, and the call of a command for that."""
 
     arguments: tuple[str, ...]
     shell: Callable[[str], ToolCall]

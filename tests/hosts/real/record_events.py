@@ -2,7 +2,7 @@
 
 NAME is a program such as `codex-0.169.0`. A relay in front of the daemon's socket writes each event
 to `tests/hosts/recorded/`, with other paths. With `--questions` before the names, it records the
-questions that the host would ask its user, in a folder of their own.
+questions that the host would ask its user, in another folder.
 """
 
 import json
@@ -95,7 +95,7 @@ def record(program: Program, folder: Path, *, questions: bool) -> Path:
 
 
 def _ask(home: HostHome) -> None:
-    """Let a host ask about a command and, if it has a mode for that, refuse one itself."""
+    """Let a host ask its user and, if it has a mode for that, refuse a call itself."""
     assert home.host.asking is not None
     home.talk_as(home.host.asking.arguments, _call(home, "touch made"))
     if home.program.host == "claude-code":

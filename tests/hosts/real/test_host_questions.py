@@ -21,7 +21,7 @@ ASKING: Final = [
 ]
 # Without a terminal, this one refuses the call before its hook for questions could run.
 SILENT: Final = "claude-code-2.1.197"
-# The user's own rules. Claude Code asks about a push even if a hook has allowed it.
+# The user's rules. Claude Code asks before a push even if a hook has allowed it.
 RULES: Final = '{"permissions": {"ask": ["Bash(git push:*)"], "deny": ["Bash(touch forbidden)"]}}'
 
 # A user of Claude Code who has answered its first questions.
@@ -30,7 +30,7 @@ KNOWN_USER: Final = {
     "theme": "dark",
     "customApiKeyResponses": {"approved": ["sk-none"], "rejected": []},
 }
-# In this mode Claude Code asks a service of its own, which the stand-in is not.
+# In this mode Claude Code asks a service of its maker, which the stand-in is not.
 AUTO: Final = ("-p", "go", "--permission-mode", "auto")
 INTERACTIVE: Final = ("go", "--permission-mode", "default")
 ESCAPE: Final = b"\x1b"

@@ -144,7 +144,7 @@ class ResetCommand(Command[Done], frozen=True, tag="reset"):
 
 class Reloaded(Done, frozen=True, kw_only=True):
     next_start: tuple[str, ...]  # Sections whose change takes effect at the next start.
-    # What cannot work as things are, such as a channel whose password file is missing.
+    # Settings that cannot work at the moment, such as a channel without its password file.
     warnings: tuple[str, ...] | UnsetType = UNSET
 
 

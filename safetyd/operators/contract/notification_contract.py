@@ -91,7 +91,7 @@ class Linked(Done, frozen=True, kw_only=True):
 class LinkCommand(Command[Linked], frozen=True, kw_only=True, tag="notify_link"):
     """Return the URL of the page of a notification.
 
-    It opens the page of its only topic, or the list of its topics.
+    The URL opens the only topic of the notification or, if it has several, a list of them.
     """
 
     delivery: str

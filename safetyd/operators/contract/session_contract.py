@@ -21,7 +21,8 @@ class SignInAnswer(Done, frozen=True, kw_only=True):
 class SignInQuestion(Question[SignInAnswer], frozen=True, kw_only=True, tag="sign_in"):
     """Create a link that signs one browser in to the control room as the sender.
 
-    `numeric` uses an IP address, for browsers that cannot resolve names below localhost.
+    With `numeric`, the link has an IP address, for browsers that cannot resolve subdomains of
+    localhost.
     """
 
     numeric: bool = False

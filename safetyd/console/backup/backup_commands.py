@@ -178,7 +178,7 @@ def restore(file: Path, into: Path, *, identity: Path | None, as_json: bool) -> 
         told = msgspec.to_builtins(facts)
         click.echo(document({"ok": True, "data_dir": str(into.absolute()), "next": steps, **told}))
         return
-    click.echo(f"Restored {into}: state up to event {facts.seq}, of {when(facts.at)}.")
+    click.echo(f"Restored {into}: state up to event {facts.seq}, from {when(facts.at)}.")
     click.echo(f"  state  {facts.state}")
     for step in steps:
         click.echo(step)
@@ -190,10 +190,10 @@ def _next_steps(into: Path, facts: BackupFacts) -> Iterator[str]:
     if not facts.settings:
         yield "The backup has no configuration file: the daemon had none."
     if facts.stores and not facts.history:
-        yield "File history was not included. Projects start a new one."
+        yield "File history was not included. Projects start with an empty file history."
     yield f"To start the daemon: safetyd run {option}"
     if facts.keys:
-        yield "Keys that were revoked after the backup are valid again. Revoke them first."
+        yield "Before that, revoke keys that were revoked after the backup: they are valid again."
         return
     yield "Keys were not included. The daemon creates new ones for itself and for you."
     for role, names in facts.names.items():

@@ -136,8 +136,8 @@ def deny(  # noqa: PLR0913
     as_json: bool,
 ) -> int:
     """If the agent proposes the same action again within a day, it is denied automatically. With
-    --once, this creates a new request instead. `safetyd deny ID --once` also ends an earlier
-    automatic denial.
+    --once, such a proposal creates a new request instead. `safetyd deny ID --once` also ends an
+    earlier automatic denial.
 
     For example:
       safetyd deny req_3f2a --reason "not before Monday"

@@ -153,13 +153,13 @@ class ReloadCommand(Command[Reloaded], frozen=True, tag="reload"):
 
 
 class SafeModeShown(SafeModeStatus, frozen=True, kw_only=True):
-    """`agents` are the kernels in safe mode, "*" for all agents; `holds` are the first few."""
+    """`agents` are the kernels in safe mode, "*" for all agents; `holds` describes the first."""
 
     holds: tuple[Hold, ...]
 
 
 class SafeModeAnswer(Done, frozen=True, kw_only=True):
-    """`agents` are the kernels in safe mode, "*" for all agents; `holds` are the first few."""
+    """`agents` are the kernels in safe mode, "*" for all agents; `holds` describes the first."""
 
     active: bool
     state: State

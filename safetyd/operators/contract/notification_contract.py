@@ -179,7 +179,7 @@ class PreviewRow(LaneRow, frozen=True, kw_only=True):
     """The message that a recipient would receive on a channel, its time, and its reminders."""
 
     text: str
-    size: str  # In the channel's own unit.
+    size: str  # The length of the message, in the channel's own unit.
     html: str  # Only for mail.
     when: str
     ladder: tuple[str, ...]

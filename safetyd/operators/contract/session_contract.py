@@ -29,7 +29,7 @@ class SignInQuestion(Question[SignInAnswer], frozen=True, kw_only=True, tag="sig
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A signed-in browser. Its session ends at `ends_at` unless it is used."""
+    """A signed-in browser. Its session ends at `ends_at`, unless the browser uses it before."""
 
     id: str
     operator: str

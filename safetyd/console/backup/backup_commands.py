@@ -200,7 +200,7 @@ def _next_steps(into: Path, facts: BackupFacts) -> Iterator[str]:
         more = " --observer" if role == "observers" else ""
         for name in names:
             yield f"Then: safetyd {_GROUPS[role]} {plain(name)}{more} {option}"
-    yield "Links in earlier messages no longer work. Files with passwords are not part of a backup."
+    yield "Links in earlier messages no longer work. Backups do not contain password files."
 
 
 def _new_passphrase() -> str:
@@ -235,7 +235,8 @@ def _from_file() -> str:
 def _typed(prompt: str, *, twice: bool) -> str:
     if not sys.stdin.isatty():
         raise Failure(
-            f"a passphrase is needed: run this at a terminal, or set {VARIABLE} to a file",
+            f"a passphrase is needed: run this in a terminal, or set {VARIABLE} to the path of a "
+            "file that contains it",
             "passphrase",
         )
     found: str = click.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)

@@ -230,7 +230,7 @@ anomalies = call_command(
 @command(sends=ResetCommand)
 @agent_argument
 @click.option(
-    "--session", metavar="ID", help="Only loop visits and rounds of this session, and cooldowns."
+    "--session", metavar="ID", help="Only visits and rounds of this session, and all cooldowns."
 )
 @click.option("--episode", metavar="ID", help="Only loop visits of this episode.")
 @json_option

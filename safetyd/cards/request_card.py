@@ -128,7 +128,7 @@ class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""  # code that approves it on its page, and by SMS if permitted
     deny_code: str = ""  # code for an SMS reply that denies it
     commands: tuple[str, ...] = ()  # commands that answer it in a terminal
-    option: str = ""  # option that every command needs: --data-dir, unless it is the default
+    option: str = ""  # --data-dir for every command; empty for the default directory
     grant: GrantOffer | None = None
 
     @property
@@ -380,7 +380,7 @@ def times(number: int) -> str:
 
 
 def _earlier(row: RequestEnded, details: RequestDetails, zone: tzinfo | None) -> str:
-    """Return an earlier answer, and the action that it was about if that was another one."""
+    """Return an earlier answer and, if it was for a different action, that action."""
     same = (row.text, row.path, row.paths) == (details.text, details.path, details.paths)
     about = "" if same else f" (another action: {quoted(row.text or row.place or row.action)})"
     at = "" if row.decided_at is None else f"{day_and_clock(row.decided_at.astimezone(zone))}: "
@@ -422,7 +422,7 @@ def _rest(name: str, title: str, said: Mapping[str, object]) -> Iterator[CardFie
 
 
 def _plain_json(said: object) -> object:
-    """Return an agent's JSON, decoded if it is still raw because it is not yet journalled."""
+    """Return an agent's JSON as objects. JSON that is not journalled yet is still raw."""
     return msgspec.json.decode(said) if isinstance(said, msgspec.Raw) else said
 
 

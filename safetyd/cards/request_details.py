@@ -12,11 +12,11 @@ from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, 
 from safetyd.core.messages.verdict import CommandPart, Verdict
 
 SHORT_DIGEST: Final = 12
-ROW_CHARS: Final = 200  # of a text in a list
+ROW_CHARS: Final = 200  # maximum length of a text in a list
 
 
 class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A grant that can be given together with an approval. The counts are of the last week."""
+    """A grant that can be given together with an approval. The counts cover the last week."""
 
     shape: str  # The command, with blanks for parts that may differ.
     approved: int = 0  # Approved requests that the grant would have covered.
@@ -126,7 +126,7 @@ class RequestDetails(RequestRow, frozen=True, kw_only=True):
 
     @property
     def own(self) -> bool:
-        """True if safetyd itself asks to end a pause. An agent may propose the same type."""
+        """True if safetyd itself asks to end a pause. An agent can also propose this type."""
         return self.type == UNPAUSE and self.proposal.id == self.id
 
     @property

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _split_examples = re.compile(r"^(?:For example|Examples):\n", re.MULTILINE).split
 
 
-# Options that make a command do more; none is suggested for a mistyped one.
+# Options that make a command do more. They are never suggested for a mistyped option.
 _WIDENS: Final = frozenset({"--all", "--auto", "--force", "--grant", "--now", "--program", "--yes"})
 
 
@@ -30,7 +30,7 @@ class Command(click.Command):
     """A command. Its help is its docstring, with the examples at the end of the page.
 
     If the command sends a message to the daemon (`sends`), its help begins with the summary of that
-    message. Options that `widens` names are never suggested for a mistyped one.
+    message. Options in `widens` are never suggested for a mistyped option.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as exc:
-            # Somebody in a hurry types what is suggested.
+            # A user in a hurry may run a suggestion without thinking about it.
             near = sorted({*(exc.possibilities or ())} - self._widens)
             raise click.NoSuchOption(exc.option_name, possibilities=near, ctx=exc.ctx) from None
 

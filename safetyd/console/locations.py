@@ -178,7 +178,7 @@ def running(directory: Path) -> int | None:
 
 
 def is_hidden(path: Path) -> bool:
-    """Return whether a file exists whose content cannot be used."""
+    """Return True if a file exists, even if it cannot be read."""
     try:
         path.read_bytes()
     except PermissionError:

@@ -41,7 +41,7 @@ _EXIT_CODES: Final = {
     help=f"Write {NAME} to this directory.",
 )
 def man(directory: Path | None) -> None:
-    """Show the manual page. If standard output is not a terminal, it is printed as troff.
+    """Show the manual page, or print it as troff if standard output is not a terminal.
 
     For example:
       safetyd man

@@ -92,7 +92,7 @@ def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def says_why(command: Callable[..., R]) -> Callable[..., R]:
-    """Add `reason` to a command, as the last argument and as an option: users type either."""
+    """Add `reason` to a command, both as the last argument and as an option."""
 
     @click.argument("reason", default="", help="Why, for the record.")
     @click.option("--reason", "why", default="", metavar="TEXT", help="The same as REASON.")
@@ -106,7 +106,7 @@ def says_why(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def also_named(name: str, other: str) -> Decorator:
-    """Let a text option be given under another name too, which the help does not show."""
+    """Give a text option a second name, which the help does not show."""
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
         @click.option(f"--{other}", "other_name", default="", hidden=True)

@@ -130,9 +130,9 @@ def _by(stop: Stop) -> str:
 
 def _file_ending(path: Path) -> str:
     if not is_there(path):
-        return f"to end it, delete {plain(path)} where the daemon sees it; it is not visible here"
+        return f"to end it, delete the daemon's file {plain(path)}, which is not visible from here"
     if path.is_dir() and not path.is_symlink():
-        return f"to end it, run `rm -r {plain(path)}`: `safetyd resume` deletes no directory"
+        return f"to end it, run `rm -r {plain(path)}`: `safetyd resume` does not delete directories"
     if not os.access(path.parent, os.W_OK | os.X_OK):
         return f"to end it, delete the file as a user who can write to {plain(path.parent)}"
     asks = "" if is_ours(path) else ", which asks before it deletes the file"

@@ -1,7 +1,7 @@
 """Creates and connects the parts of a running daemon, after its state is rebuilt.
 
-Each part gets everything through its constructor, mostly as functions. Nothing is added later, so
-the constructor of `App` shows the order.
+Each part gets its dependencies through its constructor, mostly as functions. None is added later,
+so the constructor of `App` shows the order in which parts are created.
 """
 
 import os

@@ -31,7 +31,7 @@ def watch(of: Resources, tasks: anyio.abc.TaskGroup, server_owes_s: Callable[[],
     for connection in of.connections.all:
         tasks.start_soon(connection.send_canaries)
     tasks.start_soon(reload.end_old_keys)
-    # After a flood, drop the connection: its unread queries would delay those of others.
+    # After a flood, drop the connection: its unread queries would delay other operators.
     hang_up = of.connections.questions.client.hang_up
     flooding_questions = settings.question_limits.flood_gate
     tasks.start_soon(flooding_questions.watch, reload.shut_out, hang_up)
@@ -52,7 +52,7 @@ def watch(of: Resources, tasks: anyio.abc.TaskGroup, server_owes_s: Callable[[],
 async def repeat_state(
     emergency_stop: EmergencyStop, publisher: Publisher, subjects: Subjects, settings: Settings
 ) -> None:
-    """Publish the stop and the mode every ten seconds, for late subscribers."""
+    """Publish stops and the mode every ten seconds, for late subscribers."""
     while True:
         emergency_stop.tell()
         mode = {"mode": settings.config.mode, "profile": settings.config.profile}

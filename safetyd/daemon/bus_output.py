@@ -39,7 +39,7 @@ class BusOutput:
         self.main.flush()
 
     def send_writer(self, _subject: bytes, reply: bytes, _payload: bytes) -> None:
-        """Answer a standby's question: this daemon writes the journal."""
+        """Answer a standby that asks which daemon writes the journal."""
         if not self.displaced_perhaps():
             name = f"safetyd {self._of.boot_id} with pid {os.getpid()}"
             self._of.connections.main.client.send(pub(reply, name.encode()))

@@ -189,7 +189,7 @@ def _toml(text: str) -> Table:
 
 
 def _errors(table: Table) -> Iterator[str]:
-    """Yield wrong keys and values and, in sections without any, contradictory settings."""
+    """Yield wrong keys and values. In correct sections, yield contradictory settings."""
     sound: dict[str, object] = {}
     for key, value in table.items():
         wrong = list(_struct_errors(Config, {key: value}, ""))

@@ -1,4 +1,4 @@
-"""Warnings about a valid configuration: parts of it that cannot work as things are."""
+"""Warnings about a valid configuration: settings that cannot work at the moment."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from safetyd.notify.address_book import warnings as telling_warnings
 
 
 def config_warnings(config: Config, data_dir: Path) -> list[str]:
-    """Return every warning, missing secrets last. It reads files."""
+    """Return every warning, missing secrets last. This reads the files that settings name."""
     projects = with_files(config.policy()).projects
     return [
         *_project_warnings(projects),

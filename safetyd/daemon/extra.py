@@ -83,7 +83,7 @@ class Extras:
 
     @property
     def commits(self) -> CommitsBefore:
-        """Return the extra that delays actions for commits, if any."""
+        """Return the extra that delays actions until files are committed, if any."""
         holding = (extra.commits for extra in self._all if extra.commits is not NO_COMMITS)
         return next(holding, NO_COMMITS)
 

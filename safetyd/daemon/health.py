@@ -53,7 +53,7 @@ class Health:
         return self._stalled() or self.problem()
 
     def explained(self) -> str:
-        """Return `not_ready` for operators. If the disk is full, add its state."""
+        """Return the result of `not_ready` for operators, with disk details if the disk is full."""
         problem = self.not_ready()
         full = self._disk() if problem and self.serving else ""
         return f"{problem}: {full}" if full else problem
@@ -65,6 +65,6 @@ class Health:
     def better_restarted(self) -> str:
         """Return why the watchdog should restart the daemon, or an empty string.
 
-        While a stop is not written, no restart is requested, because it could lose the stop.
+        While a stop is not written yet, no restart is requested, because a restart could lose it.
         """
         return "" if self._unwritten_stops() else self.problem()

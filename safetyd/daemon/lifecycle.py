@@ -113,7 +113,7 @@ class Daemon:
             with files_needed(self._data_dir):
                 stack.enter_context(host.lock(self._data_dir))
                 self._settings.keyring.make_own()
-                if not bus.url:  # with an external bus, a standby could not read the reserve
+                if not bus.url:  # on an external bus, a standby could not read the reserve file
                     reserve = StopReserve(self._data_dir)
                     reserve.prepare()
                     server = EmbeddedServer(

@@ -27,7 +27,7 @@ from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
 WRITTEN_S: Final = 5.0
 END_S: Final = 1.0  # how often expired old keys are removed
-# At most this much of the errors is journalled.
+# The maximum number of errors in the journal, and the length of each.
 SHOWN_ERRORS: Final = 20
 SHOWN_CHARS: Final = 500
 _TOKEN: Final = "token "  # noqa: S105 - the text before the shown part of a hash
@@ -38,7 +38,7 @@ log = logging.getLogger("safetyd.reload")
 
 
 class Reload:
-    """Reloads everything or nothing. `problem` describes a rejected reload until one succeeds."""
+    """Reloads everything or nothing. `problem` says why the last reload was rejected."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Reload:
         self._mailbox = mailbox
         self._users: Users | None = None
         self._clock = Clock()
-        self._end_t: dict[OldKey, float] = {}  # when each old key expires, in steady seconds
+        self._end_t: dict[OldKey, float] = {}  # when each old key expires, in monotonic seconds
         self._not_ended = ""  # why an expired key is still trusted
         self.problem = ""  # why the newest configuration is not in force
 
@@ -100,7 +100,7 @@ class Reload:
         return frozenset(key for name, key in trusted if name == person)
 
     def shut_out(self) -> list[str]:
-        """Configure the server to shut out clients that flood. Return the errors."""
+        """Configure the server to shut out clients that flood the bus. Return the errors."""
         if self._server is None or self._users is None:
             return []
         settings = self._settings

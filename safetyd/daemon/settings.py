@@ -157,9 +157,10 @@ class Settings:
         return self._keyed
 
     def has_key(self, agent: str) -> bool:
-        """Return True if anonymous agents cannot use a name, because people may confuse it.
+        """Return True if anonymous agents cannot use this name.
 
-        That is a name with a key or token, in any case, and that of an operator or of safetyd.
+        These are the names of safetyd, of operators, and of agents with a key or token. Case is
+        ignored, because people may confuse such names.
         """
         return agent.casefold() in self._reserved
 

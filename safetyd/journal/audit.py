@@ -245,9 +245,9 @@ def _opening(place: str, line: bytes) -> Opened:
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise BrokenAudit(f"{place}: not the first line of an audit file: {exc}") from exc
     if _first_line(opened) != line:
-        raise BrokenAudit(f"{place}: not the first line as it was written")
+        raise BrokenAudit(f"{place}: the first line was changed")
     if place != f"{opened.file}:1":
-        raise BrokenAudit(f"{place}: the file was called {opened.file}")
+        raise BrokenAudit(f"{place}: the file was renamed; its original name is {opened.file}")
     return opened
 
 
@@ -267,7 +267,7 @@ def _next_link(place: str, line: bytes, link: bytes, seq: int) -> tuple[bytes, i
         )
     number = _seq(place, line)
     if number != seq + 1:
-        raise BrokenAudit(f"{place}: event {number} follows {seq}")
+        raise BrokenAudit(f"{place}: event {number} follows event {seq}")
     return said, number
 
 

@@ -55,7 +55,7 @@ class Rests:
         self.total_s = 0.0
 
     def begin(self) -> None:
-        """Count the work from now on. Time before this call was spent waiting."""
+        """Start to measure work. The time before this call was spent waiting."""
         self._since = uptime()
 
     def rest(self) -> None:
@@ -222,7 +222,7 @@ def time_on(line: bytes) -> datetime | None:
 
 
 def steady_on(line: bytes) -> float | None:
-    """Return `t` of the event in a line: steady seconds, which no clock step changes."""
+    """Return `t` of the event in a line: monotonic seconds, which ignore clock changes."""
     found = _steady(line)
     return float(found[1]) if found else None
 

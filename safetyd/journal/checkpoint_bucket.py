@@ -1,6 +1,7 @@
 """Checkpoints on an external bus, so that a daemon on another machine can take over.
 
-Events before the older checkpoint are deleted from the journal, so every daemon needs a checkpoint.
+Events before the older checkpoint are deleted from the journal, so a daemon cannot rebuild its
+state without a checkpoint.
 """
 
 import logging

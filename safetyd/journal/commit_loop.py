@@ -37,8 +37,8 @@ INPUT_BYTES: Final = 80 * 1024
 log = logging.getLogger("safetyd.journal")
 
 Observer = Callable[[Sequence[Event]], None]
-# Gets final decisions of requests, and returns a function that sends them. It is called once they
-# are durable.
+# Takes the final decisions of requests, and returns a function that sends them. That function is
+# called once the decisions are durable.
 Conclude = Callable[[EngineState, Sequence[Conclusion]], Callable[[], None]]
 
 
@@ -204,8 +204,8 @@ class CommitLoop:
     def _open_envelopes(self) -> None:
         batch, engine, (moment, stepped_s) = self._open, self._engine, self._clock.read()
         if stepped_s:
-            # The step comes first, because it must not shift later events, which already have the
-            # new time.
+            # Record the clock step first: later events already have the new time, so the step
+            # must not shift them.
             stepped = ClockStepped(at=moment.at, t=moment.t, seconds=stepped_s)
             batch.add(engine.handle(stepped))
         until = uptime() + SLICE_S

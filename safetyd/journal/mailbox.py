@@ -104,7 +104,7 @@ class Mailbox:
         self._arrived.set()
 
     def record(self, make: Callable[[Moment], Event]) -> None:
-        """Record an event. Do not wait until it is durable."""
+        """Record an event without waiting until it is durable."""
         self.put(EventEnvelope(lambda _state, moment: make(moment)))
 
     def put_first(self, envelope: Envelope) -> None:
@@ -114,7 +114,7 @@ class Mailbox:
         self._arrived.set()
 
     def put_question(self, question: Question) -> None:
-        """Put a question. Its slices are computed between batches."""
+        """Queue a question. Its slices are computed between batches."""
         self._questions.append(question)
         self._asked.set()
 
@@ -193,7 +193,8 @@ class EventEnvelope(Envelope):
 class InquiryEnvelope(Question, Generic[Packed]):
     """A question of an operator. `spent` is called with the duration of each slice.
 
-    `pack` converts the answer as soon as it is computed. It is sent once the journal is written.
+    `pack` converts the answer as soon as it is computed. The answer is sent once the journal is
+    written.
     """
 
     def __init__(

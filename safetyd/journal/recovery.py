@@ -48,8 +48,8 @@ async def restore(
     t = 0.0 if saved is None else saved.t
     if after > journal.last:
         raise JournalLost(
-            f"a checkpoint was taken at batch {after}, but the journal ends with {journal.last}: "
-            + _LOST
+            f"a checkpoint was taken at batch {after}, but the journal ends with batch "
+            f"{journal.last}: {_LOST}"
         )
     if audit.seq < engine.seq:
         await _mirror(journal, audit, engine.seq)
@@ -59,7 +59,7 @@ async def restore(
         if not replayed and events[0].seq != engine.seq + 1:
             raise JournalTrimmed(
                 f"the journal continues with event {events[0].seq} (batch {sequence}), but the "
-                f"newest readable checkpoint ends at {engine.seq}"
+                f"newest readable checkpoint ends at event {engine.seq}"
             )
         engine.replay(events)
         _append_missing(audit, batch, events)
@@ -67,8 +67,8 @@ async def restore(
         t = events[-1].t
     if audit.seq > engine.seq:
         raise JournalLost(
-            f"the audit file ends with event {audit.seq}, but the journal with {engine.seq}: "
-            + _LOST
+            f"the audit file ends with event {audit.seq}, but the journal ends with event "
+            f"{engine.seq}: {_LOST}"
         )
     return Restored(engine, saved, replayed, t)
 
@@ -97,6 +97,8 @@ def _append_missing(audit: Audit, batch: bytes, events: list[Event]) -> None:
         return
     first = events[-1].seq - len(missing) + 1
     if first > audit.seq + 1:
-        log.warning("events %d to %d are in another audit file", audit.seq + 1, first - 1)
+        log.warning(
+            "events %d to %d are only in another daemon's audit files", audit.seq + 1, first - 1
+        )
         audit.skip_to(first - 1)
     audit.append(missing, events[-1].seq)

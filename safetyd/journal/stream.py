@@ -254,7 +254,7 @@ class JetStreamJournal:
         before = [earlier for earlier in self._under_way.values() if earlier.number < append.number]
         fence = f"Nats-Expected-Last-Subject-Sequence: {self.last + len(before)}\r\n"
         if before:
-            # If the previous one was rejected, another daemon's batch may be in its place.
+            # If the previous batch was rejected, another daemon's batch may be in its place.
             fence += f"Nats-Expected-Last-Msg-Id: {before[-1].message_id}\r\n"
         headers = f"NATS/1.0\r\nNats-Msg-Id: {append.message_id}\r\n{fence}\r\n".encode()
         line = (

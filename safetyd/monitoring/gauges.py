@@ -1,6 +1,7 @@
 """Gauges of the engine's state, computed at each scrape.
 
-The number of labels is limited. All others share the label `other`, which shows their maximum.
+The number of labels is limited. Agents and breakers without their own label share the label
+`other`, which shows the maximum of their values.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator

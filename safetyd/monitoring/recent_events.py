@@ -78,13 +78,13 @@ class RecentEvents:
             self._news = anyio.Event()
 
     async def refill(self) -> None:
-        """Load events from before the start."""
+        """Load events from before the daemon started."""
         try:
             events, after = await anyio.to_thread.run_sync(
                 self._earlier, self.after + 1, abandon_on_cancel=True
             )
         except OSError as exc:
-            log.warning("cannot show events from before the start: %s", exc)
+            log.warning("cannot show events from before the daemon started: %s", exc)
             return
         kept = [event for event in events if isinstance(event, Kept)]
         self._events[:0] = kept
@@ -123,7 +123,7 @@ class RecentEvents:
 
 
 class Subscription:
-    """A reader's position: everything up to event `seq` was read. It need not be closed."""
+    """A reader's position: everything up to event `seq` was read. No need to close it."""
 
     def __init__(self, recent: RecentEvents, seq: int) -> None:
         self._recent = recent

@@ -112,14 +112,14 @@ class Surroundings(NamedTuple):
     audit: Path  # the directory of audit files
     policy: Callable[[], Policy]  # the policy in force
     recent: RecentEvents
-    # what in the configuration cannot work as things are
+    # returns settings that cannot work at the moment
     warnings: Callable[[], Awaitable[Sequence[str]]] = _no_warnings
 
 
 class CommandRunner:
     """Runs calls. It raises if a message is invalid, and answers when the result is known.
 
-    `handlers` are those of other packages.
+    `handlers` come from other packages.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that people reach
@@ -307,7 +307,7 @@ class CommandRunner:
         self._tasks.start_soon(self._search, asker, answer)
 
     async def _search(self, asker: Asker, answer: Callable[[Rests], Awaitable[None]]) -> None:
-        """Run one search of the audit files at a time, and charge the operator for it."""
+        """Run one search of the audit files at a time. It counts against the operator's limits."""
         async with self._searching:
             begun, rests = uptime(), Rests()
             try:

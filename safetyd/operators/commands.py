@@ -206,7 +206,7 @@ def _held(found: Exit) -> Refusal:
         return Refusal(ok=False, error=error, code="several", agents=found.agents)
     left_ms = found.cooldown_remaining_ms
     wait_s = math.ceil(left_ms / 1000)
-    error = f"safe mode can be left in {wait_s} s; use force and a reason to leave it now"
+    error = f"the cooldown ends in {wait_s} s; to leave safe mode now, use force and a reason"
     return Refusal(ok=False, error=error, code="cooling_down", cooldown_remaining_ms=left_ms)
 
 

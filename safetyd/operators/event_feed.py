@@ -20,7 +20,7 @@ async def safety_events(
     """Yield all SafetyEvents after event `after`, in order, forever.
 
     Events that are no longer in memory are read from the audit files, one page at a time, so a slow
-    client misses nothing. Raises OSError if they cannot be read.
+    client misses nothing. Raises OSError if the files cannot be read.
     """
     subscription = recent.subscribe(after)
     while True:

@@ -93,16 +93,16 @@ def from_request(
 ) -> Granted | str:
     """Return a grant for the action of a request, or why it cannot be granted.
 
-    It lifts only the rules that the operator saw, and only for exactly the action that was shown. A
-    text pattern extends it to all matching texts. A rule about paths stays limited to the shown
-    paths.
+    The grant lifts only the rules that the operator saw, and only for exactly the action that was
+    shown. A text pattern extends the grant to all matching texts. A rule about paths stays limited
+    to the shown paths.
     """
     asked, kind = request.asked, _kinds(state).of(request.asked.proposal)
     shown = [v for v in asked.verdicts if v.guard in LIFTABLE]
     rules = tuple(dict.fromkeys(rule for v in shown for rule in (v.rule, *v.also)))
     program = unknown_program(request.asked) if terms.program else ""
     if terms.program and not program:
-        return "only a request for one unknown program can grant that program"
+        return "a program can be granted only from a request for one unknown program"
     granted = Granted(
         at=moment.at,
         t=moment.t,
@@ -195,20 +195,20 @@ def _of_kind(granted: Granted, kind: Kind | None) -> Iterator[str]:
 def _of_rules(granted: Granted) -> Iterator[str]:
     if granted.request_id:
         if not granted.rules or granted.type == UNPAUSE:
-            yield "no rule of this request can be granted"
+            yield "no grant can lift the rules of this request"
         return
     for rule in granted.rules:
         if not may_be_named(rule):
             yield (
-                f"no grant can lift {rule}: only rules of classify and of the gate's blocklist, "
-                f"and {OWN}"
+                f"no grant can lift {rule}: grants lift only rules of classify, rules of the "
+                f"gate's blocklist, and {OWN}"
             )
         if granted.text is None and not granted.paths:
-            yield "a grant for a rule needs a text or path pattern"
+            yield "a grant that lifts a rule needs a text or path pattern"
         elif rule == OWN and not is_exact(granted.text or ""):
             yield f"a grant lifts {OWN} only for one exact text, such as --text '^safetyd watch$'"
         if granted.uses > MOST_NAMED:
-            yield f"a grant for a rule can have at most {MOST_NAMED} uses"
+            yield f"a grant that lifts a rule can have at most {MOST_NAMED} uses"
 
 
 def _of_time(granted: Granted) -> Iterator[str]:
@@ -217,7 +217,7 @@ def _of_time(granted: Granted) -> Iterator[str]:
         yield "the end of the grant is in the past"
     elif granted.until - granted.at > (LONGEST_NAMED if named else LONGEST):
         yield (
-            "a grant for a rule can last at most 24 hours"
+            "a grant that lifts a rule can last at most 24 hours"
             if named
             else "a grant can last at most 7 days"
         )
@@ -227,7 +227,7 @@ def _of_patterns(granted: Granted) -> Iterator[str]:
     for _, why in patterns.problems(() if granted.text is None else (granted.text,)):
         yield f"the text {why}"
     if granted.request_id and any(set("*?") & set(path) for path in granted.paths):
-        yield "its paths contain wildcards; use `safetyd grant add --path`"
+        yield "the paths of the request contain wildcards; use `safetyd grant add --path`"
     try:
         Globs(granted.paths)
     except ValueError as exc:

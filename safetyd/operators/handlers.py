@@ -57,7 +57,7 @@ class Runner(Protocol):
         ...
 
     def look_up(self, asker: Asker, work: Work) -> None:
-        """Do such work for a query, one at a time and within the sender's limits."""
+        """Do work outside the engine for a query, one at a time and within the sender's limits."""
         ...
 
     def search(self, asker: Asker, search: Search) -> None:

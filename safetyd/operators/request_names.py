@@ -1,4 +1,4 @@
-"""Why an id names no single request."""
+"""Explains why an id does not identify exactly one request."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from safetyd.core.engine.engine_state import EngineState
 
 
 def unnamed(state: EngineState, named: str, found: Sequence[Request]) -> str:
-    """Return why `named` is not the id of one request; `found` are those that start with it."""
+    """Return why `named` does not identify one request. `found` are requests with this prefix."""
     if found:
         return f"ambiguous: {len(found)} requests start with this id"
     if asked := [request.id for request in state.approvals.with_proposal(named)]:

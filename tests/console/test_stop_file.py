@@ -21,5 +21,5 @@ def test_what_ends_a_stop_depends_on_its_cause(tmp_path):
     assert ending(stop(f"file:{ours}")) == "to end it, run `safetyd resume`"
     assert ending(stop(f"file:{theirs}")).endswith("asks before it deletes the file")
     assert f"`rm -r {directory}`" in ending(stop(f"file:{directory}"))
-    assert "not visible here" in ending(stop(f"file:{tmp_path}/none"))
+    assert "not visible from here" in ending(stop(f"file:{tmp_path}/none"))
     assert "without that variable" in ending(stop("environment"))

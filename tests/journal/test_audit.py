@@ -301,7 +301,7 @@ def test_skipped_event_is_found_even_with_a_hash_that_fits(tmp_path: Path) -> No
     audit.append([line(1), line(3)], 3)
     audit.close()
 
-    assert broken(tmp_path) == "audit-00000001.jsonl:3: event 3 follows 1"
+    assert broken(tmp_path) == "audit-00000001.jsonl:3: event 3 follows event 1"
 
 
 def test_line_that_is_no_event_is_found_even_with_a_hash_that_fits(tmp_path: Path) -> None:
@@ -316,10 +316,14 @@ def test_line_that_is_no_event_is_found_even_with_a_hash_that_fits(tmp_path: Pat
     ("old", "new", "said"),
     [
         (b'"opened"', b'"closed"', "not the first line of an audit file"),
-        (b'"previous":"00', b'"previous":"11', "not the first line as it was written"),
-        (b'"hash":"00', b'"hash":"11', "not the first line as it was written"),
-        (b"audit-00000001", b"audit-00000002", "the file was called audit-00000002"),
-        (b'"after_seq":0', b'"after_seq":7', "event 1 follows 7"),
+        (b'"previous":"00', b'"previous":"11', "the first line was changed"),
+        (b'"hash":"00', b'"hash":"11', "the first line was changed"),
+        (
+            b"audit-00000001",
+            b"audit-00000002",
+            "the file was renamed; its original name is audit-00000002",
+        ),
+        (b'"after_seq":0', b'"after_seq":7', "event 1 follows event 7"),
         (b'"file":"audit', b'"file":"\xff', "not the first line of an audit file"),
     ],
 )
@@ -358,7 +362,7 @@ def test_renamed_file_is_found(tmp_path: Path) -> None:
     written(tmp_path, 20, max_bytes=500)
     files(tmp_path)[-1].rename(tmp_path / "audit-00000099.jsonl")
 
-    assert "audit-00000099.jsonl:1: the file was called" in broken(tmp_path)
+    assert "audit-00000099.jsonl:1: the file was renamed" in broken(tmp_path)
 
 
 def test_files_moved_to_an_archive_leave_a_chain_that_says_where_it_begins(tmp_path: Path) -> None:

@@ -87,7 +87,9 @@ async def test_lost_journal_is_not_taken_for_a_new_one(
     events = play(Engine(Policy()), propose(0))
     audit.append([encode(event) for event in events], 1)
 
-    with pytest.raises(JournalLost, match="audit file ends with event 1, but the journal with 0"):
+    with pytest.raises(
+        JournalLost, match="audit file ends with event 1, but the journal ends with event 0"
+    ):
         await restore(Policy(), Checkpoints(tmp_path / "checkpoints"), journal, audit)
 
     audit.close()

@@ -26,7 +26,7 @@ from safetyd.operators.contract.session_contract import (
     SignInQuestion,
 )
 
-MAX_CHARS: Final = 40  # shown of an unknown browser's User-Agent header
+MAX_CHARS: Final = 40  # how much of an unknown browser's User-Agent header is shown
 
 # The first match counts, because a User-Agent header usually names several browsers.
 _BROWSERS: Final = {
@@ -58,8 +58,8 @@ def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool)
 
     The link works once and expires after five minutes. Over ssh, forward the port and use --print.
 
-    The address is a random name below localhost, which changes whenever the daemon starts. So no
-    other page in the browser can reach the control room. Safari cannot open such names: use
+    The address is a random subdomain of localhost that changes whenever the daemon starts, so no
+    other page in the browser can reach the control room. Safari cannot open such addresses: use
     --numeric.
 
     For example:
@@ -146,7 +146,7 @@ _SESSIONS: Final[Columns[SessionRow]] = {
 
 
 def _redirect_page(link: str) -> str:
-    """Write a private page that redirects to a link, and return its address.
+    """Write a private page that redirects to a link. Return the address of the page.
 
     The link itself is not passed to the browser, because other users can see the arguments of a
     process.

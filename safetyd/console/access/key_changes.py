@@ -68,7 +68,7 @@ def reloaded(location: Location) -> StatusAnswer | None:
 
 
 class Terms(NamedTuple):
-    """The terms of a rotation: whose key it is, and how long the old key stays valid."""
+    """The terms of a rotation: whose key is replaced, and how long the old one stays valid."""
 
     role: Role
     name: str

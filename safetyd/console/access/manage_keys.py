@@ -248,8 +248,8 @@ def _revoke(location: Location, role: Role, name: str) -> None:
 def _reload(location: Location, done: str, later: str) -> list[str]:
     """Reload the daemon and return lines to print.
 
-    The first line is `done` if the change is in force. Otherwise it says when the change will be in
-    force, in the words of `later`. The other lines name settings that need a restart.
+    The first line is `done` if the change is in force. Otherwise it contains `later`, and says when
+    the change will be in force. The other lines name settings that need a restart.
     """
     status = reloaded(location)
     if status is None:
@@ -293,7 +293,7 @@ def _rotated_lines(rotation: Rotation, status: StatusAnswer | None) -> Iterator[
     elif not status.embedded:
         again = f", and again after {_last(old)}" if old else ""
         yield f"Update the bus with the output of `safetyd nats-config` now{again}."
-        yield "Until you do, it accepts the old key and rejects the new one."
+        yield "Until you do, the bus accepts the old key and rejects the new one."
     elif not old:
         yield "The old key is no longer valid, and its connections are closed."
 

@@ -78,5 +78,5 @@ def _changed(
         raise Failure(
             f"no token was created for {name}, because the daemon refused: {exc.message}", exc.code
         ) from exc
-    later = ("No daemon is running. The token is valid when it starts.",)
+    later = ("No daemon is running. The token becomes valid when the daemon starts.",)
     return token, () if status else later

@@ -178,7 +178,7 @@ def restore(file: Path, into: Path, *, identity: Path | None, as_json: bool) -> 
         told = msgspec.to_builtins(facts)
         click.echo(document({"ok": True, "data_dir": str(into.absolute()), "next": steps, **told}))
         return
-    click.echo(f"Restored {into}: state up to event {facts.seq}, of {when(facts.at)}.")
+    click.echo(f"Restored {into}: state up to event {facts.seq}, from {when(facts.at)}.")
     click.echo(f"  state  {facts.state}")
     for step in steps:
         click.echo(step)
@@ -190,17 +190,17 @@ def _next_steps(into: Path, facts: BackupFacts) -> Iterator[str]:
     if not facts.settings:
         yield "The backup has no configuration file: the daemon had none."
     if facts.stores and not facts.history:
-        yield "File history was not included. Projects start a new one."
+        yield "File history was not included. Projects start with an empty file history."
     yield f"To start the daemon: safetyd run {option}"
     if facts.keys:
-        yield "Keys that were revoked after the backup are valid again. Revoke them first."
+        yield "Before that, revoke keys that were revoked after the backup: they are valid again."
         return
     yield "Keys were not included. The daemon creates new ones for itself and for you."
     for role, names in facts.names.items():
         more = " --observer" if role == "observers" else ""
         for name in names:
             yield f"Then: safetyd {_GROUPS[role]} {plain(name)}{more} {option}"
-    yield "Links in earlier messages no longer work. Files with passwords are not part of a backup."
+    yield "Links in earlier messages no longer work. Backups do not contain password files."
 
 
 def _new_passphrase() -> str:
@@ -235,7 +235,8 @@ def _from_file() -> str:
 def _typed(prompt: str, *, twice: bool) -> str:
     if not sys.stdin.isatty():
         raise Failure(
-            f"a passphrase is needed: run this at a terminal, or set {VARIABLE} to a file",
+            f"a passphrase is needed: run this in a terminal, or set {VARIABLE} to the path of a "
+            "file that contains it",
             "passphrase",
         )
     found: str = click.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)

@@ -29,7 +29,7 @@ from safetyd.operators.contract.status_contract import StatusQuestion
 RULES: Final = {
     "audit": "forever (you can move all but the newest file)",
     "transcripts": "forever (you can move them)",
-    "journal": "back to the older checkpoint",
+    "journal": "events since the older checkpoint",
     "checkpoints": "the two newest",
 }
 

@@ -28,7 +28,7 @@ SHOWN_BYTES: Final = 1024 * 1024
 @json_option
 @reaches_daemon
 def explain(location: Location, id_: str | None, last: str | None, *, as_json: bool) -> None:
-    """ID is the id of a proposal or a request. The output also says how the action would be
+    """ID is the id of a proposal or a request. The output also says what would make the action
     allowed.
 
     If no daemon is running, this reads the audit files, which do not contain the current state of

@@ -43,9 +43,9 @@ Newest = tuple[list[Row], bool, int]
     type=click.Choice([*VERDICTS, *(verdict.value for verdict in Severity)]),
     help="Only this verdict.",
 )
-@click.option("--rule", metavar="R", help="Only rules that start with this.")
+@click.option("--rule", metavar="R", help="Only rules that start with this text.")
 @click.option(
-    "--not-rule", "not_rules", metavar="R", multiple=True, help="Not this rule. Can be repeated."
+    "--not-rule", "not_rules", metavar="R", multiple=True, help="Omit this rule. Can be repeated."
 )
 @click.option("--text", metavar="T", help="Only actions or reasons that contain this text.")
 @click.option("--since", metavar="WHEN", help="Only since this time: 2h, 9:00, 'yesterday 9:00'.")

@@ -46,8 +46,8 @@ def report(
     as_html: bool,
     as_json: bool,
 ) -> None:
-    """Days begin at midnight in the time zone notifications.timezone. If no daemon is running, this
-    makes the same report from the audit files.
+    """Days begin at midnight in the time zone that notifications.timezone sets. If no daemon is
+    running, the same report is made from the audit files.
 
     For example:
       safetyd report --date yesterday

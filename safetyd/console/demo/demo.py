@@ -52,8 +52,8 @@ severity = "high"
 """
 
 OPENING: Final = (
-    "This demo runs its own daemon in a temporary directory. It has the default settings, except\n"
-    f"that waiting times are {FASTER} times shorter. Scenes mention other exceptions."
+    "This demo runs its own daemon in a temporary directory. The daemon has the default settings,\n"
+    f"but waiting times are {FASTER} times shorter. Scenes mention other exceptions."
 )
 
 
@@ -120,7 +120,7 @@ def tidy(directory: Path) -> None:
 )
 @click.option("--auto", is_flag=True, help="Approve requests automatically.")
 def demo(scene: int | None, *, auto: bool) -> int:
-    """Play scenes in which agents are allowed, blocked, or need approval.
+    """Play scenes in which actions are allowed, blocked, or need approval.
 
     In the last scene you answer a request. Without a terminal, the demo approves it.
 

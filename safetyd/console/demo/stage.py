@@ -133,7 +133,7 @@ class Stage:
     async def wants(
         self, agent: str, expected: Expected, action: str, /, **fields: Unpack[ProposalFields]
     ) -> None:
-        """Let an agent propose; print the decision and whether it was expected."""
+        """Let an agent propose an action. Print the decision and whether it was expected."""
         self._judge(await self._proposed(agent, action, fields), expected)
 
     async def does(

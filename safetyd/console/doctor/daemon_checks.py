@@ -54,7 +54,7 @@ def daemon(status: StatusAnswer) -> Iterator[Finding]:
         yield wrong("requests", f"nobody was notified of {missed}. See `safetyd notify outbox`")
     if status.wide_grants:
         wide = names(status.wide_grants)
-        yield note("grants", f"{wide} allows any text. See `safetyd grants`")
+        yield note("grants", f"these grants allow any text: {wide}. See `safetyd grants`")
     if status.open_agents:
         yield note(
             "open agents",
@@ -153,9 +153,9 @@ def start(location: Location, path: Path | None) -> Iterator[Finding]:
     directory = location.data_dir
     stopping = directory / stop_file.NAME
     if stop_file.is_there(stopping):
-        yield note("stop", f"{stopping} exists: a daemon would be stopped from its start")
+        yield note("stop", f"{stopping} exists: a daemon would start with all agents stopped")
     if off := switched_off():
-        yield note("stop", f"{off} is set: a daemon started from this shell would be stopped")
+        yield note("stop", f"{off} is set: a daemon started from this shell would block all agents")
     if running(directory) is None:
         yield from _port(path)
 

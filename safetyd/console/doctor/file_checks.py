@@ -107,7 +107,7 @@ def operators(directory: Path, now: datetime) -> Iterator[Finding]:
             for key in old_keys_in(path):
                 if key.until > now:
                     until = f"until {key.until:%Y-%m-%d %H:%M}Z"
-                    yield note("operators", f"an old key of operator {name} is valid {until}")
+                    yield note("operators", f"an old key of operator {name} is still valid {until}")
 
 
 def keys(directory: Path) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ EFFECTS: Final = ("restored", "created", "deleted")
 )
 @click.option("--revert", "kind", flag_value="revert", help="Undo COMMIT and keep later changes.")
 @project_option
-@click.option("--reason", required=True, help="Why. It is recorded, and agents receive it.")
+@click.option("--reason", required=True, help="The reason, which is recorded and sent to agents.")
 @json_option
 @reaches_daemon
 def rollback(  # noqa: PLR0913 - the options of a command
@@ -87,7 +87,7 @@ def _files(done: RollbackDone, kind: str, commit: str) -> Iterator[str]:
     if more := done.files - len(done.changes):
         yield f"  and {more} more"
     if done.left:
-        yield "Left unchanged, because they are not in the file history:"
+        yield "These paths were not changed, because they are not in the file history:"
         yield from (f"  {plain(one.path)} {plain(one.why)}" for one in done.left)
     if more := done.left_count - len(done.left):
         yield f"  and {more} more"

@@ -10,7 +10,7 @@ from safetyd.core.messages.verdict import Severity, seconds
 from safetyd.operators.contract.decision_contract import DecisionRow, EventRow, Row
 
 NONE: Final = "No matching decisions."
-WHY: Final = "`safetyd explain ID` shows why, and how the action would be allowed."
+WHY: Final = "`safetyd explain ID` shows why, and what would make the action allowed."
 LEAST_CHARS: Final = 24  # the minimum width of the column "action"
 
 _SAID: Final = {"allow": "allowed", "require_confirmation": "asked", "block": "blocked"}

@@ -30,8 +30,8 @@ MEANS: Final = {
     "dead": "NOT sent; safetyd will not retry",
 }
 _UNREADABLE: Final = (
-    "put the secret into that file and make it readable for the daemon's user, or set another file "
-    "in the channel's section. Then run `safetyd reload`"
+    "put the secret into that file and make the file readable by the daemon's user, or set another "
+    "file in the channel's section. Then run `safetyd reload`"
 )
 # If an error message contains the first text, the second says what to do. Channels add their own.
 HINTS: Final = (

@@ -35,7 +35,7 @@ _WITHHELD: Final = {
     "late": "recording the decision took too long",
 }
 _THEN: Final = {"require_confirmation": "; then it needs approval"}
-# Each step in words. _BY and _VIA are the prepositions before its `by` and `via`.
+# Each step in words. _BY and _VIA are the prepositions before `by` and `via` of a step.
 _STEPS: Final = {
     "asked": "approval requested",
     "told": "notification sent",
@@ -158,7 +158,7 @@ def _why(decided: DecisionExplained) -> Iterator[str]:
 
 
 def way_out(decided: DecisionExplained) -> str:
-    """Return one line that says how the proposal would have been allowed."""
+    """Return one line that says what would have made the proposal allowed."""
     then = _THEN.get(decided.then or "", "")
     return f"  To be allowed: {plain(decided.remedy, 4000)}{then}"
 

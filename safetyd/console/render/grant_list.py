@@ -33,7 +33,7 @@ def _facts(row: GrantRow) -> Iterator[tuple[str, str]]:
     if row.rules:
         yield "overrides", names(row.rules)
     if row.wide:
-        yield "WIDE", "it allows any text. Revoke it, or replace it with a grant with --text."
+        yield "WIDE", "it allows any text. Revoke it, or replace it with a grant that has --text."
     if row.seen is not None:
         request = plain(row.request_id)
         yield "only", f"the action of {request}: {plain(row.seen, 200) or '(no text)'}"
@@ -76,13 +76,13 @@ def _offered(row: SuggestionRow) -> Iterator[str]:
 
 
 def grant_offer(offer: GrantOffer) -> Iterator[str]:
-    """Yield what a grant for a request covers, and how those requests were answered last week."""
+    """Yield what a grant covers, and how such requests were answered in the last week."""
     yield f"Covers: {plain(offer.shape)}"
     yield f"In the last week it would have covered {_answered(offer)}."
 
 
 def program_offer(offer: GrantOffer) -> Iterator[str]:
-    """Yield how to grant the program of a request, if it is unknown."""
+    """Yield how to grant the program of a request, if the program is unknown."""
     if offer.program:
         program = plain(offer.program)
         yield f"{program} is an unknown program. --program covers it with any arguments."

@@ -58,9 +58,9 @@ def unpaused(agent: str, reply: UnpauseDone) -> str:
     if "budget" not in reply.cleared:
         return said
     return (
-        f"{said}\nThe budget of its session is unchanged: its next action that costs money "
-        "pauses it again.\nTo give the session more money, approve the request of that pause. "
-        "`safetyd budgets raise` raises only budgets of a day."
+        f"{said}\nThe budget of its session is unchanged, so its next action that costs money "
+        "will pause it again.\nTo give the session more money, approve the request that this pause "
+        "creates. `safetyd budgets raise` raises only daily budgets."
     )
 
 
@@ -110,7 +110,7 @@ def _left(agent: str | None, reply: SafeModeLeft) -> str:
         return f"Left safe mode: {some([kernel_name(name) for name in reply.left])}."
     if agent is None:
         return "No agent was in safe mode."
-    return f"There was no safe mode for {kernel_name(agent)}."
+    return f"No safe mode was set for {kernel_name(agent)}."
 
 
 def _still(agent: str | None, reply: SafeModeLeft) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _why_open(row: Breaker) -> str:
 
 
 def _if_closed(row: Breaker, count: int) -> int | None:
-    """Return the count, or None if the breaker is not closed: then it counts only probes."""
+    """Return the count, or None if the breaker is not closed and so counts only probes."""
     return count if row.state == "closed" else None
 
 

@@ -76,8 +76,8 @@ def _today(view: MoneyAnswer) -> Iterator[tuple[str, str]]:
     yield "rate", f"{usd(projection.per_hour)} per hour {lately}"
     yield "projected", f"{usd(projection.at_midnight)} by {day_end(view.at)}"
     if projection.used_up_at:
-        more = "To raise it: `safetyd budgets raise day AMOUNT --reason WHY`"
-        yield "USED UP", f"at {when(projection.used_up_at)} at this rate. {more}"
+        more = "To raise the limit: `safetyd budgets raise day AMOUNT --reason WHY`"
+        yield "USED UP", f"by {when(projection.used_up_at)} at this rate. {more}"
     if view.keyless:
         yield "anonymous", f"{_of_limit(view.keyless)} by all anonymous agents"
 

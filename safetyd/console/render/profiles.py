@@ -5,13 +5,13 @@ from typing import Final
 
 from safetyd.core.action_types import Profile
 
-# The profiles differ only in shell commands.
+# The profiles differ only in how they treat shell commands.
 PASSES: Final[Mapping[Profile, str]] = {
     "strict": "shell commands need approval unless they only read",
-    "coding": "shell commands may only read, and work in the project",
+    "coding": "shell commands that read or work in the project are allowed",
 }
 _OTHER: Final[Mapping[Profile, str]] = {
-    "strict": 'profile = "coding" also allows work in the project (`safetyd init`).',
+    "strict": 'profile = "coding" also allows work in the project (see `safetyd init`).',
     "coding": 'profile = "strict" allows only commands that read.',
 }
 

@@ -29,16 +29,17 @@ def notified_by(
 
 
 def not_sent(unsent: Unsent | None) -> str:
-    """Return how many requests were not sent to anyone yet, and how many expire before that."""
+    """Return how many requests were not sent to anyone yet, and how many expire unsent."""
     if unsent is None:
         return ""
-    are = "is" if unsent.requests == 1 else "are"
-    until = "" if unsent.until is None else f" until {when(unsent.until)}"
+    have = "has" if unsent.requests == 1 else "have"
+    sent = f"{have} not been sent to anyone yet"
+    if unsent.until is not None:
+        sent = f"will not be sent to anyone until {when(unsent.until)}"
     urgent = f", {unsent.urgent} of them urgent" if unsent.urgent else ""
     expire = "expires" if unsent.expiring == 1 else "expire"
-    lost = f"; {unsent.expiring} {expire} before that" if unsent.expiring else ""
-    waiting = f"{several(unsent.requests, 'request')} {are} not sent to anyone{until or ' yet'}"
-    return f"{waiting}{urgent}{lost}."
+    lost = f"; {unsent.expiring} {expire} before then" if unsent.expiring else ""
+    return f"{several(unsent.requests, 'request')} {sent}{urgent}{lost}."
 
 
 def queue(
@@ -89,7 +90,7 @@ def what(row: RequestRow | RequestEnded) -> str:
 
 
 def _shortened(said: str) -> str:
-    """Return the beginning of an agent's words; how long they are is not known if they are cut."""
+    """Return the start of an agent's text, which may already be cut to `ROW_CHARS`."""
     if len(said) < ROW_CHARS:
         return plain(said, WHAT_CHARS)
     return f"{visible(said)[:WHAT_CHARS]}… (at least {ROW_CHARS} characters)"

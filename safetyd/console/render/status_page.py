@@ -21,7 +21,7 @@ from safetyd.operators.contract.hold_contract import Pausing
 from safetyd.operators.contract.status_contract import Standstill, StatusAnswer, Waiting
 
 MAX_FINDINGS: Final = 5
-MANY: Final = 5  # an agent with this many pending requests has many
+MANY: Final = 5  # an agent with fewer pending requests is not mentioned
 SETTINGS: Final = (
     "`safetyd agents` shows all limits. To raise one, change its setting and run `safetyd reload`."
 )
@@ -79,8 +79,8 @@ def _wrong(view: StatusAnswer) -> Iterator[str]:
     yield from _histories(view)
     yield from _requests(view.requests, view.failing)
     if view.wide_grants:
-        yield f"WIDE GRANT: {some(view.wide_grants)} allows any text"
-        yield "  `safetyd grants` shows what it allows. To end it: `safetyd grant revoke ID`"
+        yield f"WIDE GRANT: any text is allowed by {some(view.wide_grants)}"
+        yield "  `safetyd grants` shows details. To revoke a grant: `safetyd grant revoke ID`"
     yield from _breakers(view)
     yield from _budget(view, view.today, "all agents")
     if view.keyless_today:
@@ -117,13 +117,13 @@ def _stops(view: Standstill) -> Iterator[str]:
 
 
 def _attempts(view: StatusAnswer) -> Iterator[str]:
-    """Yield attempts on safetyd itself that nobody acknowledged, and dangerous commands."""
+    """Yield unacknowledged attempts to access safetyd's own resources, and dangerous commands."""
     for one in view.own_attempts:
         agent, times = plain(one.agent), several(one.count, "attempt")
-        tried = f"{agent} tried to access what belongs to safetyd: {times} since {when(one.since)}"
+        tried = f"{agent} tried to access safetyd's own resources: {times} since {when(one.since)}"
         yield f"PROTECTED: {tried}, all blocked"
         yield f"  The last one: `safetyd explain {plain(one.id)}`"
-        yield f"  To stop it: `safetyd stop --agent {agent}`. To mark it as seen: `safetyd ack`"
+        yield f"  To stop it: `safetyd stop --agent {agent}`. To mark this as seen: `safetyd ack`"
     for each in view.dangerous:
         agent, count = plain(each.agent), several(each.count, "dangerous command")
         yield f"DANGEROUS: {count} of {agent} blocked in the last hour"
@@ -201,7 +201,7 @@ def _exporters(view: StatusAnswer) -> Iterator[str]:
         if state.problem:
             behind = several(state.behind, "event")
             yield f"EXPORTER: {plain(state.name)} is {behind} behind: {plain(state.problem)}"
-            yield "  `safetyd outlet status` shows details. No event is lost, and no agent waits."
+            yield "  `safetyd outlet status` shows details. No event is lost, no agent is delayed."
 
 
 def _missing(view: StatusAnswer) -> Iterator[str]:

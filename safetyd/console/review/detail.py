@@ -183,7 +183,7 @@ def only_looks(name: str) -> str:
 def unread(rows: Sequence[RequestRow]) -> str:
     """Return the notice that requests were not approved, because they were not shown in full."""
     ids = some([row.id for row in rows], ODD_LINES)
-    return f"NOT APPROVED: {ids}: view the full text first. Select it and press v."
+    return f"NOT APPROVED: {ids}: view the full request first. Select it and press v."
 
 
 def outcomes(results: Sequence[ReviewResult], wanted: int, trouble: str) -> str:

@@ -27,7 +27,7 @@ def review(location: Location) -> int:
     if why := _unfit():
         raise WrongUsage(f"{why}; use `safetyd list`, `safetyd approve` and `safetyd deny`")
     ask(location, PendingQuestion(limit=1))  # if this fails, the screen does not open
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the parent process may have disabled it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the parent process may have disabled this signal
     threading.Thread(target=_end_with_terminal, args=(sys.stdin.fileno(),), daemon=True).start()
     screen = ReviewScreen(location)
     anyio.run(screen.run_async)

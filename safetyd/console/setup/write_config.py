@@ -73,7 +73,7 @@ class ConfigPlace(NamedTuple):
         return self.path == self.data_dir / CONFIG
 
     def command(self, words: str, option: str = "") -> str:
-        """Return a command line. It includes `option` and the file, unless that is the default."""
+        """Return a command line, with `option` and the file unless the file is the default."""
         named = "" if self.own else f" {option}{shlex.quote(str(self.path))}"
         return f"{own_command()} {words}{named}{naming(self.data_dir)}"
 

@@ -37,7 +37,7 @@ def simulation(run: PastRun, zone: str) -> str:
 
 def grant(past: PastGrant) -> str:
     """Return which past requests a grant would have covered."""
-    covered, whose = past.covered, f"Since {when(past.since)} it would have covered"
+    covered, whose = past.covered, f"Since {when(past.since)} the grant would have covered"
     counts = {
         "approved": covered.approved,
         "denied": covered.denied,
@@ -75,8 +75,8 @@ def _decisions(run: PastRun) -> Iterator[str]:
         yield f"Damaged: {several(run.damaged, 'line')}. Run `safetyd audit verify`."
     if report.unread:
         yield (
-            f"{several(report.unread, 'masked text')} cannot be decided again, so the recorded "
-            "decision is used."
+            f"{several(report.unread, 'decision')} about masked text cannot be repeated, so the "
+            "recorded result is used."
         )
     differing = report.decisions - report.same
     if not differing:
@@ -100,8 +100,8 @@ def _difference(each: Difference) -> Iterator[str]:
         yield f"  an operator denied {each.denied} of these"
     if each.by_approval:
         yield (
-            f"  {each.by_approval} of these would use an approval of the same action "
-            "that was not used"
+            f"  {each.by_approval} of these would use an approval of the same action that was "
+            "never used"
         )
     yield from map(_example, each.examples)
 
@@ -124,7 +124,7 @@ def _people(report: SimulationReport, zone: str) -> Iterator[str]:
         if change.was != change.would:
             yield f"  of {plain(agent)}: {_instead(change)}"
     if answers.alike:
-        yield f"  {answers.alike} would be answered like a similar request at another time"
+        yield f"  {answers.alike} would get the answer that a similar request got at another time"
     if answers.missing:
         yield f"  {answers.missing} would have no answer: there was no similar request"
     if answers.not_taken:

@@ -42,8 +42,8 @@ _CLEARED: Final = "\r\x1b[K"
 
 @command()
 @config_option
-@click.option("--since", metavar="TIME", help="Only since 7d, 9:00, 'yesterday 9:00' or RFC 3339.")
-@click.option("--grant", is_flag=True, help="Simulate a grant with the options in Grant.")
+@click.option("--since", metavar="TIME", help="Only since this time: 7d, 9:00, 'yesterday 9:00'.")
+@click.option("--grant", is_flag=True, help="Simulate a grant with the options under Grant.")
 @click.option("--grant-request", metavar="ID", help="Simulate `approve --grant` of this request.")
 @grant_options(required=False)
 @data_dir_option
@@ -64,8 +64,8 @@ def simulate(
     file. The past decisions come from the audit files. No daemon is needed, and nothing is changed.
     The exit code is 3 if an action that was blocked would be allowed.
 
-    With --grant or --grant-request, this shows instead which requests such a grant would have
-    covered since --since, or in the last week.
+    With --grant or --grant-request, the output shows instead which requests the grant would have
+    covered since --since (default: in the last week).
 
     For example:
       safetyd simulate --config new.toml --since 7d

@@ -78,7 +78,12 @@ _grant_option = partial(click.option, cls=SectionOption, section="Grant")
     help="How many actions the grant covers.",
 )
 @_grant_option(
-    "--for", "for_", default="8h", show_default=True, metavar="TIME", help="How long it is valid."
+    "--for",
+    "for_",
+    default="8h",
+    show_default=True,
+    metavar="TIME",
+    help="How long the grant lasts.",
 )
 @json_option
 @reaches_daemon
@@ -120,7 +125,7 @@ def approve(  # noqa: PLR0913
 @click.argument("ids", metavar="[ID]...", nargs=-1, help="Ids of requests, or unique prefixes.")
 @click.option("--agent", metavar="NAME", help="Deny all pending requests of this agent.")
 @click.option("--yes", is_flag=True, help="With --agent: do not ask for confirmation.")
-@click.option("--reason", default="", metavar="TEXT", help="Why. The agent receives it.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, which the agent receives.")
 @also_named("reason", "message")
 @click.option("--once", is_flag=True, help="Let the agent request the same action again.")
 @json_option
@@ -136,8 +141,8 @@ def deny(  # noqa: PLR0913
     as_json: bool,
 ) -> int:
     """If the agent proposes the same action again within a day, it is denied automatically. With
-    --once, this creates a new request instead. `safetyd deny ID --once` also ends an earlier
-    automatic denial.
+    --once, such a proposal creates a new request instead. `safetyd deny ID --once` also ends an
+    earlier automatic denial.
 
     For example:
       safetyd deny req_3f2a --reason "not before Monday"
@@ -238,7 +243,7 @@ def _approved(result: ReviewResult) -> str:
             return "approved, once"
         return f"approved, with grant {plain(result.grant)}; see `safetyd grants`"
     why = _REMEDIES.get(held, f"a guard blocks it ({plain(held)})")
-    return f"approved, but HELD: {why}. The approval stays valid: the agent can propose again later"
+    return f"approved, but HELD: {why}. The approval stays valid: the agent can retry the action"
 
 
 def _denied(result: ReviewResult) -> str:

@@ -67,7 +67,7 @@ def pause(location: Location, agent: str, reason: str, *, as_json: bool) -> int:
 @json_option
 @reaches_daemon
 def unpause(location: Location, agent: str, *, as_json: bool) -> None:
-    """All pauses of the agent end, whether by operators, anomalies or budgets.
+    """The command ends all pauses of the agent, whether caused by operators, anomalies or budgets.
 
     For example:
       safetyd unpause crawler
@@ -92,7 +92,7 @@ def unpause(location: Location, agent: str, *, as_json: bool) -> None:
     help='Only this agent. "*" means all agents, "*keyless" all anonymous agents.',
 )
 @click.option("--all", "all_", is_flag=True, help="With exit: end all safe modes.")
-@click.option("--force", is_flag=True, help="With exit: end the cooldown too. Needs --reason.")
+@click.option("--force", is_flag=True, help="With exit: skip the cooldown. Needs --reason.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
 @json_option
 @reaches_daemon
@@ -189,7 +189,7 @@ def budgets(location: Location, *, as_json: bool) -> None:
 @json_option
 @reaches_daemon
 def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as_json: bool) -> int:
-    """SCOPE day is the budget of all agents together, keyless that of all anonymous agents.
+    """SCOPE day is the daily budget of all agents together, keyless that of all anonymous agents.
 
     For example:
       safetyd budgets raise day 20 --reason "release day"
@@ -230,7 +230,7 @@ anomalies = call_command(
 @command(sends=ResetCommand)
 @agent_argument
 @click.option(
-    "--session", metavar="ID", help="Only loop visits and rounds of this session, and cooldowns."
+    "--session", metavar="ID", help="Only visits and rounds of this session, and all cooldowns."
 )
 @click.option("--episode", metavar="ID", help="Only loop visits of this episode.")
 @json_option

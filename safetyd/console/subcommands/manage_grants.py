@@ -73,7 +73,7 @@ def grant_options(*, required: bool) -> Decorator:
             "for_",
             required=required,
             metavar="TIME",
-            help="How long it is valid, such as 2h.",
+            help="How long the grant is valid, such as 2h.",
         ),
         option(
             "--max-usd",

@@ -288,7 +288,7 @@ pair = call_command(
         f"Open this link in the browser of {plain(reply.recipient)} within ten minutes:\n"
         f"  {plain(reply.link)}"
     ),
-    click.argument("recipient", default="", help="The user of the browser. Default: the first."),
+    click.argument("recipient", default="", help="Whose browser. Default: the first recipient."),
     about="""Open the printed link within ten minutes. The pairing is valid for 90 days.
 
     For example:

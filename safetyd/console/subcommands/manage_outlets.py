@@ -129,7 +129,7 @@ def verify_outlet(config_path: Path | None, directory: Path, after: int, *, as_j
         same = several(found.events, "event")
         click.echo(f"Equal: {same} up to number {found.last_seq}, and the rows derived from them.")
         if found.missing:
-            click.echo(f"Skipped: {several(found.missing, 'event')} that no audit file has.")
+            click.echo(f"Skipped: {several(found.missing, 'event')} missing from the audit files.")
     return BLOCKED if found.difference else 0
 
 
@@ -141,7 +141,7 @@ def verify_outlet(config_path: Path | None, directory: Path, after: int, *, as_j
     metavar="DIR",
     help="The audit files. Default: those of the data directory.",
 )
-@click.option("--without-missing", is_flag=True, help="Skip events that no audit file has.")
+@click.option("--without-missing", is_flag=True, help="Skip events that are in no audit file.")
 @config_option
 @json_option
 @data_dir_option
@@ -209,7 +209,7 @@ def _shown(found: "Standing", daemon: ExporterState | None) -> Iterator[str]:
         ("readers", found.reader or "no read-only role; see `safetyd outlet role`"),
     ]
     if found.missing:
-        facts.append(("missing", f"{several(found.missing, 'event')} that no audit file has"))
+        facts.append(("missing", f"{several(found.missing, 'event')} in no audit file"))
     if daemon is not None:
         success = daemon.last_success
         facts.append(("daemon", f"last success {when(success)}" if success else "no success yet"))

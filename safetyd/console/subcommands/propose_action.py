@@ -83,7 +83,7 @@ def _struct(kind: object) -> type[msgspec.Struct] | None:
 @click.option("--path", "paths", multiple=True, metavar="PATH", help="A file. Can be repeated.")
 @click.option("--project", default="", metavar="NAME", help="The configured project.")
 @click.option("--cwd", default="", metavar="DIR", help="The folder in which a command would run.")
-@click.option("--dry-run", is_flag=True, help="Use up no limit and create no request.")
+@click.option("--dry-run", is_flag=True, help="Use up no limits, and create no request.")
 @click.option("--wait", is_flag=True, help="Wait up to an hour for an operator's answer.")
 @json_option
 @reaches_daemon
@@ -278,7 +278,7 @@ def _stdin() -> dict[str, object]:
 
 
 def _as_json(answer: Decision, exit_code: int) -> dict[str, object]:
-    """Return a decision and, if the daemon could not be asked, the error code."""
+    """Return a decision and, if the daemon was not reached, the error code."""
     fields: dict[str, object] = msgspec.to_builtins(answer)
     code = _NOT_ASKED.get(exit_code)
     if code:

@@ -79,7 +79,7 @@ def verify_(directory: Path, *, as_json: bool) -> None:
     help="How many records.",
 )
 @click.option("--agent", metavar="NAME", help="Only records of this agent.")
-@click.option("--since", metavar="TIME", help="Only since 2h, 9:00, 'yesterday 9:00' or RFC 3339.")
+@click.option("--since", metavar="TIME", help="Only since this time: 2h, 9:00, 'yesterday 9:00'.")
 @click.option("--all", "all_", is_flag=True, help="Include routine records.")
 @click.option("-f", "--follow", is_flag=True, help="Print new records until Ctrl-C.")
 @json_option
@@ -145,7 +145,7 @@ def verified(where: Path) -> Verified:
             return verify(where)  # retry, because a daemon may have been writing a line
         except (BrokenAudit, msgspec.DecodeError) as exc:
             said = f"the audit chain is broken: {where}/{exc}{_event_at(where, str(exc))}"
-            advice = "Compare it with your backup. Do not overwrite it"
+            advice = "Compare the file with your backup. Do not overwrite the backup"
             raise Failure(f"{said}. {advice}", "broken") from exc
 
 
@@ -154,10 +154,10 @@ def gaps(found: Verified) -> Iterator[str]:
     before = max(0, found.first_seq - 1)
     between = found.last_seq - before - found.records if found.records else 0
     if before:
-        yield f"It starts at event {found.first_seq}: earlier events are not in these files."
+        yield f"The chain starts at event {found.first_seq}: earlier events are not in these files."
     if between:
         missing = several(between, "record")
-        yield f"It has a gap of {missing}, which are in the audit files of another daemon."
+        yield f"Missing in the chain: {missing}. Look in the audit files of the other daemon."
 
 
 def some_files(where: Path) -> None:
@@ -168,7 +168,7 @@ def some_files(where: Path) -> None:
 
 
 def readable(location: Location, missing: NotReachable) -> Path:
-    """Return the directory of the audit files, and print that they are read instead of a daemon.
+    """Return the directory of the audit files, and print that no daemon answers.
 
     Raises `missing` if there are no audit files, or if the user gave the address of a daemon.
     """

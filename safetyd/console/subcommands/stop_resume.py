@@ -56,7 +56,7 @@ class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
 def stop(location: Location, reason: str, agent: str | None, *, as_json: bool) -> int:
     """The stop takes effect immediately. This command also writes the stop file, waits up to five
     seconds for agents to acknowledge the stop, and runs the `commands` of [stop] in the
-    configuration. If no daemon answers, the stop file stops the daemon when it starts.
+    configuration. If no daemon answers, the stop file takes effect when the daemon starts.
 
     For example:
       safetyd stop
@@ -128,7 +128,7 @@ def _is_down(location: Location, wrong: Failure) -> bool:
 
 
 def _unstopped(location: Location) -> str:
-    other = "To stop another one, name its directory: safetyd stop --data-dir DIR"
+    other = "To stop the agents of another daemon: safetyd stop --data-dir DIR"
     down = f"no daemon is running on {plain(location.data_dir)}"
     return f"NOTHING WAS STOPPED: {down}.\n{other} (or set SAFETYD_DATA_DIR)."
 
@@ -159,8 +159,8 @@ def _holds(location: Location) -> str:
     """Return when the stop file takes effect."""
     pid = running(location.data_dir)
     if pid is None:
-        return "It takes effect when the daemon starts, unless [stop] files was changed."
-    return f"The running daemon (pid {pid}) stops all agents, unless [stop] files was changed."
+        return "It takes effect when the daemon starts, unless `files` in [stop] was changed."
+    return f"The running daemon (pid {pid}) stops all agents, unless `files` in [stop] was changed."
 
 
 def _write(path: Path, by: str, reason: str, *, wordless: bool) -> bool:
@@ -374,12 +374,12 @@ async def _resume_agent(location: Location, reason: str, agent: str) -> list[Sto
 
 def _resumed(agent: str, *, lifted: bool, held: bool) -> str:
     if not lifted:
-        return f"There was no stop for {agent} alone."
+        return f"There was no separate stop for {agent}."
     return f"Cleared the stop of {agent}." if held else f"Resumed {agent}."
 
 
 def _nothing(left: Sequence[Stop]) -> str:
-    return "There was no stop for all agents." if left else "Nothing was stopped."
+    return "No stop applied to all agents." if left else "Nothing was stopped."
 
 
 def _still(left: Sequence[Stop]) -> None:

@@ -68,7 +68,7 @@ class FileHistory(Extra):
     async def prepare(self) -> None:
         """Commit the current state of each project before the new rules apply.
 
-        After ten seconds this returns, and large folders are committed in the background.
+        This returns after at most ten seconds. Large folders are then committed in the background.
         """
         self._histories.renew(self._settings.policy.projects)
         with anyio.move_on_after(FIRST_S):

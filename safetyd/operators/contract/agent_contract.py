@@ -54,7 +54,7 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     burst: float
     iterations: int  # Rounds of the live session with the most rounds.
     max_iterations: int
-    budgets: tuple[Budget, ...]  # Its fullest chain, its fullest session, its daily budget.
+    budgets: tuple[Budget, ...]  # The most used chain and session budgets, and the daily one.
     anomalies: dict[str, int]  # Current anomalies, and how often each was seen.
     near: tuple[Near, ...]
     reached: tuple[Near, ...]  # The limits in `near` that the agent has reached.

@@ -165,8 +165,8 @@ class LikeDecision(msgspec.Struct, frozen=True, kw_only=True):
 class LikeDecisions(msgspec.Struct, frozen=True, kw_only=True):
     """How similar proposals were decided: the same action, or a command of the same shape.
 
-    `since` is the oldest event that was searched, at most a week ago; `whole` is false if time ran
-    out first. `last` are the newest decisions, for any agent.
+    `since` is the oldest event that was searched, at most a week ago. `whole` is false if the
+    search ran out of time before that. `last` are the newest decisions, for any agent.
     """
 
     since: datetime
@@ -176,7 +176,7 @@ class LikeDecisions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuardExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict of a guard that restricted the action, or the state `now` of another guard.
+    """The verdict of a guard that restricted the action, or the current state of another (`now`).
 
     `remedy` completes "It would be allowed ..." with a change that would have satisfied this guard.
     """

@@ -73,7 +73,7 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None
     rules: tuple[str, ...]
     text: str | None  # A pattern that the text must match.
-    seen: str | None  # The start of the approved text; only exactly that text is allowed.
+    seen: str | None  # The start of the approved text. The grant covers only this text.
     wide: bool  # True: the grant allows any text of the agent.
     paths: tuple[str, ...]  # Patterns that the paths must match.
     program: str | None  # A program with its subcommand; only its calls are allowed.

@@ -17,9 +17,10 @@ from safetyd.operators.replies import Done
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """Amounts are US dollars. `limit` is null if there is none; operators added `raised` to it.
+    """Amounts are US dollars. `limit` is null if there is none, and otherwise includes `raised`.
 
-    `pending` is the cost of actions that need approval. It does not count against the limit.
+    Operators added `raised` to the limit. `pending` is the cost of actions that need approval. It
+    does not count against the limit.
     """
 
     scope: Scope
@@ -116,7 +117,7 @@ class CallWindow(msgspec.Struct, frozen=True, kw_only=True):
     For a breaker that is not closed, these are the calls that opened it.
     """
 
-    calls: int  # Calls within `window_s` before now, or before it opened.
+    calls: int  # Calls within `window_s` before now, or before the breaker opened.
     failures: int  # How many of these failed.
     in_a_row: int  # Failures in a row up to the last call, of any age.
     ages_s: tuple[float, ...]
@@ -136,13 +137,15 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     keyless: bool
     open_s: float | None
     wait_s: float | None  # Seconds until the next probe of an open breaker.
-    probes_started: int = 0  # Probes since it last opened.
+    probes_started: int = 0  # Probes since the breaker last opened.
     probes_succeeded: int = 0
     window: CallWindow | None = None  # Only for the first hundred breakers, else null.
 
 
 class BreakersAnswer(Done, frozen=True, kw_only=True):
-    """Open and half-open breakers first, then the last called. `left_out` is how many did not fit.
+    """Open and half-open breakers first, then the others, last called first.
+
+    `left_out` is how many did not fit.
 
     A breaker opens when `error_rate` of at least `min_calls` calls within `window_s` failed, or
     `max_consecutive_failures` in a row.
@@ -205,7 +208,7 @@ class LimitsAnswer(Done, frozen=True, kw_only=True):
 
 
 class LimitsQuestion(Question[LimitsAnswer], frozen=True, tag="limits"):
-    """Show rate limits, and agents that reached their rounds or are in a cooldown."""
+    """Show rate limits, and agents that used up their rounds or are in a cooldown."""
 
     paths = ("/limits",)
 
@@ -213,8 +216,8 @@ class LimitsQuestion(Question[LimitsAnswer], frozen=True, tag="limits"):
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
     """The forecast if spending continues as in the last `over_s` seconds.
 
-    That is the current quarter of an hour and the four before it, limited to today, and at least
-    900 seconds.
+    These seconds are the current quarter of an hour and the four before it, limited to today, but
+    at least 900.
     """
 
     over_s: float
@@ -260,7 +263,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     agent: str | None
     breaker: str | None
-    seen: bool  # True if an operator sent `ack` after it.
+    seen: bool  # True if an operator sent `ack` after the anomaly.
 
 
 class AnomaliesAnswer(Done, frozen=True, kw_only=True):

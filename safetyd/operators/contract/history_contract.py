@@ -130,8 +130,8 @@ class RollbackDone(Done, frozen=True, kw_only=True):
 class RollbackCommand(Command[RollbackDone], frozen=True, kw_only=True, tag="rollback"):
     """Restore files of a project.
 
-    Agents that work there are paused during the rollback. `soft` restores the state after a commit,
-    `revert` undoes one commit.
+    Agents that work in the project are paused during the rollback. `soft` restores the state after
+    a commit, `revert` undoes one commit.
     """
 
     commit: CommitName

@@ -144,7 +144,7 @@ class ResetCommand(Command[Done], frozen=True, tag="reset"):
 
 class Reloaded(Done, frozen=True, kw_only=True):
     next_start: tuple[str, ...]  # Sections whose change takes effect at the next start.
-    # What cannot work as things are, such as a channel whose password file is missing.
+    # Settings that cannot work at the moment, such as a channel without its password file.
     warnings: tuple[str, ...] | UnsetType = UNSET
 
 
@@ -153,13 +153,13 @@ class ReloadCommand(Command[Reloaded], frozen=True, tag="reload"):
 
 
 class SafeModeShown(SafeModeStatus, frozen=True, kw_only=True):
-    """`agents` are the kernels in safe mode, "*" for all agents; `holds` are the first few."""
+    """`agents` are the kernels in safe mode, "*" for all agents; `holds` describes the first."""
 
     holds: tuple[Hold, ...]
 
 
 class SafeModeAnswer(Done, frozen=True, kw_only=True):
-    """`agents` are the kernels in safe mode, "*" for all agents; `holds` are the first few."""
+    """`agents` are the kernels in safe mode, "*" for all agents; `holds` describes the first."""
 
     active: bool
     state: State

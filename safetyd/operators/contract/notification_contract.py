@@ -91,7 +91,7 @@ class Linked(Done, frozen=True, kw_only=True):
 class LinkCommand(Command[Linked], frozen=True, kw_only=True, tag="notify_link"):
     """Return the URL of the page of a notification.
 
-    It opens the page of its only topic, or the list of its topics.
+    The URL opens the only topic of the notification or, if it has several, a list of them.
     """
 
     delivery: str
@@ -179,7 +179,7 @@ class PreviewRow(LaneRow, frozen=True, kw_only=True):
     """The message that a recipient would receive on a channel, its time, and its reminders."""
 
     text: str
-    size: str  # In the channel's own unit.
+    size: str  # The length of the message, in the channel's own unit.
     html: str  # Only for mail.
     when: str
     ladder: tuple[str, ...]

@@ -44,8 +44,8 @@ class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="p
 
     The answer has at most `limit` rows, oldest first, starting after `after`. Without `grants`,
     rows do not include grant offers. When sorted by urgency, the most urgent and risky requests
-    come first and similar ones stay together. Then the page starts at `offset`, or contains the
-    request `around`, even if that was answered in the meantime.
+    come first and similar ones stay together. In this order, the page starts at `offset`, or
+    contains the request `around`, even if that request has been answered since.
     """
 
     paths = ("/requests",)
@@ -169,7 +169,7 @@ class RejectCommand(DenyCommand, frozen=True, kw_only=True, tag="reject"):
 class DeferCommand(Review[ReviewDone], frozen=True, kw_only=True, tag="defer"):
     """Defer requests; they stay pending.
 
-    Their deadlines are moved too.
+    Their deadlines are extended by the same time.
     """
 
     ids: Ids

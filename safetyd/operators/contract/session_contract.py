@@ -21,14 +21,15 @@ class SignInAnswer(Done, frozen=True, kw_only=True):
 class SignInQuestion(Question[SignInAnswer], frozen=True, kw_only=True, tag="sign_in"):
     """Create a link that signs one browser in to the control room as the sender.
 
-    `numeric` uses an IP address, for browsers that cannot resolve names below localhost.
+    With `numeric`, the link has an IP address, for browsers that cannot resolve subdomains of
+    localhost.
     """
 
     numeric: bool = False
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A signed-in browser. Its session ends at `ends_at` unless it is used."""
+    """A signed-in browser. Its session ends at `ends_at`, unless the browser uses it before."""
 
     id: str
     operator: str

@@ -21,7 +21,7 @@ from safetyd.operators.replies import Done
 
 
 class ExporterState(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of an exporter, as far as is known since the start."""
+    """The progress of an exporter, as far as known since the daemon started."""
 
     name: str
     seq: int | None  # The last exported event, null if not known yet.
@@ -36,7 +36,7 @@ class Standstill(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     stops: tuple[Stop, ...]
     acknowledged: tuple[str, ...]  # Recently active agents that acknowledged the newest stop.
-    silent: tuple[str, ...]  # Recently active agents that did not acknowledge it.
+    silent: tuple[str, ...]  # Recently active agents that did not acknowledge the newest stop.
     open_actions: int
 
 
@@ -49,12 +49,12 @@ class UrgencyCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unsent(msgspec.Struct, frozen=True, kw_only=True):
-    """Pending requests that no message about has reached a provider yet."""
+    """Pending requests for which no provider has accepted a message yet."""
 
     requests: int
     urgent: int  # How many of them are urgent.
     until: datetime | None  # When the next message is due, null if a channel must recover first.
-    expiring: int  # How many expire before that.
+    expiring: int  # How many expire before `until`.
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     down: tuple[str, ...]  # The channels that are down.
     unnotified: int  # Pending requests without a delivered notification.
     by_urgency: tuple[UrgencyCount, ...] = ()  # Most urgent first.
-    unsent: Unsent | None = None  # Requests that nobody was sent yet.
+    unsent: Unsent | None = None  # Requests that were not sent to anyone yet.
 
 
 class UnavailableExtra(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from safetyd.operators.views.guard_view import budget, pending_costs
 from safetyd.operators.views.paging import PAGE_BYTES, SLICE, in_slices, size_of
 
 FOREMOST: Final = 10  # so that `status` fits on a screen
-NEAR: Final = 0.8  # share of tokens or iterations used; for money, budget.warn_ratio counts
+NEAR: Final = 0.8  # used share of tokens or iterations; budget.warn_ratio applies to money
 RECENT_S: Final = 3600.0
 SHOWN: Final = 64  # how many open actions are listed; others are only counted
 
@@ -92,7 +92,7 @@ def foremost(state: EngineState, moment: Moment) -> Generator[None, Moment, tupl
     """Return the agents that need attention most.
 
     Stopped agents come first, then agents that are paused, in safe mode, near a limit, or have
-    recent anomalies. Ties are sorted by the last message.
+    recent anomalies. Ties are sorted by the time of the last message.
     """
     known, rank = state.keys.agents, _rank(state, moment)
 
@@ -200,7 +200,7 @@ _RANKS: Final[Mapping[AgentOrder, Callable[[EngineState, Moment, str, Due], floa
 
 
 def _standings(state: EngineState, moment: Moment, name: str) -> Sequence[Standing]:
-    """Return the agent's fullest chain, fullest session, and daily budget."""
+    """Return the agent's most used chain and session budgets, and its daily budget."""
     guard = state.guards.budget
     return (*guard.fullest(name, moment.t), guard.day_of(name, moment.at))
 

@@ -92,7 +92,7 @@ def decisions_of(
 ) -> DecisionsAnswer | None:
     """Return the newest rows, newest first, from the events in memory after event `after`.
 
-    Return None if the audit files may have matching rows too.
+    Return None if the audit files may contain more matching rows.
     """
     if asked.before is not None:
         return None

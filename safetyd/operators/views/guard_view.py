@@ -28,7 +28,7 @@ FILL_IN: Final = """\
 tier = "requires_permission"  # auto_allowed | requires_permission | prohibited
 reversibility = "unknown"     # read_only | reversible | irreversible | unknown
 risk = "high"                 # low | medium | high | prohibited"""
-MAX_COMPARED: Final = 32  # only so many unknown types, because finding a similar one is slow
+MAX_COMPARED: Final = 32  # maximum of unknown types, because finding a similar type is slow
 
 _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 

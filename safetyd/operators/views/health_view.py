@@ -153,9 +153,9 @@ def _checkpoints(facts: HealthFacts) -> HealthCheck:
     seq, saved_at = facts.stored.checkpoint_seq, facts.stored.checkpoint_at
     said = "none yet; the next start replays the whole journal"
     if saved_at is not None:
-        said = f"the newest contains event {seq} and is {_since(facts, saved_at)} old"
+        said = f"the newest ends with event {seq} and is {_since(facts, saved_at)} old"
     if problem := facts.checkpoint_problem:
-        fix = "free up disk space and check that checkpoints/ is writable; it is retried"
+        fix = "free up disk space and check that checkpoints/ is writable; safetyd will retry"
         return _bad("checkpoints", f"{said}; writing the last one failed: {problem}", fix)
     return _good("checkpoints", said)
 
@@ -170,7 +170,7 @@ def _disk(use: DiskUse) -> HealthCheck:
 def _configuration(daemon: DaemonFacts) -> HealthCheck:
     file = daemon.config or "no file, defaults are used"
     if daemon.config_problem:
-        fix = "fix it and run `safetyd reload`; until then the previous one stays in force"
+        fix = "fix it and run `safetyd reload`; until then the previous configuration applies"
         said = f"{file}: the new configuration was rejected: {daemon.config_problem}"
         return _bad("configuration", said, fix)
     if daemon.next_start:
@@ -235,7 +235,7 @@ def _exporter(facts: HealthFacts, state: ExporterState) -> HealthCheck:
         success = f"last exported {_since(facts, took)} ago"
     said = f"{_several(state.behind, 'event')} behind; {success}"
     if state.problem:
-        fix = "run `safetyd outlet status` for details; it is retried and catches up automatically"
+        fix = "run `safetyd outlet status` for details; the exporter retries automatically"
         return _bad(state.name, f"{said}; {state.problem}", fix)
     return _good(state.name, said)
 

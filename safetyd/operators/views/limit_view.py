@@ -1,4 +1,4 @@
-"""Rate limits, and sessions that reached their rounds or are in a cooldown."""
+"""Rate limits, and sessions that used up their rounds or are in a cooldown."""
 
 import heapq
 from collections.abc import Generator, Iterator
@@ -22,7 +22,7 @@ BUCKETS_BYTES: Final = PAGE_BYTES // 2
 
 
 def limits(state: EngineState, moment: Moment) -> Generator[None, Moment, LimitsAnswer]:
-    """Return all rate limits, reached rounds and cooldowns."""
+    """Return all rate limits, used-up rounds and cooldowns."""
     guards = state.guards
     agents = yield from in_slices(guards.rate.agents, partial(_of_agent, state), moment)
     models = yield from in_slices(guards.rate.models, partial(_of_model, state), moment)

@@ -51,7 +51,7 @@ Offer = Callable[[Request], GrantOffer | None]
 
 
 def pending(state: EngineState, moment: Moment, wanted: PendingQuestion) -> PendingAnswer:
-    """Return pending requests after the request `after`, which may be answered by now."""
+    """Return pending requests after the request `after`, which may have been answered since."""
     waiting = state.approvals.pending(wanted.agent)
     last = state.approvals.find(wanted.after)
     if last is not None:

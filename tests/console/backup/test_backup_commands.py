@@ -114,7 +114,7 @@ def test_who_restores_is_told_what_to_do_next(rig: BackupRig):
     said = here("restore", str(path), str(new))
 
     assert said.returncode == 0, said.stderr
-    assert f"up to event {rig.engine.seq}, of 2026-03-02" in said.stdout
+    assert f"up to event {rig.engine.seq}, from 2026-03-02" in said.stdout
     option = f"--data-dir '{new}'"
     commands = [line.partition(": ")[2] for line in said.stdout.splitlines() if option in line]
     assert commands == [
@@ -148,7 +148,7 @@ def test_programs_get_json(rig: BackupRig):
 def test_a_passphrase_is_typed_or_the_first_line_of_a_file(rig: BackupRig):
     restore = ("restore", str(rig.back_up(PASSPHRASE)))
     for content, why in (
-        (None, "at a terminal, or set SAFETYD_PASSPHRASE_FILE"),
+        (None, "in a terminal, or set SAFETYD_PASSPHRASE_FILE"),
         ("\n", f"(from {VARIABLE}) is empty"),
         ("another passphrase", "wrong passphrase"),
         (f"{PASSPHRASE}\r\nand more\n", ""),

@@ -71,7 +71,7 @@ def test_an_agent_that_fails_three_times_only_reads_until_it_is_let_out(said):
         in editor
     )
     assert "read_file README.md\n   -> allowed" in editor
-    assert "-> refused: safe mode can be left in " in editor
+    assert "-> refused: the cooldown ends in " in editor
     assert editor.rstrip().endswith("-> allowed")
 
 

@@ -275,7 +275,7 @@ def test_old_keys_are_listed_while_they_hold_and_named_if_they_are_none(data_dir
 
     [(level, text)] = found(data_dir)["keys"]
 
-    assert "old key of operator local is valid until " in listed[-1]
+    assert "old key of operator local is still valid until " in listed[-1]
     assert level == "wrong"
     assert text.startswith(f"{old} does not contain a list of old keys")
 

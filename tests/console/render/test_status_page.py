@@ -81,8 +81,8 @@ def test_requests_that_wait_for_the_morning_are_counted():
 
     shown = "\n".join(lines(requests=waiting(pending=6, unsent=unsent)))
 
-    assert "4 requests are not sent to anyone until 2026-02-09 07:00:00Z" in shown
-    assert "1 of them urgent; 2 expire before that" in shown
+    assert "4 requests will not be sent to anyone until 2026-02-09 07:00:00Z" in shown
+    assert "1 of them urgent; 2 expire before then" in shown
 
 
 def test_of_many_anomalies_the_first_few_are_shown():

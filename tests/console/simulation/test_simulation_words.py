@@ -98,6 +98,6 @@ def test_money_and_anomalies_are_told():
     ]
 
 
-@pytest.mark.parametrize(("unread", "line"), [(1, "1 masked text "), (2, "2 masked texts ")])
+@pytest.mark.parametrize(("unread", "line"), [(1, "1 decision about "), (2, "2 decisions about ")])
 def test_what_was_masked_is_counted(unread: int, line: str):
     assert any(each.startswith(line) for each in told(decisions=1, same=1, unread=unread))

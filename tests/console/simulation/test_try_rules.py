@@ -237,7 +237,7 @@ def test_a_grant_is_tried_on_what_was_asked(asked: Path):
     assert said.returncode == 0
     lines = said.stdout.splitlines()
     assert lines[0] == (
-        "Since 2026-03-01 11:59:50Z it would have covered 4 proposals of code: "
+        "Since 2026-03-01 11:59:50Z the grant would have covered 4 proposals of code: "
         "2 approved, 1 denied, 1 not answered."
     )
     assert lines[1] == "Its 2 uses would have run out at 2026-03-01 12:00:10Z."
@@ -257,7 +257,7 @@ def test_a_grant_that_names_a_rule_is_tried_on_what_was_blocked(asked: Path):
 def test_a_grant_for_nothing_that_was_asked_would_have_covered_nothing(asked: Path):
     said = simulate(asked, "--grant", "--agent", "nobody")
 
-    assert said.stdout.endswith("it would have covered no proposals of nobody.\n")
+    assert said.stdout.endswith("the grant would have covered no proposals of nobody.\n")
 
 
 def test_a_grant_that_could_not_be_made_is_refused_as_it_would_be(asked: Path):

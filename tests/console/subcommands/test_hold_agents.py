@@ -38,7 +38,7 @@ def test_three_errors_put_an_agent_in_safe_mode_and_a_person_lets_it_go(daemon):
 
         early = daemon.safetyd("safe-mode", "exit", "--agent", "failing")
         assert early.returncode == 1
-        assert early.stderr.startswith("safetyd: safe mode can be left in ")
+        assert early.stderr.startswith("safetyd: the cooldown ends in ")
 
         forced = daemon.safetyd("safe-mode", "exit", "--force", "--reason", "disk is free again")
         assert (forced.returncode, forced.stdout) == (0, "Left safe mode: failing.\n")

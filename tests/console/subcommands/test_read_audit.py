@@ -195,7 +195,7 @@ def test_records_that_are_missing_at_the_beginning_are_told(audit, tmp_path):
     said = here("audit", "verify", "--data-dir", str(tmp_path))
 
     assert said.returncode == 0
-    assert "It starts at event 57: " in said.stdout
+    assert "The chain starts at event 57: " in said.stdout
     assert "gap" not in said.stdout
 
 
@@ -207,7 +207,7 @@ def test_records_that_are_missing_in_between_are_told(audit, tmp_path):
     said = here("audit", "verify", "--data-dir", str(tmp_path))
 
     assert said.returncode == 0
-    assert "It has a gap of 3 records" in said.stdout
+    assert "Missing in the chain: 3 records" in said.stdout
     assert "begins with" not in said.stdout
 
 

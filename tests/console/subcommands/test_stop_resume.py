@@ -174,7 +174,7 @@ def test_a_resume_of_nothing_says_so(shared):
 
     assert (everything.returncode, everything.stdout) == (0, "Nothing was stopped.\n")
     assert one.returncode == 0
-    assert one.stdout.endswith("There was no stop for nobody alone.\n")
+    assert one.stdout.endswith("There was no separate stop for nobody.\n")
 
 
 def test_a_resume_of_everything_names_agents_that_are_still_stopped(shared):

@@ -91,7 +91,7 @@ def test_of_a_daemon_that_is_well_each_part_says_what_it_is_and_nothing_is_to_be
         ),
         "journal": "event 9, last written 3 s ago",
         "audit": "audit-00000002.jsonl ends with event 9, hash abababababab…; 2 files, 3.0 MiB",
-        "checkpoints": "the newest contains event 5 and is 10 min old",
+        "checkpoints": "the newest ends with event 5 and is 10 min old",
         "disk": "the disk at /var is 25 % full: 30.0 GiB of 40.0 GiB is free",
         "configuration": "/etc/safetyd.toml",
         "keys": "1 agent, 1 operator, 0 observers",

@@ -1,6 +1,6 @@
 """The rules for coding agents whose hooks ask safetyd."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -15,3 +15,5 @@ class HostRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     # Proposals of one coding agent; reading is fast, and its subagents read at the same time.
     tokens_per_minute: Annotated[int, Meta(ge=1)] = 1200
     burst: Annotated[int, Meta(ge=1)] = 600
+    # What happens to a coding agent that ran a tool without asking.
+    unasked: Literal["tell", "pause", "stop"] = "pause"

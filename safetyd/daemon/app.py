@@ -125,7 +125,7 @@ class App:
         of, connections = self._of, self._of.connections
         agents = self._agents = AgentAccess(of, self._parts)
         self._access = OperatorAccess(
-            of, self._parts, agents.web, self._extras.handlers, self.reload, tasks
+            of, self._parts, agents, self._extras.handlers, self.reload, tasks
         )
         await self._extras.prepare()
         self._start_tasks(tasks)
@@ -181,6 +181,7 @@ class App:
         self._extras.run(tasks)
         tasks.start_soon(self._notifier.run)
         tasks.start_soon(self._access.room.run)
+        tasks.start_soon(self._agents.telemetry.run)
         tasks.start_soon(of.ticker.tick)
         tasks.start_soon(of.ticker.count)
         tasks.start_soon(self._measuring.disk.run)

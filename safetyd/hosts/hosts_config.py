@@ -1,6 +1,6 @@
 """The section [hosts]: coding agents that `safetyd protect` has set up."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -14,6 +14,8 @@ class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     socket: str = SOCKET  # relative to the data directory
     # how long a tool call waits for an operator; then the agent continues with other work
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=590)] = 55.0
+    # whether the cost of model calls counts; with a subscription, nobody pays it
+    money: Literal["count", "ignore"] = "count"
 
     def rules(self) -> HostRules:
         """Return the part that the guards use."""

@@ -28,6 +28,7 @@ from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.hosts.tool_call import proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
+from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
 
 PATH: Final = "/hooks/v1/{dialect}/{kind}"
@@ -80,6 +81,7 @@ class HookSocket:
         keyed: HookService,
         anonymous: HookService | None,
         held: HeldReplies,
+        calls: UnaskedCalls,
         *,
         directory: Path,
         agent_of: Callable[[str], str],
@@ -89,6 +91,7 @@ class HookSocket:
         self._keyed = keyed
         self._anonymous = anonymous
         self._held = held
+        self._calls = calls
         self._agent_of = agent_of
         self._muted = muted
         self._path = directory.absolute() / config.socket
@@ -174,6 +177,8 @@ class HookSocket:
             no = refusal(call.dialect, f"safetyd: {exc}, so nothing may run.")
             yield _last(call.nonce, no)
             return
+        if not event.safetyd_dry_run:
+            self._calls.asked(call.agent, event)
         fields = proposal_fields(call.dialect, event, call.uid)
         with call.service.replies.awaited() as reply:
             call.service.agents.propose(call.subject, reply.address, _encode(fields), call.dialect)

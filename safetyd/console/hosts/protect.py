@@ -17,6 +17,7 @@ from safetyd.console.locations import endpoint
 from safetyd.console.options import data_dir_option, json_option, together
 from safetyd.console.terminal_text import document, plain
 from safetyd.hosts.host_catalog import HOSTS
+from safetyd.hosts.telemetry_settings import masked
 
 UNCONFIRMED: Final = 2
 
@@ -164,7 +165,7 @@ def _diff(change: Change) -> str:
     )
     name = str(change.path)
     lines = difflib.unified_diff(before, after, name, name)
-    return "".join(plain(line.rstrip("\n")) + "\n" for line in lines)
+    return "".join(plain(masked(line.rstrip("\n"))) + "\n" for line in lines)
 
 
 def _told(state: HostState, directory: Path) -> Iterator[str]:
@@ -175,4 +176,8 @@ def _told(state: HostState, directory: Path) -> Iterator[str]:
         yield f"  {one.claim:36} {'yes' if one.holds else 'NO'}, {one.took_ms:.0f} ms"
     if not works and endpoint(directory) is None:
         yield f"  The daemon is not running. Start it: {start_command(directory)}"
+    if state.telemetry:
+        yield f"  {'costs and tools that ran':36} reported"
+    else:
+        yield f"  {'costs and tools that ran':36} NOT reported: {plain(state.without_telemetry)}"
     yield f"  To undo it: safetyd unprotect {state.host}"

@@ -12,6 +12,8 @@ from typing import Final, Literal
 import msgspec
 
 import safetyd
+from safetyd.bus.keyring import Keyring, KeyUnusable
+from safetyd.bus.telemetry_tokens import read_tokens
 from safetyd.console.failure import Failure, WrongUsage
 from safetyd.console.hosts import codex_trust, settings_files
 from safetyd.console.hosts.hook_trial import Tried, tried
@@ -19,6 +21,7 @@ from safetyd.console.hosts.settings_files import Change, HostRecord, HostRecords
 from safetyd.console.locations import endpoint
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import SOCKET
+from safetyd.hosts import telemetry_settings
 from safetyd.hosts.hook_command import HookCommand
 from safetyd.hosts.host_catalog import (
     HOSTS,
@@ -29,6 +32,7 @@ from safetyd.hosts.host_catalog import (
     trusted_by_codex,
 )
 from safetyd.hosts.json_text import NotJson
+from safetyd.hosts.telemetry_settings import TelemetryTarget
 from safetyd.hosts.toml_block import NotToml
 
 # Run by its path, never imported: hosts start it without this package.
@@ -45,6 +49,8 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     state: HostCondition
     files: tuple[str, ...]
     trials: tuple[Tried, ...] = ()
+    telemetry: bool = False  # costs and tools that ran are reported
+    without_telemetry: str = ""  # why they are not
 
 
 class ProtectedHosts:
@@ -55,6 +61,7 @@ class ProtectedHosts:
         self._data_dir = data_dir
         self._place = Place(Path.home(), os.environ, Path.cwd())
         self._records = HostRecords(Path.home(), os.environ)
+        self._telemetry = HostTelemetry(data_dir)
 
     def chosen(self, names: Sequence[str]) -> list[Host]:
         """Return the named hosts, or else all that are installed."""
@@ -67,17 +74,19 @@ class ProtectedHosts:
 
     def state(self, host: Host) -> HostState:
         files = host.files(self._scope, self._place)
-        here = [file.mark.encode() in (settings_files.read(file.path) or b"") for file in files]
+        texts = [settings_files.read(file.path) or b"" for file in files]
+        here = [file.mark.encode() in text for file, text in zip(files, texts, strict=True)]
         found = self._found(host)
+        sends = any(telemetry_settings.is_on(text.decode(errors="replace")) for text in texts)
         guarded: HostCondition = "protected" if all(here) else "open" if found else "absent"
         paths = tuple(str(file.path) for file in files)
-        return HostState(host=host.name, found=found, state=guarded, files=paths)
+        return HostState(host=host.name, found=found, state=guarded, files=paths, telemetry=sends)
 
     def planned(self, host: Host, agent: str | None) -> list[Change]:
         """Return the changes that protect a host."""
         line = self._command(host, agent)
         changes = (
-            _edited(file, partial(_protected, file, line))
+            _edited(file, partial(self._protected, host, file, line))
             for file in host.files(self._scope, self._place)
         )
         return [change for change in changes if change.before != change.after]
@@ -112,7 +121,7 @@ class ProtectedHosts:
         known = {} if record is None else {file.path: file for file in record.files}
         changes = []
         for file in host.files(self._scope, self._place):
-            change = _edited(file, file.unprotected)
+            change = _edited(file, partial(_unprotected, host, file))
             if change.before is None:
                 continue
             if (kept := known.get(str(file.path))) is not None:
@@ -132,7 +141,33 @@ class ProtectedHosts:
         trials = [*tried(self._command(host, agent), host.dialect, Path.cwd())]
         if host.trusts_hooks:
             trials.append(self._trusted(host))
-        return msgspec.structs.replace(self.state(host), trials=tuple(trials))
+        state = self.state(host)
+        why = "" if state.telemetry else self._without_telemetry(host, agent)
+        return msgspec.structs.replace(state, trials=tuple(trials), without_telemetry=why)
+
+    def _protected(self, host: Host, file: SettingsFile, line: HookCommand, text: str) -> str:
+        """Return a settings file with our hooks, and with telemetry if that is possible."""
+        target = self._telemetry.target(line.agent)
+        if file.own or isinstance(target, str):
+            return file.protected(text, line)
+        bare = telemetry_settings.removed(host.dialect, text)
+        guarded = file.protected(bare, line)
+        if telemetry_settings.elsewhere(host.dialect, bare, os.environ):
+            return guarded
+        return telemetry_settings.added(host.dialect, guarded, target)
+
+    def _without_telemetry(self, host: Host, agent: str | None) -> str:
+        """Return why a host sends no telemetry."""
+        target = self._telemetry.target(self._command(host, agent).agent)
+        if isinstance(target, str):
+            return target
+        if named := telemetry_settings.variable(host.dialect, target):
+            return f"{host.title} has no setting for it. Start it with {named}"
+        for file in host.files(self._scope, self._place):
+            text = (settings_files.read(file.path) or b"").decode(errors="replace")
+            if other := telemetry_settings.elsewhere(host.dialect, text, os.environ):
+                return f"{host.title} sends telemetry to another place ({other})"
+        return f"{host.title} sends none"
 
     def _trusted(self, host: Host) -> Tried:
         begun = time.monotonic()
@@ -158,8 +193,27 @@ class ProtectedHosts:
         return shutil.which(host.program) is not None or any(file.path.exists() for file in files)
 
 
-def _protected(file: SettingsFile, line: HookCommand, text: str) -> str:
-    return file.protected(text, line)
+def _unprotected(host: Host, file: SettingsFile, text: str) -> str:
+    bare = text if file.own else telemetry_settings.removed(host.dialect, text)
+    return file.unprotected(bare)
+
+
+class HostTelemetry:
+    """Where hosts send telemetry: the running daemon, with a token that its key derives."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+
+    def target(self, agent: str) -> TelemetryTarget | str:
+        """Return where an agent sends telemetry, or why that is unknown."""
+        found = endpoint(self._data_dir)
+        if found is None:
+            return "the daemon is not running. Start it, and run `safetyd protect` again"
+        key = Keyring(self._data_dir / "keys").telemetry_key
+        try:
+            return TelemetryTarget(found.web, read_tokens(key).token(agent))
+        except (OSError, KeyUnusable) as exc:
+            return f"{key} cannot be read: {exc}. Run `safetyd protect` as an operator"
 
 
 def _edited(file: SettingsFile, edit: Callable[[str], str]) -> Change:

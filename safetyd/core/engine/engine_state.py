@@ -26,6 +26,7 @@ from safetyd.core.reporting.records import records
 from safetyd.core.reporting.reporter import Reporter
 from safetyd.core.sessions import Sessions
 from safetyd.core.shell.command_reader import ANALYSED
+from safetyd.core.unasked_tools import UnaskedTools
 
 SCHEMA: Final = 1
 
@@ -107,6 +108,7 @@ class EngineState:
             *self._guards,
             self.sessions,
             self.actions,
+            UnaskedTools(policy.host_rules),
             self.approvals,
             self.grants,
             self.past_answers,

@@ -88,7 +88,6 @@ wire_api = "responses"
         {
             "GEMINI_API_KEY": "none",
             "GOOGLE_GEMINI_BASE_URL": ADDRESS,
-            "GEMINI_TELEMETRY_ENABLED": "false",
         },
         {
             ".gemini/settings.json": """{
@@ -221,10 +220,13 @@ class HostHome:
         paths = {name: self.home / name for name in names}
         return {name: path.read_text() for name, path in paths.items() if path.exists()}
 
-    def talk(self, conversation: Conversation, *more: str) -> None:
+    def talk(
+        self, conversation: Conversation, *more: str, variables: Mapping[str, str] | None = None
+    ) -> None:
         """Run the host through a conversation."""
         self._model.talk = Talk(conversation)
         given = {name: self._addressed(text) for name, text in self.host.variables.items()}
+        given |= variables or {}
         self.output = self._run(more, self.variables(**given))
         self._model.talk.end()
 

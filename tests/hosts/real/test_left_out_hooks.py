@@ -34,8 +34,8 @@ _OFF: Final = '{"disableAllHooks": true}'
 _COPILOT: Final = {".github/copilot/settings.json": _OFF}
 _CODEX: Final = {".codex/config.toml": "[features]\nhooks = false\n"}
 _GEMINI: Final = {".gemini/settings.json": '{"hooksConfig": {"enabled": false}}'}
-_CODEX_TRUST: Final = ("# mine", '# mine\nprojects = {"@FOLDER@" = {trust_level = "trusted"}}')
-_GEMINI_TRUST: Final = ('"security": {', '"security": {"folderTrust": {"enabled": false}, ')
+CODEX_TRUST: Final = ("# mine", '# mine\nprojects = {"@FOLDER@" = {trust_level = "trusted"}}')
+GEMINI_TRUST: Final = ('"security": {', '"security": {"folderTrust": {"enabled": false}, ')
 
 WAYS: Final = {
     "claude-code": (
@@ -48,13 +48,13 @@ WAYS: Final = {
     ),
     "codex": (
         Way("config.toml", leaves_out=False, files=_CODEX),
-        Way("config.toml, trusted", leaves_out=True, files=_CODEX, trust=_CODEX_TRUST),
+        Way("config.toml, trusted", leaves_out=True, files=_CODEX, trust=CODEX_TRUST),
         Way("-c", leaves_out=True, options=("-c", "features.hooks=false")),
         Way("--disable", leaves_out=True, options=("--disable", "hooks")),
     ),
     "gemini": (
         Way("settings.json", leaves_out=False, files=_GEMINI),
-        Way("settings.json, trusted", leaves_out=True, files=_GEMINI, trust=_GEMINI_TRUST),
+        Way("settings.json, trusted", leaves_out=True, files=_GEMINI, trust=GEMINI_TRUST),
     ),
     "copilot": (
         Way("settings.json", leaves_out=False, files=_COPILOT),
@@ -74,6 +74,21 @@ WAYS: Final = {
         ),
     ),
 }
+
+
+def trust_project(home: HostHome, way: Way) -> None:
+    """Change the user's settings so that the files of the project count."""
+    for name in home.settings() if way.trust[0] else ():
+        path, (old, new) = home.home / name, way.trust
+        assert old in path.read_text()
+        new = new.replace("@FOLDER@", str(home.project))
+        path.write_text(path.read_text().replace(old, new))
+
+
+def write_files(home: HostHome, way: Way) -> None:
+    for name, text in way.files.items():
+        (home.project / name).parent.mkdir(parents=True, exist_ok=True)
+        (home.project / name).write_text(text)
 
 
 @pytest.fixture(scope="module")
@@ -99,15 +114,9 @@ def test_the_hooks_with(
     record_property("cell", "left out" if way.leaves_out else "run")
     home = HostHome(program, tmp_path_factory.mktemp("host"))
     with home.with_model():
-        for name in home.settings() if way.trust[0] else ():
-            path, (old, new) = home.home / name, way.trust
-            assert old in path.read_text()
-            new = new.replace("@FOLDER@", str(home.project))
-            path.write_text(path.read_text().replace(old, new))
+        trust_project(home, way)
         run_safetyd(home, daemon, "protect", program.host, "--yes")
-        for name, text in way.files.items():
-            (home.project / name).parent.mkdir(parents=True, exist_ok=True)
-            (home.project / name).write_text(text)
+        write_files(home, way)
         home.talk(_push(home), *way.options)
 
     assert home.pushed() == way.leaves_out, home.output

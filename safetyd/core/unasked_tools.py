@@ -1,6 +1,7 @@
 """Pauses or stops a coding agent that ran a tool without asking, as `hosts.unasked` says."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -8,6 +9,9 @@ from safetyd.core.actor import Actor, hearing, on
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import HostUnasked, Paused, Resumed, Stopped
 from safetyd.core.host_rules import HostRules
+
+BY: Final = "safetyd"
+SOURCE: Final = "anomaly"
 
 
 class UnaskedState(msgspec.Struct):
@@ -28,27 +32,14 @@ class UnaskedTools(Actor):
         )
 
     def _unasked(self, event: HostUnasked) -> Sequence[Event]:
+        at, t, agent = event.at, event.t, event.agent
         reason = f"{', '.join(event.tools)} ran without asking safetyd"
-        agent, by = event.agent, "safetyd"
-        match self._then:
-            case "tell":
-                return ()
-            case "pause":
-                paused = Paused(
-                    at=event.at, t=event.t, agent=agent, source="anomaly", by=by, reason=reason
-                )
-                return (paused,)
-            case "stop":
-                stopped = Stopped(
-                    at=event.at,
-                    t=event.t,
-                    agent=agent,
-                    source="anomaly",
-                    by=by,
-                    reason=reason,
-                    epoch=self._state.epoch + 1,
-                )
-                return (stopped,)
+        if self._then == "tell":
+            return ()
+        if self._then == "pause":
+            return (Paused(at=at, t=t, agent=agent, source=SOURCE, by=BY, reason=reason),)
+        epoch = self._state.epoch + 1
+        return (Stopped(at=at, t=t, agent=agent, source=SOURCE, by=BY, reason=reason, epoch=epoch),)
 
     def _moved(self, event: Stopped | Resumed) -> None:
         self._state.epoch = max(self._state.epoch, event.epoch)

@@ -29,6 +29,7 @@ from safetyd.core.events.guard_events import (
     BudgetMarked,
     BudgetRaised,
     Forgotten,
+    HostUnasked,
     Paused,
     PersonSeen,
     SafeModeEntered,
@@ -132,7 +133,10 @@ def one_of_each() -> Iterator[Event]:
         **when,
     )
     yield BudgetRaised(scope="agent", id="a", usd=5.0, by="alice", reason="r", **when)
-    yield AnomalyFound(rule="anomaly.x", severity="low", message="m", agent="a", **when)
+    yield from (
+        AnomalyFound(rule="anomaly.x", severity="low", message="m", agent="a", **when),
+        HostUnasked(agent="a", host="claude", tools=("Bash",), session="s", **when),
+    )
     yield PersonSeen(by="alice", how="ack", **when)
     yield KeysChanged(added=("agent a U1",), removed=(), by="alice", **when)
     yield ConfigRejected(errors=("web.port is -1",), **when)

@@ -364,7 +364,7 @@ class AgentService:
                 agent=agent,
                 telemetry=telemetry,
                 keyless=keyless,
-                priced_nano=self._priced(agent, telemetry, state, moment),
+                priced_nano=self._priced(agent, telemetry, state, moment, host),
                 host=host,
             )
 
@@ -374,9 +374,10 @@ class AgentService:
         return EventEnvelope(made, noted)
 
     def _priced(
-        self, agent: str, telemetry: AnyTelemetry, state: EngineState, moment: Moment
+        self, agent: str, telemetry: AnyTelemetry, state: EngineState, moment: Moment, host: str
     ) -> int | None:
-        if not isinstance(telemetry, Outcome):
+        """Return the price of an outcome's tokens. A coding agent knows its own prices better."""
+        if not isinstance(telemetry, Outcome) or (host and telemetry.cost_usd is not None):
             return None
         begun = state.actions.find(agent, telemetry.id)
         return self._settings.prices.of_outcome(telemetry, begun, moment.at)

@@ -36,8 +36,11 @@ class PriceTable:
         read, written = rates.get("input_mtok"), rates.get("output_mtok")
         if read is None and written is None:
             return None  # the model has no price per token, but per second or per image
+        # A model without a price for cached tokens charges them like others.
+        cached = min(tokens.cached, tokens.input) if rates.get("cache_read_mtok") else 0
         usd = (
-            calc_unit_price(read, tokens.input, tokens.input, _MILLION)
+            calc_unit_price(read, tokens.input - cached, tokens.input, _MILLION)
+            + calc_unit_price(rates.get("cache_read_mtok"), cached, tokens.input, _MILLION)
             + calc_unit_price(written, tokens.output, tokens.input, _MILLION)
             + calc_unit_price(rates.get("requests_kcount"), 1, tokens.input, _THOUSAND)
         )

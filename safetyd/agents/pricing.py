@@ -27,10 +27,11 @@ NotFree = Annotated[float, Meta(ge=0.01, le=1e6)]
 
 
 class PriceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """US dollars per million tokens. Both prices are required."""
+    """US dollars per million tokens. Input and output are required."""
 
     input: UsdPerMillion
     output: UsdPerMillion
+    cached: UsdPerMillion | None = None  # input that the provider had cached; default: input
 
 
 class UnknownPriceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,9 +124,13 @@ class PriceRate:
     def __init__(self, config: PriceConfig | UnknownPriceConfig) -> None:
         self._input = round(config.input * _PICO)
         self._output = round(config.output * _PICO)
+        cached = config.cached if isinstance(config, PriceConfig) else None
+        self._cached = self._input if cached is None else round(cached * _PICO)
 
     def price(self, tokens: Tokens) -> int:
-        pico = tokens.input * self._input + tokens.output * self._output
+        cached = min(tokens.cached, tokens.input)
+        fresh = tokens.input - cached
+        pico = fresh * self._input + cached * self._cached + tokens.output * self._output
         return min(-(-pico // _PICO_IN_NANO), MAX_NANO)
 
 
@@ -151,6 +156,11 @@ class ShippedPrices:
 
     def price(self, model: str, provider: str | None, tokens: Tokens, at: datetime) -> int | None:
         return self._table.price(model, provider, tokens, at)
+
+
+def load_known_prices() -> None:
+    """Load the known prices, which takes long; call it in another thread."""
+    import safetyd.agents.price_table  # noqa: F401, PLC0415 - see ShippedPrices
 
 
 def price_list(config: PricesConfig) -> PriceList:

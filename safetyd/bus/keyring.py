@@ -29,6 +29,7 @@ LOCAL_OPERATOR: Final = "local"
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 OLD: Final = ".old.json"
 TOKENS: Final = ".tokens.json"  # see agent_tokens.py
+KEY_BYTES: Final = 32  # of the key for telemetry_tokens.py
 _NEXT: Final = ".next.nk"
 
 _is_seed = re.compile(r"SU[A-Z2-7]{56}\Z").match
@@ -88,6 +89,10 @@ class Keyring:
     def operator_token(self) -> Path:
         return self._directory / "operator.token"
 
+    @property
+    def telemetry_key(self) -> Path:
+        return self._directory / "telemetry.key"
+
     def seed_of(self, role: Role, name: str) -> Path:
         if role == "operators" and name == LOCAL_OPERATOR:
             return self.operator
@@ -101,6 +106,8 @@ class Keyring:
                 _write_pair(path)
         if not self.operator_token.exists():
             self._write_token()
+        if not self.telemetry_key.exists():
+            write_whole(self.telemetry_key, f"{secrets.token_hex(KEY_BYTES)}\n".encode())
 
     def bearer(self) -> str:
         """Return the token for HTTP requests of the local operator."""

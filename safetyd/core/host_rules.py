@@ -19,3 +19,5 @@ class HostRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     remember_programs_h: Annotated[float, Meta(ge=0, le=168)] = 8.0
     # Pushes that overwrite or delete branches of a remote.
     force_push: Literal["block", "ask"] = "block"
+    # What happens to a coding agent that ran a tool without asking.
+    unasked: Literal["tell", "pause", "stop"] = "pause"

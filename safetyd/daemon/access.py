@@ -14,12 +14,14 @@ from safetyd.agents.held_replies import HeldReplies
 from safetyd.bus.connections import Connection
 from safetyd.bus.micro import Micro
 from safetyd.bus.publisher import Replies
+from safetyd.bus.telemetry_tokens import read_tokens
 from safetyd.daemon.bus_output import BusOutput
 from safetyd.daemon.config_warnings import config_warnings
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
 from safetyd.hosts.request_news import RequestNews
+from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.monitoring.metrics import Metrics
 from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.notify.notifier import Notifier
@@ -35,6 +37,7 @@ from safetyd.web.hook_routes import HookRoutes
 from safetyd.web.hook_socket import HookService, HookSocket
 from safetyd.web.loopback import fresh_name
 from safetyd.web.operator_gateway import OperatorGateway
+from safetyd.web.otlp_routes import OtlpRoutes, TelemetrySender
 from safetyd.web.site import Site
 from safetyd.web.v1.agent_replies import HttpReplies
 from safetyd.web.v1.agent_routes import AgentRoutes
@@ -78,13 +81,25 @@ class AgentAccess:
             problem=parts.health.not_ready,
             muted=parts.out.displaced_perhaps,
         )
-        keyed = HookService(service, replies)
+        keyed, anonymous = HookService(service, replies), self._for_anonymous_hooks()
+        calls = UnaskedCalls(of.clock.now().at.timestamp())
+        tokens = read_tokens(of.settings.keyring.telemetry_key)
+
+        def sender_of(token: str) -> TelemetrySender | None:
+            if agent := agent_of(token):
+                return TelemetrySender(agent, keyed, protected=False)
+            agent = tokens.agent_of(token)
+            service = keyed if of.settings.has_key(agent) else anonymous
+            return TelemetrySender(agent, service, protected=True) if agent and service else None
+
+        self.telemetry = OtlpRoutes(lambda: of.settings.config.hosts, sender_of, calls, of.mailbox)
         self.hooks = HookSocket(
             lambda: of.settings.config.hosts,
             keyed,
-            self._for_anonymous_hooks(),
+            anonymous,
             parts.held,
             parts.news,
+            calls,
             directory=of.data_dir,
             agent_of=agent_of,
             muted=parts.out.displaced_perhaps,
@@ -194,8 +209,17 @@ class OperatorAccess:
             of.clock,
             directory=of.data_dir,
             api=(questions.routes, feed.routes),
-            room=(*self.room.routes, agents.web.routes, agents.web_hooks.routes),
-            guest=lambda request: self.room.guest(request) or agents.web.guest(request),
+            room=(
+                *self.room.routes,
+                agents.web.routes,
+                agents.web_hooks.routes,
+                agents.telemetry.routes,
+            ),
+            guest=lambda request: (
+                self.room.guest(request)
+                or agents.telemetry.guest(request)
+                or agents.web.guest(request)
+            ),
             serves=self.sessions.serves,
             waits=parts.held.waits,
             alive=parts.health.problem,

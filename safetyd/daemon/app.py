@@ -185,6 +185,7 @@ class App:
         self._extras.run(tasks)
         tasks.start_soon(self._notifier.run)
         tasks.start_soon(self._access.room.run)
+        tasks.start_soon(self._agents.telemetry.run)
         tasks.start_soon(of.ticker.tick)
         tasks.start_soon(of.ticker.count)
         tasks.start_soon(self._measuring.disk.run)

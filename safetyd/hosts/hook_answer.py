@@ -90,8 +90,12 @@ def words_for(decision: Decision) -> str:
     """Return what the model receives instead of a result. It never contains a command to type."""
     if decision.status == "pending":
         until = f", open until {decision.expires_at:%H:%M} UTC" if decision.expires_at else ""
+        request = f"An operator was asked for approval ({decision.request_id}{until})."
+        if decision.cause == "budget":  # other calls would fail, too
+            used_up = for_agents(decision.reason)
+            return f"safetyd: not now: {used_up}. {request} Tell the user, and end your turn."
         return (
-            f"safetyd: not now. An operator was asked for approval ({decision.request_id}{until}). "
+            f"safetyd: not now. {request} "
             "Continue with other work, and make exactly the same call again later: it runs once it "
             "is approved. Do not try another way."
         )

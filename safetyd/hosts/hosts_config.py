@@ -22,6 +22,8 @@ class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tool_errors: Literal["results", "count"] = "results"
 
     answer_prompts: AnswerPrompts = "approved"  # questions of the host to its user
+    # whether the cost of model calls counts; with a subscription, nobody pays it
+    money: Literal["count", "ignore"] = "count"
 
     def rules(self) -> HostRules:
         """Return the part that the guards use."""

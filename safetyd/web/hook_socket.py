@@ -40,6 +40,7 @@ from safetyd.hosts.prompt_answer import UNANSWERED
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.tool_call import MAX_WORD, proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
+from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.hosts.unnamed_calls import UnnamedCalls
 from safetyd.web.v1.agent_replies import AwaitedReply, HttpReplies
 
@@ -96,6 +97,7 @@ class HookSocket:
         anonymous: HookService | None,
         held: HeldReplies,
         news: RequestNews,
+        calls: UnaskedCalls,
         *,
         directory: Path,
         agent_of: Callable[[str], str],
@@ -106,6 +108,7 @@ class HookSocket:
         self._anonymous = anonymous
         self._held = held
         self._news = news
+        self._calls = calls
         self._agent_of = agent_of
         self._muted = muted
         self._path = directory.absolute() / config().socket
@@ -205,6 +208,8 @@ class HookSocket:
         except Unreadable as exc:
             yield not_answered(call.dialect, call.kind, str(exc))
             return
+        if call.kind == "before" and not event.safetyd_dry_run:
+            self._calls.asked(call.agent, event)
         unnamed = call.kind == "before" and self._unnamed.name(event)
         fields = proposal_fields(call.dialect, event, call.uid, project_root(event.cwd))
         if call.kind == "permission":

@@ -56,6 +56,21 @@ def test_long_input_has_the_price_of_long_input() -> None:
     assert long > 1.9 * short
 
 
+def test_cached_input_has_its_own_price_if_there_is_one() -> None:
+    """A million tokens of input cost 1.25 dollars, or 0.125 dollars if they are cached."""
+    assert price("gpt-5", tokens=Tokens(input=1_000_000)) == 1.25 * NANO
+    assert price("gpt-5", tokens=Tokens(input=1_000_000, cached=1_000_000)) == 0.125 * NANO
+    assert price("gpt-5", tokens=Tokens(input=1_000_000, cached=2_000_000)) == 0.125 * NANO
+    (plain,) = {
+        model.id
+        for provider, model in TABLE
+        if provider.id == "openai" and model.id == "gpt-4"
+        if vars(model.get_prices(NOON)).get("cache_read_mtok") is None
+    }
+    whole = price(plain, tokens=Tokens(input=1_000_000))
+    assert price(plain, tokens=Tokens(input=1_000_000, cached=1_000_000)) == whole
+
+
 def test_absurd_counts_of_tokens_stay_within_bounds() -> None:
     assert price("claude-opus-4-5", None, Tokens(input=2**53, output=2**53)) == MAX_NANO
 

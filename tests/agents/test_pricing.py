@@ -9,6 +9,7 @@ from safetyd.agents.pricing import (
     MAX_SAID,
     PriceConfig,
     PriceList,
+    PriceRate,
     PricesConfig,
     UnknownPriceConfig,
     line_to_add,
@@ -65,6 +66,14 @@ def test_first_glob_that_matches_gives_the_price_in_any_case() -> None:
 
     assert listed.price("Llama3:8b") == 0
     assert listed.price("llama2") == 2 * NANO
+
+
+def test_cached_input_costs_what_the_operator_says_or_else_the_same_as_other_input() -> None:
+    cached = Tokens(input=1000, cached=900)
+    same, less = PriceConfig(input=10, output=0), PriceConfig(input=10, output=0, cached=1)
+
+    assert PriceRate(same).price(cached) == PriceRate(same).price(Tokens(input=1000))
+    assert PriceRate(less).price(cached) == PriceRate(same).price(Tokens(input=190))
 
 
 def test_unknown_model_is_never_free() -> None:

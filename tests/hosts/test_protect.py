@@ -11,6 +11,7 @@ from safetyd.hosts.hook_command import HookCommand, is_ours
 from safetyd.hosts.host_catalog import HOSTS, Place
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.hosts.hook_process import bash
+from tests.hosts.telemetry_sender import token_of
 
 pytestmark = pytest.mark.journey
 
@@ -69,6 +70,47 @@ def test_a_protected_host_asks_and_is_as_before_when_unprotected(
     assert settings.read_text() == SETTINGS
     assert settings.stat().st_mode & 0o777 == 0o640
     assert not [*(home / ".local").rglob("*.json")]
+
+
+def test_a_protected_host_sends_telemetry_with_a_token_that_is_not_printed(
+    daemon: RunningDaemon, home: Path
+) -> None:
+    said = run(daemon, home, "protect", "claude-code", "gemini", "--yes")
+
+    token = token_of(daemon, "claude-code")
+    variables = json.loads((home / ".claude/settings.json").read_text())["env"]
+    assert variables["OTEL_EXPORTER_OTLP_LOGS_HEADERS"] == f"Authorization=Bearer {token}"
+    assert daemon.endpoint.web in variables["OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"]
+    assert token_of(daemon, "gemini") in (home / ".gemini/settings.json").read_text()
+    assert token.rpartition(".")[2] not in said.stdout + said.stderr
+
+
+def test_telemetry_that_goes_elsewhere_is_left_alone_and_said(
+    daemon: RunningDaemon, home: Path
+) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"env": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://mine"}}')
+
+    done = run(daemon, home, "protect", "claude-code", "--yes", "--json")
+
+    (host,) = json.loads(done.stdout)["hosts"]
+    assert (host["state"], host["telemetry"]) == ("protected", False)
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in host["without_telemetry"]
+    assert json.loads(settings.read_text())["env"] == {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://mine"}
+
+
+def test_telemetry_stays_when_the_daemon_is_away_and_changes_with_it(
+    home: Path, start_daemon: StartDaemon
+) -> None:
+    daemon = start_daemon("")
+    run(daemon, home, "protect", "claude-code", "--yes")
+    variables = json.loads((home / ".claude/settings.json").read_text())["env"]
+    daemon.stop()
+
+    run(daemon, home, "protect", "claude-code", "--yes", "--agent", "other")
+
+    assert json.loads((home / ".claude/settings.json").read_text())["env"] == variables
 
 
 def test_files_and_folders_that_did_not_exist_are_gone_again(

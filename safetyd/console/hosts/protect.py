@@ -19,6 +19,7 @@ from safetyd.console.locations import endpoint
 from safetyd.console.options import data_dir_option, json_option, together
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.hosts.host_catalog import HOSTS, Scope
+from safetyd.hosts.telemetry_settings import masked
 
 UNCONFIRMED: Final = 2
 
@@ -196,7 +197,7 @@ def _diff(change: Change) -> str:
     )
     name = str(change.path)
     lines = difflib.unified_diff(before, after, name, name)
-    return "".join(plain(line.rstrip("\n")) + "\n" for line in lines)
+    return "".join(plain(masked(line.rstrip("\n"))) + "\n" for line in lines)
 
 
 def _told(state: HostState, directory: Path, changes: Sequence[Change]) -> Iterator[str]:
@@ -216,6 +217,10 @@ def _told(state: HostState, directory: Path, changes: Sequence[Change]) -> Itera
     yield f"  {'this agent can read your key':40} {_SAME_USER if readable else 'no'}"
     if not works and endpoint(directory) is None:
         yield f"  The daemon is not running. Start it: {start_command(directory)}"
+    if state.telemetry:
+        yield f"  {'costs and tools that ran':40} reported"
+    else:
+        yield f"  {'costs and tools that ran':40} NOT reported: {plain(state.without_telemetry)}"
     option = "" if state.scope == "user" else f" --{state.scope}"
     yield f"  To undo it: safetyd unprotect {state.host}{option}"
     if changes:

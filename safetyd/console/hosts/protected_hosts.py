@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -19,11 +20,11 @@ from safetyd.console.hosts.hook_trial import Trial, Tried
 from safetyd.console.hosts.host_problems import (
     Problem,
     SeenHost,
-    is_current,
     not_protected,
     problems_of,
     too_old,
 )
+from safetyd.console.hosts.host_telemetry import HostTelemetry, unprotected
 from safetyd.console.hosts.host_version import version_of
 from safetyd.console.hosts.settings_files import Change, HostRecord, HostRecords
 from safetyd.console.hosts.token_files import needs_token, write_token
@@ -33,6 +34,8 @@ from safetyd.host import SOCKET
 from safetyd.hosts.hook_command import HookCommand
 from safetyd.hosts.host_catalog import HOSTS, Host, Place, Scope, SettingsFile, trusted_by_codex
 from safetyd.hosts.json_text import NotJson
+from safetyd.hosts.same_settings import same_settings
+from safetyd.hosts.telemetry_settings import is_on
 from safetyd.hosts.toml_block import NotToml
 from safetyd.hosts.written_command import command_in, line_in
 
@@ -54,6 +57,8 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     problems: tuple[Problem, ...] = ()
     trials: tuple[Tried, ...] = ()
+    telemetry: bool = False  # costs and tools that ran are reported
+    without_telemetry: str = ""  # why they are not
 
 
 class Plan(NamedTuple):
@@ -72,6 +77,7 @@ class ProtectedHosts:
         self._data_dir = data_dir
         self._place = Place(Path.home(), os.environ, Path.cwd())
         self._records = HostRecords(Path.home(), os.environ)
+        self._telemetry = HostTelemetry(data_dir, scope)
 
     def chosen(self, names: Sequence[str]) -> list[Host]:
         """Return the named hosts, or else all that are installed."""
@@ -110,6 +116,10 @@ class ProtectedHosts:
             state = "broken" if any(problem.breaks for problem in problems) else "protected"
         elif found:
             problems, state = (not_protected(seen),), "open"
+        sends = any(
+            is_on((settings_files.read(file.path) or b"").decode("utf-8", "replace"))
+            for file in files
+        )
         return HostState(
             host=host.name,
             found=found,
@@ -119,6 +129,7 @@ class ProtectedHosts:
             state=state,
             files=tuple(str(file.path) for file in files),
             problems=problems,
+            telemetry=sends,
         )
 
     def planned(self, host: Host, agent: str | None) -> Plan:
@@ -127,9 +138,26 @@ class ProtectedHosts:
         if old := too_old(host, version_of(host.program)):
             raise Failure(f"{old}. Update it first. Nothing was written", "old_version")
         command = self._command(host, agent)
-        changes = [_protecting(file, command) for file in self._files(host)]
+        changes = [self._protecting(host, file, command) for file in self._files(host)]
         changed = [change for change in changes if change.before != change.after]
         return Plan(host, command, changed)
+
+    def _protecting(self, host: Host, file: SettingsFile, command: HookCommand) -> Change:
+        """Return the change of one file; refuse a file that is not the user's, or not ours."""
+        before = settings_files.read(file.path)
+        settings_files.check_owner(file.path)
+        if _is_foreign(file, before):
+            raise Failure(
+                f"{file.path} exists, and safetyd did not write it. Move it away first. "
+                "Nothing was written",
+                "foreign",
+            )
+        change = _edited(file, partial(self._telemetry.protected, host, file, command))
+        if before is not None and same_settings(
+            before.decode(), (change.after or b"").decode(), ordered=file.ordered
+        ):
+            return change._replace(after=before)
+        return change
 
     def _check_scope(self, host: Host) -> None:
         if not self._files(host):
@@ -199,7 +227,7 @@ class ProtectedHosts:
         for file in self._files(host):
             if _is_foreign(file, settings_files.read(file.path)):
                 continue
-            change = _edited(file, file.unprotected)
+            change = _edited(file, partial(unprotected, host, file))
             if change.before is None:
                 continue
             if (kept := known.get(str(file.path))) is not None:
@@ -217,10 +245,15 @@ class ProtectedHosts:
 
     def verified(self, hosts: Sequence[Host]) -> list[HostState]:
         """Return the state of each host, with trials of the command line in its settings."""
-        return [
-            msgspec.structs.replace(state, trials=tuple(self._trials(HOSTS[state.host])))
-            for state in self.states(hosts)
-        ]
+        return [self._tried(HOSTS[state.host], state) for state in self.states(hosts)]
+
+    def _tried(self, host: Host, state: HostState) -> HostState:
+        why = (
+            "" if state.telemetry else self._telemetry.missing(host, state.agent, self._files(host))
+        )
+        return msgspec.structs.replace(
+            state, trials=tuple(self._trials(host)), without_telemetry=why
+        )
 
     def _trials(self, host: Host) -> list[Tried]:
         command = self._written(host)
@@ -285,22 +318,6 @@ class ProtectedHosts:
     def _found(self, host: Host) -> bool:
         files = self._files(host)
         return shutil.which(host.program) is not None or any(file.path.exists() for file in files)
-
-
-def _protecting(file: SettingsFile, command: HookCommand) -> Change:
-    """Return the change of one file; refuse a file that is not the user's, or not ours."""
-    before = settings_files.read(file.path)
-    settings_files.check_owner(file.path)
-    if _is_foreign(file, before):
-        raise Failure(
-            f"{file.path} exists, and safetyd did not write it. Move it away first. "
-            "Nothing was written",
-            "foreign",
-        )
-    change = _edited(file, lambda text: file.protected(text, command))
-    if before is not None and is_current(file, before.decode(), command):
-        return change._replace(after=before)
-    return change
 
 
 def _is_foreign(file: SettingsFile, content: bytes | None) -> bool:

@@ -170,6 +170,22 @@ def _finding(event: events.AnomalyFound) -> Alert:
     )
 
 
+def _unasked(event: events.HostUnasked) -> Alert:
+    """Return the alert about tools that ran unasked, whatever then happens to the agent."""
+    session = f" in session {event.session}" if event.session else ""
+    return at_once(
+        Alert(
+            key=f"host_unasked {event.agent}",
+            urgency="high",
+            title=f"NOT ASKED: {event.agent} ran {', '.join(event.tools)} without asking safetyd",
+            text=f"{event.agent} reported it{session}. Its hooks are switched off or broken: by a "
+            "file of the project, by a flag, or by an update. Check the project, then run "
+            "`safetyd verify`.",
+            agent=event.agent,
+        )
+    )
+
+
 def _by_mail_first(finding: Alert) -> Alert:
     paused = " The agent is paused until an operator resumes it." if finding.agent else ""
     return replace(
@@ -260,6 +276,13 @@ ENTRIES: Final = (
         alert=_anomaly,
         follows=True,
         compared=True,
+    ),
+    Entry(
+        events.HostUnasked,
+        notice=Notice("HOST_UNASKED", "high", "{agent} ran {tools} without asking safetyd"),
+        reason="",
+        facts="host session tools calls",
+        alert=_unasked,
     ),
     Entry(
         events.PersonSeen,

@@ -27,6 +27,7 @@ from safetyd.core.reporting.records import records
 from safetyd.core.reporting.reporter import Reporter
 from safetyd.core.sessions import Sessions
 from safetyd.core.shell.command_reader import ANALYSED
+from safetyd.core.unasked_tools import UnaskedTools
 
 SCHEMA: Final = 1
 
@@ -108,6 +109,7 @@ class EngineState:
             *self._guards,
             self.sessions,
             self.actions,
+            UnaskedTools(policy.host_rules),
             self.approvals,
             self.grants,
             ProgramMemory(self.approvals, self.grants),

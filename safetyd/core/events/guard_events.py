@@ -130,6 +130,16 @@ class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found")
     breaker: str | None = None
 
 
+class HostUnasked(Event, kw_only=True, omit_defaults=True, tag="host_unasked"):
+    """A coding agent ran tools although its hook did not ask safetyd."""
+
+    agent: str
+    host: str  # The coding agent, such as claude.
+    tools: tuple[str, ...]  # Some of the tools, each once.
+    calls: int = 1
+    session: str = ""
+
+
 class PersonSeen(Event, kw_only=True, tag="person_seen"):
     """An operator was active."""
 

@@ -71,6 +71,7 @@ class Scores(Wire, frozen=True, kw_only=True):
 class Tokens(Wire, frozen=True, kw_only=True, omit_defaults=True):
     input: Count = 0  # Tokens sent to the model.
     output: Count = 0  # Tokens received from the model.
+    cached: Count = 0  # Tokens of the input that the provider had in its cache.
 
 
 class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):

@@ -21,6 +21,8 @@ STATUSES: Final[Mapping[str, int]] = {
     "not_found": 404,
     "method_not_allowed": 405,
     "gone": 410,
+    "too_large": 413,
+    "unsupported_media_type": 415,
     "upgrade_required": 426,
     "rate_limit": 429,
     "internal": 500,

@@ -22,8 +22,8 @@ _OFF: Final = '{"disableAllHooks": true}'
 _COPILOT: Final = {".github/copilot/settings.json": _OFF}
 _CODEX: Final = {".codex/config.toml": "[features]\nhooks = false\n"}
 _GEMINI: Final = {".gemini/settings.json": '{"hooksConfig": {"enabled": false}}'}
-_CODEX_TRUST: Final = ("# mine", '# mine\nprojects = {"@FOLDER@" = {trust_level = "trusted"}}')
-_GEMINI_TRUST: Final = ('"security": {', '"security": {"folderTrust": {"enabled": false}, ')
+CODEX_TRUST: Final = ("# mine", '# mine\nprojects = {"@FOLDER@" = {trust_level = "trusted"}}')
+GEMINI_TRUST: Final = ('"security": {', '"security": {"folderTrust": {"enabled": false}, ')
 
 WAYS: Final = {
     "claude-code": (
@@ -36,13 +36,13 @@ WAYS: Final = {
     ),
     "codex": (
         Way("config.toml", leaves_out=False, files=_CODEX),
-        Way("config.toml, trusted", leaves_out=True, files=_CODEX, trust=_CODEX_TRUST),
+        Way("config.toml, trusted", leaves_out=True, files=_CODEX, trust=CODEX_TRUST),
         Way("-c", leaves_out=True, options=("-c", "features.hooks=false")),
         Way("--disable", leaves_out=True, options=("--disable", "hooks")),
     ),
     "gemini": (
         Way("settings.json", leaves_out=False, files=_GEMINI),
-        Way("settings.json, trusted", leaves_out=True, files=_GEMINI, trust=_GEMINI_TRUST),
+        Way("settings.json, trusted", leaves_out=True, files=_GEMINI, trust=GEMINI_TRUST),
     ),
     "copilot": (
         Way("settings.json", leaves_out=False, files=_COPILOT),

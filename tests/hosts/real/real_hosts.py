@@ -182,18 +182,26 @@ class HostHome:
         paths = {name: self.home / name for name in names}
         return {name: path.read_text() for name, path in paths.items() if path.exists()}
 
-    def talk(self, conversation: Conversation, *more: str, permitted: bool = True) -> None:
+    def talk(
+        self,
+        conversation: Conversation,
+        *more: str,
+        permitted: bool = True,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         """Run the host through a conversation, by default with all permissions."""
         arguments = self._given().arguments
         if not permitted:
             arguments = tuple(one for one in arguments if not one.startswith("--dangerously-"))
-        self.talk_as(arguments + more, conversation)
+        self.talk_as(arguments + more, conversation, **(variables or {}))
 
-    def talk_as(self, arguments: tuple[str, ...], conversation: Conversation) -> None:
+    def talk_as(
+        self, arguments: tuple[str, ...], conversation: Conversation, **variables: str
+    ) -> None:
         """Run the host with other arguments."""
         program = str(self._commands / self.program.binary)
         with self._led_by(conversation):
-            self.output = self._run(program, arguments)
+            self.output = self._run(program, arguments, **variables)
 
     def talk_at_terminal(
         self, arguments: tuple[str, ...], conversation: Conversation, keys: Sequence[Keys]
@@ -226,7 +234,7 @@ class HostHome:
         return self.headless.addressed(self._model.url, settings)
 
     def _run(self, program: str, arguments: tuple[str, ...], **variables: str) -> str:
-        environment = self.variables(**self._given().variables, **variables)
+        environment = self.variables(**{**self._given().variables, **variables})
         return run_host(program, arguments, self.project, environment, RUN_S)
 
     def heard(self) -> list[str]:

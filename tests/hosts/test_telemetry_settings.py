@@ -26,7 +26,7 @@ CODEX = '# mine\nmodel = "gpt-5"\n[mcp_servers.mine]\ncommand = "x"\n'
 
 
 def file_of(name: str) -> SettingsFile:
-    (file,) = HOSTS[name].files("user", Place(Path("/home/me"), {}, Path("/home/me/project")))
+    file, *_ = HOSTS[name].files("user", Place(Path("/home/me"), {}, Path("/home/me/project")))
     return file
 
 

@@ -18,7 +18,7 @@ LINE_BYTES: Final = 768
 # this is charged as bytes, so that an agent with such proposals gets a tenth of the daemon's time.
 QUICK_S: Final = 0.05
 BYTES_PER_BUSY_S: Final = 10 * BYTES_PER_S
-DRY_RUNS_PER_MINUTE: Final = 30
+DRY_RUNS_PER_MINUTE: Final = 120  # `safetyd verify` makes about fifteen
 # Names beyond this number share one bucket, which limits the memory.
 MAX_BUCKETS: Final = 4096
 # An agent that waits for each decision cannot reach this limit, even if it retries immediately. It

@@ -30,6 +30,7 @@ SETTINGS: Final = (
     *("**/.codex/config.toml", "**/.codex/hooks.json", "**/.codex/rules/**"),
     *("**/.gemini/settings.json", "**/.gemini/policies/**"),
     *("**/opencode.json", "**/opencode.jsonc", "**/.opencode/plugin*/**"),
+    "**/.opencode/tool*/**",
     *("**/.config/opencode/**", "**/.copilot/**", "**/.github/hooks/**"),
     *("**/.github/copilot/settings*.json", "**/safetyd/hook.py", "**/safetyd.toml"),
 )

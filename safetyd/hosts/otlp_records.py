@@ -17,6 +17,7 @@ Signal = Literal["logs", "metrics", "traces"]
 
 NANO: Final = 10**9
 MILLI: Final = 1000
+MAX_DIGITS: Final = 19  # of nanoseconds since 1970
 MAX_COUNT: Final = 2**53
 
 
@@ -194,11 +195,19 @@ def outcome_fields(call: ModelCall) -> Fields:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def _nano(value: int | str) -> int:
+    """Return a time in nanoseconds, or 0 if it is no possible time."""
+    if isinstance(value, str) and not (value.isdecimal() and len(value) <= MAX_DIGITS):
+        return 0
+    number = int(value)
+    return number if 0 <= number < 10**MAX_DIGITS else 0
+
+
 def _in_logs(body: bytes) -> Iterator[Found]:
     for resource in _read_logs(body).resource_logs:
         for scope in resource.scope_logs:
             for record in scope.log_records:
-                at = int(record.time_unix_nano) or int(record.observed_time_unix_nano)
+                at = _nano(record.time_unix_nano) or _nano(record.observed_time_unix_nano)
                 attributes = _Attributes(record.attributes, at)
                 read = _LOGS.get(attributes.word("event.name"))
                 if read is not None and (found := read(attributes)) is not None:
@@ -288,7 +297,7 @@ def _gemini_call(said: _Attributes) -> ToolRun | None:
 
 
 def _copilot_chat(span: _Span) -> ModelCall | None:
-    ended = int(span.end_time_unix_nano)
+    ended = _nano(span.end_time_unix_nano)
     said = _Attributes(span.attributes, ended)
     if said.word("gen_ai.operation.name") != "chat":
         return None
@@ -300,7 +309,7 @@ def _copilot_chat(span: _Span) -> ModelCall | None:
         said.count("gen_ai.usage.cache_read.input_tokens"),
         said.count("gen_ai.usage.output_tokens"),
         None,
-        (ended - int(span.start_time_unix_nano)) / (NANO / MILLI),
+        (ended - _nano(span.start_time_unix_nano)) / (NANO / MILLI),
         ended,
         span.span_id[:MAX_WORD],
     )

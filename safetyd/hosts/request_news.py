@@ -135,5 +135,5 @@ def _asked(event: Decided) -> _Asked:
 
 
 def _cut(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(text.replace('"', "'").split())
     return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}…"

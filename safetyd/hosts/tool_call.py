@@ -7,9 +7,10 @@ type, which needs approval.
 import difflib
 import hashlib
 import json
+import posixpath
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -19,7 +20,11 @@ from safetyd.hosts.hook_event import Dialect, HookEvent
 MAX_DIFF_BYTES: Final = 24 * 1024
 MAX_WORD: Final = 128
 MAX_LINE: Final = 1024
-LONG_COMMAND: Final = "run_long_command"  # no known type: it needs approval
+MAX_PATHS: Final = 1000
+MAX_COMPARED: Final = 100_000  # pairs of lines
+# No known types: they need approval.
+LONG_COMMAND: Final = "run_long_command"
+UNKNOWN_PATCH: Final = "tool_unknown_patch"
 
 Arguments = Mapping[str, object]
 Fields = dict[str, object]
@@ -35,7 +40,12 @@ class Tool(NamedTuple):
 def proposal_fields(
     dialect: Dialect, event: HookEvent, uid: int | None, project_root: str = ""
 ) -> Fields:
-    """Return the fields of the proposal for a tool call."""
+    """Return the fields of the proposal for a tool call.
+
+    A call may have arguments that its host ignores, and hosts have several names for one thing.
+    So every known name is judged, and an approval is bound to the arguments that no other field
+    contains.
+    """
     tool = TOOLS.get(event.tool_name) or _other_tool(dialect, event.tool_name)
     fields = {"type": tool.type, **tool.fields(event.tool_input)}
     context = {
@@ -44,18 +54,75 @@ def proposal_fields(
         **({"permission_mode": event.permission_mode} if event.permission_mode else {}),
         **({"uid": uid} if uid is not None else {}),
         **({"project_root": project_root[:MAX_LINE]} if project_root else {}),
+        **_further(tool, event.tool_input),
         **_object(fields.pop("context", {})),
     }
     fields |= {
         "id": call_id(event),
         "session": event.session_id[:MAX_WORD],
         "task": event.agent_id[:MAX_WORD],
-        "cwd": event.cwd[:MAX_LINE],
+        "cwd": call_folder(event)[:MAX_LINE],
         "context": context,
         "wait": True,
         "dry_run": event.safetyd_dry_run,
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def call_folder(event: HookEvent) -> str:
+    """Return the folder that a call works in: the one that it names, or that of the session."""
+    tool = TOOLS.get(event.tool_name)
+    if tool is None or tool.fields is not _command:
+        return event.cwd
+    named = {str(event.tool_input[name]) for name in _FOLDERS if event.tool_input.get(name)}
+    # Of several folders nobody knows which one counts; without one, paths are not in a project.
+    return posixpath.join(event.cwd, *named) if len(named) <= 1 else ""
+
+
+def _further(tool: Tool, given: Arguments) -> Fields:
+    """Return the arguments that no other field of the proposal contains.
+
+    They are shown in a request, and an approval is bound to them.
+    """
+    if tool.fields not in {_command, _created, _edited, _patch}:
+        return {}
+    known = _CONTAINED if tool.fields is _command else _CONTAINED | _CHANGE
+    further = {name: value for name, value in given.items() if name not in known and value}
+    if not further:
+        return {}
+    written = _written(further).encode("utf-8", "replace")
+    if len(written) > MAX_LINE:
+        return {"arguments_sha256": hashlib.sha256(written).hexdigest()}
+    return {"arguments": further}
+
+
+_FOLDERS: Final = ("workdir", "dir_path", "directory", "cwd")
+_PATHS: Final = (
+    *("file_path", "path", "absolute_path", "filePath", "notebook_path", "dir_path"),
+    *("paths", "include", "file_paths", "directory"),
+)
+_CONTENTS: Final = ("content", "file_text")
+_PATCHES: Final = ("command", "input", "patch", "patchText")
+_OLD_AND_NEW: Final = (
+    ("old_string", "new_string"),
+    ("oldString", "newString"),
+    ("old_str", "new_str"),
+    ("old_source", "new_source"),
+)
+# Names of arguments that other fields contain, and of remarks and limits, which models vary.
+_CONTAINED: Final = frozenset(
+    {
+        *("command", "cmd", *_FOLDERS),
+        *("description", "explanation", "justification", "instruction"),
+        *("timeout", "timeout_ms", "yield_time_ms", "max_output_tokens"),
+    }
+)
+_CHANGE: Final = frozenset(
+    {
+        *(*_PATHS, *_CONTENTS, *_PATCHES, "edits", "diff"),
+        *(name for pair in _OLD_AND_NEW for name in pair),
+    }
+)
 
 
 def call_id(event: HookEvent) -> str | None:
@@ -117,35 +184,50 @@ def _nothing(_given: Arguments) -> Fields:
 
 def _command(given: Arguments) -> Fields:
     """Return the command; one that is too long to be analysed whole gets another type."""
-    said = given.get("command", given.get("cmd", ""))
-    command = shlex.join(map(str, said)) if isinstance(said, list) else str(said)
+    named = dict.fromkeys(_line(given[name]) for name in ("command", "cmd") if name in given)
+    command = "\n".join(named)
     fields: Fields = {"text": command, "description": str(given.get("description", ""))[:MAX_LINE]}
     if len(command.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
         fields |= {"type": LONG_COMMAND, "text": _cut(command), **_whole(given)}
     return fields
 
 
-def _path(given: Arguments) -> Fields:
-    found = (
-        given.get(name)
-        for name in ("file_path", "path", "absolute_path", "filePath", "notebook_path", "dir_path")
-    )
-    paths = [str(path) for path in found if path][:1]
-    return {"paths": paths} if paths else {}
+def _line(said: object) -> str:
+    return shlex.join(map(str, said)) if isinstance(said, list) else str(said)
 
 
 def _paths(given: Arguments) -> Fields:
-    paths = given.get("paths", given.get("include"))
-    if isinstance(paths, str):
-        return {"paths": [paths]}
-    return {"paths": [str(path) for path in paths]} if isinstance(paths, list) else _path(given)
+    paths = _named_paths(given)
+    return {"paths": paths} if paths else {}
+
+
+def _named_paths(given: Arguments) -> list[str]:
+    """Return every path that a call names, whatever its host calls it."""
+    found = (path for name in _PATHS for path in _each(given.get(name)))
+    return list(dict.fromkeys(found))[:MAX_PATHS]
+
+
+def _each(value: object) -> list[str]:
+    if isinstance(value, list):
+        return [str(one) for one in value if one]
+    return [str(value)] if value else []
 
 
 def _search(given: Arguments) -> Fields:
+    """Return the folders that are searched, also those that a pattern of file names begins with."""
+    folders = [_folder_of(str(given.get(name, ""))) for name in ("pattern", "glob")]
+    paths = list(dict.fromkeys((*_named_paths(given), *filter(None, folders))))
     return {
-        **(_paths(given) if "paths" in given else _path(given)),
+        **({"paths": paths} if paths else {}),
         "description": _cut(str(given.get("pattern", given.get("query", ""))))[:MAX_LINE],
     }
+
+
+def _folder_of(pattern: str) -> str:
+    """Return the folder that a pattern for file names begins with, if it leaves the current one."""
+    if not pattern.startswith(("/", "~", "..")):
+        return ""
+    return re.split(r"[*?\[{]", pattern, maxsplit=1)[0]
 
 
 def _url(given: Arguments) -> Fields:
@@ -165,13 +247,13 @@ def _delegated(given: Arguments) -> Fields:
 
 
 def _created(given: Arguments) -> Fields:
-    content = str(given.get("content", given.get("file_text", "")))
-    return {**_path(given), "context": _change("", content, _name_of(given))}
+    content = "\n".join(str(given[name]) for name in _CONTENTS if name in given)
+    return {**_paths(given), "context": _change("", content, _name_of(given))}
 
 
 def _edited(given: Arguments) -> Fields:
     edits = given.get("edits")
-    pieces = edits if isinstance(edits, list) else [given]
+    pieces = [*(edits if isinstance(edits, list) else []), given]
     changes = [
         _diff(str(_object(piece).get(old, "")), str(_object(piece).get(new, "")), _name_of(given))
         for piece in pieces
@@ -179,26 +261,20 @@ def _edited(given: Arguments) -> Fields:
         if old in _object(piece) or new in _object(piece)
     ]
     # Copilot's question about an edit has a diff instead of the old and the new text.
-    return {**_path(given), "context": _shown("".join(changes) or str(given.get("diff", "")))}
-
-
-_OLD_AND_NEW: Final = (
-    ("old_string", "new_string"),
-    ("oldString", "newString"),
-    ("old_str", "new_str"),
-    ("old_source", "new_source"),
-)
+    return {**_paths(given), "context": _shown("".join(changes) or str(given.get("diff", "")))}
 
 
 def _patch(given: Arguments) -> Fields:
     """Return the files that a patch in the format of Codex names, and the patch."""
-    patch = str(given.get("command", given.get("input", given.get("patch", ""))))
+    patch = "\n".join(_line(given[name]) for name in _PATCHES if name in given)
     named = _PATCHED.findall(patch)
     deletes = any(verb == "Delete" for verb, _ in named)
-    paths = [path.strip() for _, path in named]
+    if not named:
+        return {"type": UNKNOWN_PATCH, **_said(given)}
+    paths = (*(path.strip() for _, path in named), *_named_paths(given))
     return {
         "type": "delete_file" if deletes else "edit_file",
-        **({"paths": paths[:1000]} if paths else {}),
+        "paths": list(dict.fromkeys(paths))[:MAX_PATHS],
         "context": _shown(patch),
     }
 
@@ -207,8 +283,7 @@ _PATCHED: Final = re.compile(r"^\*\*\* (Add|Update|Delete|Move to)(?: File)?: (.
 
 
 def _name_of(given: Arguments) -> str:
-    paths = _path(given).get("paths", [""])
-    return str(paths[0]) if isinstance(paths, list) else ""
+    return next(iter(_named_paths(given)), "")
 
 
 def _change(old: str, new: str, name: str) -> Fields:
@@ -217,8 +292,17 @@ def _change(old: str, new: str, name: str) -> Fields:
 
 def _diff(old: str, new: str, name: str) -> str:
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    if len(before) * len(after) > MAX_COMPARED:
+        return _replaced(before, after, name)
     lines = difflib.unified_diff(before, after, f"a{name}" if old else "/dev/null", f"b{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def _replaced(before: Sequence[str], after: Sequence[str], name: str) -> str:
+    """Return a diff that removes and adds everything, because comparing would take too long."""
+    lines = (f"--- a{name}\n", f"+++ b{name}\n", f"@@ -1,{len(before)} +1,{len(after)} @@\n")
+    parts = (*lines, *(f"-{line}" for line in before), *(f"+{line}" for line in after))
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in parts)
 
 
 def _shown(diff: str) -> Fields:

@@ -35,10 +35,11 @@ from safetyd.hosts.hook_answer import (
 from safetyd.hosts.hook_event import Dialect, HookKind, Unreadable, read_event
 from safetyd.hosts.host_prompts import HostPrompts
 from safetyd.hosts.hosts_config import HostsConfig
+from safetyd.hosts.name_owners import NameOwners
 from safetyd.hosts.project_root import project_root
 from safetyd.hosts.prompt_answer import UNANSWERED
 from safetyd.hosts.request_news import RequestNews
-from safetyd.hosts.tool_call import MAX_WORD, proposal_fields
+from safetyd.hosts.tool_call import MAX_WORD, call_folder, proposal_fields
 from safetyd.hosts.tool_report import telemetry_fields
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.hosts.unnamed_calls import UnnamedCalls
@@ -49,7 +50,7 @@ ASKING: Final[frozenset[HookKind]] = frozenset({"before", "permission"})
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_PATH_BYTES: Final = 100  # of a socket
 MAX_HELD: Final = 256  # calls that wait for an operator; more are answered at once
-MAX_NAMES: Final = 4096
+BODY_S: Final = 10.0  # until a whole event has arrived
 ALIVE_S: Final = 5.0
 DECIDED_S: Final = 10.0  # a decision that takes longer is a refusal
 PEER: Final = struct.Struct("3i")  # pid, uid and gid of the process at the other end
@@ -113,7 +114,7 @@ class HookSocket:
         self._muted = muted
         self._path = directory.absolute() / config().socket
         self._waiting = 0  # calls that wait for an operator
-        self._users: dict[str, int | None] = {}  # the user of each agent without a token
+        self._owners = NameOwners()
         self._prompts = HostPrompts(lambda: config().answer_prompts, uptime)
         self._unnamed = UnnamedCalls()
         self._runner: web.AppRunner | None = None
@@ -146,9 +147,11 @@ class HookSocket:
         if not is_token(nonce):
             return web.Response(status=400, text="Safetyd-Nonce is missing\n")
         try:
-            body = await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            return web.Response(status=413, text="the event is too long\n")
+            with anyio.fail_after(BODY_S):
+                body = await request.read()
+        except (web.HTTPRequestEntityTooLarge, TimeoutError) as exc:
+            status = 408 if isinstance(exc, TimeoutError) else 413
+            return web.Response(status=status, text="the event is too long or too slow\n")
         try:
             call = self._admitted(request, cast("Dialect", dialect), cast("HookKind", kind))
         except _NotAdmitted as exc:
@@ -173,11 +176,10 @@ class HookSocket:
             return HookCall(agent, dialect, kind, uid, self._keyed)
         if self._anonymous is None:
             raise _NotAdmitted(f"{agent!r} {NEEDS_TOKEN}")
-        if self._users.setdefault(agent, uid) != uid:
-            owner = user_name(self._users[agent] or 0)
-            raise _NotAdmitted(f"the name {agent!r} is used by {owner}; use another one")
-        if len(self._users) > MAX_NAMES:
-            del self._users[next(iter(self._users))]
+        owner = self._owners.owner(agent, uid)
+        if owner != uid:
+            name = user_name(owner or 0)
+            raise _NotAdmitted(f"the name {agent!r} is used by {name}; use another one")
         return HookCall(agent, dialect, kind, uid, self._anonymous)
 
     def report(self, call: HookCall, body: bytes) -> HookAnswer:
@@ -211,7 +213,7 @@ class HookSocket:
         if call.kind == "before" and not event.safetyd_dry_run:
             self._calls.asked(call.agent, event)
         unnamed = call.kind == "before" and self._unnamed.name(event)
-        fields = proposal_fields(call.dialect, event, call.uid, project_root(event.cwd))
+        fields = proposal_fields(call.dialect, event, call.uid, project_root(call_folder(event)))
         if call.kind == "permission":
             found = self._prompts.proposal(call.agent, call.dialect, event, fields)
             if found is None:

@@ -5,6 +5,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +35,7 @@ KEYED: Final = ("code", "ops", "night")
 NEWER: Final = frozenset(
     {
         *("last_decisions", "spending", "failure_windows", "version_history", "kept_days"),
-        *("blocked_attempts", "link_revocations"),
+        *("blocked_attempts", "link_revocations", "program_memory", "unasked_tools"),
     }
 )
 MOVING: Final = frozenset({"left_s", "undeliverable"})  # these change while a daemon runs
@@ -202,16 +203,17 @@ def shown(daemon: RunningDaemon) -> Shown:
     return Shown(
         at=EXPECTED.shown.at,
         pending=[still(row) for row in waiting(daemon)],
-        grants=query(daemon, "grants")["grants"],
+        grants=[still(row, {"program", "folder"}) for row in query(daemon, "grants")["grants"]],
         stops=status["stop"]["stops"],
         pauses=[still(row) for row in status["pauses"]],
         safe_mode=status["safe_mode"]["agents"],
     )
 
 
-def still(row: dict[str, Any]) -> dict[str, Any]:
+def still(
+    row: dict[str, Any], newer: AbstractSet[str] = frozenset({"path", "paths", "request"})
+) -> dict[str, Any]:
     """Return what does not move, without what rows did not have then."""
-    newer = {"path", "paths", "request"}
     return {name: value for name, value in row.items() if name not in {*MOVING, *newer}}
 
 

@@ -6,6 +6,7 @@ lifts only that rule, even if the rule blocks. Other grants never lift a block.
 """
 
 import heapq
+import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -24,7 +25,7 @@ from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.shell.command_reader import CommandReader
-from safetyd.core.shell.reading import Effect
+from safetyd.core.shell.reading import HOLE, Effect, Finding
 from safetyd.core.text.path_globs import Globs, place
 from safetyd.core.text.patterns import PatternSet
 from safetyd.core.text.proposal_patches import patch_of
@@ -135,6 +136,21 @@ def cost(event: Proposed | Decided) -> int | None:
     known = [nano(said)] if said is not None else []
     known += [] if event.priced_nano is None else [event.priced_nano]
     return max(known, default=None)
+
+
+def _begins(finding: Finding, program: str, text: str) -> bool:
+    """Return whether a command begins with a program, or enters a folder of the project before.
+
+    Nothing else before it can change what it means. Its arguments must not contain the output of
+    another command.
+    """
+    entered = _ENTERS.match(text)
+    start = 0 if entered is None else entered.end()
+    plain = finding.start == start and not finding.way and HOLE not in finding.said
+    return plain and f"{text[start:]} ".startswith(f"{program} ")
+
+
+_ENTERS: Final = re.compile(r"cd (?![-/])(?!\S*\.\.)[A-Za-z0-9._/-]+ && ")
 
 
 def unknown_program(asked: Decided) -> str:
@@ -292,6 +308,8 @@ class Grants(Actor):
             return False
         found = self._reader.reading(proposal).findings
         mine = [f for f in found if f.program == made.program and f.effect is Effect.UNKNOWN]
+        if made.folder and not all(_begins(f, made.program, proposal.text) for f in mine):
+            return False
         others = [f for f in found if not f.passes and f not in mine]
         # Other work in the command was not shown to the operator.
         works = TABLE in made.rules and any(f.effect is Effect.WORK for f in found)

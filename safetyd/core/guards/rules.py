@@ -113,6 +113,7 @@ PROTECTED: Final = (
     *("**/.gemini/settings.json", "**/.gemini/policies/**", "/etc/claude-code/**"),
     *("**/.github/copilot/settings*.json",),
     *("**/opencode.json", "**/opencode.jsonc", "**/.opencode/plugin*/**"),
+    "**/.opencode/tool*/**",
     *("**/.config/opencode/**", "**/.copilot/**", "**/.github/hooks/**"),
     *("**/.cursor/hooks.json", "**/.cursor/mcp.json"),
     *("**/.vscode/tasks.json", "**/.vscode/settings.json", "**/.vscode/mcp.json"),

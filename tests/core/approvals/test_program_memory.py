@@ -82,6 +82,29 @@ def test_further_calls_of_an_approved_program_are_allowed_in_its_project_for_hou
     assert session.call("ledgerkit verify z").status == "pending"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd /root && ledgerkit verify",
+        "cd .. && ledgerkit verify",
+        "cd src/../.. && ledgerkit verify",
+        "(cd /etc; ledgerkit verify)",
+        "pushd /root; ledgerkit verify",
+        "env -C /root ledgerkit verify",
+        "PATH=.:$PATH; ledgerkit verify",
+        "PATH=. ledgerkit verify",
+        "ledgerkit -c verify",
+        "ledgerkit verify $(cat README.md)",
+        "ledgerkit verify && cd /root && ledgerkit verify",
+    ],
+)
+def test_nothing_before_the_program_or_in_its_arguments_is_covered(command: str) -> None:
+    session = Session()
+    session.answer(session.call("ledgerkit verify"))
+
+    assert session.call(command).status == "pending"
+
+
 def test_other_rules_and_other_places_still_apply() -> None:
     session = Session()
     session.answer(session.call("ledgerkit verify"))

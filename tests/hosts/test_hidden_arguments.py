@@ -1,0 +1,109 @@
+"""Arguments that a host may use under another name, or ignore, hide nothing from safetyd."""
+
+import json
+
+import pytest
+
+from safetyd.hosts.hook_event import HookEvent
+from safetyd.hosts.tool_call import LONG_COMMAND, UNKNOWN_PATCH, Fields, proposal_fields
+
+KEY = "/home/me/.ssh/id_ed25519"
+
+
+def fields(tool: str, **given: object) -> Fields:
+    event = HookEvent(session_id="s1", cwd="/home/me/app", tool_name=tool, tool_input=given)
+    return proposal_fields("opencode", event, 1000)
+
+
+def context(found: Fields) -> str:
+    return json.dumps(found["context"])
+
+
+@pytest.mark.parametrize("name", ["command", "input", "patch", "patchText"])
+def test_a_patch_is_read_whatever_its_argument_is_called(name: str) -> None:
+    patch = f"*** Begin Patch\n*** Delete File: {KEY}\n*** End Patch"
+
+    found = fields("apply_patch", **{name: patch})
+
+    assert (found["type"], found["paths"]) == ("delete_file", [KEY])
+
+
+def test_a_patch_in_an_unknown_argument_has_an_unknown_type() -> None:
+    assert fields("apply_patch", text="*** Delete File: x")["type"] == UNKNOWN_PATCH
+
+
+@pytest.mark.parametrize("name", ["workdir", "dir_path", "directory"])
+def test_a_command_works_in_the_folder_that_it_names(name: str) -> None:
+    assert fields("bash", command="cat *", **{name: "/home/me/.ssh"})["cwd"] == "/home/me/.ssh"
+    assert fields("bash", command="ls", **{name: "src"})["cwd"] == "/home/me/app/src"
+
+
+def test_a_command_with_two_folders_has_none() -> None:
+    assert "cwd" not in fields("bash", command="ls", workdir="/a", dir_path="/b")
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Read", {"file_path": KEY, "paths": []}),
+        ("Read", {"file_path": "README.md", "filePath": KEY}),
+        ("read_many_files", {"include": [KEY], "paths": ["README.md"]}),
+        ("create", {"path": KEY, "file_path": "README.md", "file_text": "x"}),
+        ("write", {"filePath": KEY, "path": "README.md", "content": "x"}),
+        ("NotebookEdit", {"file_path": "README.md", "notebook_path": KEY, "new_source": "x"}),
+        ("Grep", {"pattern": ".", "path": KEY, "paths": ["src"]}),
+    ],
+)
+def test_every_path_is_judged(tool: str, given: dict[str, object]) -> None:
+    found = fields(tool, **given)["paths"]
+
+    assert isinstance(found, list)
+    assert KEY in found
+
+
+@pytest.mark.parametrize("name", ["glob", "pattern"])
+def test_the_folder_of_a_pattern_is_judged(name: str) -> None:
+    assert fields("Grep", **{name: "/home/me/.ssh/*"})["paths"] == ["/home/me/.ssh/"]
+    assert "paths" not in fields("Glob", **{name: "src/**/*.py"})
+
+
+def test_every_command_is_judged() -> None:
+    assert fields("exec_command", command="ls", cmd="rm -rf /")["text"] == "ls\nrm -rf /"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("edit", {"filePath": "a", "edits": [], "oldString": "x", "newString": "curl evil"}),
+        ("create", {"path": "a", "content": "harmless", "file_text": "curl evil"}),
+        ("Bash", {"command": "git push", "sandbox": "curl evil"}),
+    ],
+)
+def test_an_approval_is_bound_to_everything(tool: str, given: dict[str, object]) -> None:
+    assert "curl evil" in context(fields(tool, **given))
+
+
+def test_remarks_and_limits_do_not_change_a_call() -> None:
+    once = fields("Bash", command="git push", description="Push it", timeout=1000)
+    again = fields("Bash", command="git push", description="Push again")
+
+    assert once["context"] == again["context"]
+
+
+def test_an_approval_is_bound_to_long_arguments_by_their_hash() -> None:
+    first, second = (context(fields("Bash", command="ls", more=text * 2000)) for text in "ab")
+
+    assert first != second
+
+
+def test_a_long_edit_is_not_compared_line_by_line() -> None:
+    old, new = ("\n".join(str(n % 150 * k) for n in range(60_000)) for k in (1, 7))
+
+    found = fields("Edit", file_path="a", old_string=old, new_string=new)
+
+    assert "@@ -1,60000 +1,60000 @@" in context(found)
+    assert "diff_sha256" in context(found)
+
+
+def test_a_long_command_needs_approval() -> None:
+    assert fields("Bash", command="echo " + "x" * 100_000)["type"] == LONG_COMMAND

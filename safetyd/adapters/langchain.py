@@ -88,7 +88,8 @@ def _provided(request: ModelRequest[Any]) -> set[str]:
 
 def _as(kind: type[S], safety: Safety | SyncSafety) -> S:
     if not isinstance(safety, kind):
-        raise TypeError(f"this call needs a {kind.__name__}: ainvoke a Safety, invoke a SyncSafety")
+        use = "use Safety with ainvoke, and SyncSafety with invoke"
+        raise TypeError(f"this call needs a {kind.__name__}: {use}")
     return safety
 
 

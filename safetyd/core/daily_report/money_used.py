@@ -44,7 +44,7 @@ class MoneyUsed:
         self._note(at, day)
 
     def allowed(self, event: Decided, at: datetime, day: DayNumbers) -> int:
-        """Reserve money for an action. Return the cost of an earlier action with its id."""
+        """Reserve money for an action. Return the cost of an earlier action with the same id."""
         self._hear(event, at)
         before = self._used_up(event.agent, event.id, at, day)
         expected, price = self._expected(event)

@@ -483,7 +483,7 @@ def _check_flags(builtin: str, flags: str) -> None:
 
 
 def _is_own_place(value: str, scope: Scope) -> bool:
-    """Return True if a value has no URL, and no path except of the project or usual programs."""
+    """Return True if a value has no URL, and only paths of the project or of usual programs."""
     files = [part for part in _PARTS.split(value) if part[:1] in {"/", "~"}]
     return "://" not in value and all(
         ("/" in file and places.program_name(file)) or scope.place(file).kind == places.INSIDE

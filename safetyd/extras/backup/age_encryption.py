@@ -43,7 +43,7 @@ class _Buffer(io.BytesIO):
 
 @contextmanager
 def encrypting(file: BinaryIO, passphrase: str, recipients: Sequence[str]) -> Iterator[Writable]:
-    """Yield an object to write to. Its content is encrypted into `file`."""
+    """Yield an object for writing. Everything written to it is encrypted into `file`."""
     import pyrage  # noqa: PLC0415 - only an encrypted backup needs it
 
     if recipients:

@@ -169,7 +169,7 @@ class DailySnapshots:
         for each in tried:
             if each.error:
                 what = (each.week, each.error)
-                log.error("cannot archive %s, its last snapshot is retained: %s", *what)
+                log.error("cannot archive %s, so its last snapshot is retained: %s", *what)
             else:
                 self._put(partial(_week_archived, each))
         self._done, self._failed_day = (None, day) if failed else (day, None)

@@ -180,7 +180,7 @@ def _still_stopped(facts: DayFacts) -> str:
     numbers = facts.numbers
     of_before = not numbers.stops and not numbers.stopped
     if of_before or any(number > 0 for number in numbers.stopped.values()):
-        return " When it is safe: `safetyd resume`."
+        return " When it is safe, run `safetyd resume`."
     return " No stop is active any more."
 
 

@@ -184,7 +184,7 @@ class DailySnapshots:
         self._gone = ""
         log.info("snapshot of %s: %d files, %d of them linked", day, facts.files, facts.linked)
         for note in facts.notes:
-            log.info("in the snapshot of %s: %r", day, note)
+            log.info("problem in the snapshot of %s: %r", day, note)
         self._put(
             lambda moment: SnapshotTaken(
                 at=moment.at,

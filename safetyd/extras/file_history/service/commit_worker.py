@@ -129,7 +129,7 @@ class CommitWorker:
             self._tasks.start_soon(self._wait_behind, about, change.paths)
 
     def _first_look(self, change: Change | None) -> Change | None:
-        """Return the change of an action that was not checked before, or None."""
+        """Return the change of an action, or None if that action was already checked."""
         if change is None or change.decision in self._looked:
             return None
         self._looked[change.decision] = None

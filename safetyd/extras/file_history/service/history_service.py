@@ -254,7 +254,7 @@ class HistoryService:
             raise CommandRefused("not_found", str(exc)) from None
 
     async def _holding(self, project: str, commit: str) -> ProjectHistory:
-        """Return the history that has a commit. Without a project, only one history may have it."""
+        """Return the history of a project, or the only history that has a commit."""
         if project:
             return self._find(project)
         found: list[ProjectHistory] = []

@@ -1,4 +1,4 @@
-"""Reads the clock: wall time for people, steady time for limits."""
+"""Reads the clock: wall time for people, monotonic time for limits."""
 
 import time
 from datetime import UTC, datetime
@@ -65,7 +65,7 @@ class CoarseWork:
         self._worked_s = 0.0
 
     def at(self, now: float) -> float:
-        """Return the CPU time at `now`, a reading of `uptime`, or up to `COARSE_S` earlier."""
+        """Return the CPU time, read at most `COARSE_S` before `now`, which comes from `uptime`."""
         if now - self._read_at > COARSE_S:
             self._read_at, self._worked_s = now, worked()
         return self._worked_s
@@ -77,10 +77,10 @@ def file_time_ns() -> int:
 
 
 def after_changes_ns() -> int:
-    """Return a time later than all file changes so far, even if the kernel uses exact times."""
+    """Return a time later than all file changes so far, even if file times are exact."""
     return time.time_ns() + 1
 
 
 def uptime() -> float:
-    """Return steady seconds, for measuring durations."""
+    """Return monotonic seconds, for measuring durations."""
     return time.perf_counter()

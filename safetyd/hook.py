@@ -1,12 +1,12 @@
 """The hook that a coding agent runs before and after each tool call, and before it asks its user.
 
-It sends the call to the daemon over a Unix socket and prints the daemon's answer. If anything goes
-wrong on the way, it refuses the call, or leaves a question to the user. It knows no rules and no
-tools.
+The hook sends the call to the daemon over a Unix socket and prints the daemon's answer. If anything
+goes wrong, it refuses the call; a question is left to the user. The hook itself has no rules and
+knows no tools.
 
 Agents run this file by its path, with any Python from 3.9 on, and wait for it at every call. So it
-imports nothing of safetyd, and only modules that are part of the interpreter: with `socket` and
-`json` it would start half as fast.
+imports nothing from safetyd, and only modules that are part of the interpreter: with `socket` and
+`json`, it would take twice as long to start.
 """
 
 import _signal  # type: ignore[import-not-found] # it has no stubs
@@ -20,7 +20,7 @@ MAX_ANSWER_BYTES = 1024 * 1024
 CONNECT_S = 2.0
 FIRST_S = 5.0  # until the first line of the answer
 SILENCE_S = 15.0  # between two lines
-LAST_WORDS = 5  # of the last line: safetyd/1, nonce, exit code, bytes of both outputs
+LAST_WORDS = 5  # in the last line: safetyd/1, nonce, exit code, sizes of both outputs
 PATIENCE_S = 600.0  # until the last line; hosts end a hook after 660 s
 
 EVENTS = ("before", "permission", "denied", "after", "start", "end")
@@ -42,12 +42,12 @@ def main(arguments: list[str]) -> int:
         if event in EVENTS and event != "before":
             return 0  # a question without an answer stays with the user
         why = str(problem) if isinstance(problem, Refused) else repr(problem)
-        answer = _refusal(dialect, f"safetyd: {why}, so nothing may run.")
+        answer = _refusal(dialect, f"safetyd: {why}, so this call is blocked.")
     return _print(*answer)
 
 
 def _refusal(dialect: str, words: str) -> Answer:
-    """Return what each host understands as no."""
+    """Return a refusal in the format of the host."""
     plain = "".join(c if " " <= c <= "~" and c not in '"\\' else "?" for c in words)
     deny = f'"permissionDecision": "deny", "permissionDecisionReason": "{plain}"'
     if dialect in {"claude", "codex"}:
@@ -115,7 +115,7 @@ class _Reader:
         self._size = 0
 
     def answer(self, nonce: str) -> Answer:
-        """Return the answer to our nonce; the lines before it say that the daemon is alive."""
+        """Return the answer with our nonce. Lines before it only say that the daemon is alive."""
         status = self._line()
         if status.split()[1:2] != [b"200"]:
             raise Refused(f"the daemon answered {status[:80]!r}")
@@ -160,7 +160,7 @@ class _Reader:
 def _print(stdout: bytes, stderr: bytes, code: int) -> int:
     try:
         _write(1, stdout)
-        # Some hosts run the call if a refusal has no words.
+        # Some hosts run the call if a refusal has no text.
         _write(2, stderr or (b"safetyd: not allowed" if code else b""))
     except OSError:
         return 2
@@ -173,5 +173,5 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    # Not sys.exit: nothing that runs at the end may change the exit code.
+    # Not sys.exit: no code that runs while Python exits may change the exit code.
     os._exit(main(sys.argv[1:]))

@@ -130,7 +130,7 @@ def write_whole(
 
 
 class NoSecret(Exception):
-    """A file does not contain a secret. The text names the file, never its content."""
+    """A file does not contain a secret. The text names the file and never quotes its content."""
 
 
 def sync(path: Path) -> None:
@@ -143,7 +143,7 @@ def sync(path: Path) -> None:
 
 
 def lock_within(opened: int, seconds: float) -> bool:
-    """Lock an open file. Return False if another process holds the lock for this time."""
+    """Lock an open file. Return False if another process does not release it in time."""
     patience = time.monotonic() + seconds
     while True:
         try:
@@ -170,7 +170,7 @@ def secret_directories(data_dir: Path) -> tuple[Path, ...]:
 
 
 def read_secret(file: str, directories: Iterable[Path]) -> str:
-    """Return the secret in a file. A relative path is searched in these directories."""
+    """Return the secret in a file. A relative path is looked up in these directories."""
     path = Path(file)
     try:
         for path in (directory / file for directory in directories):

@@ -114,7 +114,7 @@ def seen(text: object) -> Markup:
 
 
 def _isolated(text: str) -> str:
-    """Return escaped HTML in which right-to-left words do not move the words and numbers around."""
+    """Return escaped HTML in which right-to-left words do not reorder the text next to them."""
     if text.isascii():
         return str(escape(text))
     return "".join(

@@ -17,11 +17,11 @@ with required("claude-agent-sdk"):
     from claude_agent_sdk import HookContext, HookMatcher
 
 HOOK_S: Final = 660.0
-PERSON_S: Final = 600.0  # an operator's answer; Claude Code must not end the hook before that
+PERSON_S: Final = 600.0  # time for an operator's answer; must be shorter than HOOK_S
 
 
 def hooks(safety: Safety, **settings: Unpack[Settings]) -> dict[Any, list[HookMatcher]]:
-    """Return hooks that let safetyd decide about every tool call, and report its outcome.
+    """Return hooks that let safetyd decide on every tool call, and that report its outcome.
 
     A hook that fails blocks the call. `text` and `paths` are for tools of MCP servers.
     """

@@ -29,7 +29,7 @@ _FINDERS: Final[Mapping[str, Callable[[Arguments], Fields]]] = {
 
 
 def described_call(tool: str, type_: str, given: Arguments, computed: Fields) -> Fields:
-    """Return the fields of the proposal, with those that the agent's author computes."""
+    """Return the fields of the proposal, including those that the agent's author computes."""
     fields = {"type": type_, **_found(ALIASES.get(type_, type_), given)}
     fields |= {name: value for name, value in computed.items() if value is not None}
     if not _says_something(fields):

@@ -8,7 +8,7 @@ from safetyd.client.arguments import ProposalFields
 
 R = TypeVar("R")
 Proposal = tuple[str, ProposalFields]
-# Exceptions with which a tool answers the model or leaves the call to others: no failures.
+# Exceptions with which a tool answers the model or hands the call over. They are not failures.
 Signals = tuple[type[BaseException], ...]
 
 

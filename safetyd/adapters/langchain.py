@@ -1,6 +1,6 @@
 """Guard the tools of a LangChain agent: `create_agent(…, middleware=[SafetydMiddleware(safety)])`.
 
-In a graph of LangGraph, give its methods to `ToolNode` (`safetyd docs frameworks`).
+In a LangGraph graph, pass the middleware's methods to `ToolNode` (`safetyd docs frameworks`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -81,14 +81,15 @@ def _refusal(request: ToolCallRequest, blocked: Blocked) -> ToolMessage:
 
 
 def _provided(request: ModelRequest[Any]) -> set[str]:
-    """Return the names of tools that are only described to the provider, which runs them."""
+    """Return the names of tools that the model's provider runs."""
     provided = (tool for tool in request.tools if isinstance(tool, dict))
     return {str(tool.get("name") or tool.get("type") or "unnamed") for tool in provided}
 
 
 def _as(kind: type[S], safety: Safety | SyncSafety) -> S:
     if not isinstance(safety, kind):
-        raise TypeError(f"this call needs a {kind.__name__}: ainvoke a Safety, invoke a SyncSafety")
+        use = "use Safety with ainvoke, and SyncSafety with invoke"
+        raise TypeError(f"this call needs a {kind.__name__}: {use}")
     return safety
 
 

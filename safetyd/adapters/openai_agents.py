@@ -25,8 +25,8 @@ ERROR: Final = "_function_tool_default_failure_handled"  # the SDK's mark: the r
 def guarded(agent: A, safety: Safety, **settings: Unpack[Settings]) -> A:
     """Guard an agent, and every agent that it can reach, in place. Return the agent.
 
-    Raises `Unguardable` for tools that are no function tools, and for MCP servers. An agent that is
-    guarded already stays as it is.
+    Raises `Unguardable` for tools that are not function tools, and for MCP servers. An agent that
+    is already guarded is not changed.
     """
     _Guard(safety, ToolProposals(settings)).cover(agent, set())
     return agent

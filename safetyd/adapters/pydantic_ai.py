@@ -14,13 +14,13 @@ with required("pydantic-ai"):
     from pydantic_ai.models import ModelRequestContext
     from pydantic_core import to_jsonable_python
 
-# With these a tool answers the model or hands the call over. They are no failures.
+# Exceptions with which a tool answers the model or hands the call over. They are not failures.
 SIGNALS: Final = (ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution, ToolRetryError)
 FINDS_TOOLS: Final = "tool_search"  # the model's own search among the agent's tools
 
 
 class SafetydCapability(AbstractCapability[Any]):
-    """Runs a tool, of any toolset, or an output function only if safetyd allows the call."""
+    """Runs tools of all toolsets, and output functions, only if safetyd allows the call."""
 
     def __init__(self, safety: Safety, **settings: Unpack[Settings]) -> None:
         self._safety = safety
@@ -45,7 +45,7 @@ class SafetydCapability(AbstractCapability[Any]):
     async def wrap_output_process(
         self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Any
     ) -> Any:
-        """Guard output functions: a refusal is a retry, which gives the model the reason."""
+        """Guard output functions. If one is blocked, ask the model to retry, with the reason."""
         if not output_context.has_function:
             return await handler(output)
         if ctx.partial_output:

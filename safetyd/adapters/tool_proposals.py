@@ -1,4 +1,4 @@
-"""What the adapters share: a framework's tool call as a proposal, its options and its errors."""
+"""Turns tool calls into proposals. Defines the options and errors that all adapters share."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ class Settings(TypedDict, total=False):
 
     `types` maps tools to action types; the type of any other tool is its name. `text` and `paths`
     compute these fields from the arguments. `unguarded` names tools that the adapter cannot guard
-    and that may run all the same. The other options are fields of every proposal.
+    and that may run anyway. The other options are fields of every proposal.
     """
 
     types: Mapping[str, str]
@@ -46,11 +46,11 @@ class Unguardable(Exception):
 
 
 class ToolProposals:
-    """Makes a proposal of each tool call, with the options of an adapter."""
+    """Makes a proposal from each tool call, with the options of an adapter."""
 
     def __init__(self, settings: Settings) -> None:
         if unknown := settings.keys() - Settings.__annotations__.keys():
-            raise TypeError(f"an adapter has no option {', '.join(map(repr, sorted(unknown)))}")
+            raise TypeError(f"adapters have no option {', '.join(map(repr, sorted(unknown)))}")
         self._types = settings.get("types", {})
         self._text = settings.get("text", {})
         self._paths = settings.get("paths", {})
@@ -58,7 +58,7 @@ class ToolProposals:
         self.constant = {name: value for name, value in settings.items() if name in _FIELDS}
 
     def names(self, tool: str) -> bool:
-        """Return whether the options say anything about this tool."""
+        """Return True if `types`, `text` or `paths` applies to this tool."""
         functions = (self._text, self._paths)
         return tool in self._types or any(callable(how) or tool in how for how in functions)
 

@@ -376,7 +376,7 @@ class AgentService:
     def _priced(
         self, agent: str, telemetry: AnyTelemetry, state: EngineState, moment: Moment, host: str
     ) -> int | None:
-        """Return the price of an outcome's tokens. A coding agent knows its own prices better."""
+        """Return the price of an outcome's tokens, or None if a coding agent stated the cost."""
         if not isinstance(telemetry, Outcome) or (host and telemetry.cost_usd is not None):
             return None
         begun = state.actions.find(agent, telemetry.id)

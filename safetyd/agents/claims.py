@@ -1,4 +1,4 @@
-"""Claims: only the first claimant of an approved action may proceed. It can repeat the claim."""
+"""Claims: only the first claimant of an approved action may proceed, and may repeat its claim."""
 
 from typing import Annotated, Final, Literal
 

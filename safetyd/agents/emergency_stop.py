@@ -196,7 +196,8 @@ class EmergencyStop:
     ) -> None:
         """Keep one agent stopped, and clear the stops of other single agents.
 
-        The agent's stop has the first of `sources`. Stops of all agents are not changed.
+        Only stops with one of these `sources` are cleared. The agent's own stop has the first of
+        them. Stops that apply to all agents are not changed.
         """
         if not self.stop_flag.has(sources[0], agent):
             self.stop(sources[0], by, reason or "all other agents were resumed", agent, via=via)

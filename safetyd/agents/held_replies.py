@@ -108,5 +108,5 @@ class HeldReplies:
             reason=reason,
             claim_required=False,
             expires_at=None,
-            agent_message="An operator approved this, but it is stopped. Propose it again later.",
+            agent_message="An operator approved this, but you are stopped. Propose it again later.",
         )

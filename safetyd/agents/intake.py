@@ -86,7 +86,7 @@ class Intake:
             self._all_keyless.tokens -= cost
 
     def overdrawn_s(self, agent: str, t: float, *, keyless: bool) -> float:
-        """Return how long an agent has used up its allowance of time, 0.0 if it has not."""
+        """Return the seconds until an agent that used up its allowance may propose, or 0.0."""
         level = _BYTES.fill(_of(self._keyless if keyless else self._keyed, agent).bytes, t)
         if keyless:
             level = min(level, _BYTES.fill(self._all_keyless, t))

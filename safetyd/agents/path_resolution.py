@@ -16,9 +16,9 @@ from typing import Final
 from safetyd.core.text.path_globs import UNFOLLOWED, place
 
 MOUNTS: Final = "/proc/self/mountinfo"
-MAX_LINKS: Final = 40  # in one path; the kernel has the same limit
-MAX_LOOKS: Final = 1500  # per proposal; enough for a thousand files and their folders
-MAX_CHARS: Final = 16 * 1024  # of all the paths that are recorded
+MAX_LINKS: Final = 40  # links in one path; the kernel has the same limit
+MAX_LOOKS: Final = 1500  # lookups per proposal; enough for a thousand files and their folders
+MAX_CHARS: Final = 16 * 1024  # total length of the paths that are recorded
 MAX_PATH: Final = 4096
 
 # File systems that the local kernel serves. All others may hang.
@@ -75,8 +75,8 @@ def resolved(paths: Sequence[str], root: str, cwd: str | None = None) -> tuple[s
     """Return the targets of the paths that contain a link.
 
     Relative paths start at `cwd`, and a relative `cwd` at `root`, as in `place`. If neither is
-    absolute, they are skipped. If there is too much to resolve, the last item of the result is
-    `UNFOLLOWED`.
+    absolute, relative paths are skipped. If there is too much to resolve, the last item of the
+    result is `UNFOLLOWED`.
     """
     mounts = _mounts()
     if mounts is None:

@@ -18,7 +18,7 @@ from safetyd.core.open_actions import Action
 
 log = logging.getLogger("safetyd")
 
-MAX_SAID: Final = 1000  # maximum of unknown models to log, because agents choose the names
+MAX_SAID: Final = 1000  # maximum number of unknown models to log, because agents choose the names
 _PICO: Final = 10**6  # at one dollar per million tokens, a token costs this many pico-dollars
 _PICO_IN_NANO: Final = 1000
 _SPECIAL: Final = re.compile(r"([*?[])")
@@ -159,7 +159,7 @@ class ShippedPrices:
 
 
 def load_known_prices() -> None:
-    """Load the known prices, which takes long; call it in another thread."""
+    """Load the known prices. This is slow, so call it in another thread."""
     import safetyd.agents.price_table  # noqa: F401, PLC0415 - see ShippedPrices
 
 

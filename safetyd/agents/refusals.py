@@ -1,4 +1,4 @@
-"""Refusals: blocks that are decided before the engine, and not journalled one by one.
+"""Refusals: blocks of messages that never reach the engine and are not journalled one by one.
 
 They are counted, and the counts are recorded every ten seconds.
 """

@@ -72,7 +72,7 @@ class StopReserve:
         )
 
     def add(self, stop: Stop, kept: Callable[[], None]) -> None:
-        """Store a stop, unless it is soon in the journal. Call `kept` when it is stored."""
+        """Store a stop, unless the journal records it soon. Call `kept` when it is stored."""
         self._waiting[stop.epoch] = stop, kept
         self._changed.set()
 

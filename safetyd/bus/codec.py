@@ -57,7 +57,8 @@ _PARTS = {
     "tokens": frozenset(Tokens.__struct_fields__),
 }
 
-# Likely wrong names of fields that guards use. Without the right field, nothing would be analysed.
+# Wrong names that agents are likely to use for a field. Guards read only the field itself, so
+# under a wrong name nothing would be analysed.
 _MISNAMED: Final = {
     **dict.fromkeys(("command", "cmd", "shell", "script", "sql", "query"), "text"),
     **dict.fromkeys(

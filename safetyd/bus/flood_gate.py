@@ -1,8 +1,8 @@
 """Temporarily shuts out clients that flood the bus.
 
-Refusing messages does not slow a client down, and even unanswered messages cost time. So the server
-stops accepting messages of such a client for a while. Anonymous agents cannot be distinguished, so
-they are shut out together.
+Refusing messages does not slow a client down, and even unanswered messages cost time. So for a
+while, the server accepts no messages from a client that floods. Anonymous agents cannot be
+distinguished, so they are shut out together.
 """
 
 import logging
@@ -50,7 +50,7 @@ class KeylessGate:
             self._flooded.set()
 
     async def watch(self, turn: Callable[[], Sequence[str]]) -> None:
-        """Shut out anonymous agents when they flood, and readmit them later, forever.
+        """Keep shutting out anonymous agents when they flood, and readmit them later.
 
         `turn` configures the server and returns the errors.
         """
@@ -112,7 +112,7 @@ class FloodGate:
     async def watch(
         self, turn: Callable[[], Sequence[str]], then: Callable[[], None] = lambda: None
     ) -> None:
-        """Shut out clients that flood, and readmit them later, forever.
+        """Keep shutting out clients that flood, and readmit them later.
 
         `turn` configures the server and returns the errors. `then` is called after a client was
         shut out.

@@ -4,7 +4,7 @@ nats-py 2.16 silently stops receiving on some inputs that any peer can send: byt
 UTF-8 in a subject, reply or header, a vertical tab in a protocol line, or a PONG after its flush
 timed out. This client parses strictly, passes bytes to handlers directly, and never queues anything
 for a later connection. It overrides private methods, so nats-py is pinned exactly.
-`tests/bus/test_nats_client.py` sends it such inputs.
+`tests/bus/test_nats_client.py` sends it these inputs.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ def _absent(name: str) -> Iterator[None]:
     if name in sys.modules:
         yield
         return
-    sys.modules[name] = None  # type: ignore[assignment]  # Python takes it for "not there"
+    sys.modules[name] = None  # type: ignore[assignment]  # an import then fails
     try:
         yield
     finally:
@@ -149,7 +149,7 @@ class HardenedClient(Client):
         return True
 
     async def rest(self, seconds: float) -> None:
-        """Sleep, unless the connection is lost. Nothing is read meanwhile."""
+        """Sleep, unless the connection is lost. Nothing is read in the meantime."""
         if self._writer() is not None:
             await asyncio.sleep(seconds)
 

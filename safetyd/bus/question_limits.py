@@ -1,7 +1,7 @@
 """Limits the queries of operators and observers.
 
-While agents keep the daemon busy, each operator's queries may use only a share of its time.
-Otherwise only the number of waiting queries is limited. A client that floods is shut out.
+While agents keep the daemon busy, each operator's queries may use only a share of the daemon's
+time. Otherwise only the number of waiting queries is limited. A client that floods is shut out.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,8 @@ class QuestionLimits:
     def admit(self, name: str, size: int, protects: Callable[[], bool] = bool) -> float:
         """Return 0.0 if the query is admitted, or the seconds until it would be.
 
-        If `protects` returns True, operators may exceed their time. It is called only when needed.
+        If `protects` returns True, operators may exceed their time. `protects` is called only when
+        needed.
         """
         share = self._share(name)
         if share.tokens <= 0.0 and not self._under_load():

@@ -1,7 +1,7 @@
 """The configuration of nats-server: four accounts with explicit permissions.
 
 Agents, operators and anonymous agents have separate accounts. Only the exports below reach the
-daemon's account. No reply subject, header or stream request of an agent can reach it.
+daemon's account. No reply subject, header or stream request of an agent can reach that account.
 """
 
 import json

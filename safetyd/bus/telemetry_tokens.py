@@ -1,8 +1,8 @@
 """Tokens with which coding agents send telemetry, and nothing else.
 
-They are derived from `keys/telemetry.key`, so that whoever can read the keys can create one for
-any agent, and the daemon stores none. They are written to settings files, which other programs of
-the user can read.
+They are derived from `keys/telemetry.key`, so the daemon stores no tokens, and anyone who can read
+that key can create a token for any agent. Tokens are written to settings files, which other
+programs of the user can read.
 """
 
 import hashlib

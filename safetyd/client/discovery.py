@@ -15,7 +15,7 @@ import msgspec
 from safetyd.client.arguments import Path as AnyPath
 from safetyd.client.exceptions import Down, KeyRejected
 
-ASK_TO_START: Final = "ask the operator to start safetyd"  # a model must not start it
+ASK_TO_START: Final = "ask the operator to start safetyd"  # a model must not start the daemon
 _SWITCHES: Final = ("SAFETYD_ENABLED", "AI_COMPANY_ENABLED")
 _OFF: Final = frozenset({"false", "0", "no", "off"})
 

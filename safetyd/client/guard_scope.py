@@ -15,7 +15,7 @@ MAX_ERROR_CHARS: Final = 8192
 
 def unclaimed(decision: Decision, claim: Claim) -> Decision:
     """Return the block that replaces an allow after its claim was refused."""
-    # If only claims have this cause, the approval does not apply, or no longer applies.
+    # A cause that only claims have means that the approval does not apply, or no longer does.
     cause = cast("Cause", claim.cause) if claim.cause in get_args(Cause) else "conflict"
     why = claim.reason or claim.cause
     return msgspec.structs.replace(

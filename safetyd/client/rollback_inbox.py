@@ -10,7 +10,7 @@ import msgspec
 
 from safetyd.core.messages.rollback import Rollback
 
-MAX_HEARD: Final = 64  # then the oldest is dropped; the agent rereads its files anyway
+MAX_HEARD: Final = 64  # with more, the oldest is dropped; the agent rereads its files anyway
 
 
 class _Told(msgspec.Struct, frozen=True):

@@ -46,7 +46,7 @@ PERSON_S: Final = 3600.0
 # daemon accepts 50 outcomes a second, so there is time for a full queue.
 AGAIN_S: Final = 0.5
 FLUSH_S: Final = 2.0
-LOOK_S: Final = 5.0  # between two looks at a pending request; its end is also announced
+LOOK_S: Final = 5.0  # between two polls of a pending request, whose end is also announced
 LONGEST_FLUSH_S: Final = 30.0
 NOT_OPEN: Final = (
     "this client is not open; use it inside `async with Safety(...)` or `with SyncSafety(...)`"
@@ -362,7 +362,7 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         outcome = encoded(proposal, fields, ok=ok)
         if outcome and self._open and await self._open.outbox.put(outcome):
             return True
-        _log.warning("the outcome of %s was not taken", proposal)
+        _log.warning("the outcome of %s was not queued", proposal)
         return False
 
     async def _report_surely(

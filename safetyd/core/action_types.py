@@ -23,7 +23,8 @@ GUI: Final = frozenset(
 PURCHASES: Final = frozenset({"purchase", "billing_change"})
 _PROSE: Final = frozenset({"create_pull_request", "draft", "content_update"})
 _IN_TEXT: Final = frozenset({"run_shell", "db_read", "db_write", "type", "key"})
-# The text of these types is only stored, or sent to a model or agent, whose actions are judged.
+# The text of these types is only stored, or sent to a model or agent, whose own actions are
+# judged.
 _SAID: Final = frozenset(
     {
         *("memory_write", "memory_consolidation", "memory_prune", "write_state", "write_log"),

@@ -58,7 +58,7 @@ class Guard(Actor, ABC):
         ...
 
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
-        """Describe the current state of this guard for such a proposal, in a few words."""
+        """Describe the current state of this guard for a proposal like this one, in a few words."""
         return ""
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:

@@ -18,7 +18,7 @@ class Sender(Protocol):
 
 
 class Others(Protocol):
-    """Returns True if other agents with keys are known. A part is then reserved for them."""
+    """Returns True if other agents with keys are known, for whom a part is then reserved."""
 
     def __call__(self, *, keyless: bool) -> bool: ...
 

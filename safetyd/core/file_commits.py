@@ -1,7 +1,9 @@
 """Decides when files are committed: after each action, and before an irreversible one.
 
 An action belongs to the project that it names. If that project has no file history, the action
-belongs to the project whose folder contains it, and if it names none, to the default project.
+belongs to the enclosing project that has one. An action that names no project belongs to the
+project that contains its files or its folder, or else to the default project.
+
 After several errors in a row in a project, safetyd offers a rollback.
 """
 

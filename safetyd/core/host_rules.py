@@ -12,7 +12,7 @@ class HostRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The part of `[hosts]` that the guards use."""
 
     profile: Profile = "coding"
-    # Proposals of one coding agent; reading is fast, and its subagents read at the same time.
+    # The rate of one coding agent. It is high, because subagents read fast and in parallel.
     tokens_per_minute: Annotated[int, Meta(ge=1)] = 1200
     burst: Annotated[int, Meta(ge=1)] = 600
     # How many hours the approval of an unknown program covers its further calls; 0: never.

@@ -148,7 +148,7 @@ class Actions(Actor):
 
 
 def _begun_by(t: float, actions: dict[str, Action]) -> tuple[str, ...]:
-    """Return the oldest actions that were allowed at `t` or before."""
+    """Return the oldest actions that were allowed at or before `t`, at most `GIVEN_UP`."""
     return tuple(islice(takewhile(lambda id_: actions[id_].t <= t, actions), GIVEN_UP))
 
 

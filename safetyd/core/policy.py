@@ -97,7 +97,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return CommandReader(kinds, self.shell or ShellConfig(), projects, how, default)
 
     def project_of(self, name: str | None) -> ProjectConfig | None:
-        """Return the project of a proposal that names `name`: that one or the default, if any."""
+        """Return the project called `name`, or else the default project, if there is one."""
         return self.projects.get(name or "") or self.projects.get(self.default_project or "")
 
     @property
@@ -118,7 +118,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Configured(Event, kw_only=True, omit_defaults=True, tag="configured"):
-    """A new policy applies from here on. The engine rebuilds its actors. It contains no secrets."""
+    """A new policy applies from here on, and the engine rebuilds its actors.
+
+    The policy contains no secrets.
+    """
 
     policy: Policy
     digest: str

@@ -57,7 +57,7 @@ class Sessions(Actor):
     def admits(self, agent: str, session: str, *, keyless: bool = False) -> bool:
         """Return True if a session is live or may start. The implicit session may always start.
 
-        An anonymous agent must already have a live session.
+        Return False for an anonymous agent that has no live session yet.
         """
         live = self._state.live.get(agent, ())
         if keyless and not live:
@@ -70,7 +70,7 @@ class Sessions(Actor):
         self._heard(event.agent, event.proposal.session or "", event.t)
 
     def _reported(self, event: Reported) -> Sequence[Event]:
-        # Only proposals of anonymous agents start a session, because their number is limited.
+        # The keys guard limits anonymous names only in proposals, so a report starts no session.
         if event.keyless and event.agent not in self._state.live:
             return ()
         match event.telemetry:

@@ -1,5 +1,5 @@
-"""Coding agents such as Claude Code: their tool calls as proposals, decisions as their answers.
+"""Coding agents such as Claude Code: turns their tool calls into proposals, decisions into answers.
 
-A coding agent is called a host, because it hosts the model. Everything here is pure; nothing
-outside this package knows a host's name or its tools.
+A coding agent is called a host, because it hosts the model. Only this package knows the tools and
+the hook events of each host.
 """

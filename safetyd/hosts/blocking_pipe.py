@@ -1,7 +1,7 @@
 """Read and write blocking file descriptors from an event loop, in lines of bounded length.
 
-Standard input and output can be pipes, sockets, terminals or files. Threads work with all of them,
-and these threads do not keep the process alive.
+Standard input and output can be pipes, sockets, terminals or files. Threads can read
+all of them, and these threads do not keep the process alive.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ async def _in_daemon_thread(work: Callable[[], T]) -> T:
             result = work()
         except OSError as exc:
             problem = exc
-        with suppress(RuntimeError):  # the loop has ended meanwhile
+        with suppress(RuntimeError):  # the loop has ended in the meantime
             loop.call_soon_threadsafe(settle, result, problem)
 
     threading.Thread(target=run, daemon=True).start()

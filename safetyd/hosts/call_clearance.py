@@ -1,9 +1,9 @@
-"""Asks safetyd whether a tool call may run now, and makes sure that an approval runs one call.
+"""Asks safetyd whether a tool call may run now, and ensures that an approval runs only one call.
 
-The proposal does not wait for the operator itself, because an approval that is given to a waiting
-proposal is lost if the host has left. Instead the request is watched. Once it is approved, a new
-proposal uses the approval. A claim comes last. If the call then does not run, because the client
-has cancelled it or the claim got no answer, the next call that is the same repeats the claim.
+The proposal itself does not wait for the operator, because the approval of a waiting proposal is
+lost if the host has left. Instead, the request is watched. Once the request is approved, a new
+proposal uses the approval, and the approval is claimed. If the call then does not run, because the
+client has cancelled it or the claim got no answer, the next identical call repeats the claim.
 """
 
 from collections import OrderedDict
@@ -37,14 +37,14 @@ class CallClearance:
         self._wait_s = wait_s
         self._claimant = new_id()
         self._waits: set[anyio.CancelScope] = set()
-        # Calls that are the same are decided one after the other.
+        # Identical calls are decided one after the other.
         self._locks: WeakValueDictionary[bytes, anyio.Lock] = WeakValueDictionary()
         # Requests whose approval was used, and approvals that were used by a call that did not run.
         self._used: OrderedDict[str, None] = OrderedDict()
         self._unrun: OrderedDict[bytes, Decision] = OrderedDict()
 
     async def decide(self, fields: Fields, cancelled: anyio.CancelScope) -> Decision:
-        """Return a decision. Run the call at once if it is allowed: it is claimed already.
+        """Return a decision. An allowed call is already claimed, so the caller must run it at once.
 
         Raises `Unused` if `cancelled` is cancelled before the call may run.
         """
@@ -68,13 +68,13 @@ class CallClearance:
                 return decision
 
     def stop_waiting(self) -> None:
-        """From now on, calls do not wait for operators."""
+        """End all waits for operators, and let no further call wait."""
         self._wait_s = 0.0
         for wait in self._waits:
             wait.cancel()
 
     async def _taken_over(self, key: bytes, cancelled: anyio.CancelScope) -> Decision | None:
-        """Return the decision on an earlier call that was the same and did not run, if any."""
+        """Return the decision on an earlier identical call that did not run, if any."""
         earlier = self._unrun.pop(key, None)
         if earlier is None:
             return None
@@ -91,7 +91,7 @@ class CallClearance:
         return await self._claimed(key, decision, cancelled)
 
     async def _waited(self, pending: Decision, cancelled: anyio.CancelScope) -> PermissionResult:
-        """Return the result of a request, or `Queued` if the wait is over before it ends."""
+        """Return the result of a request, or `Queued` if the wait ends first."""
         request_id = pending.request_id or ""
         result: PermissionResult = Queued(request_id=request_id)
         with cancelled, anyio.CancelScope() as wait:
@@ -109,7 +109,7 @@ class CallClearance:
     async def _approved(
         self, key: bytes, fields: Fields, pending: Decision, cancelled: anyio.CancelScope
     ) -> Decision:
-        """Use the approval, unless another call that was the same has run with it meanwhile."""
+        """Use the approval, unless another identical call has used it in the meantime."""
         earlier = await self._taken_over(key, cancelled)
         if earlier is not None:
             return earlier
@@ -121,7 +121,7 @@ class CallClearance:
     async def _claimed(
         self, key: bytes, decision: Decision, cancelled: anyio.CancelScope
     ) -> Decision:
-        """Return the decision, or a block if it is an approval that cannot be claimed."""
+        """Return the decision, or a block if its approval cannot be claimed."""
         if decision.cause != "human_approved":
             if cancelled.cancel_called:
                 await self._safety.report(decision.id, ok=True, details={"interrupted": True})

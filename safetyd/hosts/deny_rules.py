@@ -1,7 +1,7 @@
-"""What the hosts' own rules deny: a second wall, which holds while hooks are switched off.
+"""Deny rules of the hosts themselves: a second wall, which holds even if hooks are switched off.
 
-The rules are few: safetyd's keys and files, the commands of operators, settings that hold or switch
-off hooks, and the most common credentials. An approval does not lift them.
+The few rules cover safetyd's keys and files, the commands of operators, settings that contain hooks
+or switch them off, and the most common credentials. An approval does not lift these rules.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Final
 from safetyd.hosts import json_text
 from safetyd.hosts.hook_command import HookCommand
 
-# Commands that decide for an operator, or that change who is guarded.
+# Commands that decide for an operator, or that change which agents are guarded.
 OPERATOR_COMMANDS: Final = (
     *("agent", "approve", "breakers", "budgets", "cancel", "config", "defer", "deny", "grant"),
     *("init", "limits", "open", "operator", "pause", "protect", "reload", "reset", "resume"),
@@ -64,7 +64,7 @@ def without_claude_rules(text: str) -> str:
 
 
 def codex_rules(command: HookCommand) -> str:
-    """Return rules for Codex. They see the first words of a command, and no files."""
+    """Return rules for Codex. They match only the first words of a command, not files."""
     programs = ["safetyd", str(Path(command.python).with_name("safetyd"))]
     pythons = ["python", "python3", command.python]
     commands = [*OPERATOR_COMMANDS]

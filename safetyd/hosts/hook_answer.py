@@ -1,4 +1,4 @@
-"""A decision in the words of a host: what its hook prints, and its exit code."""
+"""Turns a decision into an answer for a host: what the hook prints, and its exit code."""
 
 import re
 from typing import Final
@@ -18,7 +18,7 @@ class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EXIT_REFUSED: Final = 2
-# In a refusal of an agent without one.
+# Part of the refusal for an agent without a token.
 NEEDS_TOKEN: Final = "needs a token, which an operator creates"  # noqa: S105
 
 # What a model should know about safetyd, at most 40 words.
@@ -37,8 +37,8 @@ _encode = msgspec.json.Encoder().encode
 def answer_to(dialect: Dialect, decision: Decision, news: str = "") -> HookAnswer:
     """Return the answer to a tool call, with news about earlier calls.
 
-    Without an operator's approval an allow prints no decision, so that the host's own permissions
-    still apply. With one, hosts that can skip their own question do.
+    If a call is allowed without an operator's approval, the hook prints no decision, so that the
+    host's own permissions still apply. With an approval, hosts that can skip their own question do.
     """
     if not decision.allowed:
         words = " ".join(filter(None, (words_for(decision), news)))
@@ -115,7 +115,7 @@ def for_agents(reason: str) -> str:
 
 
 def _approved(dialect: Dialect, context: dict[str, str]) -> HookAnswer:
-    """Codex, Gemini and OpenCode run a call only if the hook prints no decision."""
+    """Return an explicit allow, which Codex, Gemini and OpenCode would not accept."""
     if dialect == "copilot":
         return _printed({"permissionDecision": "allow"})
     allow = _permission("allow", "approved by an operator of safetyd")

@@ -5,14 +5,15 @@ from typing import Final, NamedTuple
 
 from safetyd.hosts.hook_event import Dialect, HookKind
 
-# In every command of ours, and in nobody else's.
+# Part of every command of safetyd, and of no other command.
 MARK: Final = "safetyd/hook.py"
 PATIENCE_S: Final = 600
-TIMEOUT_S: Final = PATIENCE_S + 60  # hosts run the call when a hook takes longer
-# Behind the command that asks: what else ends it becomes exit code 2 and words.
+TIMEOUT_S: Final = PATIENCE_S + 60  # hosts run the call if a hook takes longer
+# Follows the command that asks, and turns every other exit code into code 2 with a text.
 TAIL: Final = (
     "; s=$?; [ $s = 0 ] || [ $s = 2 ] || "
-    'echo "safetyd: the hook ended with $s, so nothing may run" >&2; [ $s = 0 ] || exit 2'
+    'echo "safetyd: the hook exited with code $s, so this call is blocked" >&2; '
+    "[ $s = 0 ] || exit 2"
 )
 
 
@@ -26,9 +27,9 @@ class HookCommand(NamedTuple):
     token_file: str = ""
 
     def ask(self, dialect: Dialect) -> str:
-        """Return the command that asks. Whatever else ends it, the host sees exit code 2 and words.
+        """Return the command that asks. If it fails in any way, it exits with code 2 and a text.
 
-        Some hosts run the call after any other exit code, or after code 2 without words.
+        Some hosts run the call after any other exit code, or after code 2 without a text.
         """
         return self._words(dialect) + TAIL
 
@@ -39,7 +40,7 @@ class HookCommand(NamedTuple):
         options = ["--socket", self.socket, "--agent", self.agent]
         if self.token_file:
             options += ["--token-file", self.token_file]
-        # Without -I and -S, files of the project and of the environment would run here.
+        # Without -I and -S, Python would run files of the project and of the environment.
         return shlex.join([self.python, "-I", "-S", self.script, dialect, *options])
 
 

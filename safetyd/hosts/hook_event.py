@@ -1,4 +1,4 @@
-"""What a host tells its hook: a call, a question, a result, or the start or end of a session."""
+"""Events that a host passes to its hook: calls, questions, results, starts and ends of sessions."""
 
 from typing import Final, Literal
 
@@ -10,7 +10,7 @@ HookKind = Literal["before", "permission", "denied", "after", "start", "end"]
 
 
 class HookEvent(msgspec.Struct, kw_only=True):
-    """The fields that safetyd reads of an event. Hosts send many more."""
+    """The fields of an event that safetyd reads. Hosts send many more."""
 
     session_id: str = ""
     cwd: str = ""
@@ -25,7 +25,7 @@ class HookEvent(msgspec.Struct, kw_only=True):
     is_interrupt: bool = False
     duration_ms: float | None = None
     reason: str = ""
-    safetyd_dry_run: bool = False  # a trial of `safetyd verify`, which no host sends
+    safetyd_dry_run: bool = False  # set by trials of `safetyd verify`, never by hosts
 
 
 class _CopilotEvent(msgspec.Struct, kw_only=True, rename="camel"):

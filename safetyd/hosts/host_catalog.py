@@ -30,14 +30,14 @@ class Place(NamedTuple):
 
 
 class SettingsFile(NamedTuple):
-    """A settings file, how safetyd's part is added to its text, and how it is taken out."""
+    """A settings file, and the functions that add safetyd's part to its text and remove it."""
 
     path: Path
     protected: Callable[[str, HookCommand], str]
     unprotected: Callable[[str], str]
-    own: bool = False  # nothing but safetyd's part is in it
-    mark: str = MARK  # in the file while it is protected
-    ordered: bool = False  # the order of its members counts
+    own: bool = False  # it contains only safetyd's part
+    mark: str = MARK  # a text that is in the file while the host is protected
+    ordered: bool = False  # the order of its members matters
 
 
 class Host(NamedTuple):
@@ -55,7 +55,7 @@ class Host(NamedTuple):
 
 
 class _Hooks(NamedTuple):
-    """The events of a host that settings files in JSON name, and when safetyd's hook runs."""
+    """The events that a host names in its JSON settings, each with the kind of safetyd's hook."""
 
     events: Mapping[str, HookKind]
     group: Callable[[HookCommand, HookKind], object]
@@ -73,7 +73,7 @@ class _Hooks(NamedTuple):
 
 
 def _timeout_s(kind: HookKind) -> int:
-    """Return how long a host waits for a hook. A question may wait for an operator, too."""
+    """Return how long a host waits for a hook. Calls and questions may wait for an operator."""
     return TIMEOUT_S if kind in {"before", "permission"} else REPORT_S
 
 
@@ -126,7 +126,7 @@ def _claude_unprotected(text: str) -> str:
 
 
 def _own_file(path: Path, written: Callable[[HookCommand], str], mark: str = MARK) -> SettingsFile:
-    """Return a file in which nothing but safetyd's part is."""
+    """Return a settings file that contains only safetyd's part."""
     return SettingsFile(
         path, lambda _text, command: written(command), lambda _text: "", own=True, mark=mark
     )
@@ -154,7 +154,7 @@ def _gemini_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
         return ()
     folder = (place.home if scope == "user" else place.project) / ".gemini"
     settings = SettingsFile(folder / "settings.json", _GEMINI.protected, _GEMINI.unprotected)
-    if scope == "project":  # with a policy in the project, Gemini CLI asks about every call
+    if scope == "project":  # with a policy in the project, Gemini CLI always asks its user
         return (settings,)
     policy = folder / "policies" / "safetyd.toml"
     return settings, _own_file(policy, lambda _: deny_rules.gemini_policy(), deny_rules.MARK)
@@ -210,7 +210,7 @@ def _codex_block(command: HookCommand) -> str:
 
 
 def _codex_text(text: str, command: HookCommand) -> str:
-    """Return the text with our block; one that Codex trusts already stays as it is."""
+    """Return the text with our block. A block that Codex already trusts stays as it is."""
     block = _codex_block(command)
     same = toml_block.content(text).startswith(block.strip())
     return text if same else toml_block.added(text, block)
@@ -244,12 +244,12 @@ def _codex_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
     )
 
 
-# It matches every permission, as "*" does, and nobody else writes it. The last match counts.
+# It matches every permission, as "*" does, but nobody else writes it. The last match counts.
 _GUARD: Final = "?*"
 
 
 def _opencode_plugin(command: HookCommand) -> str:
-    """Return the plugin that asks the daemon; it is in JavaScript, so it needs no process."""
+    """Return the plugin that asks the daemon; it is in JavaScript, so it starts no process."""
     text = Path(__file__).with_name("opencode.js").read_text(encoding="utf-8")
     given = {
         "SOCKET": command.socket,
@@ -263,7 +263,7 @@ def _opencode_plugin(command: HookCommand) -> str:
 
 
 def _opencode_protected(text: str, _command: HookCommand) -> str:
-    """Deny every tool. The plugin takes that back, so without it nothing runs."""
+    """Deny every tool. The plugin removes this entry, so without the plugin no tool runs."""
     bare = _opencode_unprotected(text) or "{}\n"
     return json_text.with_value(bare, ("permission", _GUARD), "deny")
 
@@ -280,7 +280,7 @@ def _opencode_files(scope: Scope, place: Place) -> Sequence[SettingsFile]:
     user = place.folder("XDG_CONFIG_HOME", ".config") / "opencode"
     folder = user if scope == "user" else place.project / ".opencode"
     settings = folder if scope == "user" else place.project
-    # Of two files OpenCode reads the one with comments last.
+    # If both files exist, OpenCode reads the one with comments last.
     names = ("opencode.jsonc", "opencode.json")
     path = next((settings / name for name in names if (settings / name).exists()), None)
     return (

@@ -1,4 +1,4 @@
-"""Questions that hosts would ask their users, and that safetyd answers.
+"""Answers questions that hosts would otherwise ask their users.
 
 A question about a call that safetyd has just allowed gets the decision on that call. Any other
 question becomes a new proposal.
@@ -16,7 +16,7 @@ from safetyd.hosts.tool_call import Fields, proposal_fields
 
 
 class HostPrompts:
-    """`answers` returns the setting in force, and `clock` a monotonic time in seconds."""
+    """`answers` returns the current setting, and `clock` a monotonic time in seconds."""
 
     def __init__(self, answers: Callable[[], AnswerPrompts], clock: Callable[[], float]) -> None:
         self._answers = answers
@@ -34,7 +34,7 @@ class HostPrompts:
     def proposal(
         self, agent: str, dialect: Dialect, event: HookEvent, fields: Fields
     ) -> Fields | None:
-        """Return the proposal that a question becomes; None leaves the question with the user."""
+        """Return the proposal for a question, or None to leave the question to the user."""
         if self._answers() == "none" or is_for_user(dialect, event, fields):
             return None
         return self._judged.find(agent, fields, self._clock()) or fields

@@ -7,13 +7,13 @@ import msgspec
 from safetyd.core.host_rules import HostRules
 from safetyd.host import SOCKET
 
-# none: every question stays with the user. approved: a call that an operator approved is answered
-# yes. all: a call that safetyd allows is answered yes.
+# none: the user answers every question. approved: safetyd answers yes if an operator approved the
+# call. all: safetyd answers yes if it allows the call.
 AnswerPrompts = Literal["none", "approved", "all"]
 
 
 class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rules for hooks, and where and how long they are answered."""
+    """The rules for coding agents, and how the daemon answers their hooks."""
 
     socket: str = SOCKET  # relative to the data directory
     # how long a tool call waits for an operator; then the agent continues with other work
@@ -22,7 +22,7 @@ class HostsConfig(HostRules, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tool_errors: Literal["results", "count"] = "results"
 
     answer_prompts: AnswerPrompts = "approved"  # questions of the host to its user
-    # whether the cost of model calls counts; with a subscription, nobody pays it
+    # whether the cost of model calls counts; a subscription covers single calls
     money: Literal["count", "ignore"] = "count"
 
     def rules(self) -> HostRules:

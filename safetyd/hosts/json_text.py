@@ -51,7 +51,7 @@ def scan(text: str) -> Span:
 
 
 def appended(text: str, keys: Sequence[str], value: object) -> str:
-    """Return the text with `value` at the end of the array at `keys`, creating what is missing."""
+    """Return the text with `value` appended to the array at `keys`; create missing objects."""
     *above, last = keys
     inside = scan(text)
     for depth, key in enumerate(above):
@@ -81,7 +81,7 @@ def with_value(text: str, keys: Sequence[str], value: object) -> str:
 def without(text: str, keys: Sequence[str], ours: Callable[[object], bool]) -> str:
     """Return the text without the values at `keys` that are ours.
 
-    These are elements if the value is an array. What is empty afterwards goes, too.
+    If the value is an array, this removes elements. Containers that become empty are removed, too.
     """
     spans = [scan(text)]
     for key in keys:
@@ -103,7 +103,7 @@ def without(text: str, keys: Sequence[str], ours: Callable[[object], bool]) -> s
 
 
 def _without_empty(text: str, keys: Sequence[str]) -> str:
-    """Remove the member at `keys`, and the objects that only held it."""
+    """Remove the member at `keys`, and the objects that contained nothing else."""
     for size in range(len(keys), 0, -1):
         holder, member = _again(text, keys[: size - 1]), _again(text, keys[:size])
         text = _removed(text, holder, member)
@@ -123,9 +123,9 @@ def _again(text: str, keys: Sequence[str]) -> Span:
 
 
 def _member(span: Span, key: str) -> Span | None:
-    """Return a member of an object; of repeated keys the last, which counts."""
+    """Return a member of an object. If a key is repeated, its last member counts."""
     if not isinstance(span.value, dict):
-        raise NotJson(f"{key} is expected in an object, and there is {span.value!r}"[:200])
+        raise NotJson(f"{key} must be in an object, but there is {span.value!r}"[:200])
     return next((item for item in reversed(span.items) if item.key == key), None)
 
 
@@ -175,7 +175,7 @@ def _comma(text: str, at: int) -> int:
 
 
 def _line_before(text: str, at: int) -> int:
-    """Return the end of the line before, if only spaces are between."""
+    """Return the end of the previous line, if only spaces follow it."""
     before = len(text[:at].rstrip(" \t"))
     if text[:before].endswith("\r\n"):
         return before - 2
@@ -218,7 +218,7 @@ class _Scanner:
 
     def wrong(self, at: int) -> NotJson:
         line = self._text.count("\n", 0, at) + 1
-        found = self._text[at : at + 20].split("\n")[0] or "the end of the file"
+        found = self._text[at : at + 20].split("\n")[0] or "end of the file"
         return NotJson(f"line {line}: unexpected {found}")
 
     def _string(self, at: int) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """Calls that safetyd has allowed and that have not ended yet.
 
-Some hosts ask their user about such a call. Their question has no id, and other remarks than the
-call, so it is matched by the content of the proposal.
+Some hosts ask their user before such a call runs. The question has no id, and its remarks differ
+from those of the call, so the call is found by the content of the proposal.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _CONTEXT: Final = ("tool", "diff", "diff_sha256", "arguments_sha256")
 
 
 class JudgedCalls:
-    """The last call of each content, until its report arrives. `now` is a time in seconds."""
+    """The last call with each content, until its report arrives. `now` is a time in seconds."""
 
     def __init__(self) -> None:
         self._calls: OrderedDict[_Kind, tuple[float, Fields]] = OrderedDict()
@@ -36,7 +36,7 @@ class JudgedCalls:
     def find(self, agent: str, fields: Fields, now: float) -> Fields | None:
         """Return the proposal with the same content, if it is recent.
 
-        Proposed again with its id, it gets its decision again, unless a stop or pause came between.
+        Proposed again with its id, it gets the same decision, unless a stop or pause came later.
         """
         at, found = self._calls.get(_kind(agent, fields), (0.0, None))
         return found if found is not None and now - at <= RECENT_S else None

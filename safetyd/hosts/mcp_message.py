@@ -1,8 +1,8 @@
 """Messages of the Model Context Protocol (MCP) on a stdio connection, one JSON object a line.
 
-The server must receive exactly the call that was judged. So no line of the client is forwarded as
-it came: it is decoded, checked and encoded again, because JSON decoders differ in what they accept
-(repeated keys, keys in another case, line separators inside a text).
+The server must receive exactly the call that was judged. JSON decoders differ in what they accept
+(repeated keys, keys in another case, line separators inside a text). So each line of the client is
+decoded, checked and encoded again before it is forwarded.
 """
 
 import json
@@ -22,7 +22,7 @@ _MEMBERS: Final = ("jsonrpc", "id", "method", "params", "result", "error")
 # The members of a call that decide what it does. Some decoders ignore the case of names.
 _DECISIVE: Final = frozenset({"name", "arguments"})
 _UNJUDGED: Final = frozenset({"name", "arguments", "_meta"})
-# Each request names its version since 2026-07-28; before, a handshake did.
+# Since 2026-07-28, each request names the protocol version; before, the handshake did.
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 
 Id = int | str
@@ -48,7 +48,7 @@ class Cancellation(NamedTuple):
 
 
 class OtherMessage(NamedTuple):
-    """A message that is forwarded without a question."""
+    """A message that is forwarded without a decision."""
 
     line: bytes
 
@@ -153,7 +153,7 @@ def is_id(value: object) -> TypeGuard[Id]:
 
 
 def read_server_line(line: bytes) -> ToolOutcome | None:
-    """Return the answer in a line of the server, or None if it is none."""
+    """Return the answer in a line of the server, or None if the line is not an answer."""
     try:
         response = _read_response(line)
         if response.method is not msgspec.UNSET:
@@ -192,7 +192,7 @@ def _rejected(id_: object, code: int, reason: str) -> Rejected:
 
 
 def _encode(message: Object) -> bytes:
-    """Encode a message in ASCII, so that no decoder finds a second line in a text."""
+    """Encode a message in ASCII, so that no decoder sees a line break inside a text."""
     return json.dumps(message, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 

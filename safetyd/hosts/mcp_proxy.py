@@ -1,6 +1,6 @@
 """A proxy in front of an MCP server on standard input and output: it asks before each tool call.
 
-Every other message passes. The server is a child process; its standard error is the proxy's own.
+Other messages are forwarded. The server is a child process that shares the proxy's standard error.
 """
 
 import logging
@@ -85,7 +85,7 @@ class McpProxy:
         return code if code >= 0 else SIGNALLED - code
 
     async def _serve_client(self, process: anyio.abc.Process) -> None:
-        """Handle each line of the client. When it leaves, calls stop waiting for operators."""
+        """Handle each line of the client. When the client leaves, end waits for operators."""
         async with anyio.create_task_group() as calls:
             async for line in lines(lambda: read_some(_STDIN), MAX_LINE_BYTES):
                 await self._from_client(process, line, calls)
@@ -132,14 +132,14 @@ class McpProxy:
         except Unused:
             return
         except Exception:
-            log.exception("the call of %.80r could not be decided", call.name)
-            words = "safetyd: this call cannot be decided, so it may not run."
+            log.exception("there is no decision on a call of %.80r", call.name)
+            words = "safetyd: there is no decision on this call, so it is blocked."
             await self._answer(refused_call(call, words, {}))
             return
         finally:
             del self._waiting[call.id]
         if decision.allowed:
-            # No await between the end of the wait and this: a cancellation finds the call here.
+            # There is no await since the end of the wait, so a cancellation finds the call here.
             self._running[call.id] = _RunningCall(decision)
             await self._forward(process, call.line)
             return
@@ -154,7 +154,7 @@ class McpProxy:
         return {**fields, "cwd": os.getcwd()[:MAX_LINE]}  # noqa: PTH109 - a text is needed
 
     async def _cancel(self, process: anyio.abc.Process, message: Cancellation) -> None:
-        """Give up a call that waits; the server does not know it. Forward other cancellations."""
+        """Give up a waiting call, which the server has not seen. Forward other cancellations."""
         named = message.request
         if isinstance(named, int | str):
             if (waiting := self._waiting.get(named)) is not None:
@@ -165,7 +165,7 @@ class McpProxy:
         await self._forward(process, message.line)
 
     async def _serve_server(self, process: anyio.abc.Process) -> None:
-        """Handle each line of the server until it ends."""
+        """Handle each line of the server until the server ends."""
 
         async def read() -> bytes:
             try:
@@ -200,7 +200,7 @@ class McpProxy:
         await self._answer(line + b"\n")
 
     async def _report(self, call: _RunningCall, details: Mapping[str, object]) -> None:
-        """Report an outcome. A tool that failed is a result, not a failure of the agent."""
+        """Report an outcome. A tool error is a result, not a failure of the agent."""
         await self._safety.report(
             call.decision.id, ok=True, latency_ms=call.watch.ms, details=details or None
         )
@@ -228,7 +228,7 @@ class McpProxy:
 
 
 def _details(decision: Decision) -> dict[str, object]:
-    """Return the facts of a refusal for programs."""
+    """Return the machine-readable details of a refusal."""
     pending = {"request_id": decision.request_id} if decision.status == "pending" else {}
     return {"cause": decision.cause, "status": decision.status, **pending}
 

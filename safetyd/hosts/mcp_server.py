@@ -1,6 +1,6 @@
 """The MCP server of `safetyd mcp`: tools with which an agent asks for permission.
 
-No tool answers a request, and none uses elicitation, which MCP has not had since 2026-07-28.
+No tool answers a request, and none uses elicitation, which is no longer part of MCP 2026-07-28.
 """
 
 import json
@@ -30,7 +30,7 @@ INSTRUCTIONS: Final = (
 
 
 class PermissionServer:
-    """The tools, for one agent. `wait_s` is how long a call waits for an operator."""
+    """The MCP tools for one agent. `wait_s` is how long a call waits for an operator."""
 
     def __init__(self, safety: Safety, wait_s: float) -> None:
         self._safety = safety
@@ -121,7 +121,7 @@ class PermissionServer:
             tool_use_id=tool_use_id,
         )
         fields = proposal_fields("claude", event, None)
-        # A proposal that uses an approval is a new one, and waiting is done by the clearance.
+        # A proposal that uses an approval needs a new id, and `CallClearance` does the waiting.
         return {name: value for name, value in fields.items() if name not in {"id", "wait"}}
 
 

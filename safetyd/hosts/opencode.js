@@ -1,6 +1,6 @@
 // Written by `safetyd protect opencode`, removed by `safetyd unprotect opencode`.
-// It asks safetyd before each tool call, as safetyd/hook.py does for other hosts: without the
-// daemon's own answer to exactly this call, it refuses the call.
+// The plugin asks safetyd before each tool call, as safetyd/hook.py does for other hosts. It refuses
+// the call unless the daemon itself has allowed exactly this call.
 const SOCKET = "@SOCKET@"
 const AGENT = "@AGENT@"
 const TOKEN_FILE = "@TOKEN_FILE@"
@@ -21,7 +21,7 @@ async function within(ms, promise) {
   return Promise.race([promise, late]).finally(() => clearTimeout(timer))
 }
 
-// Return the words of a refusal, or nothing if the call may run.
+// Return the text of a refusal, or an empty string if the call may run.
 async function refusal(event) {
   const nonce = crypto.randomUUID().replaceAll("-", "").slice(0, 16)
   const until = Date.now() + PATIENCE_MS
@@ -69,10 +69,10 @@ export const Safetyd = async ({ directory }) => {
     "tool.execute.before": async (input, output) => {
       const off = ["SAFETYD_ENABLED", "AI_COMPANY_ENABLED"].find((name) =>
         ["false", "0", "no", "off"].includes((process.env[name] ?? "").trim().toLowerCase()))
-      if (off) throw new Error(`safetyd: agents are switched off by ${off}, so nothing may run.`)
+      if (off) throw new Error(`safetyd: agents are switched off by ${off}, so this call is blocked.`)
       const why = (problem) => (problem?.code ? `the daemon does not answer (${problem.code})` : problem?.message)
       const no = await refusal(call(input, output.args ?? {})).catch(
-        (problem) => `safetyd: ${why(problem) ?? problem}, so nothing may run.`)
+        (problem) => `safetyd: ${why(problem) ?? problem}, so this call is blocked.`)
       if (no) throw new Error(no)
     },
     "tool.execute.after": async (input, output) => {

@@ -22,7 +22,7 @@ MAX_COUNT: Final = 2**53
 
 
 class ModelCall(NamedTuple):
-    """A request to a model that was answered. Two that are equal are the same one, sent twice."""
+    """An answered request to a model. Two equal ones are the same request, sent twice."""
 
     host: Dialect
     session: str
@@ -159,7 +159,7 @@ class _Attributes:
 
     @property
     def did_not_run(self) -> bool:
-        """A call of an unknown tool, or with wrong arguments, fails at once; no hook is asked."""
+        """Return True if the call failed at once, without a hook: unknown tool, wrong arguments."""
         failed = self.value("success") in {False, "false"}
         return failed and not self.number("duration_ms")
 
@@ -169,7 +169,7 @@ class _Attributes:
 
 
 def found_in(signal: Signal, body: bytes) -> list[Found]:
-    """Return the model calls and tools in a body. Metrics are sums that logs repeat: none."""
+    """Return the model calls and tools in a body. Metrics have none: they only sum up the logs."""
     try:
         if signal == "metrics":
             _read_object(body)

@@ -1,6 +1,6 @@
-"""A decision as the answer to a question that a host would ask its user.
+"""Turns a decision into the answer to a question that a host would otherwise ask its user.
 
-No answer leaves the question with the user; without a terminal the host then refuses the call.
+If safetyd does not answer, the user does. Without a terminal, the host then refuses the call.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def is_for_user(dialect: Dialect, event: HookEvent, fields: Fields) -> bool:
-    """Return whether only the user can answer, such as a question of the model or about a plan."""
+    """Return whether only the user can answer: questions of the model, plans, network access."""
     if dialect not in ASKING_HOSTS or fields.get("type") == "plan":
         return True
     said = (event.tool_input.get(name) for name in ("command", "description"))
@@ -36,7 +36,7 @@ def prompt_answer(
     if not decision.allowed:
         return _printed(dialect, {"behavior": "deny", "message": words_for(decision)})
     approved = decision.request_id is not None
-    # In plan mode, a rule of safetyd does not end the plan.
+    # In plan mode, a rule alone does not answer yes.
     by_rule = answers == "all" and event.permission_mode != "plan"
     if answers != "none" and (approved or by_rule):
         return _printed(dialect, {"behavior": "allow"})

@@ -1,8 +1,8 @@
-"""What became of a session's requests since its last tool call.
+"""News for a coding session: how its requests ended since its last tool call.
 
 A call that needs approval is refused after a while, and the agent continues with other work. When
-an operator has answered, the next answer to that session says so. This memory ends with the daemon;
-an approval stays valid without it.
+an operator has answered, the next answer to that session says so. The news are lost when the daemon
+ends, but approvals stay valid.
 """
 
 from collections import OrderedDict
@@ -45,7 +45,7 @@ class RequestNews:
         self._news: OrderedDict[_Session, OrderedDict[str, str]] = OrderedDict()
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Remember requests of hooks, and what becomes of them."""
+        """Remember requests of hooks, and how they end."""
         for event in events:
             match event:
                 case Decided(host=host) if host:
@@ -62,7 +62,7 @@ class RequestNews:
                     self._forget(_used_up(event))
 
     def take(self, agent: str, session: str, decision: Decision | None) -> str:
-        """Return the news for an answer, and forget them. Leave out what the decision says."""
+        """Return and forget the news of a session, without the request that the decision names."""
         news = self._news.pop((agent, session), None)
         if news is None:
             return ""
@@ -116,7 +116,7 @@ class RequestNews:
 
 
 def _used_up(event: Event) -> Sequence[str]:
-    """Return the approvals that no call can use after an event."""
+    """Return the requests whose approval cannot be used after an event."""
     match event:
         case Released(request_id=id_) if event.waits or event.verdicts:
             return (id_,)  # the waiting call used it, or a guard still objects

@@ -1,4 +1,4 @@
-"""Compares settings by what they say: comments and layout do not count."""
+"""Compares settings by their content, without comments and layout."""
 
 import json
 
@@ -6,7 +6,7 @@ from safetyd.hosts import json_text
 
 
 def same_settings(one: str, other: str, *, ordered: bool = False) -> bool:
-    """Return whether two files of a host say the same; `ordered`: in the same order."""
+    """Return whether two files have the same settings; with `ordered`, in the same order."""
     if one == other:
         return True
     try:

@@ -1,7 +1,7 @@
 """The settings that make a host send its telemetry to safetyd.
 
-Nothing is written if the user sends telemetry to another place already. Prompts are not sent,
-except by Gemini CLI, which has no setting for all of them.
+Nothing is written if the user already sends telemetry to another place. Prompts are not sent,
+except by Gemini CLI: none of its settings covers all prompts.
 """
 
 import json
@@ -30,12 +30,12 @@ class TelemetryTarget(NamedTuple):
 
     @property
     def with_token(self) -> str:
-        """Return the address for hosts that cannot be told to send a header."""
+        """Return the address with the token, for hosts that cannot be set to send a header."""
         return f"{self.web}/otlp/t/{self.token}"
 
 
 class _Settings(NamedTuple):
-    """How a host is told: `elsewhere` names the setting that sends telemetry to another place."""
+    """How a host is set up. `elsewhere` names the setting that sends telemetry to another place."""
 
     added: Callable[[str, TelemetryTarget], str]
     removed: Callable[[str], str]
@@ -65,7 +65,7 @@ def is_on(text: str) -> bool:
 
 
 def masked(text: str) -> str:
-    """Return a text without the secret part of tokens, to be printed."""
+    """Return a text that can be printed: it masks the secret part of tokens."""
     return _OURS.sub(lambda found: found[0].rpartition(".")[0] + ".***", text)
 
 

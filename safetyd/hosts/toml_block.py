@@ -1,4 +1,4 @@
-"""Adds one marked block to the end of a TOML file, and takes it out again."""
+"""Adds one marked block to the end of a TOML file, and removes it."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ class NotToml(Exception):
 
 
 def added(text: str, block: str) -> str:
-    """Return the text with the block at its end, instead of an earlier block."""
+    """Return the text with the block at its end; replace an earlier block."""
     bare = removed(text)
     _check(bare, "the file is not valid TOML")
     gap = "" if not bare or bare.endswith("\n") else "\n"

@@ -1,4 +1,4 @@
-"""A host's tool call as a proposal.
+"""Turns a host's tool call into a proposal.
 
 Tools are found by name in one table for all hosts. A tool that is missing there gets an unknown
 type, which needs approval.
@@ -22,7 +22,7 @@ MAX_WORD: Final = 128
 MAX_LINE: Final = 1024
 MAX_PATHS: Final = 1000
 MAX_COMPARED: Final = 100_000  # pairs of lines
-# No known types: they need approval.
+# Unknown types, so they need approval.
 LONG_COMMAND: Final = "run_long_command"
 UNKNOWN_PATCH: Final = "tool_unknown_patch"
 
@@ -141,7 +141,7 @@ def _other_tool(dialect: Dialect, name: str) -> Tool:
 
 
 def mcp_tool(server: str, tool: str) -> Tool:
-    """Return a tool of an MCP server. By its name, it reads or it acts."""
+    """Return a tool of an MCP server. Its name decides whether it only reads."""
     reads = _READS.match(tool) is not None
     return Tool("mcp_read" if reads else "mcp_call", partial(_mcp_fields, f"{server}/{tool}"))
 
@@ -153,7 +153,7 @@ _READS: Final = re.compile(
 
 
 def _mcp_name(dialect: Dialect, name: str) -> tuple[str, str] | None:
-    """Return server and tool of an MCP call, as each host joins them."""
+    """Split the name of an MCP call into server and tool. Each host joins them differently."""
     if name.startswith("mcp__"):
         server, _, tool = name[5:].partition("__")
     elif dialect == "gemini" and "__" in name:
@@ -306,7 +306,7 @@ def _replaced(before: Sequence[str], after: Sequence[str], name: str) -> str:
 
 
 def _shown(diff: str) -> Fields:
-    """Return a diff that fits into a proposal; the hash binds an approval to the whole."""
+    """Return a diff that fits into a proposal; the hash binds an approval to the whole diff."""
     data = diff.encode("utf-8", "replace")
     if len(data) <= MAX_DIFF_BYTES:
         return {"diff": diff}
@@ -315,7 +315,7 @@ def _shown(diff: str) -> Fields:
 
 
 def _whole(given: Arguments) -> Fields:
-    """Return the hash of arguments that may be cut, so that an approval is bound to the whole."""
+    """Return the hash of arguments that may be cut, so that an approval covers all of them."""
     written = _written(given).encode("utf-8", "replace")
     if len(written) <= MAX_TEXT_BYTES // 2:
         return {}

@@ -1,7 +1,7 @@
-"""What a host reports after a tool call, and about its sessions, as telemetry.
+"""Turns a host's reports about tool calls and sessions into telemetry.
 
 A failed command is a result for the model to read, not a failure of the agent. So is a failed file
-or web tool, unless the settings let it count.
+or web tool, unless `tool_errors` is "count".
 """
 
 import re

@@ -1,7 +1,7 @@
 """Compares the tools that ran with the questions of hooks.
 
-A hook asks before a tool runs, and telemetry arrives afterwards. If there is still no question ten
-seconds later, the tool ran unasked.
+A hook asks before a tool runs, and telemetry arrives afterwards. If no hook has asked ten seconds
+after the telemetry arrived, the tool ran unasked.
 """
 
 from collections import deque
@@ -46,7 +46,7 @@ class _Balance:
 
 
 class UnaskedCalls:
-    """`since` is when the daemon started: it does not know the questions before that."""
+    """`since` is when the daemon started. Earlier questions are not known."""
 
     def __init__(self, since: float) -> None:
         self._since = since

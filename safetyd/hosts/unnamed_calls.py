@@ -1,6 +1,6 @@
-"""Ids for calls of hosts that give them none, so that a report finds its call.
+"""Gives ids to calls of hosts that send none, so that a report can be matched to its call.
 
-Gemini CLI and Copilot CLI report the tool and the arguments of a call, and no id. A report belongs
+Gemini CLI and Copilot CLI report the tool and the arguments of a call, but no id. A report belongs
 to the oldest allowed call of the same session, tool and arguments that has no report yet.
 """
 
@@ -25,7 +25,7 @@ class UnnamedCalls:
         self._count = 0
 
     def name(self, event: HookEvent) -> bool:
-        """Give a call an id if its host gave it none, and return whether it did so.
+        """Give a call an id if its host gave it none, and return whether this was needed.
 
         The id is random: a repeated id would repeat the earlier decision.
         """

@@ -26,7 +26,7 @@ def line_in(dialect: Dialect, text: str) -> str | None:
 
 
 def command_in(dialect: Dialect, text: str) -> HookCommand | None:
-    """Return what the command line in a settings file, or OpenCode's plugin, is made of."""
+    """Return the parts of the command line in a settings file, or those of OpenCode's plugin."""
     if dialect == "opencode":
         return _of_plugin(text)
     line = line_in(dialect, text)

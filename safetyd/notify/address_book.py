@@ -180,7 +180,7 @@ def _addresses(tables: Tables) -> Problems:
         given = [address for person in people if (address := person.address(channel))]
         if table.enabled and not given:
             whose = (
-                "is missing: no [[recipients]] table has this address"
+                "is missing: no [[recipients]] table has an address for this channel"
                 if tables.recipients
                 else "is empty"
             )
@@ -197,6 +197,7 @@ def _recipient_problems(recipients: Sequence[RecipientConfig]) -> Problems:
         if names[person.name] > 1:
             yield key, "is already the name of another recipient"
         if person.backup and (person.backup not in names or person.backup == person.name):
-            yield f"{key}.backup", f"{person.backup!r} is not another recipient"
+            yield f"{key}.backup", f"{person.backup!r} does not name another recipient"
         if person.timezone and person.timezone not in zones:
-            yield f"{key}.timezone", f"{person.timezone!r} is not an IANA name; Europe/Berlin is"
+            why = f"{person.timezone!r} is not an IANA time zone such as Europe/Berlin"
+            yield f"{key}.timezone", why

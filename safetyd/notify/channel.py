@@ -46,7 +46,7 @@ log = logging.getLogger("safetyd.notify")
 
 
 class Unavailable(Exception):
-    """The channel may accept the message later, such as after a timeout, a 5xx or a rate limit.
+    """A temporary failure, such as a timeout, a 5xx or a rate limit: a retry may succeed.
 
     `ambiguous` is True if the message may have arrived anyway.
     """
@@ -60,11 +60,11 @@ class Unavailable(Exception):
 
 
 class Undeliverable(Exception):
-    """The channel will never accept this message, such as for a bad address or refused content."""
+    """A permanent failure of one message, such as a bad address or refused content."""
 
 
 class Misconfigured(Exception):
-    """The channel fails until an operator fixes it, such as after a refused login."""
+    """A failure that lasts until an operator fixes the channel, such as a refused login."""
 
 
 class Receipt(NamedTuple):

@@ -1,7 +1,7 @@
 """Notification settings: shared settings, a table for each channel, and recipients.
 
-A folder of `notify` with a `channel.py` is a channel; another distribution adds one with an entry
-point.
+A folder of `notify` with a `channel.py` is a channel. Another distribution can add a channel with
+an entry point.
 """
 
 import importlib

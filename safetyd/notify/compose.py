@@ -292,7 +292,7 @@ def noted(note: Note, link: str, privacy: Privacy) -> AlertCard | SummaryCard:
 
 
 def _title(note: Note) -> str:
-    """Return the title of a note; that of an alert about one agent names it."""
+    """Return the title of a note. If it is an alert about one agent, the title names the agent."""
     agent = note.agent if note.kind == "alert" else None
     if not agent or re.search(rf"(?<![\w-]){re.escape(agent)}(?![\w-])", note.title):
         return note.title

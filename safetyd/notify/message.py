@@ -150,7 +150,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
         if self.reach:
             yield self.reach
         if self.held_back:
-            yield f"{self.held_back:,} less urgent notifications were not sent. See: safetyd list"
+            yield f"Less urgent notifications not sent: {self.held_back:,}. See: safetyd list"
         if self.option:
             yield f"Commands for this daemon need the option{self.option}."
         if self.again:

@@ -15,7 +15,7 @@ MAX_CHARS: Final = 500
 SPARED: Final = 40  # a text is cut only if it exceeds its limit by more than this
 MAX_MARKS: Final = 4  # combining marks in a row; no language needs more
 
-_AHEAD: Final = 4  # how many times the limit to sanitize, because characters may be removed
+_AHEAD: Final = 4  # sanitize this many times the limit, because characters may be removed
 
 # Blank letters, format characters, surrogates, noncharacters and tags.
 _UNSEEN: Final = (

@@ -27,7 +27,7 @@ _marks = re.compile(r"[\s|+>]+").sub
 
 
 class TemplateFailed(Exception):
-    """A replaced template took too long, made too much text, or shows a code without the action."""
+    """An operator's template is too slow or too long, or shows a code without the action."""
 
 
 def bars(lines: Iterable[str], indent: str = "") -> str:

@@ -48,7 +48,7 @@ class Api:
         further: Sequence[Routes] = (),
         guest: Guest = lambda _request: "",
     ) -> None:
-        self._bearer = bearer  # read each time: it can be rotated
+        self._bearer = bearer  # read for each request: it can be rotated
         self._gateway = gateway
         self._further = further
         self._guest = guest
@@ -71,7 +71,7 @@ class Api:
         if not _carries(bearer, request.headers.get("Authorization", "")):
             nowhere = isinstance(request.match_info.http_exception, web.HTTPNotFound)
             if nowhere and self._guest(request):
-                return await handler(request)  # an agent that has mistyped the path
+                return await handler(request)  # an agent mistyped the path: answer 404
             return _told({"error": "the operator's bearer token is required"}, 401, CHALLENGE)
         return await handler(request)
 
@@ -123,7 +123,7 @@ async def _command(request: web.Request) -> ExitCommand:
 
 
 def _agent(request: web.Request, also: str | None = None) -> str | None:
-    """Return the agent in the URL. Refuse the request if the body (`also`) names another one."""
+    """Return the agent in the URL. Refuse the request if the body (`also`) names another agent."""
     names = {*request.query.getall("agent", []), also} - {None}
     if len(names) > 1:
         raise CommandRefused(

@@ -132,7 +132,7 @@ class GatewayTurn(Generic[Told]):
     @property
     def answer(self) -> Told:
         if self._carried is None:
-            raise AssertionError("what follows a command is answered after it")
+            raise AssertionError("the command has not been carried out yet")
         return self._carried.answer
 
     @property

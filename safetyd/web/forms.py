@@ -41,7 +41,7 @@ def is_foreign(request: web.Request, public_origin: str) -> bool:
         return True
     origin = request.headers.get("Origin", "").lower()
     if origin == "null":
-        # Browsers hide the origin of pages with no-referrer, even for our own.
+        # Browsers send this origin from pages with no-referrer, even from our own.
         return site is None
     ours = {"", public_origin, f"{request.scheme}://{request.host}".lower()}
     return origin not in ours

@@ -1,6 +1,7 @@
-"""Hooks over HTTP, for programs that cannot run a command: the answer is plain JSON of the host.
+"""Hooks over HTTP, for hosts that cannot run a command. The answer is JSON in the host's format.
 
-A token identifies the agent. Many hosts run a call after an HTTP error: a refusal has status 200.
+A token identifies the agent. Many hosts run the tool call if a hook returns an HTTP error, so a
+refusal has status 200.
 """
 
 from collections.abc import Callable, Mapping
@@ -88,7 +89,7 @@ class HookRoutes:
 
 
 async def _body(request: web.Request) -> bytes:
-    """Return the body, which may be longer than other requests, or a bit too much of it."""
+    """Return the body. If it is too long, return only enough for it to be refused."""
     body = bytearray()
     with anyio.fail_after(BODY_S):
         while len(body) <= MAX_BODY_BYTES and (chunk := await request.content.readany()):
@@ -97,7 +98,7 @@ async def _body(request: web.Request) -> bytes:
 
 
 def _kind(body: bytes) -> HookKind:
-    """Return what an event is about. If it does not say so, it is a tool call."""
+    """Return the kind of an event. An event without a known name counts as a tool call."""
     try:
         named = _read_name(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -106,5 +107,5 @@ def _kind(body: bytes) -> HookKind:
 
 
 def _response(answer: HookAnswer) -> web.Response:
-    """Return what a hook would print. An empty answer is an object, not nothing."""
+    """Return the output of a hook as JSON. An empty output becomes an empty object."""
     return json_response(answer.stdout.encode() or b"{}")

@@ -1,8 +1,8 @@
 """The Unix socket that hooks of coding agents connect to.
 
 The answer is a stream of lines, which `safetyd/hook.py` reads. The first line says at once that the
-daemon is alive, and so does one every five seconds while an operator is asked. The last line has
-the exit code and the sizes of what the hook prints, which follows it.
+daemon is alive. It is repeated every five seconds while the call waits for an operator. The last
+line has the exit code and the sizes of the two texts that the hook prints. The texts follow it.
 """
 
 import logging
@@ -52,7 +52,7 @@ MAX_PATH_BYTES: Final = 100  # of a socket
 MAX_HELD: Final = 256  # calls that wait for an operator; more are answered at once
 BODY_S: Final = 10.0  # until a whole event has arrived
 ALIVE_S: Final = 5.0
-DECIDED_S: Final = 10.0  # a decision that takes longer is a refusal
+DECIDED_S: Final = 10.0  # without a decision by then, the call is refused
 PEER: Final = struct.Struct("3i")  # pid, uid and gid of the process at the other end
 
 log = logging.getLogger("safetyd.web")
@@ -60,14 +60,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HookService(NamedTuple):
-    """Who handles messages, and where the answers arrive."""
+    """The service that handles messages, and the replies that it sends."""
 
     agents: AgentService
     replies: HttpReplies
 
 
 class HookCall(NamedTuple):
-    """Whose hook it is, and what it is about."""
+    """The agent and the Unix user of a hook, its host and the kind of event."""
 
     agent: str
     dialect: Dialect
@@ -88,7 +88,7 @@ class HookSocket:
     """Listens on the socket, and answers the hooks of coding agents.
 
     `anonymous` serves agents without a token, if they are admitted. `agent_of` returns the agent of
-    a token, or an empty text. `config` returns the settings in force.
+    a token, or an empty text. `config` returns the current settings.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -122,7 +122,7 @@ class HookSocket:
     async def start(self) -> str:
         """Listen and return the path; empty if it is too long for a socket."""
         if len(os.fsencode(self._path)) > MAX_PATH_BYTES:
-            log.warning("%s is too long for a socket: set [hosts] socket", self._path)
+            log.warning("%s is too long for a socket: set a shorter [hosts] socket", self._path)
             return ""
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_post(PATH, self._answer)
@@ -179,7 +179,7 @@ class HookSocket:
         owner = self._owners.owner(agent, uid)
         if owner != uid:
             name = user_name(owner or 0)
-            raise _NotAdmitted(f"the name {agent!r} is used by {name}; use another one")
+            raise _NotAdmitted(f"the name {agent!r} belongs to {name} and you need another one")
         return HookCall(agent, dialect, kind, uid, self._anonymous)
 
     def report(self, call: HookCall, body: bytes) -> HookAnswer:
@@ -250,12 +250,12 @@ class HookSocket:
             self._waiting -= 1
 
     def _release(self, reply: AwaitedReply) -> None:
-        """Stop waiting for an operator: a later approval is for the next call that is the same."""
+        """Stop waiting for an operator: a later approval covers the next identical call."""
         if reply.content is None and (pending := reply.pending) is not None:
             self._held.drop(pending.agent, pending.id, reply.address)
 
     def _decision(self, reply: AwaitedReply) -> Decision | None:
-        """Return the decision, which may be pending, or None if there is none that counts."""
+        """Return the decision, which may be pending, or None if there is no valid one."""
         decision = reply.pending if reply.content is None else reply.content
         if self._muted() or not isinstance(decision, Decision):
             return None
@@ -270,10 +270,10 @@ class HookSocket:
 
 
 def not_answered(dialect: Dialect, kind: HookKind, why: str) -> HookAnswer:
-    """Return a refusal. A question stays with the user, and a report needs no answer."""
+    """Return a refusal. A question is left to the user, and a report needs no answer."""
     if kind != "before":
         return UNANSWERED
-    return refusal(dialect, f"safetyd: {why}, so nothing may run.")
+    return refusal(dialect, f"safetyd: {why}, so this call is blocked.")
 
 
 async def _ticks(event: anyio.Event, wait_s: float) -> AsyncIterator[None]:

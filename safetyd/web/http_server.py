@@ -21,7 +21,7 @@ from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.scrape import Scrape, StateGauges
 from safetyd.web.throttle import RequestTurns
 
-MAX_CONNECTIONS: Final = 256  # a session is recognised before its connection could be dropped
+MAX_CONNECTIONS: Final = 256  # enough to recognise a session before its connection is dropped
 MAX_GUESTS: Final = 200
 KEPT_S: Final = 15.0
 LATER: Final = {"Retry-After": "1"}
@@ -73,7 +73,7 @@ class Listener:
             add(app)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
-        server = cast("web.Server", self._runner.server)  # it exists after the setup
+        server = cast("web.Server", self._runner.server)  # not None after the setup
         await self._listen(partial(_accept, server), self._port if port is None else port)
         name, number = self._servers[0].sockets[0].getsockname()[:2]
         return f"http://{netloc(name, number)}"
@@ -107,7 +107,7 @@ class Listener:
             return await handler(request)
 
     def _turns_for(self, guest: str) -> RequestTurns:
-        """Return the rate limit of one session. If there are too many, drop the oldest one."""
+        """Return the rate limit of one session. If there are too many limits, drop the oldest."""
         turns = self._turns_of[guest] = self._turns_of.pop(guest, RequestTurns(uptime))
         if len(self._turns_of) > MAX_GUESTS:
             del self._turns_of[next(iter(self._turns_of))]
@@ -185,7 +185,7 @@ class FrontPage:
 
 
 class HttpConnection(web.RequestHandler):
-    """Does not repeat malformed requests in logs or errors: they may contain a token.
+    """Never repeats a malformed request in logs or errors, because it may contain a token.
 
     A `kept` connection belongs to a session and is never dropped to make room.
     """

@@ -200,8 +200,9 @@ def _warned(attempt: Attempt) -> Announced:
         urgency="high",
         title=f"Wrong codes for {link.request_id}",
         text=(
-            f"Somebody tried {MAX_WRONG} or more wrong codes on links sent to you. The link of one "
-            f"notification is now revoked. The request is pending: safetyd show {link.request_id}"
+            f"Somebody tried {MAX_WRONG} or more wrong codes on links sent to you. The link in one "
+            "notification is now revoked. The request is still pending. To see it: "
+            f"safetyd show {link.request_id}"
         ),
         at=moment.at,
     )
@@ -218,8 +219,8 @@ def paired(recipient: str, address: str) -> Plan[Answer]:
             urgency="normal",
             title=f"A browser was paired for {recipient}",
             text=(
-                f"It was opened at {address or 'an unknown address'} and can approve "
-                "without codes for 90 days. If it was not you: safetyd keys rotate --revoke-now"
+                f"It connected from {address or 'an unknown address'} and can approve without "
+                "codes for 90 days. If this was not you, run: safetyd keys rotate --revoke-now"
             ),
             at=moment.at,
         )

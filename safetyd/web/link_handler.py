@@ -56,7 +56,7 @@ class LinkHandler:
     """`public_url` is the base URL of links, or empty if they lead to the listener itself.
 
     `used` is called with the delivery and the time when a test link is used. `ask` returns a
-    commit; it takes a name, which has its own rate limit.
+    commit. It takes the name of a rate limit.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon

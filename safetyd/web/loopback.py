@@ -1,7 +1,8 @@
 """Host names below localhost, and sockets on both loopback addresses.
 
 A program that used our port earlier may have left a service worker in a browser. That worker sees
-all requests to the address. A host name that is new each time the daemon starts has no such worker.
+all requests to the address. A host name that is new each time the daemon starts has no service
+worker yet.
 """
 
 import errno

@@ -1,7 +1,8 @@
-"""Receives the telemetry of coding agents (OTLP as JSON): costs, and tools that ran unasked.
+"""Receives the telemetry of coding agents (OTLP as JSON): costs, and unasked tool calls.
 
-Bodies hold prompts. They are read by `hosts/otlp_records.py` and then dropped: they never reach
-the journal, the log or an error.
+A tool call is unasked if it ran although its hook did not ask safetyd. Bodies contain prompts. They
+are parsed by `hosts/otlp_records.py` and then dropped: they never reach the journal, the log or an
+error.
 """
 
 import zlib
@@ -39,7 +40,7 @@ from safetyd.web.v1.http_refusals import (
 PATHS: Final = ("/otlp/v1/{signal}", "/otlp/t/{token}/v1/{signal}")
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 BODY_S: Final = 10.0
-APART_S: Final = 5.0  # between two events about tools that ran unasked
+APART_S: Final = 5.0  # pause between two rounds of events about unasked tool calls
 MAX_SEEN: Final = 20_000  # model calls that are recognised if they are sent again
 JSON: Final = "application/json"
 AS_JSON: Final = (
@@ -47,13 +48,13 @@ AS_JSON: Final = (
     'protocol = "json" in [otel]'
 )
 
-_BYTES: Final = Refill(MAX_BODY_BYTES / 4, 2 * MAX_BODY_BYTES)  # of one agent, per second
+_BYTES: Final = Refill(MAX_BODY_BYTES / 4, 2 * MAX_BODY_BYTES)  # per agent
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _encode = msgspec.json.Encoder().encode
 
 
 class TelemetrySender(NamedTuple):
-    """The agent of a token. `protected`: its hook asks, because the token comes with the hook."""
+    """The agent of a token. If `protected`, the token was issued with a hook that asks."""
 
     agent: str
     service: HookService
@@ -91,7 +92,7 @@ class OtlpRoutes:
         return f"telemetry {sender.agent}" if sender else ""
 
     async def run(self) -> None:
-        """Record the tools that ran unasked."""
+        """Record unasked tool calls, forever."""
         while True:
             if (due_t := self._calls.due_t) is None:
                 self._arrived = anyio.Event()
@@ -121,7 +122,7 @@ class OtlpRoutes:
             raise HttpRefusal("not_found", f"{signal!r} is not one of logs, metrics, traces")
         sender = self._sender_of(_token(request))
         if sender is None:
-            make = "run `safetyd protect`, which writes one"
+            make = "to get one, run `safetyd protect`"
             raise HttpRefusal("no_token", f"a valid token for telemetry is required; {make}")
         if request.content_type != JSON:
             raise HttpRefusal("unsupported_media_type", AS_JSON)
@@ -141,7 +142,7 @@ class OtlpRoutes:
             self._spent(sender, call)
 
     async def _load_prices(self) -> None:
-        """Load the prices in another thread the first time: decisions must not wait for them."""
+        """Load the prices once, in another thread, so that decisions do not wait for them."""
         if not self._priced:
             await anyio.to_thread.run_sync(load_known_prices)
             self._priced = True
@@ -175,7 +176,7 @@ class OtlpRoutes:
         with service.replies.awaited() as reply:
             said = _encode(outcome_fields(call))
             service.agents.telemetry(subject, reply.address, said, call.host)
-            # A refusal is answered at once, and a report when it is in the journal.
+            # A refusal is already here. A report is answered later, once it is in the journal.
             if isinstance(reply.content, Noted) and reply.content.code in _LATER:
                 raise HttpRefusal(_LATER[reply.content.code], reply.content.error)
         self._seen[key] = None
@@ -196,7 +197,7 @@ class OtlpRoutes:
         )
 
 
-# Senders try again after these.
+# Senders retry after these refusals.
 _LATER: Final = {"rate_limit": "rate_limit", "unavailable": "unavailable"}
 
 

@@ -118,7 +118,7 @@ class Site:
             except OSError as exc:
                 if exc.errno != errno.EADDRINUSE or port == ports[-1]:
                     raise _taken(config.host, port, "port", exc) from exc
-                log.warning("port %d is in use; the web server uses another", port)
+                log.warning("port %d is in use; the web server uses another port", port)
             else:
                 break
         if not port and config.port is None:

@@ -43,7 +43,10 @@ def web_problems(config: WebConfig) -> Iterator[str]:
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
         yield f"{shown}; it must be an address such as https://safety.example.com"
     elif parts.scheme == "http" and not _near(parts.hostname, private=config.allow_http):
-        yield f"{shown}; http:// is for this machine, or with allow_http a private network"
+        yield (
+            f"{shown}; http:// is allowed only for this machine or, with allow_http, "
+            "for a private network"
+        )
 
 
 def _near(host: str, *, private: bool) -> bool:

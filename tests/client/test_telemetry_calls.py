@@ -181,7 +181,7 @@ async def test_a_full_queue_refuses_new_outcomes_and_drops_none(
 
     assert taken.count(False) == 1
     assert taken[-1] is False
-    assert "the outcome of p3 was not taken" in caplog.messages
+    assert "the outcome of p3 was not queued" in caplog.messages
     assert any(SAID in text for text in caplog.messages)
 
 
@@ -231,7 +231,7 @@ async def test_a_malformed_outcome_is_not_queued(caplog: pytest.LogCaptureFixtur
         taken = await safety.report("p1", ok=True, latency_ms=-1)
 
     assert not taken
-    assert "the outcome of p1 was not taken" in caplog.messages
+    assert "the outcome of p1 was not queued" in caplog.messages
 
 
 async def test_other_telemetry_is_sent_once(bus: NatsProcess, daemon: DaemonStandIn) -> None:

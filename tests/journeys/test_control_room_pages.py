@@ -133,7 +133,7 @@ async def test_limits_say_what_is_left_and_who_waits(page: Page) -> None:
     await expect(rows.filter(has_text="agent: builder")).to_contain_text("of 120")
     await expect(rows.filter(has_text="model: llama-70b")).to_contain_text("20/s")
     await expect(page.locator("p.warn")).to_have_text("planner in session sprint: 5 of 5 rounds")
-    cooling = page.locator("p:has-text('planner may dispatch to ops again')")
+    cooling = page.locator("p:has-text('planner cannot dispatch to ops yet')")
     await assert_runs_down(cooling)
 
 

@@ -192,7 +192,7 @@ def test_a_commit_missed_by_a_killed_daemon_is_made_and_agents_wait_for_a_rollba
         afterwards = agent.ask("propose", {"type": "read_file", "paths": ["a"], "id": "p4"})
 
     assert (meanwhile["decision"], meanwhile["cause"]) == ("block", "paused")
-    assert "project shop is rolled back: back" in meanwhile["reason"]
+    assert "project shop is being rolled back: back" in meanwhile["reason"]
     assert afterwards["decision"] == "allow"
     assert project.file.read_text() == "one\n"
 

@@ -92,7 +92,7 @@ OUTCOMES: list[tuple[Happens, str, int, str, int]] = [
     (denied, "deny", 200, "Already denied by bob at 12:00 UTC", 0),
     (approved, "deny", 409, "NOT applied", 0),
     (approved, "deny", 409, "safetyd stop --agent code", 0),
-    (used, "deny", 409, "may have done it already", 0),
+    (used, "deny", 409, "may already have performed the action", 0),
     (denied, "approve", 409, "NOT applied", 0),
     (denied, "approve", 409, "Until Mon 2 Mar 12:00 UTC the same action is denied", 0),
     (expired, "look", 410, "Expired 12 min ago without an answer", 0),

@@ -149,7 +149,7 @@ async def test_a_recipient_is_notified_of_a_paired_browser(site: LinkSite) -> No
 
     assert (told.recipients, told.note.kind) == (("alice",), "alert")
     assert told.note.title == "A browser was paired for alice"
-    assert "opened at 127.0.0.1 " in told.note.text
+    assert "connected from 127.0.0.1 " in told.note.text
 
 
 async def test_the_notification_of_a_pairing_has_an_address_and_no_foreign_words() -> None:
@@ -160,8 +160,8 @@ async def test_the_notification_of_a_pairing_has_an_address_and_no_foreign_words
         await press(site, tokens[1], **{"X-Forwarded-For": "192.0.2.7, all is well"})
 
     texts = [told.note.text for told in announced(site)]
-    assert "opened at 192.0.2.7 " in texts[0]
-    assert "opened at 127.0.0.1 " in texts[1]
+    assert "connected from 192.0.2.7 " in texts[0]
+    assert "connected from 127.0.0.1 " in texts[1]
 
 
 async def test_pairing_that_cannot_be_told_pairs_nothing_and_may_be_tried_again(

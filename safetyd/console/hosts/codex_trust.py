@@ -1,7 +1,7 @@
-"""Codex runs only hooks that its user trusts, and skips others without a word.
+"""Codex runs only hooks that its user trusts, and skips others silently.
 
-Codex itself says which hash stands for a hook; safetyd computes none. Whoever runs
-`safetyd protect codex` is the user whose trust is needed.
+Codex itself computes the hash of a trusted hook; safetyd only copies it. The user who runs
+`safetyd protect codex` is the one who must trust the hooks.
 """
 
 import subprocess
@@ -66,12 +66,12 @@ def our_hooks(program: str, cwd: Path, environment: Mapping[str, str]) -> list[C
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=dict(environment),
-        bufsize=0,  # nothing is left to be written when it ends
+        bufsize=0,  # so that no unwritten bytes are left when it ends
     ) as server:
         try:
             return _listed(server, lines)
         except (BrokenPipeError, msgspec.DecodeError) as exc:
-            raise Failure(f"`codex app-server` gives no list of hooks: {exc}", "codex") from exc
+            raise Failure(f"`codex app-server` returned no list of hooks: {exc}", "codex") from exc
         finally:
             server.kill()
 

@@ -1,4 +1,4 @@
-"""Tries the command line in a host's settings, as the host would run it. Nothing is executed."""
+"""Runs the hook in a host's settings, as the host would. The tool calls are not executed."""
 
 import shlex
 import statistics
@@ -41,15 +41,15 @@ class Trial(NamedTuple):
     def results(self) -> Iterator[Tried]:
         """Yield what the host would see: with the daemon, without it, and without the Python."""
         yield self._passes()
-        yield self._refuses("a destructive command may not", self.line)
+        yield self._refuses("a destructive command is blocked", self.line)
         socket, python = self.command.socket, self.command.python
         away = _with(self.line, socket, f"{socket}.nobody")
         yield self._refuses("without the daemon nothing runs", away)
         broken = _with(self.line, python, f"{python}.missing")
-        yield self._refuses("without its Python nothing runs", broken)
+        yield self._refuses("without the hook's Python nothing runs", broken)
 
     def answer(self) -> str:
-        """Return all that the hook prints about a harmless command."""
+        """Return all that the hook prints for a harmless command."""
         ran, _ = self._run(self.line, HARMLESS)
         return ran.stdout + ran.stderr
 
@@ -87,5 +87,5 @@ class Trial(NamedTuple):
 
 
 def _with(line: str, word: str, other: str) -> str:
-    """Return a command line with another word."""
+    """Return a command line with `word` replaced by `other`."""
     return line.replace(shlex.quote(word), shlex.quote(other), 1)

@@ -25,7 +25,7 @@ from safetyd.hosts.toml_block import NotToml
 CONNECT_S: Final = 2.0
 _ANY: Final = HookCommand("python3", "hook.py", "hook.sock", "agent")
 
-# Problems with which the host is still guarded.
+# Problems that let no call run unasked, or that have their own state.
 NOTES: Final = frozenset(
     {"not_protected", "daemon_away", "no_token", "key_readable", "two_guards", "fails_open"}
 )
@@ -45,7 +45,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeenHost(NamedTuple):
-    """A host as it is now."""
+    """A host in its current state."""
 
     host: Host
     scope: Scope
@@ -125,7 +125,7 @@ def _incomplete(seen: SeenHost) -> Iterator[Problem]:
 
 
 def is_current(file: SettingsFile, text: str, command: HookCommand) -> bool:
-    """Return whether a file says what `safetyd protect` would write for this command."""
+    """Return whether a file contains what `safetyd protect` would write for this command."""
     return same_settings(text, file.protected(text, command), ordered=file.ordered)
 
 

@@ -1,4 +1,4 @@
-"""Telemetry in the settings of hosts, so that they report costs and the tools that ran."""
+"""Adds telemetry to the settings of hosts, so that they report costs and the tools that ran."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from safetyd.hosts.telemetry_settings import TelemetryTarget
 
 
 class HostTelemetry:
-    """Where hosts send telemetry: the running daemon, with a token that its key derives."""
+    """The telemetry of hosts: sent to the running daemon, with a token derived from its key."""
 
     def __init__(self, data_dir: Path, scope: Scope) -> None:
         self._data_dir = data_dir
@@ -38,19 +38,19 @@ class HostTelemetry:
         if isinstance(target, str):
             return target
         if named := telemetry_settings.variable(host.dialect, target):
-            return f"{host.title} has no setting for it. Start it with {named}"
+            return f"{host.title} has no setting for telemetry. Start it with {named}"
         for file in files:
             if file.own:
                 continue
             text = (settings_files.read(file.path) or b"").decode("utf-8", "replace")
             if other := telemetry_settings.elsewhere(host.dialect, text, os.environ):
                 return f"{host.title} sends telemetry to another place ({other})"
-        return f"{host.title} sends none"
+        return f"{host.title} sends no telemetry"
 
     def _target(self, agent: str) -> TelemetryTarget | str:
         """Return where an agent sends telemetry, or why that is unknown."""
         if self._scope == "system":
-            return "settings for all users can be read by all, so they contain no token"
+            return "all users can read these settings, so they must not contain a token"
         found = endpoint(self._data_dir)
         if found is None:
             return "the daemon is not running. Start it, and run `safetyd protect` again"

@@ -20,7 +20,7 @@ from safetyd.core.messages.proposal import is_token
 from safetyd.hosts.mcp_proxy import McpProxy
 
 AGENT: Final = "mcp"
-WAIT_S: Final = 45.0  # clients often give a call a minute
+WAIT_S: Final = 45.0  # many clients time out after a minute
 
 # Programs that run other programs, so their names say nothing about the server.
 _RUNNERS: Final = re.compile(
@@ -33,7 +33,7 @@ _waits = together(
         default=AGENT,
         show_default=True,
         metavar="NAME",
-        help="The name under which safetyd is asked.",
+        help="The agent's name in safetyd.",
     ),
     click.option(
         "--wait-s",
@@ -89,8 +89,8 @@ def proxy(
     """Run an MCP server behind a proxy that asks safetyd before each tool call.
 
     Give this command to an MCP client in place of COMMAND. While safetyd is not running, no tool
-    runs. A call that needs approval waits for an operator. Then the model gets the id of the
-    request; the same call runs once after it is approved.
+    runs. A call that needs approval waits for an operator. If there is no answer in time, the
+    model gets the id of the request. After the approval, the same call runs, once.
 
     For example:
       safetyd mcp proxy -- notes-server /srv/notes

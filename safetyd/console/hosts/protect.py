@@ -41,7 +41,7 @@ _which = together(
 
 @command()
 @_which
-@click.option("--agent", metavar="NAME", help="The agent's name in safetyd. Default: the host.")
+@click.option("--agent", metavar="NAME", help="The agent's name in safetyd. Default: the host's.")
 @click.option("--status", is_flag=True, help="Show which hosts are protected, and change nothing.")
 @click.option("--dry-run", is_flag=True, help="Print the changes and write nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -95,7 +95,7 @@ def unprotect(
 ) -> None:
     """Remove safetyd's hooks and deny rules from the settings of a coding agent.
 
-    A settings file that was not changed meanwhile becomes exactly what it was before.
+    A settings file that nobody has changed since becomes exactly what it was before.
 
     For example:
       safetyd unprotect claude-code
@@ -222,11 +222,11 @@ def _told(state: HostState, directory: Path, changes: Sequence[Change]) -> Itera
     else:
         yield f"  {'costs and tools that ran':40} NOT reported: {plain(state.without_telemetry)}"
     option = "" if state.scope == "user" else f" --{state.scope}"
-    yield f"  To undo it: safetyd unprotect {state.host}{option}"
+    yield f"  To undo this: safetyd unprotect {state.host}{option}"
     if changes:
-        yield f"  Start new sessions of {host.title}: open ones may not ask safetyd."
+        yield f"  Start new sessions of {host.title}: open sessions may not ask safetyd."
     if host.unguarded:
-        yield f"  {host.unguarded} leave the hooks out."
+        yield f"  The hooks are skipped by {host.unguarded}."
 
 
 _SAME_USER: Final = "YES: it runs as you. `safetyd doctor` says how to separate them."

@@ -1,4 +1,4 @@
-"""The hosts of this user: which are protected, and the changes that protect or undo."""
+"""The hosts of this user: their states, and the changes that protect or unprotect them."""
 
 import os
 import re
@@ -89,7 +89,7 @@ class ProtectedHosts:
         return found
 
     def states(self, hosts: Sequence[Host]) -> list[HostState]:
-        """Return the state of each host. Their programs take seconds to start, so all at once."""
+        """Return the state of each host. Programs start slowly, so all start at once."""
         with ThreadPoolExecutor(max_workers=len(HOSTS)) as pool:
             return [*pool.map(self._state, hosts)]
 
@@ -143,7 +143,7 @@ class ProtectedHosts:
         return Plan(host, command, changed)
 
     def _protecting(self, host: Host, file: SettingsFile, command: HookCommand) -> Change:
-        """Return the change of one file; refuse a file that is not the user's, or not ours."""
+        """Return the change of one file; refuse files of other users and other programs."""
         before = settings_files.read(file.path)
         settings_files.check_owner(file.path)
         if _is_foreign(file, before):
@@ -163,8 +163,8 @@ class ProtectedHosts:
         if not self._files(host):
             offered = [one.title for one in HOSTS.values() if one.files("system", self._place)]
             raise Failure(
-                f"{host.title} has no settings that hold for all users, as far as was tried. "
-                f"--system is offered for {' and '.join(offered)}",
+                f"--system is not offered for {host.title}, because no settings for all users were "
+                f"tried with success. It is offered for {' and '.join(offered)}",
                 "not_offered",
             )
         if self._scope == "system" and os.geteuid() != 0:

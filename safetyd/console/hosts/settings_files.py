@@ -100,7 +100,7 @@ def check_owner(path: Path) -> None:
 
 
 def recorded(changes: Sequence[Change], earlier: HostRecord | None) -> tuple[FileRecord, ...]:
-    """Return the records of all files. What was there before the first `protect` stays recorded."""
+    """Return the records of all files. The content before the first `protect` stays."""
     known = {} if earlier is None else {file.path: file for file in earlier.files}
     fresh = (_recorded(change, known.get(str(change.path))) for change in changes)
     return tuple((known | {file.path: file for file in fresh}).values())
@@ -118,7 +118,7 @@ def _recorded(change: Change, known: FileRecord | None) -> FileRecord:
 
 
 def undoing(record: FileRecord, current: bytes | None) -> Change | None:
-    """Return the change back to the bytes from before; None if the file was changed meanwhile."""
+    """Return the change that restores the old bytes; None if the file was changed since."""
     if current is None or _hash(current) != record.after:
         return None
     before = None if record.before is None else base64.b64decode(record.before)
@@ -139,7 +139,7 @@ def write(changes: Sequence[Change]) -> None:
 
 
 def put_back(changes: Sequence[Change]) -> None:
-    """Write what was there before."""
+    """Restore the files to what they were before the changes."""
     for change in reversed(changes):
         with suppress(OSError):
             _write(change.path, change.before)
@@ -154,7 +154,7 @@ def remove_folders(record: HostRecord) -> None:
 
 
 def _write(path: Path, content: bytes | None) -> None:
-    """Write through links, and keep mode and owner of the file."""
+    """Write a file, follow links, and preserve mode and owner."""
     target = path.resolve()
     if content is None:
         target.unlink(missing_ok=True)

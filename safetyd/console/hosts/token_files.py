@@ -12,7 +12,7 @@ from safetyd.hosts.hook_answer import NEEDS_TOKEN
 
 
 def needs_token(trial: Trial) -> bool:
-    """Ask the daemon without a token; return whether it wants one."""
+    """Ask the daemon without a token; return whether it requires one."""
     return NEEDS_TOKEN in trial.answer()
 
 
@@ -24,7 +24,7 @@ def write_token(path: Path, agent: str, data_dir: Path) -> None:
         token, _ = new_token(Location(data_dir=data_dir), agent)
     except Failure as exc:
         raise Failure(
-            f"{agent} needs a token, and none was created: {exc.message}. An operator creates one "
+            f"{agent} needs a token, but none was created: {exc.message}. An operator creates one "
             f"with `safetyd agent add {agent} --token`. Write it to {path}, run "
             f"`chmod 600 {path}`, then run this again. Nothing was written",
             "no_token",

@@ -1,8 +1,7 @@
 """Checks answers to requests, and returns the event to record.
 
-An answer arrives by one of several ways, such as a terminal, a link or an SMS. Every way can deny a
-request. Some ways are not secure enough to approve one. A way that does not show the full request
-cannot approve it.
+An answer can arrive in several ways, such as by terminal, link or SMS. A request can be denied in
+every way. It can be approved only in a way that is secure enough and shows the full request.
 """
 
 from typing import Final, Literal, NamedTuple

@@ -1,7 +1,7 @@
 """The `safetyd grant add` command that would allow a blocked action.
 
 The command is part of the remedy, which only operators see. It is not part of the reason, because
-the agent receives that, and must not see the command that would allow its action.
+the agent receives the reason and must not see the command that would allow its action.
 """
 
 import re

@@ -55,7 +55,7 @@ class Grant(msgspec.Struct):
     ends_t: float | None = None  # when it ends, by the steady clock
 
     def over(self, at: datetime, t: float) -> bool:
-        """Return whether it has ended by the wall clock or by the steady clock.
+        """Return whether the grant has ended by the wall clock or by the steady clock.
 
         Both are checked, because the wall clock can be set back.
         """

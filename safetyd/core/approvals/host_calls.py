@@ -1,6 +1,6 @@
-"""What a tool call of a coding agent adds to its command: a context, and a project.
+"""The context and project that a tool call of a coding agent adds to its command.
 
-The daemon's socket writes this context, not the agent. So it is no further part of the action.
+The daemon's socket writes this context, not the agent, so the context is not part of the action.
 """
 
 import posixpath

@@ -1,8 +1,8 @@
 """Remembers unknown programs that an operator has approved for a coding agent.
 
-A request whose only objection is a program that is not in the table says that its approval also
-covers further calls of that program, in the same project and for some hours. The approval then
-makes an ordinary grant, which can be revoked.
+If an action needs approval only because it runs an unknown program, its request says that an
+approval also covers further calls of that program, in the same project and for some hours. The
+approval then creates an ordinary grant, which can be revoked.
 """
 
 import hashlib

@@ -48,7 +48,7 @@ MAX_PER_TICK: Final = 64
 
 
 class Approvals(RequestIndex, Actor):
-    """All requests. If a pending action is proposed again, the proposal joins its request."""
+    """All requests. If a pending action is proposed again, the new proposal joins the request."""
 
     name = "approvals"
 

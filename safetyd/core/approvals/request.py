@@ -105,7 +105,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of its proposals, the first one first."""
+        """The ids of its proposals, starting with the first."""
         used = (self.used,) if self.used else ()
         ids = (self.asked.id, *self.joined, *used)
         return tuple(id_ for id_ in ids if id_ not in self.lost) if self.lost else ids
@@ -261,7 +261,7 @@ def urgency_of(
 ) -> Urgency:
     """Return the urgency that the agent stated, raised by at most one step.
 
-    It is raised for risky, expensive and live actions, and if the agent waits for a short time.
+    It is raised for risky, expensive and live actions, and if the agent waits only briefly.
     """
     if proposal.urgency == "low":
         return "normal" if kind.risk in {"high", "prohibited"} else "low"

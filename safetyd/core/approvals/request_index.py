@@ -76,7 +76,7 @@ class RequestIndex:
         return [request for id_, request in self._requests.items() if id_.startswith(prefix)]
 
     def with_proposal(self, id_: str) -> list[Request]:
-        """Return the requests of proposals with this id, of whichever agent."""
+        """Return the requests of proposals with this id, of any agent."""
         return [request for request in self._requests.values() if id_ in request.ids]
 
     def pending(self, agent: str | None = None) -> Iterator[Request]:

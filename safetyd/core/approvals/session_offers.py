@@ -44,7 +44,7 @@ def session_offers(approvals: Approvals, reader: CommandReader) -> list[SessionO
 
 
 def offered_to(request: Request, approvals: Approvals, reader: CommandReader) -> int:
-    """Return how many requests of this kind its session has had approved, if that is enough."""
+    """Return how many requests of this kind were approved in its session, if enough."""
     kind = _kind(request, reader)
     offers = session_offers(approvals, reader) if kind is not None else ()
     return next((offer.approved for offer in offers if _kind(offer.newest, reader) == kind), 0)

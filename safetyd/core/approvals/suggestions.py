@@ -1,8 +1,8 @@
 """Suggestions: rules that match past answers. They are shown, never applied automatically.
 
-A suggested rule can block a kind of action. It can also allow one exact text, or commands of one
-shape, because operators have reviewed nothing else. Or it adds an unknown program to the table of
-programs.
+A suggested rule can block a kind of action, or add an unknown program to the table of programs. It
+can also allow one exact text or commands of one shape. It allows nothing broader, because operators
+have reviewed nothing else.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Count(msgspec.Struct):
     project: str | None
     text: str | None = None  # exact text or shape of a command; None: any text
     approved: int = 0
-    by_table: int = 0  # approved requests that only rules of the type table required
+    by_table: int = 0  # approved requests that only the type table required
     denied: int = 0
     first_at: datetime | None = None
     last_at: datetime | None = None

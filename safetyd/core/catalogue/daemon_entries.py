@@ -49,7 +49,7 @@ def _changes(event: events.KeysChanged) -> str:
 
 
 def _new_operator(event: events.KeysChanged) -> Alert | None:
-    """Return the alert of a new operator key; it can approve everything."""
+    """Return an alert if an operator key was added, because it can approve everything."""
     added = [key.split() for key in event.added if key.startswith("operator ")]
     if not added:
         return None
@@ -73,7 +73,7 @@ ENTRIES: Final = (
     ),
     Entry(
         Configured,
-        says="configured at {why}: policy {digest}",
+        says="configuration loaded at {why}: policy {digest}",
         notice=Choice("why", {"reload": Notice("CONFIG_RELOADED", "low")}),
         reason="the new configuration is active",
         facts=lambda event: {"policy": event.digest},

@@ -46,9 +46,9 @@ def _facts(event: events.Decided) -> Facts:
 
 
 def _blocked(event: events.Decided) -> Alert | None:
-    """Return the alert about a prohibited proposal, or one about safetyd's own resources.
+    """Return an alert if a proposal is prohibited or names resources of safetyd.
 
-    It is returned even if another guard also blocked the proposal.
+    Return it even if other guards blocked the proposal as well.
     """
     # Names beyond the limit cause no alert, because anyone can invent them.
     if event.decision is not BLOCK or event.stranger:

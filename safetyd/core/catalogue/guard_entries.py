@@ -115,7 +115,7 @@ def _usd(amount: float) -> str:
 def _budget(event: events.BudgetMarked) -> Alert | None:
     exceeded = event.mark == "exceeded"
     if exceeded and event.scope == "session":
-        return None  # the agent is paused, and operators are notified by its request
+        return None  # the request to end the agent's pause notifies operators
     whole_day = exceeded and event.scope == "day"
     return Alert(
         key=budget_key(event, event.mark),
@@ -142,7 +142,7 @@ def _anomaly(event: events.AnomalyFound) -> Alert | None:
     finding = _finding(event)
     match event.severity:
         case "critical":
-            # All agents are stopped, so not only the recipients of this agent get the alert.
+            # All agents are stopped, so recipients for other agents get the alert, too.
             stopped = f"{finding.text} All agents are stopped until you run `safetyd resume`."
             return at_once(replace(finding, agent=None, text=stopped))
         case "high":
@@ -171,7 +171,7 @@ def _finding(event: events.AnomalyFound) -> Alert:
 
 
 def _unasked(event: events.HostUnasked) -> Alert:
-    """Return the alert about tools that ran unasked, whatever then happens to the agent."""
+    """Return the alert about tools that ran unasked. `hosts.unasked` does not change it."""
     session = f" in session {event.session}" if event.session else ""
     return at_once(
         Alert(
@@ -212,7 +212,7 @@ ENTRIES: Final = (
         facts="sources by epoch",
     ),
     Entry(
-        events.Paused,  # no alert: operators are notified by the request to end the pause
+        events.Paused,  # no alert: the request to end the pause notifies operators
         notice=Notice("AGENT_PAUSED", "high", "{by} paused {agent}"),
         facts="source by",
         follows=lambda event: event.source != "operator",

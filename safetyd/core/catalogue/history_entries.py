@@ -9,6 +9,12 @@ from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Entry, Notice
 from safetyd.core.events import history_events as events
 from safetyd.core.messages.rollback import rollback_command
 
+_WHEN: Final = {"after": "after", "failed": "after failed", "before": "before"}
+
+
+def _commit_due(event: events.CommitDue) -> str:
+    return f"project {event.project} will be committed {_WHEN[event.why]} action {event.id}"
+
 
 def _in_a_row(event: events.RollbackOffered) -> str:
     return f"{event.errors} actions in a row failed in project {event.project}"
@@ -27,7 +33,7 @@ def _not_rolled_back(event: events.RollbackFailed) -> Alert:
 
 
 ENTRIES: Final = (
-    Entry(events.CommitDue, says="project {project} will be committed, {why} {id}", follows=True),
+    Entry(events.CommitDue, says=_commit_due, follows=True),
     Entry(
         events.Committed,
         says="project {project}: commit {commit}, {files} files, +{added} -{removed}",
@@ -98,7 +104,7 @@ ENTRIES: Final = (
     Entry(events.WeekArchived, says="week {week} was archived, {size} bytes"),
     Entry(
         events.ArchiveFailed,
-        notice=Notice("ARCHIVE_FAILED", "high", "not archived"),
+        notice=Notice("ARCHIVE_FAILED", "high", "weekly archive failed"),
         reason="{week}: {error}",
         facts="week",
         alert=lambda event: Alert(

@@ -80,7 +80,7 @@ ENTRIES: Final = (
         events.Granted,
         notice=Notice("GRANT_CREATED", "low", "{by} created {grant} for {agent}"),
         facts=_grant,
-        # An approval makes a grant for a project's folder, and operators make the others.
+        # A grant with a folder follows from an approval. Operators make all other grants.
         follows=lambda event: bool(event.folder),
     ),
     Entry(

@@ -180,7 +180,7 @@ def _still_stopped(facts: DayFacts) -> str:
     numbers = facts.numbers
     of_before = not numbers.stops and not numbers.stopped
     if of_before or any(number > 0 for number in numbers.stopped.values()):
-        return " When it is safe: `safetyd resume`."
+        return " When it is safe, run `safetyd resume`."
     return " No stop is active any more."
 
 
@@ -238,19 +238,19 @@ RULES: Final = (
         "audit_broken",
         "RED",
         _audit,
-        "Compare the files with a copy, and do not overwrite them: `safetyd audit verify`.",
+        "Run `safetyd audit verify`. Compare the files with a copy, but do not overwrite them.",
     ),
     ColourRule(
         "high_anomaly",
         "YELLOW",
         partial(_anomalies, "high"),
-        "Their agents are paused until you answer: `safetyd list`.",
+        "The agents concerned are paused until you answer: `safetyd list`.",
     ),
     ColourRule(
         "safe_mode",
         "YELLOW",
         _safe_mode,
-        "See which agents are in safe mode: `safetyd safe-mode`; which were: "
+        "See which agents are in safe mode now: `safetyd safe-mode`. See which agents were: "
         "`safetyd decisions --events --text SAFE_MODE_`.",
     ),
     ColourRule(
@@ -275,13 +275,14 @@ RULES: Final = (
         "no_person",
         "YELLOW",
         _alone,
-        "Check what was decided meanwhile: `safetyd decisions`. Then run `safetyd ack`.",
+        "Check what was decided in the meantime: `safetyd decisions`. Then run `safetyd ack`.",
     ),
     ColourRule(
         "snapshot_missing",
         "YELLOW",
         _snapshot,
-        "See why: `safetyd decisions --events --text SNAPSHOT_`. safetyd retries the last day.",
+        "See why: `safetyd decisions --events --text SNAPSHOT_`. "
+        "safetyd retries only the most recent day.",
     ),
     ColourRule(
         "no_record",

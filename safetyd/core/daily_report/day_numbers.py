@@ -88,7 +88,7 @@ class HourNumbers(Addable, kw_only=True):
 
 
 class Rounds(Addable, kw_only=True):
-    """Rounds of one agent. A round may be counted in both, so use the larger number."""
+    """Rounds of one agent. Both fields may count the same round, so use the larger number."""
 
     dispatched: int = 0
     reported: int = 0
@@ -270,7 +270,7 @@ def count(table: dict[K, int], key: K, more: int = 1) -> None:
 
 
 def shown(kind: type[Shown], numbers: msgspec.Struct, **others: object) -> Shown:
-    """Return a part of the report. Each field is in `others`, or is the number of that name."""
+    """Return a part of the report. Fields that are not in `others` are taken from `numbers`."""
     names = (name for name in kind.__struct_fields__ if name not in others)
     return kind(**{name: getattr(numbers, name) for name in names}, **others)
 

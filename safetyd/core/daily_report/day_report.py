@@ -57,7 +57,7 @@ Today = Callable[[str], str]  # adds "today" to the name of a number if the day 
 
 
 class LimitsPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Layer 1, limits. Budgets are per UTC day; of two UTC days, the fuller one is shown."""
+    """Layer 1, limits. If the day overlaps two UTC days, the larger use of the budget is shown."""
 
     iterations: int
     cost_usd: float

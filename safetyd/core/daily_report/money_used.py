@@ -44,7 +44,7 @@ class MoneyUsed:
         self._note(at, day)
 
     def allowed(self, event: Decided, at: datetime, day: DayNumbers) -> int:
-        """Reserve money for an action. Return the cost of an earlier action with its id."""
+        """Reserve money for an action. Return the cost of an earlier action with the same id."""
         self._hear(event, at)
         before = self._used_up(event.agent, event.id, at, day)
         expected, price = self._expected(event)
@@ -119,7 +119,7 @@ class MoneyUsed:
             self._with_key.put(event.agent, None, at)
 
     def _shares(self, at: datetime, *, keyless: bool) -> Shares:
-        """Return the limit for one party. It applies only if other agents with keys are known."""
+        """Return the limit for one agent or the anonymous pool, if others with keys are known."""
         if self._with_key.count(at) <= (not keyless):
             return NO_SHARES
         return nano(self._config.day_usd * self._config.party_share), 0

@@ -73,7 +73,7 @@ ONE_STOP: Final = timedelta(minutes=1)  # a stop command and the file it writes 
 REASON_CHARS: Final = 120
 LONGEST_ALONE_S: Final = int(WEEK.total_seconds())
 UNCOUNTED: Final = (SafetyEvent, Transcribed)
-_BLOCK: Final = timedelta(minutes=15)  # time zones change their offsets only between blocks
+_BLOCK: Final = timedelta(minutes=15)  # a time zone's offset changes only between such blocks
 _DISPATCH: Final = "dispatch"
 _NO_PERSON: Final = frozenset({"safetyd", "file", "environment"})
 _LOST: Final = frozenset({"dead", "undelivered", "parked", "expired"})  # states of messages

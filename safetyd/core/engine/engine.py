@@ -256,7 +256,10 @@ class Engine(EngineState):
         return known.status == "pending" and (request is None or not request.pending)
 
     def _look_again(self, event: Event) -> Sequence[Event]:
-        """Ask the guards again after an approval. Blocks and rules not shown still apply."""
+        """Ask the guards again after an approval.
+
+        Blocks still apply, and so do rules that the operator was not shown.
+        """
         request = self.approvals.find(event.request_id) if isinstance(event, Approved) else None
         if request is None or not isinstance(event, Approved):
             return ()

@@ -64,7 +64,7 @@ class EngineState:
         return tuple(guard.name for guard in self._guards)
 
     def kind(self, event: Proposed | Decided) -> Kind:
-        """Return the kind of a proposal. That of a command or of SQL depends on its analysis."""
+        """Return the kind of a proposal. For commands and SQL, it depends on their analysis."""
         proposal = event.proposal
         reader = self._host_reader if event.host else self.reader
         kind = reader.kinds.of(proposal)

@@ -16,7 +16,10 @@ from safetyd.core.text.folding import masked
 def restricting(
     guards: Iterable[Guard], proposed: Proposed, kind: Kind, *, again: bool = False
 ) -> list[Verdict]:
-    """Return the restricting verdicts of all guards, in order. A guard that raises blocks."""
+    """Return the restricting verdicts of all guards, in order.
+
+    A guard that raises an exception blocks the action.
+    """
     if not again:
         try:
             return [v for guard in guards if (v := guard.check(proposed, kind)) is not ALLOWED]

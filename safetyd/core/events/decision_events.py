@@ -32,7 +32,7 @@ class Proposed(Event, kw_only=True, tag="proposed"):
 
 
 class RememberedProgram(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A program, whose further calls an approval also covers."""
+    """A program whose further calls an approval also covers."""
 
     program: str  # With its subcommand.
     folder: str  # The project.

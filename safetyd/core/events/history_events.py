@@ -28,7 +28,7 @@ class Committed(Event, kw_only=True, omit_defaults=True, tag="committed"):
     """A project folder was committed.
 
     `why` says who made the changes: an agent whose action succeeded (`after`) or `failed`, or a
-    human, whose changes were found `before` an action. Rollbacks are `RolledBack`.
+    human, whose changes were found `before` an action. Rollbacks are recorded as `RolledBack`.
     """
 
     project: str

@@ -149,7 +149,7 @@ class Announced(Event, kw_only=True, omit_defaults=True, tag="announced"):
 
 
 class LinkRevoked(Event, kw_only=True, omit_defaults=True, tag="link_revoked"):
-    """A link was revoked because someone guessed codes."""
+    """A link was revoked because of wrong codes."""
 
     delivery: str
     request_id: str

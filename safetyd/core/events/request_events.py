@@ -125,10 +125,10 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     # True: the agent had a key. The grant does not cover an anonymous agent of the same name.
     keyed: bool = False
     seen: Seen | None = None  # The exact action of the request that the grant was made from.
-    # A program with its subcommand. The grant covers commands in which only it needs approval.
+    # A program with its subcommand. The grant covers commands in which nothing else needs approval.
     program: str = ""
     session: str | None = None  # The only session in which the grant applies.
-    folder: str = ""  # The only project in which it applies, for calls of a coding agent.
+    folder: str = ""  # The only project folder in which it applies, for coding agents.
 
     @property
     def wide(self) -> bool:

@@ -116,7 +116,7 @@ class Tripped(msgspec.Struct):
         if not self.half_open:
             return max(self.open_t + config.open_s - t, 0.0)
         if self.started >= config.probe_count:
-            return config.probe_interval_s or 1.0  # the time of the outcomes is unknown
+            return config.probe_interval_s or 1.0  # it is unknown when the outcomes arrive
         return max(self.probe_t + config.probe_interval_s - t, 0.0) if self.started else 0.0
 
     def remedy(self, config: BreakerConfig, t: float, agent: str) -> str:

@@ -51,7 +51,7 @@ class Chain(NamedTuple):
 
 
 class Readers(NamedTuple):
-    """The readers of shell commands."""
+    """The parsers of shell commands."""
 
     usual: CommandReader
     of_hosts: CommandReader

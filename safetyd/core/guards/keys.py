@@ -261,9 +261,9 @@ def _one_word_too_many(agent: str, full: dict[str, int]) -> Verdict:
         "keys",
         Severity.BLOCK,
         f"keys.{kind}",
-        f"{who} reached {limit}. Use one that is already in use",
+        f"{who} reached {limit}. Use an existing {kind}",
         cause="rate_limit",
         also=tuple(f"keys.{other}" for other in others),
         limit_id=f"keys.{kind}" if common else f"keys.{kind}:{agent}",
-        remedy=f"with a {kind} that is already in use, or when one {_ENDS[kind]}",
+        remedy=f"with an existing {kind}, or when one {_ENDS[kind]}",
     )

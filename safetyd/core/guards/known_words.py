@@ -18,9 +18,9 @@ from safetyd.core.messages.telemetry import Outcome
 
 MAX_WORDS: Final = 64  # per agent: this many chains, episodes and tasks each
 MAX_COMMON: Final = 1000  # for all agents: this many models and dependencies each
-MAX_KEYLESS: Final = MAX_COMMON // 2  # how many of these may be used only by anonymous agents
+MAX_KEYLESS: Final = MAX_COMMON // 2  # maximum number of those used only anonymously
 REFRESH_S: Final = 60.0
-# A name that was used just before a refresh is still known for a whole day.
+# A stored time may be REFRESH_S too old, but a name must be known for a whole day.
 FORGET_S: Final = 86_400.0 + REFRESH_S
 
 Heard = dict[str, float]  # last use of each name, oldest first

@@ -1,4 +1,6 @@
-"""`[projects.<p>]`: settings for proposals that name a project, or none if it is the default.
+"""`[projects.<p>]`: settings for proposals that name the project.
+
+The settings of the default project also apply to proposals that name none.
 
 Agents choose which project they name. A project can therefore loosen rules only for the agents that
 it lists; for others the global rules apply as well. A settings file that agents may write can only
@@ -88,7 +90,7 @@ class ProjectFields(ProjectSettings, frozen=True, kw_only=True, forbid_unknown_f
     # Journals of earlier versions also have "branch".
     history: Literal["off", "shadow", "branch"] | msgspec.UnsetType = msgspec.UNSET
     state_paths: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    # A number is how many seconds an irreversible action waits until the files are committed.
+    # A number: how many seconds an irreversible action waits for the commit, at most.
     before_irreversible: bool | CommitDeadline | msgspec.UnsetType = msgspec.UNSET
     on_error: Literal["offer", "rollback"] | msgspec.UnsetType = msgspec.UNSET
     errors_in_a_row: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
@@ -115,7 +117,7 @@ class ProjectConfig(ProjectFields, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def commit_deadline_s(self) -> float:
-        """How many seconds an irreversible action waits until the files are committed."""
+        """How many seconds an irreversible action waits for the commit, at most."""
         before = self.before_irreversible
         return before if isinstance(before, float) else COMMIT_DEADLINE_S
 
@@ -162,7 +164,7 @@ def sides(
 ) -> Sides[U]:
     """Combine the settings that apply to an agent in a project.
 
-    `base` applies everywhere. `within` returns it with the overrides of a project or its file.
+    `base` applies everywhere. `within` adds the overrides of a project or its file.
     """
     own = within(base, project)
     bound = (own,) if project.from_file is None else (own, within(own, project.from_file))

@@ -246,7 +246,7 @@ class SafeMode(Guard):
         self._state.forget(event.agent)
 
     def _cooldown_ms(self, entries: Iterable[SafeModeEntry], t: float) -> int:
-        """Return the milliseconds until safe mode can be left for all entries."""
+        """Return the milliseconds until the cooldowns of all entries are over."""
         since_t = max((entry.t for entry in entries), default=-math.inf)
         left_ms = (since_t - t) * 1000 + self._config.cooldown_ms
         return math.ceil(round(max(left_ms, 0.0), 3))

@@ -61,7 +61,7 @@ class ScoresGuard(Guard):
         scores = decided.proposal.scores
         if scores is None:
             return "no scores given"
-        return f"average {_average(scores):.10g} of at least {self._config.average:g}"
+        return f"average {_average(scores):.10g}, required {self._config.average:g}"
 
     def _missing(self, kind: Kind) -> Verdict:
         if kind.risk not in self._config.required_for:

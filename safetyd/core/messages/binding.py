@@ -31,11 +31,11 @@ UNBOUND: Final = UNDIGESTED | PROSE | ESTIMATES | BELONGING | AMOUNTS | {"agent"
 BOUND: Final = frozenset(Proposal.__struct_fields__) - UNBOUND
 
 _encode_key = msgspec.msgpack.Encoder().encode
-_decode = msgspec.json.Decoder(float_hook=shortest).decode  # numbers as an agent's context has them
+_decode = msgspec.json.Decoder(float_hook=shortest).decode  # parses numbers as in a context
 _DEFAULTS: Final = {name: getattr(Proposal(type="-"), name) for name in UNBOUND}
 _NO_TOKENS: Final = Tokens()
 _NOTHING: Final = Proposal(type="-")
-# An empty one of these is the same as none.
+# If one of these fields is empty, it counts as missing.
 _EMPTY: Final = (BOUND | {"description"}) - {"type", "context", "extra"}
 
 
@@ -101,9 +101,9 @@ def permits(asked: Proposal, proposal: Proposal) -> bool:
 
 
 def shown_by(asked: Proposal) -> dict[str, object]:
-    """Return what a permission request shows: its context, as fields of a proposal.
+    """Return what a permission request shows, as fields of a proposal.
 
-    The text is part of that. Without a text, the description is.
+    These are the fields of its context, and its text or, without a text, its description.
     """
     words = {"text": asked.text} if asked.text else {"description": asked.description}
     return {**without_nulls(object_of(asked.context)), **words}
@@ -131,7 +131,7 @@ def shown_paths(asked: Proposal) -> tuple[str, ...]:
 def action_key(agent: str, kind: str, proposal: Proposal) -> bytes:
     """Return a hash that identifies repetitions of an action.
 
-    The hash has fewer fields than `binding`, so that small variations cannot hide a repetition.
+    The hash covers fewer fields than `binding`, so that small variations cannot hide a repetition.
     """
     what = proposal.text, proposal.target, proposal.paths, proposal.remote, proposal.project
     diff = None if proposal.context is None else diff_of(proposal)
@@ -157,10 +157,10 @@ def _bare(proposal: Proposal) -> Proposal:
 
 
 def _showed(shown: Mapping[str, object], proposal: Proposal) -> bool:
-    """Return whether a proposal is what was shown, with the same fields and the same context.
+    """Return whether a proposal has the same fields and context as the shown action.
 
-    An operator may have approved it because of any of these. The only permitted
-    difference is a lower amount.
+    The operator may have approved the action because of any of them. The only permitted difference
+    is a lower amount.
     """
     done, context = _fields(_bare(proposal)), without_nulls(object_of(proposal.context))
     if not all(
@@ -184,7 +184,7 @@ def _fields(proposal: Proposal) -> dict[str, object]:
     fields: dict[str, object] = _decode(canonical(bare))
     del fields["type"]
     for name, unknown in object_of(proposal.extra).items():
-        # These are unknown parts of a known field.
+        # A name in both is a known field with unknown parts.
         fields[name] = (
             {**object_of(fields[name]), **object_of(unknown)} if name in fields else unknown
         )

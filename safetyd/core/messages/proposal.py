@@ -49,7 +49,7 @@ class Target(Wire, frozen=True, kw_only=True, omit_defaults=True):
     role: Line = ""  # The kind of element, such as button.
     app: Line = ""  # The application that contains the element.
     window: Line = ""  # The title of the window that contains the element.
-    url: Prose = ""  # The URL that the element links to, or of its page.
+    url: Prose = ""  # The URL that the element links to, or the URL of its page.
 
 
 class Observation(Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,7 +71,7 @@ class Scores(Wire, frozen=True, kw_only=True):
 class Tokens(Wire, frozen=True, kw_only=True, omit_defaults=True):
     input: Count = 0  # Tokens sent to the model.
     output: Count = 0  # Tokens received from the model.
-    cached: Count = 0  # Tokens of the input that the provider had in its cache.
+    cached: Count = 0  # Input tokens that the provider had in its cache.
 
 
 class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,7 +82,7 @@ class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
     # Your id for this proposal. If you send none, safetyd creates one. If you repeat an id with the
     # same content, you get the same answer.
     id: Token | None = None
-    # Your agent name. You may leave it out; it must equal the name in the subject or URL.
+    # Your agent name (optional). If set, it must equal the name in the subject or URL.
     agent: Token | None = None
     text: str = ""  # The exact text that will be executed, typed or sent.
     description: Prose = ""  # A description of the action, for the operator.
@@ -104,7 +104,7 @@ class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
     risk: Risk | None = None
     # How confident you are that the action is right, from 0 to 1.
     confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
-    scores: Scores | None = None  # Scores that a judge of yours gave the action.
+    scores: Scores | None = None  # Scores that your own judge gave the action.
     target: Target | None = None  # The element that the action clicks or types into.
     observation: Observation | None = None  # The current screen, for loop detection.
     model: Word | None = None  # The model that is called.
@@ -122,7 +122,8 @@ class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
     rollback: Prose = ""  # How the action can be undone, for the operator.
     request_id: Word | None = None  # The approved request that this proposal uses.
     at: datetime | None = None  # When the proposal was made.
-    # True: safetyd only returns the verdict. It uses no limit or budget and notifies nobody.
+    # True: safetyd only returns the verdict. The proposal uses no limit or budget, and nobody is
+    # notified.
     dry_run: bool = False
     supersedes: Token | None = None  # The id of an earlier proposal that this one replaces.
     extra: Json = None  # Fields that safetyd does not know. Operators see them.

@@ -18,7 +18,7 @@ from safetyd.core.messages.proposal import (
 )
 from safetyd.core.messages.verdict import Cause
 
-# A detail of an outcome: the agent's host refused the action itself, for this reason.
+# A detail of an outcome: the reason why the agent's host itself refused the action.
 HOST_DENIED: Final = "host_denied"
 
 
@@ -92,7 +92,7 @@ class Rollback(Telemetry, frozen=True, kw_only=True, tag="rollback"):
 
 
 class Unreported(Telemetry, frozen=True, kw_only=True, tag="unreported"):
-    """The agent will report no outcome: it cannot know it, or abandons the action."""
+    """The agent will report no outcome: it cannot know the outcome, or abandoned the action."""
 
     id: Token  # The id of the proposal.
 
@@ -116,5 +116,5 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ok: bool  # True: the message is in the journal.
     error: str = ""  # The reason for a refusal, as text.
-    code: Cause | None = None  # The reason as a code. After malformed, do not retry.
-    note: str = ""  # A warning, such as an outcome of an unknown action.
+    code: Cause | None = None  # The reason as a code. If it is `malformed`, do not retry.
+    note: str = ""  # A warning, for example that the action is unknown.

@@ -129,7 +129,7 @@ class Alerts:
         return placed
 
     def _put(self, note: Note, placed: Placed) -> list[DeliveryQueue]:
-        """Queue a note and return the queues. Only count a note that is not urgent enough."""
+        """Queue a note and return the queues. A note that is not urgent enough is only counted."""
         queues = [queue for queue, _ in placed.values()]
         if note.kind != "test" and self._slots.too_calm(note.urgency):
             hold_back(queues)
@@ -161,7 +161,7 @@ class Alerts:
         return delivery.arrived or trying
 
     def _repeats(self, alert: Alert, at: datetime) -> bool:
-        """Return True if an alert repeats a recent one. If that is still queued, count it there."""
+        """Return True if an alert repeats a recent one. Count it in a note that is still queued."""
         note = self._notes.find(self._last.get(alert.key, ""))
         if note is None:
             return False

@@ -293,7 +293,7 @@ class Outbox(Actor):
         return [*freed, *self._bundling.due(event, touched)]
 
     def _put_back(self, event: NotTold, delivery: Delivery) -> None:
-        """Queue the items of a message again until quiet hours end, except tests."""
+        """Return the items of a message to their queue until quiet hours end. Drop tests."""
         (queue,) = self._queues.of((delivery.queue,))
         for item in (item for item in self.pending(delivery) if item.kind != "test"):
             queue.put(item, Slot("batch", "batch", event.at), event.at)

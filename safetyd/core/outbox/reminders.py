@@ -26,7 +26,7 @@ from safetyd.core.outbox.escalation import APART, EscalationStep, next_step
 from safetyd.core.outbox.routing import Routing
 from safetyd.core.outbox.slots import Slots
 
-MAX_LATE: Final = 1_000  # expired requests are not reported in a queue with more items
+MAX_LATE: Final = 1_000  # in a queue with more items, expired requests are not reported
 MAX_STEPS: Final = 64  # per tick
 # Minimum delay after which a request counts as undelivered.
 UNNOTIFIED: Final = timedelta(minutes=1)

@@ -21,7 +21,7 @@ _DANGEROUS: Final = ("gate.blocklist:", "gate.shell:irreversible")
 
 
 class OwnAttempts(msgspec.Struct, frozen=True):
-    """Blocked attempts of an agent on safetyd's own resources since an operator acknowledged."""
+    """Blocked attempts of an agent on safetyd's own resources since the last acknowledgement."""
 
     agent: str
     count: int

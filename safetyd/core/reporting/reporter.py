@@ -1,7 +1,7 @@
 """Makes SafetyEvents from decisions of guards and actions of operators.
 
 Refusals of one agent by one rule within ten seconds share one event with a count. An agent in a
-loop can therefore not hide other events.
+loop therefore cannot hide other events.
 """
 
 import uuid

@@ -22,7 +22,7 @@ _NEGATED: Final = "--no-"
 # Options that cancel another option: `--no-dry-run`, `--skip-help`, `APT::Get::Simulate=false`.
 _CANCELS: Final = re.compile(r"--(?:loose[-_])?(?:no|skip|disable)[-_]?([\w-]+)").match
 _REFUSES: Final = frozenset({"false", "no", "0", "off", "none", "null", "never", "without"})
-# Options that mean the same. The negation of one of them may cancel another.
+# Options with the same meaning. Negating one of them may cancel another.
 _SAME: Final = ("dry-run", "simulate", "just-print", "recon", "no-act", "n", "s", "help", "version")
 _SAYS_YES: Final = re.compile(r"-[a-zA-Z]*y|--assume-?yes|--setopt=assume(?:yes|no)").match
 _PLAIN_READERS: Final = frozenset({"", "family", "forge", "bucket", "query", "database_tool"})
@@ -30,7 +30,7 @@ _HELP: Final = frozenset({"--help", "-h", "-help", "--version"})
 _HELPED_BY_WORD: Final = frozenset({"aws", "ip", "tc", "bridge", "gcloud"})
 _is_verb = re.compile(r"[a-z][a-z0-9:_-]*").fullmatch
 _ABBREVIATED: Final = 5  # length of the shortest abbreviation that certainly means an option
-_SHORTEST: Final = 3  # length of the shortest abbreviation that may mean it
+_SHORTEST: Final = 3  # length of the shortest abbreviation that may mean an option
 
 
 class Call:
@@ -135,11 +135,11 @@ class Call:
         return bool(self.unnamed)
 
     def may_be_value(self, said: str) -> bool:
-        """Return True if a word may be the value of the option before it, which is not known."""
+        """Return True if a word follows an unknown option, so that it may be its value."""
         known = self.program.valued
         for before, word in pairwise(self.words):
             name = before.text
-            # Most short options are flags. After one, only an option for help may be its value.
+            # Most short options are flags. Only `--help` and the like may be the value of one.
             long = name.startswith("--") or (name[:1] == "-" and said in _HELP)
             if word.text.partition("=")[0] != said or not long:
                 continue
@@ -182,7 +182,9 @@ class Call:
         if len(self.words) != 1:
             return self._ends_in_help()
         said = self.words[0].text
-        short = said == "-v" and self.program.has_verbs  # as in npm; often it means verbose
+        short = (
+            said == "-v" and self.program.has_verbs
+        )  # as in npm; in other programs it often means verbose
         return short or said in {"--help", "--version", "-V", "-help", "-version"}
 
     def _ends_in_help(self) -> bool:
@@ -215,7 +217,7 @@ def _may_mean(given: str, name: str) -> bool:
 
 
 def _whole(given: str, valued: frozenset[str]) -> str:
-    """Return the only option with a value that an abbreviation can mean, or the option itself."""
+    """Return the only option in `valued` that an abbreviation can mean, or `given` unchanged."""
     if given in valued or len(given) < _SHORTEST or HOLE in given:
         return given
     meant = [option for option in valued if option.startswith(given)]

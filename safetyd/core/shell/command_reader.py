@@ -17,10 +17,14 @@ if TYPE_CHECKING:
     from safetyd.core.shell.judge import Reading  # see CommandReader.__init__
 
 MAX_CACHED: Final = 512
-MAX_LETTERS: Final = 256 * 1024  # in all cached commands; results may be 100 times as large
+MAX_LETTERS: Final = (
+    256 * 1024
+)  # total of all cached commands; their results may be 100 times as large
 
 READ: Final = frozenset({"run_shell", "run_tests"})  # types whose text is a command
-ANALYSED: Final = frozenset({"run_shell", "db_read", "type"})  # traits depend on the text
+ANALYSED: Final = frozenset(
+    {"run_shell", "db_read", "type"}
+)  # types whose traits depend on the text
 # Tools that take the name of a table instead of statements.
 _OF_TABLES: Final = frozenset({"describe_table", "describetable", "list_tables", "listtables"})
 _names_terminal = re.compile(
@@ -109,8 +113,8 @@ class CommandReader:
     def kind(self, proposal: Proposal, kind: Kind) -> Kind:
         """Return the kind of a proposal. The kind of a command depends on its effect.
 
-        A command that only reads is allowed in every profile. A query that may do more is judged as
-        db_write, and a command that is typed into a terminal like one that is run.
+        A command that only reads is allowed in every profile. A query that may also change data is
+        judged as db_write. A command that is typed into a terminal is judged like one that is run.
         """
         if kind.type == "db_read":
             return self._kind_of_statements(proposal, kind)

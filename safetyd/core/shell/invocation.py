@@ -110,7 +110,7 @@ class Invocation:
 
     @property
     def _is_outside(self) -> bool:
-        """Whether the current folder is outside the project, as far as both are known."""
+        """True if the current folder and the project are known, and the folder is outside it."""
         cwd, project = self.scope.cwd, self.scope.project
         return bool(cwd and project.root) and self.scope.place(".").kind in _OUT
 
@@ -118,7 +118,7 @@ class Invocation:
         self.found(Effect.READ, "prints its help or version")
 
     def found_open_input(self) -> None:
-        """Record that the program reads commands from its input, unless the command gives it."""
+        """Record that the program reads commands, unless the command itself provides its input."""
         if self.stdin is None:
             self.found(Effect.READ, "reads commands from its input", traits=("open_input",))
 

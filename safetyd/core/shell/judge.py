@@ -36,7 +36,7 @@ def read(
 ) -> Reading:
     """Analyse a command. If it cannot be analysed, a finding says why.
 
-    `checks` are commands that the project declares. They are allowed exactly as written.
+    `checks` are commands that the project declares. A command is allowed if it is identical to one.
     """
     trace = Trace(text)
     try:

@@ -1,8 +1,9 @@
 """Calls that read commands from their input, such as a prompt of a build tool.
 
-Readers find most of them. The list `open_input` of the table has others: `R` is that program
-without arguments, `sbt console` has a verb, `tmux new !-d` does not have an option, and `less * !|`
-is not piped into another program.
+Readers find most of these calls. The list `open_input` of the table has the others. In this list,
+`R` means the program without arguments, `sbt console` means the program with this verb,
+`tmux new !-d` means a call without the option `-d`, and `less * !|` means a call whose output is
+not piped into another program.
 """
 
 import functools

@@ -58,7 +58,7 @@ class Project(NamedTuple):
     """The project and folder in which a command runs. `root` is absolute, or empty if unknown."""
 
     root: str = ""
-    cwd: str = ""  # empty for the root; not absolute if only the shell knows where it is
+    cwd: str = ""  # empty for the root; not absolute if only the shell can resolve it
 
 
 def project_of(root: str, cwd: str) -> Project:

@@ -137,7 +137,7 @@ class Program:
 
     @property
     def is_package(self) -> bool:
-        """True if `npx`, `uvx` and similar fetch it by this name, or if an operator added it."""
+        """True if `npx` or `uvx` can fetch the program by this name, or an operator added it."""
         return not isinstance(self.row, ShippedRow) or self.row.package
 
 

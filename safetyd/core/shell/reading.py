@@ -88,8 +88,8 @@ class Touch(NamedTuple):
     pattern: bool = False  # a file name pattern
 
 
-# What some rules look for: it overwrites or deletes on a remote, it reads commands from its input,
-# or its program is not in the table.
+# Facts that some rules look for: a command overwrites or deletes something on a remote, it reads
+# commands from its input, or its program is not in the table.
 Trait = Literal["rewrites_remote", "open_input", "unlisted"]
 
 

@@ -210,7 +210,7 @@ def _printed(inv: Invocation) -> Flow:
         and given
         and (given.origin == NAME or (given.text and given.origin == COMMAND))
     ):
-        return given  # these are file names, and the program only removes some of them
+        return given  # the lines are names, and the program only drops some lines
     # A program that transforms text makes it unknown.
     hidden = any(flow.text is not None and flow.origin == KNOWN for flow in flows)
     return Flow(None, least_trusted([*origins, DECODED if hidden else COMMAND]))

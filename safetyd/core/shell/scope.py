@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 12
 MAX_COMMANDS: Final = 400
 MAX_OPTIONS: Final = 500  # of one program
 MAX_FINDINGS: Final = 4000
-MAX_FOLDERS: Final = 8  # in which the shell may be
+MAX_FOLDERS: Final = 8  # possible current folders
 MAX_PATTERNS: Final = 64  # file name patterns
 MAX_STEPS: Final = 10_000  # analysed statements, counting repetitions
 MAX_EXPANDED: Final = 1024 * 1024  # characters produced by expansions
@@ -72,8 +72,8 @@ class Scope:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.cwd: str | None = project.cwd or project.root
-        self.others: frozenset[str | None] = frozenset()  # other folders, if an earlier cd failed
-        self.stayed: frozenset[str | None] = frozenset()  # folders, if the last cd failed
+        self.others: frozenset[str | None] = frozenset()  # current folders if an earlier cd failed
+        self.stayed: frozenset[str | None] = frozenset()  # current folders if the last cd failed
         self.errexit = False  # the shell exits if a command fails
         self.variables: dict[str, Flow] = {}
         self.untrusted = _DYNAMIC  # variables whose value may differ from the assigned one
@@ -124,7 +124,7 @@ class Scope:
         self.forget(tuple(self.variables))
 
     def forget_since(self, mark: int) -> None:
-        """Mark the variables as unknown that changed since `changed` had the length `mark`."""
+        """Mark as unknown all variables that changed since `changed` had the length `mark`."""
         self.forget(set(self.changed[mark:]))
 
     @contextmanager
@@ -148,7 +148,7 @@ class Scope:
                     self.variables[name] = value
 
     def ended(self, made: frozenset[str], background: Node | None) -> None:
-        """Forget folders that a statement created: it may have failed. Add its background job."""
+        """Forget folders that a statement may have failed to create. Add its background job."""
         self.made = made
         if background is not None:
             self.started |= {text_of(background)}
@@ -163,7 +163,7 @@ class Scope:
                 self.set(assigned, Flow(None, value.origin or COMMAND))
 
     def enter(self, target: str | None) -> None:
-        """Change the folder, to an unknown one if `target` is None. That may fail."""
+        """Simulate `cd`, which may fail. If `target` is None, the new folder is unknown."""
         before = self.others | self.stayed
         self.stayed = before | {self.cwd}
         if len(self.stayed) > MAX_FOLDERS or target is None:
@@ -176,7 +176,7 @@ class Scope:
 
     @contextmanager
     def inside(self, folder: str | None) -> Iterator[None]:
-        """Be in another folder for a while."""
+        """Use another current folder inside the block."""
         before, self.cwd = self.cwd, folder
         try:
             yield

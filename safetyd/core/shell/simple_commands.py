@@ -246,7 +246,7 @@ class Commands:
                     self._variable(name, value, command, scope)
                     scope.set(name, Flow(value.text, value.origin or COMMAND))
                 if text[:1] == "(" and not set("$`").isdisjoint(text):
-                    raise NotAnalysable("it declares an array by a text that can run commands")
+                    raise NotAnalysable("it declares an array with text that can run commands")
                 names.add(name)
         if fixed:
             scope.untrusted |= names  # later assignments fail
@@ -315,7 +315,7 @@ class Commands:
         first = command.words[0]
         if self._checks and tuple(word.text for word in command.words) in self._checks:
             inv = self._invocation(command, scope, first.text)
-            inv.found(Effect.READ, "is a check that the project's settings list")
+            inv.found(Effect.READ, "is a check listed in the project's settings")
             return inv.output
         if not first.fixed:
             blocks = first.origin in {"network", "decoded"}
@@ -483,7 +483,7 @@ def _check_flags(builtin: str, flags: str) -> None:
 
 
 def _is_own_place(value: str, scope: Scope) -> bool:
-    """Return True if a value has no URL, and no path except of the project or usual programs."""
+    """Return True if a value has no URL, and only paths of the project or of usual programs."""
     files = [part for part in _PARTS.split(value) if part[:1] in {"/", "~"}]
     return "://" not in value and all(
         ("/" in file and places.program_name(file)) or scope.place(file).kind == places.INSIDE

@@ -437,13 +437,13 @@ def _is_command(node: Node) -> bool:
 
 
 def _may_be_in(folder: str | None, scope: Scope) -> None:
-    """Record that the shell may have stayed in a folder, as a statement may not have run."""
+    """Record that the shell may still be in a folder, because a statement may not have run."""
     if scope.cwd != folder:
         scope.stayed |= {folder}
 
 
 def _change(scope: Scope, name: str) -> None:
-    """Mark a variable that an expansion changes as unknown; all variables if it has no name."""
+    """Mark a variable that an expansion changes as unknown. If `name` is empty, mark all."""
     if name:
         scope.forget((name,))
     else:
@@ -453,7 +453,7 @@ def _change(scope: Scope, name: str) -> None:
 def _take_over_last(inner: Scope, scope: Scope) -> None:
     """Forget variables that the last command of a pipeline set.
 
-    With `lastpipe`, and always in zsh and ksh, it runs in the current shell.
+    With `lastpipe`, and always in zsh and ksh, that command runs in the current shell.
     """
     scope.forget(set(inner.changed) & scope.variables.keys())
 
@@ -461,7 +461,7 @@ def _take_over_last(inner: Scope, scope: Scope) -> None:
 def _check_loop(names: frozenset[str] | None, scope: Scope, mark: int) -> None:
     """Raise for a loop that changed variables other than the `names` found in its text.
 
-    Their values of the first round would be wrong in the second.
+    In the second round, the analysis would use the values of the first round.
     """
     if names is not None and not names.issuperset(scope.changed[mark:]):
         raise NotAnalysable("its loop sets variables whose names are only known at run time")

@@ -99,7 +99,7 @@ class Word(NamedTuple):
     quoted: bool = False  # True if the word is quoted, completely or in part
     globs: bool = False  # True if the word is a file name pattern
     inner: int = -1  # where its text starts in the command; -1 if it is not there literally
-    matched: bool = False  # its text is a pattern, but it stands for one of the files
+    matched: bool = False  # its text is a pattern, but the word means one matching file
 
     def with_text(self, text: str) -> "Word":
         """Return the word with another text that does not appear literally in the command."""

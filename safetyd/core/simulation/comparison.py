@@ -31,7 +31,7 @@ class Comparison:
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
         self._found: dict[tuple[Severity, Severity, str], Difference] = {}
-        # By the recorded id of a request that the simulation does not make.
+        # By the id of a recorded request that the simulation does not open.
         self._allowed: dict[str, Difference] = {}
         self._spent: dict[Side, int] = {"was": 0, "would": 0}
         self._estimates: dict[tuple[str, str], int] = {}
@@ -155,7 +155,7 @@ def _headline(decision: Decision) -> str:
 
 
 def _weight(difference: Difference) -> int:
-    """Return the importance of a difference. Blocked actions that would be allowed are first."""
+    """Return the importance of a difference. Blocked actions that would be allowed come first."""
     if difference.would is ALLOW and difference.was is BLOCK:
         return 3
     return (

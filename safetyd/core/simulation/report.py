@@ -27,7 +27,7 @@ class HourlyChange(Change, kw_only=True):
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded decision, with the reason of the simulated decision."""
+    """A recorded decision, with the reason for the simulated decision."""
 
     seq: int
     at: datetime

@@ -181,7 +181,7 @@ class Simulation:
             self._answer_later(id_, past, made.t + past.took_s)
 
     def _answer_later(self, id_: str, past: PastAnswer, t: float) -> None:
-        """Schedule a past answer to a similar request."""
+        """Schedule an answer at time `t`: the one that a similar request got in the record."""
 
         def again(moment: Moment) -> Event | None:
             request = self._engine.approvals.find(id_)
@@ -263,7 +263,7 @@ class Simulation:
                     self._deliveries.made(cast("Due", event))
 
     def _send(self) -> None:
-        """Schedule that channels accept messages that are not in the record."""
+        """Schedule events that mark messages as accepted if the record does not have them."""
         for due in self._deliveries.unmatched():
             self._time.later(due.t + TOLD_AFTER_S, partial(_accepted, due))
 

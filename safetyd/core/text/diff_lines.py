@@ -70,6 +70,6 @@ def _kind(lines: list[str], at: int) -> DiffKind:
 
 
 def _names_file(lines: list[str]) -> bool:
-    """Return True if two file names are followed by a hunk. A removed line may look like a name."""
+    """Return True if a hunk follows two file names. Otherwise they may be changed lines."""
     begins = ("--- ", "+++ ", "@@")
     return len(lines) == len(begins) and all(map(str.startswith, lines, begins))

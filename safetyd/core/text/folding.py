@@ -25,7 +25,7 @@ _FOLDING: Final = (
     range(0x2F800, 0x2FA20),
     range(0xE0000, 0xE1000),
 )
-# The table has all of these, because a failed look-up is slower.
+# The table has all of these characters, because a failed look-up is slow.
 _FREQUENT: Final = range(0x80, 0x800)
 _BLANK: Final = frozenset("\u0085\u2800")
 _UNSEEN: Final = frozenset(

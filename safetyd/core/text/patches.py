@@ -246,7 +246,7 @@ class _Reader:
     def _hunk(self, found: re.Match[str]) -> None:
         section, head = self._section, found["hunk"]
         if not (section.git or section.names or self._spare):
-            return  # the file name is in another line
+            return  # no file name precedes this line
         section.hunks = True
         self._take_spare()
         indent, counts = found.start("hunk"), hunk_counts(head)

@@ -59,15 +59,14 @@ class PathTarget(msgspec.Struct, frozen=True, gc=False):
 
 
 def from_folder(given: str, cwd: str | None) -> str:
-    """Return a path of a proposal as it is seen from outside its folder `cwd`."""
+    """Return a path of a proposal, joined to its folder `cwd` if it is relative to it."""
     return posixpath.join(cwd, given) if cwd and given[:1] not in {"~", "$"} else given
 
 
 def place(given: str, root: str, cwd: str | None = None) -> PathTarget:
     """Return where a path of a proposal is.
 
-    A relative one starts at `cwd`, which may be relative itself: to `root`, which is absolute or
-    empty.
+    A relative path starts at `cwd`. A relative `cwd` starts at `root`, which is absolute or empty.
     """
     given = from_folder(given, cwd)
     if given.startswith("~") or "$" in given:
@@ -136,7 +135,7 @@ class Globs:
         return not hits or (resolved and hits == [len(self._globs)])
 
     def find(self, place: PathTarget) -> str | None:
-        """Return the first glob that matches the whole path or the one relative to the root."""
+        """Return the first glob that matches the whole path, or else its part below the root."""
         if not self._globs:
             return None
         hits = self._among(place.path)

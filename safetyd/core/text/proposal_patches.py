@@ -1,4 +1,4 @@
-"""Finds the patches in a proposal and the files that they touch, whatever its paths say.
+"""Finds the patches in a proposal, and the files that they touch even if `paths` omits them.
 
 A patch may be in the text of an editing action, in any field of its context, and in any unknown
 field.

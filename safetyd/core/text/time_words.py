@@ -44,7 +44,7 @@ def countdown(seconds: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return an approximate duration. Empty if it is negative or longer than two days."""
+    """Return an approximate duration, or an empty string below 30 s and from two days on."""
     minutes = round(seconds / 60)
     if minutes <= 0 or minutes >= _FAR_MINUTES:
         return ""
@@ -69,7 +69,7 @@ def day_and_clock(at: datetime) -> str:
 
 
 def to_the_second(at: datetime) -> str:
-    """Return a time for lists and records: 2026-11-02 14:05:00 CET, in UTC 2026-11-02 13:05:00Z."""
+    """Return a time to the second: 2026-11-02 14:05:00 CET, or 2026-11-02 13:05:00Z in UTC."""
     zone = f"{at:%Z}"
     return f"{at:%Y-%m-%d %H:%M:%S}{'Z' if zone == 'UTC' else f' {zone}'}"
 

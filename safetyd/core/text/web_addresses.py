@@ -30,7 +30,7 @@ def addresses(said: Iterable[str]) -> Iterator[str]:
 def ipv4(host: str) -> str:
     """Return a host as a dotted IPv4 address if it is one in another spelling, else unchanged.
 
-    Such as 2852039166, 0xa9fea9fe, 169.254.43518 and ::ffff:169.254.169.254.
+    Other spellings are 2852039166, 0xa9fea9fe, 169.254.43518 and ::ffff:169.254.169.254.
     """
     name = host.rstrip(".").removeprefix("::ffff:")
     try:

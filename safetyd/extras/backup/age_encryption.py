@@ -43,7 +43,7 @@ class _Buffer(io.BytesIO):
 
 @contextmanager
 def encrypting(file: BinaryIO, passphrase: str, recipients: Sequence[str]) -> Iterator[Writable]:
-    """Yield an object to write to. Its content is encrypted into `file`."""
+    """Yield an object for writing. Everything written to it is encrypted into `file`."""
     import pyrage  # noqa: PLC0415 - only an encrypted backup needs it
 
     if recipients:
@@ -115,7 +115,7 @@ def _parsed(kind: Any, text: str, called: str) -> object:
 def _piped(work: Callable[[BinaryIO], object], mode: str) -> Iterator[BinaryIO]:
     """Yield one end of a pipe; `work` gets the other end, in another thread.
 
-    If both fail, the exception of `work` is raised.
+    If the block and `work` both fail, the exception of `work` is raised.
     """
     ends = os.pipe()
     ours, theirs = ends if mode == "rb" else reversed(ends)

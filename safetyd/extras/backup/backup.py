@@ -191,7 +191,7 @@ def _add(tar: tarfile.TarFile, entry: BackupEntry, at: int, progress: Progress) 
 
 
 def _audit(directory: Path, seq: int) -> Iterator[BackupEntry]:
-    """Yield the audit files up to an event, the last one cut after it."""
+    """Yield the audit files up to an event. The last file is cut after that event."""
     for path in files(directory):
         with path.open("rb") as file:
             opened = msgspec.json.decode(file.readline(), type=Opened)

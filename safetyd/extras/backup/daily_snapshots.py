@@ -169,7 +169,7 @@ class DailySnapshots:
         for each in tried:
             if each.error:
                 what = (each.week, each.error)
-                log.error("cannot archive %s, its last snapshot is retained: %s", *what)
+                log.error("cannot archive %s, so its last snapshot is retained: %s", *what)
             else:
                 self._put(partial(_week_archived, each))
         self._done, self._failed_day = (None, day) if failed else (day, None)
@@ -184,7 +184,7 @@ class DailySnapshots:
         self._gone = ""
         log.info("snapshot of %s: %d files, %d of them linked", day, facts.files, facts.linked)
         for note in facts.notes:
-            log.info("in the snapshot of %s: %r", day, note)
+            log.info("problem in the snapshot of %s: %r", day, note)
         self._put(
             lambda moment: SnapshotTaken(
                 at=moment.at,

@@ -28,7 +28,7 @@ class NoRoom(OSError):
 
 
 class SourceState(msgspec.Struct, frozen=True, array_like=True):
-    """A file with an equal state has not changed. Only the kernel can set `ctime_ns`."""
+    """The state of a file. While it is equal, the file is unchanged: only the kernel sets ctime."""
 
     device: int
     inode: int

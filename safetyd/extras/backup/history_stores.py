@@ -1,7 +1,7 @@
 """Copies file histories into a backup while commits are made.
 
 Refs are read before objects, so every object of a ref is found. Objects never change, and only
-packing removes them: it waits until the backup is written. Commits do not wait.
+packing removes them. Packing waits until the backup is written, but commits do not.
 """
 
 import os

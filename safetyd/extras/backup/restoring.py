@@ -1,8 +1,8 @@
 """Restores a backup to a new data directory.
 
 A backup is read twice: first completely, to check it, and then to write its files. The journal
-starts empty after the checkpoint: batches are numbered from 1, events continue after the audit
-files.
+starts empty after the checkpoint. Its batches are numbered from 1, and its event numbers continue
+after those in the audit files.
 """
 
 import os

@@ -1,7 +1,7 @@
 """How long snapshots and archives are retained, and how much space deleting them frees.
 
-Audit files and commits are never deleted. Only files that are safetyd's by name and content are
-deleted.
+Audit files and commits are never deleted. Other files are deleted only if their name and content
+show that they are safetyd's.
 """
 
 import os
@@ -53,7 +53,7 @@ class Retention:
         return [*kept, *(self._kept_archive(week) for week in archived)]
 
     def missing_days(self, due: date, *, since_last: bool = False) -> list[date]:
-        """Return the days without a snapshot, from the first or last snapshot up to `due`."""
+        """Return the days up to `due` without a snapshot, since the first or the last snapshot."""
         days = self.snapshots.days()
         if not days:
             return []

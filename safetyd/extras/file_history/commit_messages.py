@@ -1,4 +1,4 @@
-"""Writes and parses commit messages. A text of an agent cannot start a new line."""
+"""Writes and parses commit messages. Text from an agent cannot start a new line."""
 
 import hashlib
 import re

@@ -99,7 +99,7 @@ def shown_diff(git: Git, commit: str, other: str) -> str:
     asked = f"diff {commit} {other}" if other else f"show {commit}"
     where = shlex.quote(str(git.folder))
     command = f"git --git-dir {where} {asked} --no-ext-diff --no-textconv"
-    return f"{text}\n[cut after {MAX_DIFF // 1024} KiB; all of it: {command}]\n"
+    return f"{text}\n[cut after {MAX_DIFF // 1024} KiB; for the whole diff, run: {command}]\n"
 
 
 def _after(pages: Iterable[list[str]], commit: str) -> Iterator[list[str]]:

@@ -38,7 +38,7 @@ class Obstacle(NamedTuple):
 
 
 class FileRestore:
-    """Restores files below a folder: writes the `new` content of each change, or deletes it."""
+    """Restores files below a folder: writes the `new` content of a change, or deletes the file."""
 
     def __init__(self, top: Path) -> None:
         self._top = os.fsencode(top)
@@ -55,7 +55,7 @@ class FileRestore:
             if change.new is not None and (obstacle := self._obstacle(change, going))
         ]
         if found:
-            reasons = "; ".join(f"{shown(path)}: {reason}" for path, reason in found[:5])
+            reasons = "; ".join(f"{shown(path)} {reason}" for path, reason in found[:5])
             raise HistoryError(f"nothing was changed, because this would be lost: {reasons}")
         self._check_writable(changes)
 
@@ -89,7 +89,7 @@ class FileRestore:
         mode = self._mode(change.path) or 0
         if stat.S_ISDIR(mode):
             inside = (path for path in self._inside(change.path) if path not in going)
-            found = (Obstacle(path, "is in a folder where a file must be") for path in inside)
+            found = (Obstacle(path, "is in a folder that a file would replace") for path in inside)
             return next(found, None)
         kept = change.old is not None and (stat.S_ISREG(mode) or stat.S_ISLNK(mode))
         return None if kept or not mode else Obstacle(change.path, "is not in the file history")
@@ -297,6 +297,6 @@ def _plain_file(folder: int, name: bytes) -> os.stat_result | None:
 
 
 def _permissions(mode: int, *, program: bool) -> int:
-    """Return permissions that let everyone who may read the file execute it, or nobody."""
+    """Return permissions with which all readers of a file may execute it, or nobody may."""
     rights = mode & 0o777
     return rights | (rights & 0o444) >> 2 if program else rights & ~0o111

@@ -45,7 +45,8 @@ class CommitLimits(NamedTuple):
         sizes = sorted((_size(top, path), path) for path in paths)
         if spare.bytes < _BLOCK or spare.files < 1:
             raise HistoryError(
-                f"the disk of {objects} is nearly full, and safetyd needs the rest; free up space"
+                f"the disk of {objects} is nearly full, and the rest is reserved for safetyd; "
+                "free up space"
             )
         found = list[LeftOut]()
         taken, used, files = 0, 0, 0
@@ -176,7 +177,7 @@ class IndexedFolder:
         return self.tree(), [change for change in changes if change not in late]
 
     def _put_back(self, changes: Sequence[Change]) -> None:
-        """Restore the index as before these changes."""
+        """Restore the index entries from before these changes."""
         none = Entry("0", "0" * 40)
         lines = (
             f"{entry.mode} {entry.object}\t".encode() + change.path

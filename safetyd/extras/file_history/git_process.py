@@ -1,4 +1,4 @@
-"""Runs git so that nothing in the folder can run: no hooks, filters or helpers.
+"""Runs git so that the folder cannot make git run anything: no hooks, filters or helpers.
 
 It uses only the configuration in `GIT_DIR`, which belongs to safetyd. Settings that could start a
 program are also set on the command line, which overrides everything.
@@ -67,7 +67,7 @@ class Done(NamedTuple):
 
 
 class Git:
-    """git with a `GIT_DIR` and variables. git inherits the lock `held`, so it stays locked."""
+    """git with a `GIT_DIR` and variables. git inherits the lock `held`, and holds it too."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str], held: int | None = None) -> None:
         self.folder = folder
@@ -173,7 +173,7 @@ def version_problem() -> str:
 
 
 def _finished(process: subprocess.Popen[bytes], stdin: bytes, top: str) -> tuple[bytes, bytes]:
-    """Return the output of a command. If it waits for a pipe in the folder, unblock it."""
+    """Return the output of a command. If git waits for a pipe in the folder, unblock git."""
     patience = monotonic() + PATIENCE_S
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.communicate(stdin, SUSPICIOUS_S if top else PATIENCE_S)

@@ -9,8 +9,8 @@ from safetyd.core.events.disk_words import size as size_words
 
 MOST_NAMED: Final = 20  # files of a commit or a rollback that are listed by name
 
-# Why a commit was made: after an action that succeeded or failed (by the agent), before an action
-# or rollback (found changes, by a human), by an operator's rollback, or by an automatic one.
+# Why a commit was made: after an agent's action that succeeded or failed; before an action or a
+# rollback, for changes by a human; by an operator's rollback; or by an automatic rollback.
 Why = Literal["after", "failed", "before", "rollback", "automatic_rollback"]
 
 
@@ -29,7 +29,7 @@ class PathElsewhere(HistoryError):
 
 
 class StoppedHalfway(HistoryError):
-    """Only some files were restored. `kept` is the commit of the state before."""
+    """Only some files were restored. `kept` is the commit with the previous state."""
 
     def __init__(self, words: str, kept: str) -> None:
         super().__init__(words)

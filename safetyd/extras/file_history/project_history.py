@@ -71,7 +71,7 @@ class ProjectHistory:
     def may_lose(self, paths: Sequence[str]) -> bool:
         """Return True if one of the paths may have uncommitted content.
 
-        It is always True for folders, and False if there is no commit yet.
+        Return True for every folder, but False if there is no commit yet.
         """
         seen_ns = self._seen_ns or _changed_ns(self._store.folder / "index")
         root = f"{self._root}/"
@@ -180,7 +180,7 @@ class ProjectHistory:
             return moved
         store, top = self._store.folder.resolve(), root.resolve()
         if store.is_relative_to(top) or top.is_relative_to(store):
-            return f"{root} and safetyd's own {store} contain each other; move one of them"
+            return f"{root} contains safetyd's own {store}, or is inside it; move one of them"
         return ""
 
     def _repository_problem(self) -> str:

@@ -34,7 +34,7 @@ from safetyd.extras.file_history.history_records import (
 )
 from safetyd.operators.contract.history_contract import FileEffect, LeftAlone, RollbackDone
 
-BEFORE: Final = "before a rollback"  # the state before, even if nothing is rolled back then
+BEFORE: Final = "before a rollback"  # also used if nothing is rolled back in the end
 NOT_WRITTEN: Final = "has a name that safetyd never writes"
 # the exit code of git merge-file is the number of conflicts, higher on errors
 _CONFLICTS: Final = 127
@@ -73,8 +73,8 @@ class ProjectRollback:
             since = self._work.indexed.changes(lambda path: path not in left_out)
             if since:
                 raise HistoryError(
-                    f"nothing was changed: {named([*since.present, *since.gone])} changed "
-                    "meanwhile; pause the agents that work there and try again"
+                    f"no file was restored, because {named([*since.present, *since.gone])} changed "
+                    "in the meantime; pause the agents that work there and try again"
                 )
             begin(kept)
             made = self._applied(kept, changes, order)
@@ -105,7 +105,7 @@ class ProjectRollback:
         )
 
     def commit_stopped(self, order: CommitOrder) -> None:
-        """Commit only the files that it restored before it stopped halfway."""
+        """Commit only the files that the rollback restored before it stopped halfway."""
         changes = self._planned(self._work.newest())
         self._restore.remove_leftovers(changes)
         back = {change.path: change.new for change in changes}
@@ -136,7 +136,7 @@ class ProjectRollback:
                     half = replace(order, description=f"half of {words}")
                     self._work.commit(half, ours.__contains__)
                 done = f"{self._restore.done} of {len(changes)} files are restored"
-                why = f"stopped halfway: {exc}; {done}, and the state before is commit {kept[:12]}"
+                why = f"stopped halfway: {exc}; {done}. Commit {kept[:12]} has the previous state"
                 raise StoppedHalfway(why, kept) from exc
 
     def _still_deleted(self) -> int:
@@ -201,8 +201,8 @@ def _without(git: Git, kept: str, commit: str) -> list[Change]:
             changes.append(Change(change.path, here, merged))
     if conflicts:
         raise HistoryError(
-            f"nothing was changed: {named(conflicts, 20)} changed again since {commit[:12]}; "
-            "roll back to a commit, or fix them manually"
+            f"no file was restored, because {named(conflicts, 20)} changed again since "
+            f"{commit[:12]}; roll back to a commit, or fix these files manually"
         )
     return changes
 

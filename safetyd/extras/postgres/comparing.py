@@ -89,7 +89,10 @@ def _events(
         return counted, _absent(wanted)
     beyond = connection.execute("SELECT min(seq) FROM events WHERE seq > %s", (last,)).fetchone()
     if beyond is not None and beyond[0] is not None:
-        return counted, (beyond[0], f"event {beyond[0]} is in the database after its end, {last}")
+        found = (
+            f"event {beyond[0]} is in the database, but the export has only reached event {last}"
+        )
+        return counted, (beyond[0], found)
     return counted, None
 
 

@@ -33,7 +33,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Database:
-    """Opens one connection at a time, when it is needed. Each transaction uses our schema."""
+    """Opens one connection at a time, when it is needed. Each transaction uses safetyd's schema."""
 
     def __init__(self, dsn: Callable[[], str], schema: str) -> None:
         self._dsn = dsn  # read again for each connection, because the password may have changed
@@ -106,7 +106,7 @@ def connect(dsn: str) -> Connection:
 
 
 def parts_of(dsn: str) -> dict[str, Any]:
-    """Return the parts of an address. Errors of libpq would contain the address."""
+    """Return the parts of an address. Replace errors of libpq, which contain the address."""
     try:
         given = dict(conninfo_to_dict(dsn))
     except psycopg.Error:

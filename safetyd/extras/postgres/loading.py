@@ -76,7 +76,7 @@ class Loader:
     def load(self) -> Progress:
         """Export one batch, if any. Return the progress afterwards."""
         before = self._progress or self.reached()
-        self._rests.begin()  # the time since the last batch does not count
+        self._rests.begin()  # do not count the time since the last batch as work
         batch = self._read(before)
         if not batch.rows:
             return before
@@ -129,7 +129,7 @@ class Loader:
                 "INSERT INTO gaps (first_seq, last_seq) VALUES (%s, %s)", batch.missing
             )
         with connection.cursor() as cursor, cursor.copy(COPY) as copy:
-            self._rests.begin()  # the time that PostgreSQL needs does not count
+            self._rests.begin()  # do not count the time of PostgreSQL as work
             for first in range(0, len(batch.rows), BLOCK_ROWS):
                 copy.write(b"".join(r.copied() for r in batch.rows[first : first + BLOCK_ROWS]))
                 self._rests.rest()

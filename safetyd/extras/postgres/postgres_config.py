@@ -24,7 +24,7 @@ class ExportersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 def exporter_problems(config: ExportersConfig) -> Iterator[str]:
-    """Yield an error if an address is given instead of a file name. It omits the address."""
+    """Yield an error if an address is given instead of a file name. The error omits the address."""
     file = config.postgres.dsn_file
     if "://" in file or "=" in file:
         yield (

@@ -30,7 +30,7 @@ from safetyd.journal.audit_reading import (
 _EAST: Final = timedelta(hours=14)
 _WEST: Final = timedelta(hours=12)
 _STEPPED: Final = timedelta(hours=1)  # the clock may be set back by this much
-_NEAR: Final = timedelta(days=2)  # enough for the budget's day and actions still running then
+_NEAR: Final = timedelta(days=2)  # covers the budget's UTC day, and actions that still ran
 
 _CONFIGURED: Final = b'{"event":"configured",'
 _ASKS: Final = b'"asks":{'

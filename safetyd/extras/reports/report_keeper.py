@@ -117,7 +117,7 @@ class ReportKeeper:
         for path in self._directory.glob("????-??-??.md"):
             with suppress(ValueError):
                 if date.fromisoformat(path.stem) >= today:
-                    log.warning("%s is removed: its day is not over", path)
+                    log.warning("removing %s, because its day is not over", path)
                     path.unlink(missing_ok=True)
 
     def _write(self, path: Path, text: bytes) -> None:

@@ -143,12 +143,12 @@ class Chat(Channel):
         if count["unanswered"]:
             return Unavailable(f"{count['unanswered']} {of} gave no answer", ambiguous=True)
         if count["refused"]:
-            return Unavailable(f"{count['refused']} {of} refused it")
+            return Unavailable(f"{count['refused']} {of} refused the message")
         if count["no apprise"]:
             return Misconfigured("apprise is not installed")
         if count["unknown"]:
             lines = ", ".join(str(number + 1) for number in found if found[number] == "unknown")
-            return Misconfigured(f"apprise knows no such address: number {lines} {of}")
+            return Misconfigured(f"not supported by apprise: number {lines} {of}")
         return None
 
 
@@ -160,7 +160,7 @@ def addresses(text: str) -> tuple[str, ...]:
     lines = (line.strip() for line in text.splitlines())
     found = tuple(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
     if not 0 < len(found) <= MAX_TARGETS:
-        raise Misconfigured(f"the file has {len(found)} addresses; 1 to {MAX_TARGETS} are possible")
+        raise Misconfigured(f"the file has {len(found)} addresses; 1 to {MAX_TARGETS} are allowed")
     return found
 
 

@@ -16,7 +16,7 @@ from safetyd.operators.contract.notification_contract import BreakerState
 
 IN_A_ROW: Final = 5  # consecutive failures that open the breaker
 WINDOW_S: Final = 120.0
-ENOUGH: Final = 20  # with this many attempts in the window, half of them failing also opens it
+ENOUGH: Final = 20  # attempts in the window; if half of them failed, the breaker opens too
 OPEN_S: Final = 30.0  # doubled each time the breaker opens again
 MAX_OPEN_S: Final = 600.0
 

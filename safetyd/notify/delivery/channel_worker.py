@@ -1,7 +1,7 @@
 """Deliver the messages of one channel. Each channel has a worker, so no channel delays another.
 
 A worker retries with backoff and reports the result of each message once. Each attempt has a
-deadline. It succeeds or ends with one of a channel's three errors. The worker respects the
+deadline, and succeeds or ends with one of a channel's three errors. The worker respects the
 channel's limits and sends urgent messages first.
 """
 

@@ -72,7 +72,7 @@ def _plain(words: object) -> str:
 
 
 class Shows(Protocol):
-    """The methods of a desktop that handling an answer needs."""
+    """The methods of a desktop that are needed to handle an answer."""
 
     async def tell(self, request_id: str, outcome: str) -> None: ...
 

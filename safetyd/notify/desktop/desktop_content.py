@@ -48,7 +48,7 @@ class DesktopNotice(msgspec.Struct, frozen=True, kw_only=True):
         return self.request_id or self.delivery
 
     def notification(self, *, review: bool) -> DesktopNotification:
-        """Return the notification; `review`: a page can be opened."""
+        """Return the notification. `review` is True if a page can be opened."""
         offered = [action for action in self.actions if review or action != "review"]
         return DesktopNotification(
             self.key,

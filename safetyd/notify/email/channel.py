@@ -26,7 +26,7 @@ _HOSTS: Final = {
 }
 
 
-_LOGIN: Final = "check username and password_file; many providers want an app password"
+_LOGIN: Final = "check username and password_file; many providers require an app password"
 _NO_TLS: Final = (
     'this port does not use TLS from the start: set security = "starttls" or smtp_port = 465'
 )
@@ -61,7 +61,7 @@ class EmailConfig(PersonalTable, frozen=True, kw_only=True):
 
     @property
     def server(self) -> tuple[str, int]:
-        """The host and port of the mail server; providers are known by name."""
+        """The host and port of the mail server. `provider` sets the default host."""
         known = _HOSTS[self.provider].format(region=self.region)
         return self.smtp_host or known, self.smtp_port
 

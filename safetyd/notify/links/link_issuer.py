@@ -104,7 +104,7 @@ class LinkIssuer:
                 self._take_on(keys, state.outbox)
             except (OSError, KeyUnusable) as exc:
                 return Carried((), refused("unusable", str(exc)))
-            log.warning("links have a new key by=%r revoked=%s", by, command.revoke_now)
+            log.warning("links are signed with a new key by=%r revoked=%s", by, command.revoke_now)
             return Carried((), DONE)
 
         return plan

@@ -58,7 +58,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Ntfy(Channel):
-    """Publishes to one topic. The server confirms that it accepted a message, not its arrival."""
+    """Publishes to one topic. The server confirms only that it accepted a message."""
 
     name = "ntfy"
     limits = LIMITS
@@ -88,7 +88,7 @@ def server_and_topic(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     path, _, topic = parts.path.rstrip("/").rpartition("/")
     if not topic:
-        raise Misconfigured(f"the address of ntfy at {parts.hostname} has no topic after the host")
+        raise Misconfigured(f"the ntfy URL at {parts.hostname} has no topic after the host")
     return urlunsplit((parts.scheme, parts.netloc, f"{path}/", "", "")), topic
 
 

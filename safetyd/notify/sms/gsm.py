@@ -1,7 +1,7 @@
 """The SMS alphabet (GSM 03.38): convert a text to it, and compute the length of a text in it.
 
 A single character outside this alphabet makes the whole message about three times as expensive, so
-safetyd sends no such characters.
+safetyd never sends one.
 """
 
 import re

@@ -28,7 +28,7 @@ STOP_WORDS: Final = frozenset(
 SAID: Final[Mapping[answers.Outcome | Literal["unknown", "not_recorded"], str]] = {
     "approved": "Approved.",
     "denied": "Denied.",
-    "held": "Approved, but agents are stopped. It runs only if the agent proposes it again.",
+    "held": "Approved, but agents are stopped. The agent must propose the action again later.",
     "unknown": "NOT recorded: no pending request has this code.",
     "too_late": "NOT recorded: already answered or expired.",
     "elsewhere": "NOT approved: use a terminal to approve. D and the code still deny it.",
@@ -57,7 +57,9 @@ def parse(body: str) -> Reply:
 
 
 class Patience:
-    """Count wrong codes by number: after five in an hour, approvals are ignored for some hours.
+    """Counts wrong codes by phone number.
+
+    After five wrong codes in an hour, approvals from that number are ignored for some hours.
 
     Only a few unclear messages in a row get a reply, so that two machines cannot write to each
     other forever. Use it only for recipients' numbers; other numbers never get a reply.

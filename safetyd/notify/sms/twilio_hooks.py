@@ -177,8 +177,8 @@ class TwilioHooks:
 def _warning(state: EngineState, moment: Moment, sender: Sender) -> Sequence[Event]:
     """Alert on other channels that approvals by SMS are ignored for some hours."""
     text = (
-        f"Too many wrong codes came from the number of {sender.recipient}. For eight hours it can "
-        "deny but not approve. Links and the terminal still work."
+        f"Too many wrong codes came from the number of {sender.recipient}. For eight hours, "
+        "replies from it can deny but not approve. Links and the terminal still work."
     )
     return _elsewhere(state, moment, "Wrong codes by SMS", text)
 

@@ -58,7 +58,7 @@ MAX_EDITS: Final = 1000  # queued edits; if there are more, the other messages k
 SAID: Final[dict[Outcome, str]] = {
     "approved": "Approved.",
     "denied": "Denied.",
-    "held": "Approved, but agents are stopped. It runs only if the agent proposes it again.",
+    "held": "Approved, but agents are stopped. The agent must propose the action again later.",
     "too_late": "NOT recorded: already answered or expired.",
     "elsewhere": "NOT approved: use a terminal or the page to approve. You can deny it here.",
 }
@@ -184,7 +184,7 @@ class Telegram(Channel):
             said = Said(NOT_RECORDED)
         if said.stranger:
             self.refused += 1
-            log.warning("%s: rejected a tap by user %d, not the recipient", self.name, tap.from_.id)
+            log.warning("%s: rejected a tap by user %d: not the recipient", self.name, tap.from_.id)
         alert = said.text.startswith("NOT")
         try:
             await self._api.answer(tap.id, said.text, alert=alert)

@@ -49,7 +49,7 @@ EventType = Literal[
     "test",
 ]
 
-# The type of a message belongs to the first kind in this table that one of its topics has.
+# A message has the type of the first kind in this table that one of its topics has.
 _TYPES: Final[dict[ItemKind, EventType]] = {
     "request": "permission.requested",
     "last_call": "permission.reminded",
@@ -147,7 +147,7 @@ def signing_keys(text: str) -> tuple[bytes, ...]:
     lines = [line.strip() for line in text.splitlines()]
     keys = tuple(_key(line, number) for number, line in enumerate(lines, 1) if line)
     if not keys:
-        raise Misconfigured("the file of the webhook's secrets has none")
+        raise Misconfigured("the file with the webhook's secrets contains none")
     return keys
 
 
@@ -186,7 +186,7 @@ def _key(line: str, number: int) -> bytes:
     except binascii.Error:
         key = b""
     if not key:
-        raise Misconfigured(f"line {number} of the webhook's secrets is no base64 after {PREFIX}")
+        raise Misconfigured(f"line {number} of the webhook's secrets: not base64 after {PREFIX}")
     return key
 
 

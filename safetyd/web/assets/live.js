@@ -54,7 +54,7 @@
   };
   document.addEventListener("htmx:afterSwap", ({ detail }) => {
     title();
-    // A page that was just opened is fresh, even if its stream has said nothing yet.
+    // A page that was just opened is fresh, even if its stream has sent nothing yet.
     if (detail.xhr?.status === 200 && document.getElementById("bar")) fresh(FRESH_MS);
   });
 

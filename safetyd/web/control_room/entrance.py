@@ -42,7 +42,7 @@ class Entrance:
         )
 
     def sign_in(self, by: str, question: SignInQuestion) -> SignInAnswer:
-        """Return a link that signs the operator in, under the daemon's current host name if any."""
+        """Return a sign-in link for the operator, under the daemon's current host name if any."""
         name = "" if question.numeric else self._sessions.name
         url = f"{_under(name, self._address())}/signin/{self._links.make(by, name)}"
         return SignInAnswer(ok=True, operator=by, url=url, expires_s=LIFE_S)
@@ -53,7 +53,7 @@ class Entrance:
 
     def end(self, by: str, command: SessionEndCommand) -> SessionsEnded:
         if not (command.id or command.operator or command.all):
-            raise CommandRefused("invalid", "name a session or an operator, or end all")
+            raise CommandRefused("invalid", "name a session or an operator, or end all sessions")
 
         def meant(session: Session) -> bool:
             named = command.id in ("", session.id) and command.operator in ("", session.operator)

@@ -1,10 +1,11 @@
 """Pages that update while they are open: rendered once for all readers, and pushed.
 
-The feed is pushed once, then only its new rows. A reader who misses rows gets the whole page again.
+The whole feed is pushed once, and after that only its new rows. A reader who misses rows gets the
+whole page again.
 
 After every commit, all open pages are due to be rendered. They are rendered one after the other,
-with pauses in proportion to the work, so that most of the time remains for agents, no matter how
-many readers there are. Waiting for an answer does not count as work.
+with pauses in proportion to the work, so that the daemon has most of its time for agents, no
+matter how many readers there are. Waiting for the engine's answer does not count as work.
 """
 
 import logging
@@ -22,10 +23,10 @@ from safetyd.web.control_room.room_pages import Context, News, Shown
 from safetyd.web.control_room.room_rendering import Parts
 
 SOONEST_S: Final = 0.1
-RESTS: Final = 20.0  # the pause after rendering, as a multiple of its duration
+RESTS: Final = 20.0  # the pause after a rendering, as a multiple of the rendering's duration
 LATEST_S: Final = 1.0  # some values, such as rate limits, change without an event
 CROWDED_S: Final = 0.25  # the pause between two pushes of rows, while there are too many to read
-ROWS: Final = Refill(per_s=400.0, burst=100.0)  # rows that are pushed to a reader
+ROWS: Final = Refill(per_s=400.0, burst=100.0)  # limits the rows that are pushed
 WHOLE: Final = ("bar", "main", "title")  # parts that are always sent whole
 MAX_OPEN: Final = 256
 MAX_OF_ONE: Final = 12  # open pages of one browser; more would delay the pages of others

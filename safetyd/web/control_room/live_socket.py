@@ -1,7 +1,7 @@
 """The WebSocket that updates an open page.
 
 A browser opens only six HTTP/1.1 connections to a host, for all tabs together. The event streams of
-six tabs would use them all and delay STOP. WebSockets are not counted.
+six tabs would use up all six connections and delay STOP. WebSockets do not count.
 """
 
 import asyncio

@@ -171,7 +171,7 @@ async def feed_news(ask: Ask, params: Params, content: Context, room: int) -> Ne
     rows: Sequence[Row | FeedGap] = answer.rows
     left_out = answer.left_out or 0
     if (rows and not content["rows"]) or (answer.more and not left_out):
-        return None  # there is no list yet, or the number of rows is unknown
+        return None  # there is no list yet, or the number of new rows is unknown
     crowded = len(rows) + left_out > min(max(room, CROWDED), FED)
     if crowded:
         left_out += len(rows[CROWDED:])
@@ -182,7 +182,7 @@ async def feed_news(ask: Ask, params: Params, content: Context, room: int) -> Ne
 
 
 def _on_top(rows: Sequence[Row | FeedGap], content: Context) -> Context:
-    """Return the feed with the new rows on top. The link "Older" replaces a gap at the end."""
+    """Return the feed with the new rows on top. The link "Older" replaces a gap in the last row."""
     kept: list[Row | FeedGap] = [*rows, *content["rows"]]
     if len(kept) <= FED:
         return {"rows": kept}
@@ -263,15 +263,15 @@ ADVICE: Final = {
     "emergency_stop": Advice("/stopped", "Resume when it is safe"),
     "critical_anomaly": Advice("/anomalies", "Read the anomaly before you resume"),
     "rollback": Advice("/history", "Check the restored files"),
-    "budget_gone": Advice("/money", "See what it was spent on, or raise the budget"),
+    "budget_gone": Advice("/money", "See what the budget was spent on, or raise it"),
     "nobody_told": Advice("/messages", "Fix the channel that failed, then retry"),
     "audit_broken": Advice("/health", "Compare the audit files with your copy; delete neither"),
     "high_anomaly": Advice("/requests", "Answer the requests of paused agents"),
     "safe_mode": Advice("/safe-mode", "See which agents are in safe mode"),
     "error_rate": Advice("/breakers", "See what failed"),
-    "budget_near": Advice("/money", "See what it is spent on"),
+    "budget_near": Advice("/money", "See what the budget is spent on"),
     "old_requests": Advice("/requests", "Answer the oldest requests"),
-    "no_person": Advice("/feed", "Check the decisions since then"),
+    "no_person": Advice("/feed", "Check the decisions since an operator was active"),
     "snapshot_missing": Advice("/health", "Check the disk space"),
     "no_record": Advice("/health", "Check whether safetyd was running"),
 }

@@ -141,7 +141,7 @@ class ControlRoom:
         live: LivePage,
         may_act: bool,  # noqa: FBT001 - of a view
     ) -> Callable[[], Parts]:
-        """Load a page and return a function that renders it, or only the bar if it is refused."""
+        """Load a page and return a function that renders it, or renders the bar after a refusal."""
         ask, shown = self._asking(LIVE), live.shown
         bar = await self._bar(ask)
         try:
@@ -150,7 +150,7 @@ class ControlRoom:
                 return partial(make, shown, bar, news, may_act=may_act)
             shown, content = await self._content(shown, bar, ask)
         except CommandRefused as exc:
-            log.debug("%s is not renewed: %s", shown.address, exc)
+            log.debug("page %s was not updated: %s", shown.address, exc)
             return partial(self._rendering.bar_alone, shown, bar, may_act=may_act)
         live.content = content if shown.page.news else None
         return partial(self._rendering.parts, shown, bar, content, may_act=may_act)

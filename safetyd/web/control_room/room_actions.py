@@ -67,7 +67,7 @@ class Done(NamedTuple):
 
 Act = Callable[["RoomActions", Visitor, str, Form], Awaitable[Done]]
 
-# For each command of a form, by name: True if it permits something. A bool applies to all of them.
+# For each command of a form, by name: True if it permits something. A bool applies to all commands.
 Choices = Mapping[str, bool] | bool
 NEVER: Final = False
 ALWAYS: Final = True
@@ -110,7 +110,7 @@ class RoomActions:
         counts = {"restored": told.restored, "created": told.created, "deleted": told.deleted}
         effects = (f"{count} {effect}" for effect, count in counts.items() if count)
         left = f" Not restored: {told.left_count}." if told.left_count else ""
-        said = f"{', '.join(effects) or 'none changed'}.{left} The state before is commit"
+        said = f"{', '.join(effects) or 'none changed'}.{left} The previous state is commit"
         words = f"{told.project} was rolled back. Files: {said} {told.kept[:12]}."
         return Done(words, f"/history/{told.made}")
 
@@ -132,7 +132,7 @@ class RoomActions:
         besides = await self._other_stops(visitor)
         page = "/stopped" if besides else "/"
         if not told.cleared:
-            said = f"{agent} was not stopped" if agent else "not everything was stopped"
+            said = f"{agent} was not stopped" if agent else "no stop applies to everything"
             return Done(f"Nothing changed: {said}.{besides}", page, failed=True)
         return Done(f"{f'{agent} may act again' if agent else 'Resumed'}.{besides}", page)
 
@@ -206,10 +206,10 @@ class RoomActions:
     async def _leave_safe_mode(
         self, visitor: Visitor, agent: str | None, form: Form, page: str
     ) -> Done:
-        """End the safe mode of one agent, or of all if None. The message lists remaining ones."""
+        """End the safe mode of one agent, or of all if None. List agents still in safe mode."""
         reason = _reason(form)
         if _one(form, "sure") != "yes":
-            raise CommandRefused("invalid", "tick the confirmation")
+            raise CommandRefused("invalid", "tick the confirmation box")
         command = ExitCommand(
             agent=agent,
             reason=reason,
@@ -322,7 +322,7 @@ def _reason(form: Form) -> str:
 
 
 def _one_of(address: str, otherwise: str) -> str:
-    """Return `address` if it is a path of ours that no browser takes for a host; or `otherwise`."""
+    """Return `address` if it is a path that no browser reads as a host name, else `otherwise`."""
     return address if _is_ours(address) else otherwise
 
 
@@ -369,7 +369,7 @@ def _results(results: Sequence[ReviewResult]) -> str:
 
 def _result(result: ReviewResult) -> str:
     if result.ok:
-        held = f", and held back ({result.held})" if result.held else ""
+        held = f", but it cannot run yet ({result.held})" if result.held else ""
         granted = f" Granted as {result.grant}." if result.grant else ""
         return f"{str(result.decision).capitalize()} {result.id}{held}.{granted}"
     return f"Not recorded: {_refusal(result)}."

@@ -23,7 +23,7 @@ Context = Mapping[str, Any]
 
 MAX_FEED_ROWS: Final = 2000  # cached as HTML
 
-# A placeholder for the visitor's form token that nobody can guess.
+# An unguessable placeholder for the visitor's form token.
 TOKEN: Final = f"token-{secrets.token_hex(16)}"
 
 # The page loads only our files, runs nothing inline, cannot be framed, and posts only to us.
@@ -51,7 +51,7 @@ class Reader(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The parts of a page that are pushed. An empty part means that it did not change.
+    """The parts of a page that are pushed. An empty part did not change.
 
     `rows` are added above the rows that a reader has; `main` already includes them.
     """
@@ -138,7 +138,7 @@ class RoomRendering:
 
 @cache
 def _environment() -> Environment:
-    """Return the templates. They are compiled only once, because that takes a second."""
+    """Return the templates. They are compiled only once, because compiling takes a second."""
     made = environment("safetyd.web", begin="room/", **FILTERS)
     made.globals["token"] = TOKEN
     return made

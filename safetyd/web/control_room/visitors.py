@@ -130,7 +130,7 @@ class Visitors:
             self._end(before.session)
         browser = marked(request.headers.get("User-Agent", ""), "?")
         opened = self.sessions.open(operator, browser, self._clock.now().at, name)
-        log.info("%s signed in to the control room as %s", operator, opened.session.id)
+        log.info("%s signed in to the control room (session %s)", operator, opened.session.id)
         script = self._assets.sign_in_script
         html = self._rendering.plain(
             "Signed in", "signed_in.html", operator=operator, proof=opened.proof, script=script

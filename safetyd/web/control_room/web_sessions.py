@@ -74,7 +74,7 @@ class Note(NamedTuple):
 
 
 class WebSessions:
-    """`name` is the host name that the daemon uses since it started, or empty."""
+    """`name` is the host name that the daemon has used since it started, or empty."""
 
     def __init__(self, directory: Path, keys_of: KeysOf, name: str = "") -> None:
         self.name = name
@@ -112,7 +112,7 @@ class WebSessions:
         return session
 
     def serves(self, name: str) -> bool:
-        """Return True if a host name belongs to this start of the daemon or to a session."""
+        """Return True if a host name is the daemon's current one or belongs to a session."""
         return name == self.name or any(known.name == name for known in self._sessions.values())
 
     def all(self, now: datetime) -> list[Session]:
@@ -130,7 +130,7 @@ class WebSessions:
         return tuple(session.id for session in ended)
 
     def prune(self, now: datetime) -> None:
-        """Drop the sessions of operators whose key has ended."""
+        """Drop sessions that have expired or whose keys are no longer valid."""
         if self._drop(now):
             self._write()
 

@@ -33,7 +33,7 @@ class ChangeView(NamedTuple):
 
 
 async def change_view(ask: Ask, project: str, commit: str, *, linked: bool) -> ChangeView:
-    """Return the changes of a commit. `linked`: the reader can open the control room."""
+    """Return the changes of a commit. With `linked`, it links to the control room."""
     address = f"/history/{quote(commit, safe='')}?{urlencode({'project': project})}"
     view = ChangeView(
         project=project,

@@ -32,8 +32,8 @@ def list_page(view: LinkView) -> str:
 
 def pairing_page(recipient: str, nonce: str) -> str:
     said = (
-        f"For 90 days it can approve requests sent to {recipient} without the code from the "
-        "notification. Do this only in a browser that nobody else uses."
+        f"For 90 days this browser can approve requests sent to {recipient} without the code from "
+        "the notification. Pair only a browser that nobody else uses."
     )
     return page(
         "link_button.html",
@@ -125,7 +125,7 @@ def recorded(view: LinkView) -> ResultPage:
             view,
             f"Recorded: {title[:1].lower()}{title[1:]}",
             f"{view.held.rstrip('.')}.",
-            f"After that, the action may run if the agent proposes it again before {until}.",
+            f"Once this ends, the action may run if the agent proposes it again before {until}.",
             tone="warn",
         ),
     )
@@ -142,7 +142,7 @@ def over(view: LinkView, wanted: str = "") -> ResultPage:
         case "approved" | "denied":
             return _decided(view, wanted)
         case "superseded":
-            why = "A new notification has the changed request. Nothing was recorded here."
+            why = "The changed request is in a new notification. Nothing was recorded here."
             title = "The agent changed this request"
             return ResultPage(HTTPStatus.CONFLICT, _told_of(view, title, why, tone="warn"))
         case "expired":
@@ -170,8 +170,8 @@ def foreign() -> ResultPage:
 
 
 def nobody() -> ResultPage:
-    """Return the page for every invalid token; it does not say what is wrong with it."""
-    why = "It may be mistyped, cut off or revoked. To list pending requests:"
+    """Return the page for every invalid token. The page does not say what is wrong."""
+    why = "The link may be mistyped, cut off or revoked. To list pending requests:"
     return ResultPage(HTTPStatus.NOT_FOUND, told_page(NOBODY, why, command="safetyd list"))
 
 
@@ -222,12 +222,12 @@ def _remedy(view: LinkView) -> tuple[str, str]:
     if request.state == "denied":
         if request.denied_until is not None and request.denied_until > view.at:
             until = moment(request.denied_until, view.zone, view.at)
-            held = f"Until {until} the same action is denied without a new request. To lift that:"
+            held = f"Until {until} the same action is denied without asking. To lift this denial:"
             return held, f"safetyd deny {request.id} --once"
-        return "It can be approved only if the agent proposes it again.", ""
+        return "The action can be approved only if the agent proposes it again.", ""
     if request.used:
-        return "The agent may have done it already.", ""
-    return "To prevent it, stop the agent:", f"safetyd stop --agent {request.agent}"
+        return "The agent may already have performed the action.", ""
+    return "To prevent the action, stop the agent:", f"safetyd stop --agent {request.agent}"
 
 
 def _expired(view: LinkView) -> str:
@@ -241,8 +241,9 @@ def _expired(view: LinkView) -> str:
 def _old(view: LinkView) -> str:
     title = "This link has expired"
     if not view.known:
-        return told_page(title, "Pending requests:", command="safetyd list")
-    return told_page(title, "The request is still pending:", command=commands(view.known)[0])
+        return told_page(title, "To list pending requests:", command="safetyd list")
+    pending = "The request is still pending. To approve it:"
+    return told_page(title, pending, command=commands(view.known)[0])
 
 
 def moment(at: datetime, zone: tzinfo, now: datetime) -> str:

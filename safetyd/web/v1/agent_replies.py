@@ -30,7 +30,10 @@ class AwaitedReply:
         self.answered.set()
 
     async def wait(self, patience_s: float, held_s: float) -> object:
-        """Return the answer or, after another `held_s`, the pending decision or None."""
+        """Return the answer, or the pending decision if no answer follows it within `held_s`.
+
+        Return None if neither arrives within `patience_s`.
+        """
         with anyio.move_on_after(patience_s):
             await self.heard.wait()
         if self.content is None and self.pending is not None:

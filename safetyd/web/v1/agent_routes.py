@@ -43,7 +43,7 @@ BODY_S: Final = 5.0
 PATIENCE_S: Final = 5.0
 HELD_S: Final = 30.0
 MAX_HELD_S: Final = 60.0
-MAX_AT_ONCE: Final = 32  # requests of one agent; a key may have as many connections on the bus
+MAX_AT_ONCE: Final = 32  # requests of one agent; the bus allows a key as many connections
 # The HTTP status of replies that are not a decision of a guard, by rule.
 REFUSED: Final[Mapping[str, int]] = {
     "intake.malformed": 400,
@@ -186,7 +186,7 @@ class AgentRoutes:
             raise HttpRefusal("unavailable", "another daemon may be writing the journal")
         if answer is None:
             reason = self._problem() or f"no answer within {PATIENCE_S:g} s"
-            raise HttpRefusal("unavailable", f"{reason}; send the same id again")
+            raise HttpRefusal("unavailable", f"{reason}; send it again with the same id")
         return _response(answer)
 
 

@@ -62,7 +62,7 @@ def _slice(lines: Iterator[bytes], until: int) -> Slice:
 
 
 def _gap(directory: Path, seq: int) -> int:
-    """Check the first line of each file: files may be missing, or be another daemon's."""
+    """Check the first line of each file: files may be missing, or belong to another daemon."""
     after = 0
     for number, path in enumerate(files(directory)):
         with path.open("rb") as file:

@@ -95,7 +95,7 @@ class EventSocket:
         if asked.after is None:
             return
         if asked.after > self._newest():
-            error = f"after is {asked.after}, and the newest event is {self._newest()}"
+            error = f"after is {asked.after}, but the newest event is {self._newest()}"
             raise HttpRefusal("invalid", error)
         try:
             later = await self._replay.gap(asked.after)
@@ -203,5 +203,5 @@ class Feed:
 
 
 def frame(event: SafetyEvent) -> str:
-    """Return a SafetyEvent as JSON: the fields of the contract and its number."""
+    """Return a SafetyEvent as JSON: the fields of the contract and the event's number."""
     return _encode({"seq": event.seq, **published(event)}).decode()

@@ -81,7 +81,7 @@ async def test_a_client_of_the_wrong_kind_runs_nothing(
             middleware=[SafetydMiddleware(client)],
         )
 
-    with pytest.raises(TypeError, match="ainvoke a Safety"):
+    with pytest.raises(TypeError, match="use Safety with ainvoke"):
         await agent(blocking).ainvoke({"messages": "go"})
     with pytest.raises(TypeError, match="invoke a SyncSafety"):
         agent(safety).invoke({"messages": "go"})

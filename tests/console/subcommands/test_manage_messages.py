@@ -131,7 +131,7 @@ def test_a_test_that_does_not_get_through_ends_with_1_and_says_what_to_do(daemon
     assert failed.returncode == 1
     assert "email to operator: NOT sent" in failed.stdout
     assert "535" in failed.stdout
-    assert "\n  check username and password_file; many providers want an" in failed.stdout
+    assert "\n  check username and password_file; many providers require an" in failed.stdout
     assert PASSWORD not in failed.stdout + channels.stdout
     assert re.search(r"^email +email +DOWN", channels.stdout, re.MULTILINE)
     assert re.fullmatch(r"\d messages? will be sent again\.\n", retried.stdout)

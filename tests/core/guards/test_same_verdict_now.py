@@ -75,7 +75,7 @@ def nothing(_engine: Engine) -> None:
             "no confidence given; visit 2 of 3",
         ),
         ("scores", nothing, propose(9), "no scores given"),
-        ("scores", nothing, propose(9, scores=scores(autonomy=1)), "average 4.2 of at least 4"),
+        ("scores", nothing, propose(9, scores=scores(autonomy=1)), "average 4.2, required 4"),
         ("iterations", dispatched, propose(9), "1 of 3 rounds"),
         ("cooldown", nothing, propose(9), "dispatches only"),
         ("cooldown", nothing, propose(9, type="dispatch"), "ready"),
@@ -104,7 +104,12 @@ def nothing(_engine: Engine) -> None:
             "api half open, a probe may begin",
         ),
         ("anomaly", nothing, propose(9), "nothing unusual"),
-        ("anomaly", repeating, propose(9), "rapid_identical holds, seen 2 times, repeated_action"),
+        (
+            "anomaly",
+            repeating,
+            propose(9),
+            "rapid_identical is active, seen 2 times, repeated_action",
+        ),
     ],
 )
 def test_a_guard_describes_its_current_state(

@@ -160,7 +160,7 @@ def test_a_long_diff_is_cut_and_says_what_shows_all_of_it(
     shown = project.history.diff(project.commit().commit)
 
     assert len(shown) < 2500
-    text, _, said = shown.rpartition("\n[cut after 2 KiB; all of it: ")
+    text, _, said = shown.rpartition("\n[cut after 2 KiB; for the whole diff, run: ")
     assert text.endswith("+line\n")
     assert project.git(*shlex.split(said.removesuffix("]\n"))[1:]).count("+line") == 10_000
 
@@ -177,7 +177,7 @@ def test_what_is_longer_as_json_is_cut_so_that_it_fits_into_an_answer(
         "diff": project.history.diff(made.commit),
     }
 
-    assert "all of it: git" in answer["diff"]
+    assert "for the whole diff, run: git" in answer["diff"]
     assert len(msgspec.json.encode(answer)) < MAX_ANSWER_BYTES
 
 
@@ -202,6 +202,6 @@ def test_a_folder_that_cannot_be_kept_is_named(project: ProjectFolder) -> None:
     assert "file is not a folder" in problem(file)
     assert "is in a bare repository" in problem(bare)
     assert "is in a bare repository" in problem(project.root / ".git" / "refs")
-    assert "contain each other" in problem(project.root, project.root / "data")
+    assert "contains safetyd's own" in problem(project.root, project.root / "data")
     with pytest.raises(HistoryError, match="missing does not exist"):
         ProjectHistory("x", project.root / "missing", (), project.store).commit(project.order())

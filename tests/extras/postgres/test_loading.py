@@ -259,7 +259,7 @@ def test_audit_files_that_cannot_be_read_are_named(store: PostgresStore) -> None
         ),
         (
             f"{COPIED} SELECT 31, at, event, hash, line FROM events WHERE seq = 9",
-            "event 31 is in the database after its end, 30",
+            "event 31 is in the database, but the export has only reached event 30",
         ),
         (
             "UPDATE decisions SET decision = 'allow'",

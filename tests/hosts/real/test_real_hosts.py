@@ -126,7 +126,7 @@ def test_the_outcome_is_reported(session: Session) -> None:
 
 @pytest.mark.parametrize("away", AWAY)
 def test_nothing_runs_without_the_daemon(session: Session, away: str) -> None:
-    assert "so nothing may run" in session.results[away]
+    assert "so this call is blocked" in session.results[away]
     assert not session.ran(f"ran-{away}")
 
 

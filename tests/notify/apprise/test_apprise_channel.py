@@ -75,7 +75,7 @@ async def test_every_address_is_told_its_link_on_a_line_of_its_own() -> None:
 async def test_who_took_it_is_not_told_again_when_another_is() -> None:
     async with receiving() as good, receiving(Reaction(500), Reaction(200)) as bad:
         channel = chat(target(good), target(bad))
-        with pytest.raises(Unavailable, match=r"^1 of 2 addresses refused it$"):
+        with pytest.raises(Unavailable, match=r"^1 of 2 addresses refused the message$"):
             await channel.send(notice())
         await channel.send(notice(again=True))
         await channel.send(notice(again=True))

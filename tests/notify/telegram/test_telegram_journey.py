@@ -107,7 +107,7 @@ def test_only_the_recipient_can_answer(begin: Begin, bot: Telegram) -> None:
     assert said == [STRANGER_SAID] * 3
     assert bot.told(forged) == UNKNOWN
     assert 'safetyd_notify_refused_answers{channel="telegram"} 3.0' in metrics(daemon)
-    assert f"user {STRANGER}, not the recipient" in daemon.log()
+    assert f"user {STRANGER}: not the recipient" in daemon.log()
 
     # The rightful one still can, once; the other person's message says who did.
     late = SAID["too_late"]

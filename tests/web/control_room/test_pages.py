@@ -81,7 +81,7 @@ async def test_every_page_shows_what_happened(tmp_path: Path) -> None:
         "/": "odd things",
         "/requests": "git push origin p2",
         f"/requests/{ref}": "git push origin p1",
-        "/answers": "Only these requests are answered",
+        "/answers": "Your answer applies only to these requests",
         "/agents": 'href="/agents/ops"',
         "/agents/code": "dear things",
         "/safe-mode": "careful",
@@ -490,4 +490,4 @@ async def test_a_report_that_takes_long_is_shown_once_it_is_there(
     with site.reports._reading:  # somebody else's is being read
         page = await alice.get("/report")
 
-    assert "audit files of that day" in page.main
+    assert "audit files for this report" in page.main

@@ -70,7 +70,7 @@ async def test_resume_needs_a_reason(site: RoomSite, alice: Browser, reason: str
         (
             ("code",),
             None,
-            "Nothing changed: not everything was stopped. Still stopped: code.",
+            "Nothing changed: no stop applies to everything. Still stopped: code.",
         ),
         ((), "code", "Nothing changed: code was not stopped."),
         ((None,), "code", "Nothing changed: code was not stopped. Still stopped: everything."),
@@ -335,7 +335,11 @@ async def test_an_agent_is_paused_from_the_card_of_its_request_which_stays_open(
     elsewhere = await alice.post("/agents/code", do="pause", page="https://evil.example/")
 
     pause = site.journalled(Paused)[0]
-    assert (pause.agent, pause.via, pause.reason) == ("code", "web", f"seen at {ref}")
+    assert (pause.agent, pause.via, pause.reason) == (
+        "code",
+        "web",
+        f"paused while reviewing {ref}",
+    )
     assert page.note == "code: paused."
     assert "git push origin p1" in page.main
     assert "<h1>code " in elsewhere.main
@@ -398,7 +402,7 @@ async def test_an_agent_is_put_in_safe_mode_and_let_go(site: RoomSite, alice: Br
     [
         ({"sure": "yes"}, "Not done: give a reason."),
         ({"sure": "yes", "reason": " "}, "Not done: give a reason."),
-        ({"reason": "fine"}, "Not done: tick the confirmation."),
+        ({"reason": "fine"}, "Not done: tick the confirmation box."),
     ],
 )
 async def test_safe_mode_is_left_only_by_who_is_sure_and_says_why(
@@ -453,7 +457,7 @@ async def test_everybody_is_put_in_safe_mode_and_let_go_by_force(
     assert event.agent is None
     only(site, SafeModeExited)
     assert entered.note == "All agents: in safe mode."
-    assert unsure.note == "Not done: tick the confirmation."
+    assert unsure.note == "Not done: tick the confirmation box."
     assert early.note.startswith("Not done: ")
     assert forced.note == "All agents: left safe mode."
 

@@ -227,7 +227,7 @@ def test_a_session_of_another_operator_than_named_is_not_ended(tmp_path: Path) -
 
     with pytest.raises(CommandRefused, match="no session"):
         entrance(sessions).end("alice", SessionEndCommand(id=opened.id, operator="alice"))
-    with pytest.raises(CommandRefused, match="name a session or an operator, or end all"):
+    with pytest.raises(CommandRefused, match="name a session or an operator, or end all sessions"):
         entrance(sessions).end("alice", SessionEndCommand())
     assert sessions.all(NOON) == [opened]
 

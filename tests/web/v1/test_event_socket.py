@@ -111,7 +111,7 @@ async def test_only_what_is_wanted_is_told(tmp_path: Path, query: str, seqs: lis
         ("", 426, "upgrade_required", "this is a WebSocket"),
         ("?after=x", 400, "invalid", 'after is "x"; expected `int'),
         ("?after=-1", 400, "invalid", 'after is "-1"; expected `int` >= 0'),
-        ("?after=6", 400, "invalid", "after is 6, and the newest event is 5"),
+        ("?after=6", 400, "invalid", "after is 6, but the newest event is 5"),
         ("?since=1", 400, "invalid", "unknown parameter 'since'"),
     ],
 )

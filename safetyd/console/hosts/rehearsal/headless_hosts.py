@@ -1,4 +1,4 @@
-"""How each host runs without a person and with another model, so that only the hook refuses."""
+"""How to run each host without a user and with another model, so that only the hook can refuse."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SETTINGS: Final = "@SETTINGS@"  # a file with `HeadlessHost.settings`
 
 
 class HeadlessHost(NamedTuple):
-    """A host's arguments and variables, in which `ADDRESS` is that of the model."""
+    """A host's arguments and variables, in which `ADDRESS` stands for the model's address."""
 
     api: ModelApi
     shell: Callable[[str], ToolCall]
@@ -144,7 +144,7 @@ HEADLESS_HOSTS: Final = {
 def run_host(
     program: str, arguments: tuple[str, ...], cwd: Path, variables: Mapping[str, str], wait_s: float
 ) -> str:
-    """Run a host to its end, and end what it started; return what it prints."""
+    """Run a host until it ends, kill the processes that it started, and return its output."""
     with subprocess.Popen(  # noqa: S603 - the user's own program
         [program, *arguments],
         cwd=cwd,

@@ -1,4 +1,4 @@
-"""Something on loopback that a host takes for its model: it makes the tool calls of a test."""
+"""A server on loopback that a host takes for its model. It makes the tool calls of a test."""
 
 import json
 import threading
@@ -17,14 +17,14 @@ class ToolCall(NamedTuple):
     arguments: dict[str, object]
 
 
-# A conversation yields calls, and gets what the host gave the model as the result of each.
+# A conversation yields calls, and gets the result of each as the host passed it to the model.
 Conversation = Generator[ToolCall, str, None]
 
 
 class Reply(NamedTuple):
     """What the model says: a call, or a text that ends the turn."""
 
-    number: int  # of the results before it
+    number: int  # of results before it
     call: ToolCall | None = None
     text: str = FAREWELL
 
@@ -70,7 +70,7 @@ class Talk:
 
 
 class ModelApi(NamedTuple):
-    """How an API puts results into requests, and replies into answers."""
+    """How an API encodes results in requests, and replies in responses."""
 
     results: Callable[[Body], list[str]]
     events: Callable[[Reply], list[tuple[str, Body]]]  # name and content of each
@@ -79,7 +79,7 @@ class ModelApi(NamedTuple):
 
 
 class ModelServer(ThreadingHTTPServer):
-    """An API on a free port of loopback, and the conversation that it leads now."""
+    """An API on a free port of loopback, and its current conversation."""
 
     daemon_threads = True
 
@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if body.get("tools"):
             server.bodies.append(json.dumps(body, ensure_ascii=False))
-        # Without tools it is no part of the conversation: hosts ask for titles and the like.
+        # Requests without tools are for titles and the like, not part of the conversation.
         reply = server.talk.reply(api.results(body)) if body.get("tools") else Reply(0)
         lines = (
             (f"event: {name}\n" if name else "") + f"data: {json.dumps(content)}\n\n"

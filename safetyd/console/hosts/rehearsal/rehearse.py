@@ -43,7 +43,7 @@ def rehearsed(host: Host) -> Iterator[Tried]:
         try:
             said = run_host(program, given.arguments, cwd, variables, RUN_S)
         except subprocess.TimeoutExpired:
-            said = f"it did not end within {RUN_S:.0f} s"
+            said = f"the host did not end within {RUN_S:.0f} s"
         server.talk.end()
         ran = [(cwd / name).exists() for name in ("rehearsed", "destroyed")]
     took_ms = (time.monotonic() - begun) * 1000

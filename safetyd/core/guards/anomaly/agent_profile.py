@@ -78,7 +78,7 @@ class AnomalyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     no_human: NoHuman = NoHuman()
 
     def for_hosts(self) -> "AnomalyConfig":
-        """Return the settings for coding agents, which act fast and repeat commands, as tests."""
+        """Return the settings for coding agents, which act fast and repeat commands (tests)."""
         replace = msgspec.structs.replace
         return replace(
             self,
@@ -93,7 +93,7 @@ class AnomalyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ProfileGauges(msgspec.Struct, frozen=True):
-    """The current numbers of an agent. A larger number that the agent reported wins."""
+    """The current numbers of an agent, counted or reported, whichever are larger."""
 
     iterations_per_hour: float
     cost_per_hour_usd: float
@@ -307,7 +307,7 @@ def _looked(
 def _usd(event: Settled) -> float | None:
     """Return the larger of the reported cost and the price of the tokens.
 
-    The price of a purchase does not count, because each purchase is approved.
+    Prices of purchases do not count, because purchases need approval.
     """
     if event.type in PURCHASES:
         return None if event.priced_nano is None else event.priced_nano / NANO

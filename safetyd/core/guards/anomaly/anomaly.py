@@ -140,7 +140,7 @@ class AnomalyGuard(Guard):
 
     def now(self, decided: Decided, moment: Moment) -> str:
         holding = self.holding(decided.agent, moment.t).items()
-        said = (f"{id_} holds, seen {count} times" for id_, count in holding)
+        said = (f"{id_} is active, seen {count} times" for id_, count in holding)
         return ", ".join(said) or "nothing unusual"
 
     def _blocked(self, proposed: Proposed, kind: Kind) -> Verdict | None:
@@ -213,7 +213,7 @@ class AnomalyGuard(Guard):
         return self._raised(event, event.agent, found)
 
     def _reported(self, event: Reported) -> Sequence[Event]:
-        # The number of anonymous names is limited, so only a proposal can add one.
+        # The keys guard limits anonymous names only in proposals, so reports must not add any.
         if event.keyless and event.agent not in self._state.agents:
             return ()
         agent = self._agent(event.agent)

@@ -69,8 +69,8 @@ class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class Budget(Guard):
     """Block or pause agents that reach a spending limit.
 
-    `session_usd` are session limits by agent. `others` returns whether a part of the day is
-    reserved for other agents with keys.
+    `session_usd` are session limits by agent. `others` returns whether a part of the daily
+    budget is reserved for other agents with keys.
     """
 
     name = "budget"
@@ -190,7 +190,7 @@ class Budget(Guard):
         return Standing("agent", agent, agent, account, self._limits[3])
 
     def spending(self) -> Iterator[Spend]:
-        """Yield spending by agent, session and model; the latest 256 of each agent."""
+        """Yield spending by agent, session and model: the latest 256 entries of each agent."""
         for agent, books in self._ledger.balances.agents.items():
             for (session, model), spent in books.lines.items():
                 yield Spend(agent, session, model, spent)
@@ -202,8 +202,8 @@ class Budget(Guard):
     def pending(self, agent: str | None = None, asked: Iterable[Decided] = ()) -> PendingSums:
         """Return the cost of pending actions, of all agents or one.
 
-        `asked` are the decisions of pending requests. Nothing is reserved for those that this guard
-        itself caused, but they cost money too.
+        `asked` are the decisions of pending requests. Nothing is reserved for
+        requests that this guard itself caused, but their actions would cost money, too.
         """
         held = self._ledger.balances.pending(agent)
         return PendingSums((*held, *filter(None, map(self._asked, asked))))
@@ -359,7 +359,7 @@ class Budget(Guard):
         return self._shares if self._others(keyless=keyless) else NO_SHARES
 
     def _limits_of(self, event: Counted) -> Limits:
-        # An outcome names no project. The limits of the project were checked for its proposal.
+        # An outcome names no project. The project's limits were checked for the proposal.
         own = None if isinstance(event, Settled) else self._projects.of(event.proposal.project)
         return self._own.get(event.agent, self._limits) if own is None else own.of(event.agent)
 

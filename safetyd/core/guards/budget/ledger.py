@@ -79,9 +79,8 @@ class Ledger:
 
         A pending reservation counts in no account until it is approved.
         """
-        heard = self.open(
-            payer, t
-        )  # done first, so that a chain is not forgotten with its last reservation
+        # First open the chain, which could be forgotten when it has no reservations.
+        heard = self.open(payer, t)
         self.spend_reserved(payer.agent, id_)
         day = NO_DAY.number if pending else self.state.day.number
         held = Reservation(nano, day, heard)
@@ -136,7 +135,7 @@ class Ledger:
             day.agents.setdefault(name, Account()).permit(nano)
 
     def named(self, held: Reservation, model: str | None) -> Reservation:
-        """Return the reservation. If it has no model, set the model of its outcome."""
+        """Return the reservation. If it has no model, set the one that its outcome names."""
         if model is None or held.payer.model is not None:
             return held
         key = opened(self.state.day.models, model, MAX_MODELS)

@@ -79,7 +79,7 @@ class Standing(NamedTuple):
     def reason(self, need: int) -> str:
         used, limit = self.account.used, dollars(self.limit)
         if self.scope == "share":
-            beyond = f"{self.agent} spent {dollars(used)} today beyond what was reserved"
+            beyond = f"{self.agent} spent {dollars(used)} today beyond its reservations"
             return f"{beyond}. Its share of the common budget is {limit}"
         scope = "Daily" if self.scope == "day" else self.scope.capitalize()
         said = f"{scope} budget of {limit}"
@@ -100,7 +100,7 @@ class Standing(NamedTuple):
         if self.scope == "keyless":
             ways = ["with a key", "after `safetyd budgets raise keyless`"]
         if room > 0:
-            ways.append(f"at an estimate of at most {dollars(cents_down(room))}")
+            ways.append(f"with an estimate of at most {dollars(cents_down(room))}")
         if need <= self.base:
             ways.append(_FRESH[self.scope])
         return ", or ".join(ways)

@@ -54,7 +54,7 @@ class Purchases:
         self.ledger = Ledger()
 
     def check(self, proposed: Proposed, payer: Payer, limits: Limits, price: int) -> Verdict:
-        """Return `ALLOWED`, or the first limit that a purchase would exceed."""
+        """Return `ALLOWED`, or a verdict on the first limit that a purchase would exceed."""
         accounts = self.ledger.balances.find(_buyer(payer), proposed.at.toordinal(), proposed.t)
         for scope, account, limit in zip(SCOPES, accounts, limits, strict=True):
             if account is not None and limit and account.lacks(limit, price):
@@ -87,7 +87,8 @@ def _buyer(payer: Payer) -> Payer:
 
 
 def _exceeds(scope: Scope, account: Account, limit: int, price: int) -> Verdict:
-    total, whose = dollars(account.used + price), "today" if scope == "day" else f"of this {scope}"
+    total = dollars(account.used + price)
+    whose = {"day": "today", "agent": "by this agent"}.get(scope, f"in this {scope}")
     return Verdict(
         "budget",
         ASK,

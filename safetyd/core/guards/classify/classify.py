@@ -28,7 +28,7 @@ from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
 from safetyd.core.text.proposal_patches import may_patch
 
 MAX_UNKNOWN: Final = 256
-COMMAND: Final = "run_shell"  # the type that is nothing but the command in its text
+COMMAND: Final = "run_shell"  # the type whose whole action is the command in its text
 
 
 class RuleSets:
@@ -172,7 +172,7 @@ class Classify(Guard):
     def _unclear(self, proposed: Proposed, kind: Kind) -> list[Verdict]:
         """Return verdicts on an unknown project, and on a command without its text.
 
-        Without any configured project, a name selects nothing and is only a label.
+        If no project is configured, a project name selects nothing and is only a label.
         """
         proposal, found = proposed.proposal, []
         if proposal.project and self._known and proposal.project not in self._known:

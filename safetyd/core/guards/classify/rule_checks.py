@@ -23,7 +23,7 @@ from safetyd.core.text.patterns import PatternConfig
 Problem = tuple[str, str]
 
 _TAKEN: Final = frozenset({"require_permission", "known_contacts"})  # built-in rule ids
-_LET_PEOPLE: Final = "If you want this, also set allow_human_communication = true"
+_LET_PEOPLE: Final = "To allow contact with people, set allow_human_communication = true"
 
 _is_name = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z").match
 
@@ -67,7 +67,7 @@ def _list_problems(path: str, rules: RuleLists, kinds: Kinds) -> Iterator[Proble
             why = f"{name} is also in require_permission. Remove it from one of the lists"
             yield f"{path}.allow_without_permission", why
         if "prohibited" in {kind.tier, kind.risk}:
-            why = f"{name} is prohibited. To approve each one, add it to require_permission"
+            why = f"{name} is prohibited. To allow it with approval, add it to require_permission"
             yield f"{path}.allow_without_permission", why
 
 
@@ -93,7 +93,7 @@ def _human_problems(path: str, rules: RuleLists, kinds: Kinds) -> Iterator[Probl
 
 def _lets_speak(rule: CustomRule, kinds: Kinds) -> str:
     if not rule.when.types:
-        return "allows types that contact a person. List the types that it is for"
+        return "also allows types that contact a person. List its types in when.types"
     speaking = [name for name in rule.when.types if kinds.named(name).human]
     return f"allows {speaking[0]}, which contacts a person" if speaking else ""
 
@@ -109,7 +109,7 @@ def _table_problems(path: str, rules: RulesConfig | ProjectRules) -> Iterator[Pr
         if not _is_name(rule.name):
             yield (
                 f"{here}.name",
-                f"{rule.name!r} is not a valid name. Use at most 64 of A-Z a-z 0-9 _ . -",
+                f"{rule.name!r} is not a valid name. Use up to 64 characters of A-Z a-z 0-9 _ . -",
             )
         if rule.name in taken:
             yield f"{here}.name", f"another rule is already called {rule.name}"

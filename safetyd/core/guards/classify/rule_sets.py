@@ -2,9 +2,9 @@
 
 The first rule that applies replaces the verdict of the table, in this order: a custom rule that
 blocks, `require_permission`, a custom rule that asks or allows, `allow_push_to`,
-`allow_without_permission`. If the agent rated an action higher than its type, no rule loosens that.
-A project's rules come before the global ones, but global rules that block always apply. Paths and
-the limit on memory operations can then require approval.
+`allow_without_permission`. If the agent rated an action higher than its type, no rule loosens the
+verdict. A project's rules come before the global ones, but global rules that block always apply.
+Paths and the limit on memory operations can then require approval.
 """
 
 import functools

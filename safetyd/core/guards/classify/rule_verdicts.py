@@ -13,7 +13,7 @@ from safetyd.core.text.patches import PatchedFile
 from safetyd.core.text.path_globs import PathTarget
 from safetyd.core.text.visible_text import quoted
 
-TAMER: Final = "without the agent's own risk and reversibility"
+TAMER: Final = "without the agent's own risk and reversibility ratings"
 
 MAX_NAMES: Final = 5
 
@@ -54,13 +54,13 @@ def outside(path: NamedPath, root: str, *, surely: bool = True) -> Verdict:
 
 
 def sensitive(path: NamedPath, glob: str) -> Verdict:
-    reason = _with_deed(f"{path.shown} may contain secrets", path)
-    return _asks("classify.sensitive_path", f"{reason}: it matches {glob}", path.remedy)
+    reason = _with_deed(f"{path.shown} may contain secrets (it matches {glob})", path)
+    return _asks("classify.sensitive_path", reason, path.remedy)
 
 
 def protected(path: NamedPath, glob: str) -> Verdict:
     deed = path.deed or "this action may change it"
-    reason = f"{path.shown} controls how other programs behave, and {deed}: it matches {glob}"
+    reason = f"{path.shown} controls how other programs behave (it matches {glob}), and {deed}"
     return _asks("classify.protected_path", reason, path.remedy)
 
 
@@ -125,13 +125,13 @@ def unknown(kind: Kind, kinds: Kinds) -> Verdict:
 
 def unknown_project(name: str, known: AbstractSet[str]) -> Verdict:
     names = ", ".join(sorted(known)[:MAX_NAMES]) + (", …" if len(known) > MAX_NAMES else "")
-    reason = f"Unknown project {quoted(name)}. The configuration has {names}"
+    reason = f"Unknown project {quoted(name)}. The configured projects are: {names}"
     return _asks("classify.unknown_project", reason, "with a configured project, or without one")
 
 
 def no_command(kind: Kind) -> Verdict:
     reason = f"The text of this {kind.type} is empty, so its command could not be analysed"
-    return _asks("classify.no_command", reason, "with the command in text")
+    return _asks("classify.no_command", reason, "with the command in the text field")
 
 
 def human(case: RuleCase, config: RulesConfig) -> Verdict:
@@ -189,7 +189,7 @@ def speaking(case: RuleCase, config: RulesConfig) -> str:
 
 
 def _executable(reason: str, path: str) -> Verdict:
-    return _asks("classify.executable_bit", reason, f"without that mode of {quoted(path)}")
+    return _asks("classify.executable_bit", reason, f"if {quoted(path)} does not become executable")
 
 
 def _with_deed(reason: str, path: NamedPath) -> str:

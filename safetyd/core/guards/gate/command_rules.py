@@ -36,7 +36,7 @@ class CommandRules:
         layers: Sequence[Layer],
         hosts: HostCommands | None = None,
     ) -> None:
-        self._hosts = hosts  # None: for agents that are no coding agents
+        self._hosts = hosts  # None for agents that are not coding agents
         self._setting = setting
         self._layers = layers
         self.reader = reader

@@ -111,7 +111,8 @@ class Rules:
         said = words(proposal)
         commands = self._commands
         read: list[Verdict] | None = None
-        secrets = self._secrets(kind.type, proposal.target)  # a reason must not repeat them
+        # If the field is for a secret, no reason may quote the text.
+        secrets = self._secrets(kind.type, proposal.target)
         if commands is not None and not secrets and commands.reader.reads(kind, proposal):
             read = commands.judge(proposed, lifted)
         if not read and self._unremarkable(proposal, kind, visits, said, read=read is not None):

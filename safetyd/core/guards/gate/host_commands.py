@@ -25,7 +25,7 @@ class HostCommands:
         self._blocks_force = rules.force_push == "block"
 
     def stricter(self, findings: Sequence[Finding]) -> Sequence[Finding]:
-        """Return the findings; those that overwrite or delete on a remote may block."""
+        """Return the findings. Let those that rewrite a remote block, if so configured."""
         if not self._blocks_force:
             return findings
         return [_blocking(f) if "rewrites_remote" in f.traits else f for f in findings]
@@ -33,14 +33,18 @@ class HostCommands:
     def open_input(
         self, host: str, findings: Sequence[Finding], lifted: AbstractSet[str]
     ) -> Sequence[Verdict]:
-        """Return a verdict if a program would read commands that this host types unasked."""
+        """Return a verdict if this host could type commands into the program without asking."""
         if host not in _TYPES_UNASKED or OPEN_INPUT in lifted:
             return ()
         found = next((f for f in findings if "open_input" in f.traits), None)
         if found is None:
             return ()
-        reason = f"`{found.shown}` reads commands from its input, which are not checked"
-        return (Verdict("gate", ASK, OPEN_INPUT, reason, remedy="with a script or a command"),)
+        reason = f"`{found.shown}` reads commands from its input, which safetyd cannot check"
+        return (
+            Verdict(
+                "gate", ASK, OPEN_INPUT, reason, remedy="with a script or command as an argument"
+            ),
+        )
 
 
 def _blocking(finding: Finding) -> Finding:

@@ -32,14 +32,14 @@ from safetyd.core.text.web_addresses import addresses
 
 NONE: Final[AbstractSet[str]] = frozenset()
 
-# They read what their text or target names.
+# These types read the file or address that their text or target names.
 _FETCHING: Final = frozenset({"read_file", "list_files", "web_fetch"})
 _NAME: Final = "safetyd"
 _KEYS: Final = ("operator.nk", "operator.token", "links.json")
 _SEED: Final = ".nk"
 _ADDRESS: Final = "safetyd's address"
 _STOP_FILE: Final = "EMERGENCY_STOP"
-_SWITCH: Final = "AI_COMPANY_ENABLED"  # the variable's other name contains "safetyd"
+_SWITCH: Final = "AI_COMPANY_ENABLED"  # its other name contains "safetyd"
 
 # Parts that a shell removes from a word: quotes and empty variables.
 _UNSEEN: Final = r"(?:\\\n?|\$?['\"]|`|\$[@*]|\$\{\w*\}|\$\(\))*"
@@ -122,7 +122,7 @@ class OwnResources:
         return "one of safetyd's files" if self._winds_to(text, root, cwd) else ""
 
     def _fetched(self, proposal: Proposal) -> str:
-        """Return the resource that an action reads by the name in its text or target."""
+        """Return the resource that an action reads because its text or target names it."""
         target, root = proposal.target or _NO_TARGET, self._root(proposal)
         said = filter(None, (proposal.text, target.label, target.name, target.url))
         for address in addresses(said):
@@ -156,7 +156,7 @@ class OwnResources:
         return any(owned.find(replace(where, pattern=touch.pattern)) for where in places)
 
     def _winds_to(self, text: str, root: str, cwd: str | None) -> bool:
-        """Return whether a path in a text leads to a resource from a folder, or through `..`."""
+        """Return whether a relative path, or one with `..`, in a text leads to a resource."""
         words = dict.fromkeys(path_words(text))
         winding = (word for word in words if root or cwd or (".." in word and word[0] in "/~$"))
         places = [place(word, root, cwd) for word in winding]
@@ -181,7 +181,7 @@ class OwnResources:
     def _placed(self, proposed: Proposed, kind: Kind, patched: Sequence[str]) -> Verdict:
         proposal, root = proposed.proposal, self._root(proposed.proposal)
         paths: tuple[str, ...] = (*proposal.paths, *proposed.resolved, *patched)
-        if cwd := proposal.cwd:  # the files of a patch may start there, or at the root
+        if cwd := proposal.cwd:  # paths in a patch may be relative to it, or to the root
             paths = (*(from_folder(path, cwd) for path in paths), *patched, cwd)
         if not root and self._with_settings.miss(paths) and self._above.isdisjoint(paths):
             return ALLOWED

@@ -135,7 +135,7 @@ def _proposal(action: object, observation: object) -> Proposal:
     target, sure = _get(action, "target"), _get(action, "confidence")
     kind = _said(action, "type")
     if not kind:
-        raise TypeError(f"an action has a type, and {action!r} has none")
+        raise TypeError(f"the action must have a type: {action!r}")
     return Proposal(
         type=kind,
         text=_said(action, "text"),

@@ -149,7 +149,7 @@ def credential_services(proposal: Proposal, kind: Kind) -> list[Verdict]:
     address = next(filter(is_metadata, addresses(said)), "")
     if not address:
         return []
-    reason = f"{quoted(address)} is a local service of the cloud that hands out credentials"
+    reason = f"{quoted(address)} is a metadata service of the cloud, which hands out credentials"
     return [Verdict("gate", Severity.ASK, METADATA, reason, remedy="with another address")]
 
 

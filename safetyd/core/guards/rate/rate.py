@@ -30,7 +30,7 @@ from safetyd.core.token_bucket import Refill, TokenBucket
 
 LOW: Final = 5  # when 1/5 of the common burst is left, each agent is limited to its share
 UNFAIR_WAIT_S: Final = 1.0
-MORE_S: Final = 0.05  # added to a wait, so that the level is above the limit at its end
+MORE_S: Final = 0.05  # added to a wait, so that the level is above the limit when the wait ends
 
 Missing = tuple[float, Verdict]  # seconds to wait if nobody takes a token, and the verdict
 

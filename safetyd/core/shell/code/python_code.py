@@ -56,7 +56,7 @@ class _Source:
         self._letters = 0
         self._nodes = 0
         self._level = 0
-        self._outer: list[Names] = []  # of the sources that run the current one
+        self._outer: list[Names] = []  # names of the sources that run the current one
 
     def read(self, source: str) -> None:
         if source in self._known:

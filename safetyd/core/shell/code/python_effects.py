@@ -322,7 +322,7 @@ class PythonEffects:
                 self._builder.find(Effect.UNKNOWN, _HIDDEN_NAME)
 
     def changes_names(self) -> None:
-        """Record that code changes variables or functions out of sight of the analysis."""
+        """Record that code changes variables or functions in a way that is not analysed."""
         self._builder.find(Effect.UNKNOWN, "changes variables or functions by their names")
 
     def _set_attribute(self, given: Arguments) -> None:

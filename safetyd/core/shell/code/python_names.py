@@ -86,8 +86,10 @@ class Names:
         self._named: dict[str, Value] = {}
         self._work = 0
         self.overflows = False  # True if a name has too many possible values
-        self._owners: list[tuple[ast.expr, bool]] = []  # of changed items; True if only added
-        self._passed: set[str] = set()  # names whose list may have another name too
+        self._owners: list[
+            tuple[ast.expr, bool]
+        ] = []  # changed lists; True if items are only added
+        self._passed: set[str] = set()  # names of lists that may have a second name
         calls = list[ast.Call]()
         for node in nodes:
             self._bind(node)
@@ -101,7 +103,7 @@ class Names:
             self._change(owner, grows=grows)
 
     def rebinds(self, outer: "Names") -> bool:
-        """Return True if this code, run by other code, may change a name that the other uses."""
+        """Return True if this code may change a name that `outer`, which runs it, uses."""
         own = {name for name, values in self._bound.items() if not _is_imported(values)}
         return not own.isdisjoint(outer.bound) or not own.isdisjoint(_BUILTINS)
 
@@ -120,7 +122,7 @@ class Names:
 
     def _change(self, owner: ast.expr, *, grows: bool) -> None:
         """Record that the items of a list change."""
-        inner = isinstance(owner, ast.Attribute | ast.Subscript)  # a list in something else
+        inner = isinstance(owner, ast.Attribute | ast.Subscript)  # a list inside another object
         while isinstance(owner, ast.Attribute | ast.Subscript):
             owner = owner.value
         values = self._bound.get(owner.id, []) if isinstance(owner, ast.Name) else [None]
@@ -128,7 +130,7 @@ class Names:
             return
         fresh = all(value is None or isinstance(value, _FRESH) for value in values)
         if inner or not isinstance(owner, ast.Name) or owner.id in self._passed or not fresh:
-            self._all_changed = True  # the list may have another name too
+            self._all_changed = True  # the list may have a second name
         else:
             (self._grown if grows else self._changed).add(owner.id)
 

@@ -55,7 +55,7 @@ _ALIASES: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-# Modules that many others import, so that they can be reached through them: `glob.os.remove`.
+# Modules that many other modules import, so that code can reach them there: `glob.os.remove`.
 _REACHED: Final = word_set("""
     os sys subprocess shutil builtins posix importlib pty ctypes socket distutils pathlib
 """)
@@ -66,7 +66,7 @@ def choices(value: Value) -> "tuple[Value, ...]":
 
 
 def either(values: Iterable[Value]) -> Value:
-    """Combine possible values. If there are too many, only functions remain."""
+    """Combine possible values. If there are too many, keep only functions."""
     known = list(dict.fromkeys(one for value in values for one in choices(value)))
     if len(known) > MAX_CHOICES:
         known = [*[value for value in known if isinstance(value, Dotted)][:MAX_CHOICES], None]
@@ -119,7 +119,7 @@ def _reached(name: str) -> str:
     parts = name.split(".")
     for at in range(len(parts) - 1, 0, -1):
         module = parts[at].lstrip("_")
-        # `asyncio.subprocess` and `socket.socket` are something else.
+        # `asyncio.subprocess` and `socket.socket` do not lead to the modules of these names.
         if module in _REACHED and parts[at - 1] not in {"asyncio", module}:
             return ".".join((module, *parts[at + 1 :]))
     return name

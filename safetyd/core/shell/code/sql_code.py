@@ -101,7 +101,7 @@ _ACTING: Final = {
         """,
     ),
 }
-_DIALECTS: Final = ("pgcli", "mysql", "sqlite3")  # not psql, where `:name` is no parameter
+_DIALECTS: Final = ("pgcli", "mysql", "sqlite3")  # without psql, where `:name` is not a parameter
 _ACTING_PREFIXES: Final = ("PG_FILE_", "PG_CREATE_", "PG_DROP_", "PG_LOGICAL_", "PG_REPLICATION_")
 
 
@@ -130,9 +130,9 @@ def sql_type(text: str, *, program: str = "psql") -> str:
     return "db_write" if code.findings or code.shell or changes else "db_read"
 
 
-@functools.lru_cache(maxsize=8)  # one proposal needs it several times
+@functools.lru_cache(maxsize=8)  # one proposal needs the result several times
 def only_queries(text: str) -> bool:
-    """Return True if statements only query a database, whichever of these it is."""
+    """Return True if statements only query a database, in every dialect of `_DIALECTS`."""
     types = {sql_type(text, program=program) for program in _DIALECTS}
     return types == {"db_read"} and not any(
         read_sql(text, program=program).touches for program in _DIALECTS

@@ -13,7 +13,7 @@ from safetyd.core.shell.words import DECODED, NOTHING, Flow, Word, least_trusted
 _CREATES: Final = ("-c", "--create", "-r", "--append", "-u", "--update", "-A", "--catenate")
 _CHANGES: Final = (*_CREATES, "--concatenate", "--delete")
 _ARCHIVE: Final = ("-f", "--file")
-# Options that are not abbreviations of an option with a value.
+# Options that look like abbreviations of an option with a value, but are not.
 _FLAGS: Final = frozenset({"--list", "--checkpoint"})
 _moves = re.compile(r"-\w*m\w*|--mov?e?").fullmatch  # letters may be combined
 
@@ -28,7 +28,8 @@ def read_tar(inv: Invocation) -> None:
         inv.found(Effect.UNKNOWN, "has options that are only known at run time")
         return
     if call.has("--remove-files", "--recursive-unlink"):
-        inv.found(Effect.IRREVERSIBLE, "deletes packed files, or existing folders before unpacking")
+        why = "deletes files after packing them, or existing folders before unpacking"
+        inv.found(Effect.IRREVERSIBLE, why)
     if call.has("-x", "--extract", "--get"):
         _unpacked(inv)
     elif call.has(*_CHANGES):
@@ -50,7 +51,7 @@ def _spelled_out(words: Sequence[Word], valued: frozenset[str]) -> Iterator[Word
     for number, word in enumerate(left):
         name, equals, value = word.text.partition("=")
         if number == 0 and word.text[:1] != "-":
-            for letter in word.text:  # values follow after all letters
+            for letter in word.text:  # the values follow after the last letter
                 yield word.with_text(f"-{letter}")
                 if f"-{letter}" in valued and (given := next(left, None)):
                     yield given

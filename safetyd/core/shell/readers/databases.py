@@ -209,7 +209,7 @@ def _redis(inv: Invocation, words: Sequence[str]) -> None:
 
 
 def read_database_tool(inv: Invocation) -> None:
-    """Analyse a tool whose row covers local databases. Other databases need approval."""
+    """Analyse a tool whose row covers local databases. Changing others needs approval."""
     rows.apply(inv)
     hosts = inv.call.values("-h", "--host", "-H")
     if any(not is_local(word.text) and not word.text.startswith("/") for word in hosts):

@@ -102,7 +102,7 @@ def _delete(
 
 
 def run_code(inv: Invocation, code: Code, word: Word, way: str) -> None:
-    """Record the effects of code in another language, which is in `word`."""
+    """Record the effects of the code in `word`, which is not a shell script."""
     for effect, why in code.findings:
         inv.found(effect, f"runs code that {why}")
     for path, access, *_ in code.touches:

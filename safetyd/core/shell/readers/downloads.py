@@ -113,7 +113,8 @@ def read_wget(inv: Invocation) -> None:
         inv.found(Effect.UNKNOWN, "reads settings from a file or program that is not analysed")
     for setting in call.values("-e", "--execute"):
         if setting.text.replace(" ", "") not in {"robots=off", "robots=on"}:
-            inv.found(Effect.UNKNOWN, f"changes its behaviour with {visible(setting.text)}")
+            why = f"applies the setting {visible(setting.text)}, which is not analysed"
+            inv.found(Effect.UNKNOWN, why)
     _wget_files(inv, urls)
 
 
@@ -183,7 +184,7 @@ def read_httpie(inv: Invocation) -> None:
 
 
 def _only_helps(inv: Invocation) -> bool:
-    """Record it and return True if the program only prints its help or version."""
+    """Return True, and record the finding, if the program only prints its help or version."""
     if inv.call.has_surely("--help") or inv.call.has_surely("--version"):
         inv.found_help()
         return True

@@ -202,7 +202,7 @@ def _push(inv: Invocation) -> None:
     inv.found(effect, why, type="push", remote=remote, remedy=remedy, traits=traits)
 
 
-_MOVES_BRANCH: Final = "moves a branch that may exist, which can lose commits"
+_MOVES_BRANCH: Final = "moves a branch that may already exist, which can lose commits"
 
 
 def _checkout(inv: Invocation) -> None:
@@ -349,7 +349,7 @@ def _mv(inv: Invocation) -> None:
 
 
 def _worktree(inv: Invocation) -> None:
-    """Analyse `git worktree`. A folder next to the project is allowed, as it is a usual place."""
+    """Analyse `git worktree`. New worktrees next to the project are usual, and allowed."""
     words = [word.text for word in inv.call.arguments[1:]]
     if words[:1] == ["move"]:
         _mv(inv)

@@ -310,7 +310,7 @@ def _arguments(inv: Invocation, language: Language, given: Given) -> None:
     else:
         inv.reads(*given.arguments)
     if language.name == "perl" and any(set(word.text) & set("|>") for word in given.arguments):
-        inv.found(Effect.UNKNOWN, "passes Perl a file name that it may run as a program")
+        inv.found(Effect.UNKNOWN, "has a file name that Perl may run as a program")
 
 
 def _script(inv: Invocation, language: Language, script: Word, arguments: list[Word]) -> None:

@@ -144,7 +144,7 @@ def _with(whole: Call, goal: Word) -> Call:
 
 
 def read_compiler(inv: Invocation) -> None:
-    """Analyse a compiler. `@file` contains options, and values may follow without a space."""
+    """Analyse a compiler. `@file` contains options. Values may directly follow their option."""
     rows.apply(inv)
     for word in inv.call.words:
         if word.text.startswith("-o") and word.text not in inv.call.program.valued:

@@ -40,7 +40,7 @@ def read_find(inv: Invocation) -> None:
     inv.found(Effect.READ, "searches for files", said="")
     before = [*(root.text for root in roots), *said]
     if any(map(_may_act, [*roots, *expression][1:], before)):
-        inv.found(Effect.UNKNOWN, "may run an action on files that is only known at run time")
+        inv.found(Effect.UNKNOWN, "may run an action that is only known at run time")
     for name, target in zip(said, expression[1:], strict=False):
         if name in _WRITES:
             inv.writes(target)

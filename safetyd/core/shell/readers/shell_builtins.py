@@ -29,7 +29,7 @@ _JOB: Final = "$!\n"  # the assumed content of a .pid file: the agent started th
 _variables = re.compile(r"\$(?:\{(\w+)(?::\d[^}]*)?\}|(\w+))").findall
 _SHOWN: Final = "prints all environment variables, including secrets"
 _ON_EXIT: Final = frozenset({"EXIT", "0"})
-# Options of the shell under which words or folders mean something else.
+# Options of the shell that change the meaning of words or folders.
 _CONFUSING: Final = frozenset({"cdable_vars", "xpg_echo", "keyword"})
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
@@ -168,7 +168,8 @@ def read_shell_option(inv: Invocation) -> None:
 def _confuse(inv: Invocation, options: list[str]) -> None:
     """Record options of the shell that the analysis does not follow."""
     if not _CONFUSING.isdisjoint(options):
-        inv.found(Effect.UNKNOWN, "changes what later words or folders mean")
+        why = "changes a shell option that affects the meaning of later commands"
+        inv.found(Effect.UNKNOWN, why)
 
 
 def _secret_shown(inv: Invocation) -> None:

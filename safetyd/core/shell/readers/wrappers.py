@@ -145,7 +145,8 @@ def read_tmux(inv: Invocation) -> None:
     """Analyse `tmux` and the commands that it runs or types."""
     call, verb = inv.call, inv.call.verb
     if call.has("-f") or any(word.text.endswith(";") for word in call.words):
-        inv.found(Effect.UNKNOWN, "runs several tmux commands or a file, which are not analysed")
+        why = "runs several tmux commands or a configuration file, which are not analysed"
+        inv.found(Effect.UNKNOWN, why)
     elif not call.words or verb.startswith(_LOOKING):
         inv.found(Effect.READ, "lists terminals")
     elif verb in _STARTING:

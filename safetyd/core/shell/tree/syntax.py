@@ -14,7 +14,7 @@ MAX_BYTES: Final = 64 * 1024
 
 _LONG: Final = 512  # bytes; longer texts are checked before parsing
 _CHUNK: Final = 64  # bytes that the parser gets at a time
-_MOST_READS: Final = 16  # how often it may request each chunk; two or three times are usual
+_MOST_READS: Final = 16  # requests of the parser for each chunk; usually two or three
 _MOST_OPENED: Final = 1000
 _CONTINUING: Final = frozenset(bytes((byte,)) for byte in range(0x80, 0xC0))  # in UTF-8
 
@@ -36,8 +36,8 @@ _GOING_ON: Final = word_set("""
     word string string_content raw_string ansi_c_string comment heredoc_body heredoc_content
 """)
 _quotes = re.compile(rb"[\\'\"]").sub
-# tree-sitter-bash 0.25 calls C's isdigit with this character. Above U+00FF that reads invalid
-# memory and may crash the process.
+# tree-sitter-bash 0.25 calls C's isdigit with this character. Above U+00FF, isdigit reads
+# invalid memory and may crash the process.
 _ends_the_parser = re.compile(rb"\{[0-9]*(?:\.\.[0-9]*)?[\xc4-\xff]").search
 # A subscript with a substitution. Arithmetic runs it, even if it is in a variable's value.
 counts_by_running = re.compile(r"\w\[[^]]*(?:\$\(|`)").search
@@ -121,7 +121,7 @@ def _check_effort(text: bytes) -> None:
         window[:] = text[at:end] if reads <= most else b""
         return window
 
-    # Error recovery takes quadratic time in the number of these, without more requests.
+    # Many of these make error recovery quadratic, although the parser requests no more chunks.
     tangled = any(text.count(opened) > _MOST_OPENED for opened in (b"${", b"<<", b"|"))
     if not tangled:
         _parsing.parser.parse(chunk)

@@ -46,7 +46,7 @@ class KeptUntil(NamedTuple):
 
 
 class CommitWorker:
-    """`due` are commits that an earlier daemon did not make.
+    """Makes commits. `due` are those that an earlier daemon did not make.
 
     `offered` handles repeated errors, and `flush` sends held replies.
     """
@@ -100,9 +100,9 @@ class CommitWorker:
     def after(self, agent: str, id_: str, first: CommitFirst | None, act: Act) -> None:
         """Call `act` once the commit before an action is made, has failed, or takes too long.
 
-        Before an irreversible action, that commit is due. Before other actions, changes by a human
-        are committed in parallel. An action on a file that changed since the last commit waits
-        until that version is committed.
+        An irreversible action always waits for this commit. Before other actions, changes by a
+        human are committed in parallel. An action on a file that changed since the last commit
+        waits until the changed file is committed.
         """
         if self._tasks is None:
             act()
@@ -129,7 +129,7 @@ class CommitWorker:
             self._tasks.start_soon(self._wait_behind, about, change.paths)
 
     def _first_look(self, change: Change | None) -> Change | None:
-        """Return the change of an action that was not checked before, or None."""
+        """Return the change of an action, or None if that action was already checked."""
         if change is None or change.decision in self._looked:
             return None
         self._looked[change.decision] = None
@@ -196,7 +196,7 @@ class CommitWorker:
         paths: tuple[str, ...],
         allowed_ns: int,
     ) -> None:
-        """Commit changes by a human before an action, which waits only if it names such a file.
+        """Commit changes by a human. The action waits for this only if it names a changed file.
 
         If the action does not wait, changes since it was allowed may be its own and are skipped.
         """

@@ -24,7 +24,7 @@ log = logging.getLogger("safetyd.file_history")
 
 
 class Histories:
-    """`directory` contains the repositories of the projects.
+    """The file histories by project. `directory` contains their repositories.
 
     Only one operation per project runs at a time: take its `lock`.
     """
@@ -74,7 +74,7 @@ class Histories:
         return self._locks.setdefault(project, anyio.Lock())
 
     async def commit_first(self, at: datetime, changed: Container[str] = ()) -> None:
-        """Commit projects that have no commit yet. The first action then gets only its own changes.
+        """Commit projects that have no commit yet, so that no action gets their earlier changes.
 
         Projects in `changed` are skipped: their changes are committed with agents as authors.
         """

@@ -200,7 +200,7 @@ class HistoryService:
                 self._arrived = anyio.Event()
                 await self._arrived.wait()
             event = self._offers.pop(0)
-            reason = f"{event.errors} errors in a row of {event.agent}"
+            reason = f"agent {event.agent} had {event.errors} errors in a row"
             command = RollbackCommand(
                 commit=event.commit, kind="soft", reason=reason, project=event.project
             )
@@ -214,7 +214,7 @@ class HistoryService:
     async def _commit_earlier(
         self, history: ProjectHistory, stopped: UnfinishedRollback | None
     ) -> None:
-        """Commit changes by agents and by a stopped rollback, so that they count as no human's."""
+        """Commit changes by agents or a stopped rollback, so that no human appears as author."""
         with contextlib.suppress(HistoryError):
             await self._retry(history.project)
         if stopped is not None:
@@ -254,7 +254,7 @@ class HistoryService:
             raise CommandRefused("not_found", str(exc)) from None
 
     async def _holding(self, project: str, commit: str) -> ProjectHistory:
-        """Return the history that has a commit. Without a project, only one history may have it."""
+        """Return the history of a project, or the only history that has a commit."""
         if project:
             return self._find(project)
         found: list[ProjectHistory] = []

@@ -35,7 +35,7 @@ class RollbackPlans(NamedTuple):
         """Pause the agents, and return an earlier rollback that stopped halfway, if any."""
         known = state.records.file_commits
         plans = self._replace(agents=known.agents(self.project))
-        why = f"project {self.project} is rolled back: {self.command.reason}"
+        why = f"project {self.project} is being rolled back: {self.command.reason}"
         paused = (
             Paused(at=moment.at, t=moment.t, agent=agent, source=SOURCE, by=self.by, reason=why)
             for agent in plans.agents

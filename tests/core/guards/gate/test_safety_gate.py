@@ -236,5 +236,5 @@ def test_mappings_are_read_like_objects() -> None:
 
 @pytest.mark.parametrize("action", [{}, {"kind": "click"}, "click", None])
 def test_an_action_without_a_type_is_an_error(action: object) -> None:
-    with pytest.raises(TypeError, match="an action has a type"):
+    with pytest.raises(TypeError, match="must have a type"):
         SafetyGate().assess(action, None)

@@ -180,7 +180,7 @@ async def test_while_files_are_put_back_an_agent_is_told_why_it_waits(rig: Histo
         await rig.sees(RolledBack)
 
     assert (decision.decision, decision.cause) == ("block", "paused")
-    assert "project shop is rolled back: wrong way" in decision.reason
+    assert "project shop is being rolled back: wrong way" in decision.reason
 
 
 async def test_a_rollback_that_is_refused_lets_agents_go_on(rig: HistoryRig) -> None:
@@ -218,7 +218,7 @@ async def test_errors_in_a_row_lead_back_where_the_project_says_so(tmp_path: Pat
         rig.writes("worse\n", ok=False)
         (event,) = await rig.sees(RolledBack)
 
-    assert (event.by, event.reason) == ("safetyd", "2 errors in a row of code")
+    assert (event.by, event.reason) == ("safetyd", "agent code had 2 errors in a row")
     assert rig.cart.read_text() == "two\n"
 
 

@@ -132,7 +132,8 @@ async def test_grant_is_previewed_and_covers_what_comes(
         await page.keyboard.press("g")
         await expect(page.locator("details[data-key=g]")).to_have_attribute("open", "")
         await expect(page.locator("details[data-key=g]")).to_contain_text(
-            "In the last week, a grant for this shape would have covered 1 request: 0 approved, 1 denied."
+            "In the last week, a grant for this shape would have covered 1 request: "
+            "0 approved, 1 denied."
         )
         await page.fill("input[name=uses]", "3")
         await page.click("text=Approve and grant")

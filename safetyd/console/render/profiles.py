@@ -8,7 +8,7 @@ from safetyd.core.action_types import Profile
 # The profiles differ only in how they treat shell commands.
 PASSES: Final[Mapping[Profile, str]] = {
     "strict": "shell commands need approval unless they only read",
-    "coding": "shell commands that read or work in the project are allowed",
+    "coding": "commands that read or work in the project are allowed",
 }
 _OTHER: Final[Mapping[Profile, str]] = {
     "strict": 'profile = "coding" also allows work in the project (see `safetyd init`).',

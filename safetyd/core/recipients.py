@@ -130,7 +130,7 @@ def _window(hours: QuietHours, day: int) -> Window | None:
 
 
 def _first(day: date, shown: time, zone: ZoneInfo) -> datetime:
-    """Return the first instant at which the wall clock shows a time or a later one."""
+    """Return the first instant at which the wall clock shows the given time or later."""
     wall = datetime.combine(day, shown, zone)
     instant = wall.astimezone(UTC)
     # Aware times in the same zone compare by wall clock.

@@ -89,7 +89,7 @@ def is_refusal(stdout: str, stderr: str, code: int) -> bool:
 def words_for(decision: Decision) -> str:
     """Return what the model receives instead of a result. It never contains a command to type."""
     if decision.status == "pending":
-        until = f", open until {decision.expires_at:%H:%M} UTC" if decision.expires_at else ""
+        until = f", open until {decision.expires_at:%d %b %H:%M} UTC" if decision.expires_at else ""
         request = f"An operator was asked for approval ({decision.request_id}{until})."
         if decision.cause == "budget":  # other calls would fail, too
             used_up = for_agents(decision.reason)

@@ -107,7 +107,7 @@ class McpProxy:
             case OtherMessage(line=encoded):
                 await self._forward(process, encoded)
             case Rejected(reason=reason, reply=reply):
-                log.warning("a message of the client was not forwarded: %s", reason)
+                log.warning("a message from the client was not forwarded: %s", reason)
                 await self._answer(reply)
 
     async def _begin(

@@ -26,7 +26,7 @@ class JournalTrimmed(Exception):
 
 
 class JournalLost(Exception):
-    """The journal ends before the audit file or a checkpoint."""
+    """The journal ends at an earlier event than the audit file or a checkpoint."""
 
 
 class Restored(msgspec.Struct):

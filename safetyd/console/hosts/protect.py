@@ -105,13 +105,15 @@ def unprotect(
     plans = [(host, hosts.undone(host)) for host in chosen]
     changes = [change for _, planned in plans for change in planned]
     if not as_json:
-        click.echo("".join(map(_diff, changes)) or "No host is protected here.\n", nl=False)
+        click.echo("".join(map(_diff, changes)) or f"{_none(names)}.\n", nl=False)
     if changes and not yes:
         _confirm("Remove the hooks? The agent will no longer ask safetyd.")
     for host, planned in plans:
         hosts.undo(host, planned)
     if as_json:
         click.echo(document({"files": [str(change.path) for change in changes]}))
+    elif changes:
+        click.echo(f"safetyd's part was removed from {several(len(changes), 'file')}.")
 
 
 @command()
@@ -136,11 +138,18 @@ def verify(
     hosts = ProtectedHosts(scope=scope, data_dir=directory)
     chosen = hosts.protected(names)
     if not chosen:
-        raise Failure("no host is protected here. Run: safetyd protect", "open")
+        named = " ".join(("safetyd protect", *names))
+        raise Failure(f"{_none(names)}. Run: {named}", "open")
     states = hosts.verified(chosen)
     if rehearse:
         states = [*map(_rehearsed, states)]
     _show_trials(states, directory, (), as_json=as_json)
+
+
+def _none(names: Sequence[str]) -> str:
+    if not names:
+        return "no host is protected here"
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} not protected here"
 
 
 def _rehearsed(state: HostState) -> HostState:
@@ -179,7 +188,7 @@ def _show_trials(
     if as_json:
         click.echo(document({"hosts": states}))
     else:
-        lines = (line for state in states for line in _told(state, directory, changes))
+        lines = (line for state in states for line in _summary(state, directory, changes))
         click.echo("\n".join(lines))
     if not all(map(_is_guarded, states)):
         sys.exit(1)
@@ -200,13 +209,13 @@ def _diff(change: Change) -> str:
     return "".join(plain(masked(line.rstrip("\n"))) + "\n" for line in lines)
 
 
-def _told(state: HostState, directory: Path, changes: Sequence[Change]) -> Iterator[str]:
+def _summary(state: HostState, directory: Path, changes: Sequence[Change]) -> Iterator[str]:
     host, works = HOSTS[state.host], _is_guarded(state)
     title = f"{host.title} {state.version}".strip()
     yield f"{title} is guarded." if works else f"{title} is NOT guarded yet:"
-    for change in changes:
-        if str(change.path) in state.files:
-            yield f"  {plain(str(change.path))} ({_added(change):+d} lines)"
+    if not state.version:
+        yield f"  {host.title} is not installed. The settings apply once it is."
+    yield from _changed(state, changes)
     for one in state.trials:
         times = f" (median of {one.calls} calls)" if one.calls > 1 else ""
         yield f"  {one.claim:40} {'yes' if one.holds else 'NO'}, {one.took_ms:.0f} ms{times}"
@@ -230,6 +239,12 @@ def _told(state: HostState, directory: Path, changes: Sequence[Change]) -> Itera
 
 
 _SAME_USER: Final = "YES: it runs as you. `safetyd doctor` says how to separate them."
+
+
+def _changed(state: HostState, changes: Sequence[Change]) -> Iterator[str]:
+    for change in changes:
+        if str(change.path) in state.files:
+            yield f"  {plain(str(change.path))} ({_added(change):+d} lines)"
 
 
 def _added(change: Change) -> int:

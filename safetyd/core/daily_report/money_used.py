@@ -119,7 +119,7 @@ class MoneyUsed:
             self._with_key.put(event.agent, None, at)
 
     def _shares(self, at: datetime, *, keyless: bool) -> Shares:
-        """Return the limit for one agent or the anonymous pool, if others with keys are known."""
+        """Return the limit for one agent or the anonymous pool, if another agent has a key."""
         if self._with_key.count(at) <= (not keyless):
             return NO_SHARES
         return nano(self._config.day_usd * self._config.party_share), 0

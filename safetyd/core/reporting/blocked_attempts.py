@@ -75,7 +75,7 @@ class BlockedAttempts(Actor):
         return self._state.acknowledged_t is not None and self._state.acknowledged_t > t
 
     def _decided(self, event: Decided) -> None:
-        if event.decision is not BLOCK or event.stranger:
+        if event.decision is not BLOCK or event.stranger or event.proposal.dry_run:
             return
         rules = [verdict.rule for verdict in event.verdicts if verdict.decision is BLOCK]
         who = counted_as(event)

@@ -90,7 +90,7 @@ def following(lines: Iterable[bytes], progress: Progress, where: str) -> Iterato
             raise ExportProblem(
                 f"event {row.seq} in {where} does not follow from event {seq} in the database: "
                 "the events belong to another journal or an older backup, or were changed; see "
-                "`safetyd audit verify`, and export another journal to another schema"
+                "`safetyd audit verify`. If this is a different journal, give it its own schema"
             )
         seq, link = row.seq, row.hash
         yield row

@@ -1,4 +1,4 @@
 """Chats through apprise, which runs in its own process.
 
-`channel` is the table in the configuration; other packages import nothing else from here.
+Other packages import only `channel`, which has the settings of this channel.
 """

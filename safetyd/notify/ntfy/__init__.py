@@ -1,4 +1,4 @@
 """Push messages to phones through an ntfy server.
 
-`channel` is the table in the configuration; other packages import nothing else from here.
+Other packages import only `channel`, which has the settings of this channel.
 """

@@ -32,6 +32,7 @@ def test_dangerous_commands_are_counted_for_an_hour() -> None:
     play(engine, propose(1, id="p1", type="run_shell", text="rm -rf ~"))
     play(engine, propose(9, id="p2", type="run_shell", text="dd if=/dev/zero of=/dev/sda"))
     play(engine, propose(10, id="p3", type="run_shell", text="ls"))
+    play(engine, propose(10, id="p4", type="run_shell", text="rm -rf ~", dry_run=True))
 
     assert list(attempts.dangerous(10.0)) == [DangerousCommands("code", 2)]
     assert list(attempts.dangerous(RECENT_S + 5.0)) == [DangerousCommands("code", 1)]

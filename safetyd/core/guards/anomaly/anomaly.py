@@ -111,7 +111,7 @@ class AnomalyGuard(Guard):
     def measures(
         self, agent: str, t: float, only: Collection[str] | None = None
     ) -> Iterator[Measure]:
-        """Yield the numbers that all detectors, or `only` some, compare for an agent."""
+        """Yield the numbers that detectors compare for an agent. `only` selects detectors."""
         known = self._state.agents.get(agent)
         if known is not None:
             for measure in self._detectors.measures(known, t, only):

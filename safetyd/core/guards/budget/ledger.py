@@ -75,7 +75,7 @@ class Ledger:
     def reserve(
         self, payer: Payer, id_: str, nano: int, t: float, *, pending: bool = False
     ) -> None:
-        """Reserve money. Count an earlier reservation of the same id as spent.
+        """Reserve money. If the id already has a reservation, count that one as spent.
 
         A pending reservation counts in no account until it is approved.
         """

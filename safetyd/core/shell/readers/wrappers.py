@@ -167,7 +167,7 @@ def _typed(inv: Invocation) -> None:
     inv.found(Effect.WORK, "types into a terminal")
     words = inv.call.arguments[1:]
     if {option for option, _ in inv.call.options} - {"-t", "-l", "-L", "-S"}:
-        inv.found(Effect.UNKNOWN, "types keys that are not analysed")
+        inv.found(Effect.UNKNOWN, "sends keystrokes that are not analysed")
     typed = "".join(_KEYS.get(word.text, word.text) for word in words).strip()
     if typed:
         origin = COMMAND if HOLE in typed else ""

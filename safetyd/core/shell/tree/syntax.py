@@ -154,7 +154,7 @@ def _check_escapes(root: Node, text: bytes) -> None:
 
 
 def _check_heredoc(node: Node, text: bytes) -> None:
-    """Raise for a here-document that bash would end at another line."""
+    """Raise if bash would end a here-document at a different line."""
     parts = {child.type: child for child in node.children}
     start, end = parts["heredoc_start"], parts["heredoc_end"]
     word = _quotes(b"", start.text or b"")

@@ -69,7 +69,7 @@ def approved(daemon: RunningDaemon, asked: Reply, **fields: Any) -> Reply:
         {"provider": "cloud"},
         {"dependency": "bank"},
         {"tokens": {"input": 100, "output": 11}},
-        {"tokens": {"input": 100, "output": 10, "cached": 5}},
+        {"tokens": {"input": 100, "output": 10, "images": 5}},
         {"cost_usd": 0.51},
         {"cost_usd": None},
         {"speed": "fast"},

@@ -77,6 +77,8 @@ def no_dearer(seen: Proposal | Seen, proposal: Proposal) -> bool:
         return False
     most, wanted = seen.tokens or _NO_TOKENS, proposal.tokens or _NO_TOKENS
     fewer = wanted.input <= most.input and wanted.output <= most.output
+    # Cached tokens are cheaper.
+    fewer &= wanted.input - wanted.cached <= most.input - most.cached
     return fewer and (proposal.cost_usd or 0.0) <= (seen.cost_usd or 0.0)
 
 

@@ -67,13 +67,14 @@ FREE: Final[dict[str, tuple[Any, Any]]] = {
     "confidence": (None, 0.95),
     "scores": (None, FIVE),
     "cost_usd": (1.0, 0.5),
-    "tokens": (Tokens(input=9, output=9), Tokens(input=9)),
+    "tokens": (Tokens(input=9, output=9, cached=4), Tokens(input=9, cached=5)),
 }
 NAMES: Final = frozenset({"id", "agent", "request_id"})  # of the proposal, of who asks, of a yes
 DEARER: Final[list[dict[str, Any]]] = [
     {"cost_usd": 1.01},
     {"cost_usd": None},
-    {"tokens": Tokens(input=10)},
+    {"tokens": Tokens(input=10, cached=5)},
+    {"tokens": Tokens(input=9, cached=3)},
     {"tokens": Tokens(output=10)},
 ]
 

@@ -234,7 +234,8 @@ class HostHome:
         return self.headless.addressed(self._model.url, settings)
 
     def _run(self, program: str, arguments: tuple[str, ...], **variables: str) -> str:
-        environment = self.variables(**{**self._given().variables, **variables})
+        given = {**self._given().variables, **variables}
+        environment = self.variables(**{name: value for name, value in given.items() if value})
         return run_host(program, arguments, self.project, environment, RUN_S)
 
     def heard(self) -> list[str]:

@@ -108,7 +108,7 @@ def record(program: Program, folder: Path) -> Path:
                 path.write_text(path.read_text().replace(f"{web}/otlp", f"{relay.url}/otlp"))
             variable = re.search(r"(OTEL_\w+)=(\S+)", said)
             more = {variable[1]: variable[2].replace(web, relay.url)} if variable else {}
-            home.talk(_calls(home), variables={"GEMINI_TELEMETRY_ENABLED": "true", **more})
+            home.talk(_calls(home), variables={"GEMINI_TELEMETRY_ENABLED": "", **more})
     finally:
         daemon.stop()
     path = RECORDED / f"{program.name}.jsonl"

@@ -59,7 +59,7 @@ WITHOUT_TELEMETRY: Final = {
 UNNOTICED: Final = {"--setting-sources", "no exporter", "no telemetry"}
 UNNOTICED_BEFORE: Final = {("2.1.197", "telemetry disabled")}  # the newer version notices
 
-TELEMETRY: Final = {"GEMINI_TELEMETRY_ENABLED": "true"}  # a rehearsal switches it off
+TELEMETRY: Final = {"GEMINI_TELEMETRY_ENABLED": ""}  # a rehearsal switches it off
 _VARIABLE: Final = re.compile(r"(OTEL_\w+)=(\S+)")
 _SESSION: Final = re.compile(r"session ID (\d+)")
 

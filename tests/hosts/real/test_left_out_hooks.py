@@ -23,7 +23,8 @@ PUSH: Final = "git push origin main"
 
 @pytest.fixture(scope="module")
 def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
-    return start_module_daemon(CONFIG)
+    # A tool that runs without its hook would pause the agent for the next test.
+    return start_module_daemon(f'{CONFIG}unasked = "tell"\n')
 
 
 @pytest.mark.parametrize(

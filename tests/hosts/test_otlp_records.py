@@ -47,6 +47,23 @@ def test_every_model_call_is_found_once_with_model_session_and_tokens(name: str)
     assert seen[0].session
 
 
+@pytest.mark.parametrize("time", ["9" * 4000, "9" * 5000, -1, 10**30, "soon"])
+def test_a_time_that_is_none_counts_as_zero(time: object) -> None:
+    sent = next(one for one in recorded("copilot-1.0.102") if one.signal == "traces")
+    body = json.loads(sent.content)
+    for resource in body["resourceSpans"]:
+        for scope in resource["scopeSpans"]:
+            for span in scope["spans"]:
+                span |= {"startTimeUnixNano": time, "endTimeUnixNano": time}
+    try:
+        seen = [*found_in("traces", json.dumps(body).encode())]
+    except NotOtlp:
+        return
+
+    assert seen
+    assert all(isinstance(one, ModelCall) and one.at == 0 for one in seen)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_call_is_an_outcome_without_a_proposal(name: str) -> None:
     for call in calls(name):

@@ -20,11 +20,11 @@ from safetyd.hosts.hook_event import Dialect, HookEvent
 MAX_DIFF_BYTES: Final = 24 * 1024
 MAX_WORD: Final = 128
 MAX_LINE: Final = 1024
-MAX_PATHS: Final = 1000
 MAX_COMPARED: Final = 100_000  # pairs of lines
 # Unknown types, so they need approval.
 LONG_COMMAND: Final = "run_long_command"
 UNKNOWN_PATCH: Final = "tool_unknown_patch"
+UNKNOWN_FOLDER: Final = "run_in_unknown_folder"
 
 Arguments = Mapping[str, object]
 Fields = dict[str, object]
@@ -74,9 +74,19 @@ def call_folder(event: HookEvent) -> str:
     tool = TOOLS.get(event.tool_name)
     if tool is None or tool.fields is not _command:
         return event.cwd
-    named = {str(event.tool_input[name]) for name in _FOLDERS if event.tool_input.get(name)}
-    # Of several folders nobody knows which one counts; without one, paths are not in a project.
-    return posixpath.join(event.cwd, *named) if len(named) <= 1 else ""
+    folder = _named_folder(event.tool_input)
+    return posixpath.join(event.cwd, folder) if folder else event.cwd
+
+
+def _named_folder(given: Arguments) -> str | None:
+    """Return the folder that a command names, or an empty string.
+
+    Return None if nobody knows which folder a host would use.
+    """
+    named = {str(given[name]) for name in _FOLDERS if given.get(name)}
+    folder = "".join(named)
+    is_known = len(named) <= 1 and not folder.startswith("~") and len(folder) < MAX_LINE // 2
+    return folder if is_known else None
 
 
 def _further(tool: Tool, given: Arguments) -> Fields:
@@ -184,6 +194,8 @@ def _nothing(_given: Arguments) -> Fields:
 
 def _command(given: Arguments) -> Fields:
     """Return the command; one that is too long to be analysed whole gets another type."""
+    if _named_folder(given) is None:
+        return {"type": UNKNOWN_FOLDER, **_said(given)}
     named = dict.fromkeys(_line(given[name]) for name in ("command", "cmd") if name in given)
     command = "\n".join(named)
     fields: Fields = {"text": command, "description": str(given.get("description", ""))[:MAX_LINE]}
@@ -204,7 +216,7 @@ def _paths(given: Arguments) -> Fields:
 def _named_paths(given: Arguments) -> list[str]:
     """Return every path that a call names, whatever its host calls it."""
     found = (path for name in _PATHS for path in _each(given.get(name)))
-    return list(dict.fromkeys(found))[:MAX_PATHS]
+    return list(dict.fromkeys(found))  # a proposal with too many paths is refused
 
 
 def _each(value: object) -> list[str]:
@@ -254,12 +266,15 @@ def _created(given: Arguments) -> Fields:
 def _edited(given: Arguments) -> Fields:
     edits = given.get("edits")
     pieces = [*(edits if isinstance(edits, list) else []), given]
-    changes = [
-        _diff(str(_object(piece).get(old, "")), str(_object(piece).get(new, "")), _name_of(given))
+    pairs = [
+        (str(_object(piece).get(old, "")), str(_object(piece).get(new, "")))
         for piece in pieces
         for old, new in _OLD_AND_NEW
         if old in _object(piece) or new in _object(piece)
     ]
+    compare = sum((1 + a.count("\n")) * (1 + b.count("\n")) for a, b in pairs) <= MAX_COMPARED
+    name = _name_of(given)
+    changes = [_diff(old, new, name, compare=compare) for old, new in pairs]
     # Copilot's question about an edit has a diff instead of the old and the new text.
     return {**_paths(given), "context": _shown("".join(changes) or str(given.get("diff", "")))}
 
@@ -274,7 +289,7 @@ def _patch(given: Arguments) -> Fields:
     paths = (*(path.strip() for _, path in named), *_named_paths(given))
     return {
         "type": "delete_file" if deletes else "edit_file",
-        "paths": list(dict.fromkeys(paths))[:MAX_PATHS],
+        "paths": list(dict.fromkeys(paths)),
         "context": _shown(patch),
     }
 
@@ -290,9 +305,9 @@ def _change(old: str, new: str, name: str) -> Fields:
     return _shown(_diff(old, new, name))
 
 
-def _diff(old: str, new: str, name: str) -> str:
+def _diff(old: str, new: str, name: str, *, compare: bool = True) -> str:
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    if len(before) * len(after) > MAX_COMPARED:
+    if not compare:
         return _replaced(before, after, name)
     lines = difflib.unified_diff(before, after, f"a{name}" if old else "/dev/null", f"b{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from safetyd.hosts.hook_event import HookEvent
-from safetyd.hosts.tool_call import LONG_COMMAND, UNKNOWN_PATCH, Fields, proposal_fields
+from safetyd.hosts.tool_call import (
+    LONG_COMMAND,
+    UNKNOWN_FOLDER,
+    UNKNOWN_PATCH,
+    Fields,
+    proposal_fields,
+)
 
 KEY = "/home/me/.ssh/id_ed25519"
 
@@ -38,8 +44,35 @@ def test_a_command_works_in_the_folder_that_it_names(name: str) -> None:
     assert fields("bash", command="ls", **{name: "src"})["cwd"] == "/home/me/app/src"
 
 
-def test_a_command_with_two_folders_has_none() -> None:
-    assert "cwd" not in fields("bash", command="ls", workdir="/a", dir_path="/b")
+@pytest.mark.parametrize(
+    "folders",
+    [
+        {"workdir": "/home/me/.ssh", "dir_path": "src"},
+        {"workdir": "~/.ssh"},
+        {"workdir": "a/../" * 200 + "../../.ssh"},
+    ],
+)
+def test_a_command_in_a_folder_that_is_not_clear_has_an_unknown_type(
+    folders: dict[str, object],
+) -> None:
+    found = fields("bash", command="cat *", **folders)
+
+    assert found["type"] == UNKNOWN_FOLDER
+    assert ".ssh" in str(found["text"])
+
+
+def test_no_path_is_left_out_of_many() -> None:
+    found = fields("read_many_files", paths=[*(f"src/{n}" for n in range(1000)), KEY])["paths"]
+
+    assert isinstance(found, list)
+    assert KEY in found
+
+
+def test_many_edits_are_not_compared_line_by_line() -> None:
+    old, new = ("\n".join(str(n % 15 * k) for n in range(300)) for k in (1, 7))
+    edits = [{"old_string": old, "new_string": new}] * 200
+
+    assert "@@ -1,300 +1,300 @@" in context(fields("MultiEdit", file_path="a", edits=edits))
 
 
 @pytest.mark.parametrize(

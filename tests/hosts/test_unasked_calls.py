@@ -1,4 +1,4 @@
-"""Tools that ran are compared with the calls that hooks asked about."""
+"""Compares the tools that ran with the calls that hooks reported before."""
 
 from safetyd.hosts.hook_event import HookEvent
 from safetyd.hosts.otlp_records import ToolRun

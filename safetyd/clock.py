@@ -22,19 +22,19 @@ class Clock:
     """Returns moments. Their `t` never runs backwards, even after restarts and wall-clock steps."""
 
     def __init__(self) -> None:
-        self._offset_t = -_steady()
-        self._wall_minus_steady = time.time() - _steady()  # changes only if the wall clock steps
+        self._offset_t = -boottime()
+        self._wall_minus_steady = time.time() - boottime()  # changes only if the wall clock steps
 
     def resume_after(self, t: float) -> None:
         """Continue after the last journalled `t`, because a reboot resets the machine's clock."""
-        self._offset_t = t - _steady()
+        self._offset_t = t - boottime()
 
     def now(self) -> Moment:
-        return self._moment(time.time(), _steady())
+        return self._moment(time.time(), boottime())
 
     def read(self) -> Reading:
         """Return the current moment. A step of the wall clock is reported once."""
-        wall, steady = time.time(), _steady()
+        wall, steady = time.time(), boottime()
         stepped_s = wall - steady - self._wall_minus_steady
         if abs(stepped_s) <= STEP_S:
             stepped_s = 0.0
@@ -45,7 +45,8 @@ class Clock:
         return Moment(datetime.fromtimestamp(wall, UTC), steady + self._offset_t)
 
 
-def _steady() -> float:
+def boottime() -> float:
+    """Return monotonic seconds that also pass while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -40,6 +40,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hook: str = ""  # the socket for hooks of coding agents
     pid: int
     version: str
+    standby: bool = False  # it does not decide now
 
 
 class Room(NamedTuple):

@@ -4,6 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from safetyd.core.engine.engine import Engine
+from safetyd.core.events.cluster_events import (
+    StandbysChanged,
+    TakeoversRepeated,
+    TookOver,
+    WriterChanged,
+    WriterReleased,
+)
 from safetyd.core.events.daemon_events import (
     AuditRecovered,
     ClockStepped,
@@ -144,7 +151,7 @@ def one_of_each() -> Iterator[Event]:
     yield AuditRecovered(file="audit-00000001.jsonl", torn_bytes=7, torn_sha256="0" * 64, **when)
     use = DiskUse(level="warn", disk="/", free_bytes=1, total_bytes=9, parts={"audit": 2})
     yield DiskMoved(use=use, **when)
-    yield from _of_history()
+    yield from (*_of_cluster(), *_of_history())
     yield SafetyEvent(**when, **event_fields())
     for telemetry in (
         Outcome(ok=True, id="p1"),
@@ -159,6 +166,15 @@ def one_of_each() -> Iterator[Event]:
         Unreported(id="0b7c"),
     ):
         yield Reported(agent="a", telemetry=telemetry, **when)
+
+
+def _of_cluster() -> Iterator[Event]:
+    when: dict[str, Any] = {"at": at(1), "t": 1.0}
+    yield WriterChanged(term=2, daemon="b", version="0.1.0", **when)
+    yield TookOver(term=2, daemon="b", before="a", **when)
+    yield WriterReleased(term=2, daemon="b", by="SIGTERM", **when)
+    yield TakeoversRepeated(count=3, **when)
+    yield StandbysChanged(standbys=(), gone=("a",), **when)
 
 
 def _of_history() -> Iterator[Event]:

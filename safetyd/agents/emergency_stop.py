@@ -89,10 +89,11 @@ class StopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class EmergencyStop:
     """Stops and resumes agents. All stops and resumes go through this class.
 
-    Without a `reserve`, a stop survives a restart only if the journal could be written.
+    Without a `reserve`, a stop survives a restart only if the journal could be written. `daemon` is
+    the name of this daemon if there are several: each has stop files of its own.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where stops come from and go to
         self,
         stop_flag: StopFlag,
         mailbox: Mailbox,
@@ -101,6 +102,7 @@ class EmergencyStop:
         clock: Clock,
         *,
         reserve: StopReserve | None = None,
+        daemon: str = "",
     ) -> None:
         self.stop_flag = stop_flag
         self._mailbox = mailbox
@@ -108,6 +110,8 @@ class EmergencyStop:
         self._subject = subjects.of("state", "stop")
         self._clock = clock
         self._reserve = reserve
+        self._here = f" on {daemon}" if daemon else ""  # in the source of a stop file
+        self._environment = f"{ENVIRONMENT}:{daemon}" if daemon else ENVIRONMENT
         self._leaving: set[int] = set()  # epochs of file stops that are being resumed
 
     def stop(
@@ -206,11 +210,13 @@ class EmergencyStop:
                 self.resume((stop.source,), by, reason, stop.agent, via=via)
 
     def follow(self, events: Sequence[Event]) -> None:
-        """Apply stops that the engine decided, for example after an anomaly."""
+        """Apply stops and resumes of the engine, for example after an anomaly, or of the writer."""
         for event in events:
             if type(event) is Stopped and not self.stop_flag.has(event.source, event.agent):
                 self.stop_flag.set(as_stop(event))
                 self.tell()
+            elif type(event) is Resumed:
+                self.stop_flag.clear(event.sources, event.epoch, event.agent)
 
     def tell(self) -> None:
         """Publish the stops in force."""
@@ -240,7 +246,7 @@ class EmergencyStop:
     def look(self, paths: Iterable[Path]) -> None:
         """Stop if a stop file exists, and resume when it is gone."""
         for path in paths:
-            source = f"file:{path}"
+            source = f"file:{path}{self._here}"
             stop = self.stop_flag.find(source)
             if stop is not None and stop.epoch in self._leaving:
                 stop = None
@@ -263,27 +269,27 @@ class EmergencyStop:
         for stop in state.stop.stops:
             self.stop_flag.set(stop)
         for stop in self._reserve.found() if self._reserve is not None else ():
-            if stop.epoch > state.stop.epoch:  # otherwise it is in the journal
+            # Otherwise it is in the journal. Epochs of several daemons cannot be compared.
+            if self._here or stop.epoch > state.stop.epoch:
                 self.stop(stop.source, stop.by, stop.reason, stop.agent)
-        self.look(dict.fromkeys((*paths, *_stop_files(state.stop.stops))))
-        off = switched_off()
-        if off and not self.stop_flag.has(ENVIRONMENT):
-            self.stop(ENVIRONMENT, "environment", off)
-        elif not off and self.stop_flag.has(ENVIRONMENT):
-            self.resume((ENVIRONMENT,), "environment", "no longer switched off")
+        self.look(dict.fromkeys((*paths, *self._stop_files(state.stop.stops))))
+        off, source = switched_off(), self._environment
+        if off and not self.stop_flag.has(source):
+            self.stop(source, "environment", off)
+        elif not off and self.stop_flag.has(source):
+            self.resume((source,), "environment", "no longer switched off")
+
+    def _stop_files(self, stops: Iterable[Stop]) -> Iterator[Path]:
+        """Yield the files of this daemon's stops, even if they are no longer configured."""
+        for stop in stops:
+            kind, _, path = stop.source.partition(":")
+            if kind == "file" and path.endswith(self._here):
+                yield Path(path.removesuffix(self._here))
 
 
 def _lasts(source: str) -> bool:
     """Return True if the source of the stop survives a restart by itself."""
-    return source == ENVIRONMENT or source.startswith("file:")
-
-
-def _stop_files(stops: Iterable[Stop]) -> Iterator[Path]:
-    """Yield the files of current stops, even if they are no longer configured."""
-    for stop in stops:
-        kind, _, path = stop.source.partition(":")
-        if kind == "file":
-            yield Path(path)
+    return source.startswith((ENVIRONMENT, "file:"))
 
 
 def switched_off() -> str:

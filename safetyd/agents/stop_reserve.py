@@ -81,6 +81,11 @@ class StopReserve:
         if self._waiting.pop(epoch, None):
             self._changed.set()
 
+    def flush(self) -> None:
+        """Write the added stops to the file immediately."""
+        if self._waiting:
+            self.hold([stop for stop, _ in self._waiting.values()])
+
     async def keep(self) -> None:
         """Write the added stops to the file and remove the dropped ones, forever."""
         while True:

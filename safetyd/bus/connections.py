@@ -39,6 +39,14 @@ Prefix = Annotated[
     ),
 ]
 
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_-]{0,64}(?![\s\S])",
+        description="a name of up to 64 of A-Z a-z 0-9 _ -, or empty",
+    ),
+]
+
 log = logging.getLogger("safetyd.bus")
 CONNECT_S: Final = 20.0
 AGAIN_S: Final = 0.05
@@ -48,6 +56,7 @@ links_log = logging.getLogger("safetyd.links")
 class BusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: Url = ""  # if empty, an embedded server is used
     key_file: str = ""
+    name: Name = ""  # of this daemon among several; if empty, it is derived from the machine's name
     open_agents: bool = True
     prefix: Prefix = "safety.v1"
     max_agents: Annotated[int, Meta(ge=0, le=1_000_000)] = 1000

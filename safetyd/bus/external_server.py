@@ -1,24 +1,15 @@
-"""Checks an external bus, and waits until no other daemon uses it."""
+"""Checks an external bus."""
 
-import logging
 from collections.abc import Iterator
 from typing import Any, Final
 
-import anyio
 import msgspec
 import nats.errors
 import nats.js.errors
 
 from safetyd.bus.nats_client import HardenedClient
-from safetyd.clock import uptime
 
 ASK_S: Final = 2.0
-SILENCE_S: Final = 5.0
-ASK_AGAIN_S: Final = 0.5
-NOBODY: Final = "no daemon"
-SILENT: Final = "a daemon that does not answer"
-
-log = logging.getLogger("safetyd.bus")
 
 
 async def external_problems(client: HardenedClient) -> list[str]:
@@ -50,31 +41,3 @@ async def _account(client: HardenedClient) -> str:
         return str(info.get("data", {}).get("account", ""))
     except (nats.errors.Error, TimeoutError, msgspec.DecodeError):
         return ""
-
-
-async def wait_for_silence(client: HardenedClient, writer: str) -> None:
-    """Wait until no other daemon has written the journal for five seconds."""
-    if await _writer(client, writer) == NOBODY:
-        return  # if two daemons start together, only one can write the journal
-    heard, said = uptime(), ""
-    while uptime() - heard < SILENCE_S:
-        other = await _writer(client, writer)
-        if other not in {NOBODY, SILENT}:
-            heard = uptime()
-        if other != said:
-            log.warning("standby: %s writes the journal", other)
-            said = other
-        await anyio.sleep(ASK_AGAIN_S)
-
-
-async def _writer(client: HardenedClient, writer: str) -> str:
-    """Return the name of the daemon that writes the journal, `NOBODY` or `SILENT`."""
-    try:
-        answer = await client.request(writer, b"", timeout=1)
-    except nats.errors.NoRespondersError:
-        return NOBODY
-    except nats.errors.TimeoutError:
-        return SILENT
-    except nats.errors.Error as exc:
-        return f"an unknown daemon ({exc})"  # without a connection, assume that there is a daemon
-    return str(answer.data.decode(errors="replace"))

@@ -34,6 +34,7 @@ def _absent(name: str) -> Iterator[None]:
 with _absent("aiohttp"):
     import nats.errors
     from nats.aio.client import Client
+    from nats.aio.subscription import Subscription
     from nats.protocol.parser import PING, Parser
 
 NatsError = nats.errors.Error
@@ -122,10 +123,15 @@ class HardenedClient(Client):
         self.failed: BaseException | None = None
         self._told = failed
 
-    async def handle(self, subject: str, handler: Handler, queue: str = "") -> None:
+    async def handle(self, subject: str, handler: Handler, queue: str = "") -> Subscription:
         """Subscribe. `handler` is called from the read loop, so it must not block."""
         subscription = await self.subscribe(subject, queue=queue, cb=_unused)
         self.handlers[subscription._id] = handler  # noqa: SLF001
+        return subscription
+
+    async def leave(self, subscription: Subscription) -> None:
+        """Unsubscribe. Messages that the server has already sent are still handled."""
+        await subscription.unsubscribe()
 
     async def listen(self, subject: str, listener: Handler) -> None:
         """Call `listener` for notices of the daemon on a subject. Other messages are ignored."""

@@ -26,9 +26,9 @@ class Subjects(msgspec.Struct, frozen=True):
     def journal(self) -> str:
         return self.of("journal", "0")
 
-    @property
-    def writer(self) -> str:
-        return self.of("internal", "writer")
+    def internal(self, what: str) -> str:
+        """Return a subject on which daemons talk to each other."""
+        return self.of("internal", what)
 
     def canary(self, instance: str) -> str:
         return self.of("canary", instance)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import anyio
 import anyio.abc
+from nats.aio.subscription import Subscription
 
 from safetyd import __version__
 from safetyd.agents.agent_service import AgentService
@@ -13,7 +14,9 @@ from safetyd.agents.emergency_stop import EmergencyStop
 from safetyd.agents.held_replies import HeldReplies
 from safetyd.bus.connections import Connection
 from safetyd.bus.micro import Micro
+from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.publisher import Replies
+from safetyd.bus.subjects import AGENT_VERBS
 from safetyd.bus.telemetry_tokens import read_tokens
 from safetyd.daemon.bus_output import BusOutput
 from safetyd.daemon.config_warnings import config_warnings
@@ -105,6 +108,7 @@ class AgentAccess:
             muted=parts.out.displaced_perhaps,
         )
         self.web_hooks = HookRoutes(self.hooks, keyed, self.web.admitted)
+        self._heard: list[tuple[HardenedClient, Subscription]] = []
 
     def _for_anonymous_hooks(self) -> HookService | None:
         of = self._of
@@ -119,10 +123,15 @@ class AgentAccess:
         name = of.subjects.keyless if keyless else of.subjects.of
         service = self._service(self._parts.out.agents[keyless], of.boot_id, keyless=keyless)
         client = connection.client
-        await client.handle(name("propose", "*"), service.propose)
-        await client.handle(name("telemetry", "*"), service.telemetry)
-        await client.handle(name("permission", "*"), service.permission)
-        await client.handle(name("claim", "*"), service.claim)
+        for verb in AGENT_VERBS:
+            heard = await client.handle(name(verb, "*"), getattr(service, verb))
+            self._heard.append((client, heard))
+
+    async def leave(self) -> None:
+        """Receive no more messages of agents, so that another daemon can."""
+        for client, heard in self._heard:
+            if client.is_connected:
+                await client.leave(heard)
 
     def _service(self, replies: Replies, id_prefix: str, *, keyless: bool) -> AgentService:
         of, parts = self._of, self._parts
@@ -247,7 +256,6 @@ class OperatorAccess:
         await client.handle(name("control", "*"), service.control)
         await of.connections.questions.client.handle(name("query", "*"), service.query)
         await client.handle(name("review", "*"), service.review)
-        await client.handle(of.subjects.writer, parts.out.send_writer)
         for verb in ("PING", "INFO", "STATS"):
             await client.handle(f"$SRV.{verb}", micro.answer)
             await client.handle(f"$SRV.{verb}.safetyd", micro.answer)

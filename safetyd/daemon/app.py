@@ -5,7 +5,7 @@ so the constructor of `App` shows the order in which parts are created.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import anyio
@@ -16,15 +16,24 @@ from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
 from safetyd.agents.held_replies import HeldReplies
 from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.daemon.access import AgentAccess, OperatorAccess, ServingParts
-from safetyd.daemon.background_tasks import feed_watchdog, log_problems, repeat_state, watch
+from safetyd.daemon.background_tasks import (
+    feed_watchdog,
+    log_problems,
+    repeat_state,
+    watch,
+    watch_connections,
+)
 from safetyd.daemon.bus_output import BusOutput
 from safetyd.daemon.extra import Extra, ExtraHost, Extras
+from safetyd.daemon.forwarded_stops import ForwardedStops
+from safetyd.daemon.handover import Handover, release
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.measuring import measuring
 from safetyd.daemon.resources import Resources
 from safetyd.daemon.written_records import WrittenRecords
 from safetyd.hosts.request_news import RequestNews
+from safetyd.journal.commit_loop import Observer
 from safetyd.journal.recovery import Restored
 from safetyd.monitoring.event_log import EventLog
 from safetyd.monitoring.published_events import PublishedEvents
@@ -32,17 +41,29 @@ from safetyd.notify.notifier import Notifier
 from safetyd.operators.contract.session_contract import SignInQuestion
 
 DRAIN_S: Final = 5.0
+CLOSE_S: Final = 1.0
 
 
 class App:
-    """A running daemon."""
+    """A running daemon: the writer of the journal or, if `of.standby` is set, a standby.
+
+    A standby shows the pages of the control room, accepts stops, and answers no agent.
+    """
 
     def __init__(self, of: Resources, restored: Restored, extras: Iterable[type[Extra]]) -> None:
         self._of, state = of, restored.engine
+        self.handover = Handover()
         self._out = BusOutput(of)
         self._stop = EmergencyStop(
-            StopFlag(), of.mailbox, self._out.main, of.subjects, of.clock, reserve=of.reserve
+            StopFlag(),
+            of.mailbox,
+            self._out.main,
+            of.subjects,
+            of.clock,
+            reserve=of.reserve,
+            daemon=of.name,
         )
+        self._stops = ForwardedStops(of.connections.main, of.subjects, self._stop)
         with host.files_needed(of.data_dir):
             self._stop.take_over(state, of.settings.stop_files)
         self._extras = Extras(
@@ -50,8 +71,8 @@ class App:
             ExtraHost(
                 of,
                 self._out.flush,
-                save_checkpoint=lambda: self._records.compaction.save(),  # noqa: PLW0108 - made later
-                checkpoint_problem=lambda: self._records.compaction.problem,
+                save_checkpoint=lambda: self._records.save(),  # noqa: PLW0108 - made later
+                checkpoint_problem=lambda: self._records.checkpoint_problem,
             ),
             state.records,
         )
@@ -82,16 +103,13 @@ class App:
             conclude=self._held.conclude,
             observers=(
                 self._stop.follow,
-                self._measuring.metrics.observe,
-                EventLog().observe,
-                PublishedEvents(self._out.main, of.subjects).observe,
-                self._notifier.observe,
-                self._extras.observe,
+                *(() if of.standby else self._writers_observers()),
                 news.observe,
                 lambda events: self._access.room.observe(events),  # noqa: PLW0108 - made later
             ),
             appended=self._measuring.metrics.appended,
             flush=self._out.flush,
+            forward=self._stops.forward,
         )
         loop = self._records.loop
         self.health = Health(
@@ -101,6 +119,7 @@ class App:
             lag_s=lambda: of.ticker.lag_s,
             unwritten_stops=lambda: self._stop.stop_flag.unwritten,
             disk=lambda: self._measuring.disk.problem,
+            standby=lambda: of.standby.writer if of.standby else "",
         )
         report = HealthReport(
             of,
@@ -131,13 +150,12 @@ class App:
         self._access = OperatorAccess(
             of, self._parts, agents, self._extras.handlers, self.reload, tasks
         )
-        await self._extras.prepare()
+        if of.standby is None:
+            await self._extras.prepare()
         self._start_tasks(tasks)
         with connections.needed():
-            await self._access.hear()
-            await agents.hear(connections.agents, keyless=False)
-            if connections.open is not None:
-                await agents.hear(connections.open, keyless=True)
+            if of.standby is None:
+                await self._hear()
             await self._access.site.start()
             hook = await agents.hooks.start()
             await connections.first_canaries()
@@ -150,22 +168,43 @@ class App:
             hook=hook,
             pid=os.getpid(),
             version=__version__,
+            standby=of.standby is not None,
         )
+
+    async def _hear(self) -> None:
+        """Start to receive messages of operators, agents and standbys."""
+        connections, agents = self._of.connections, self._agents
+        await self._access.hear()
+        await agents.hear(connections.agents, keyless=False)
+        if connections.open is not None:
+            await agents.hear(connections.open, keyless=True)
+        if self._of.server is None:
+            await self._stops.hear()
 
     def sign_in_link(self) -> str:
         """Return a link that signs the local operator in to the control room once."""
         return self._access.entrance.sign_in(LOCAL_OPERATOR, SignInQuestion()).url
 
-    async def drain(self) -> None:
-        """Finish pending work, save a checkpoint, and close connections."""
-        self.health.end()
-        host.notify("STOPPING=1")
-        host.remove_endpoint(self._of.data_dir)
-        self._of.ticker.count_refusals()
+    @property
+    def writes(self) -> bool:
+        """Return whether this daemon decides now."""
+        return self.health.serving and self._of.standby is None
+
+    async def drain(self, by: str) -> None:
+        """Finish pending work, save a checkpoint, and release the journal. `by` is the cause."""
         await self._notifier.dispatch.finish(DRAIN_S)
         with anyio.move_on_after(DRAIN_S):
-            await self._records.compaction.save()
-        with anyio.move_on_after(DRAIN_S, shield=True):
+            await self._records.save()
+        await self._agents.leave()
+        self.health.end()
+        self._of.ticker.count_refusals()
+        if self._of.server is None:
+            with anyio.move_on_after(DRAIN_S):
+                await release(self._of.mailbox, self._of.name, by)
+
+    async def close(self) -> None:
+        """Close the web server and the socket for hooks."""
+        with anyio.move_on_after(CLOSE_S, shield=True):
             await self._agents.hooks.stop()
             await self._access.site.stop()
 
@@ -176,21 +215,32 @@ class App:
             self._notifier.renew(by)
             self._access.sessions.prune(self._of.clock.now().at)
             with anyio.move_on_after(DRAIN_S):
-                await self._records.compaction.save()
+                await self._records.save()
         return errors
+
+    def _writers_observers(self) -> Iterator[Observer]:
+        """Yield the observers that publish, send or count events, which only the writer does."""
+        yield self._measuring.metrics.observe
+        yield EventLog().observe
+        yield PublishedEvents(self._out.main, self._of.subjects).observe
+        yield self._notifier.observe
+        yield self._extras.observe
 
     def _start_tasks(self, tasks: anyio.abc.TaskGroup) -> None:
         of = self._of
         self._records.run(tasks)
-        self._extras.run(tasks)
-        tasks.start_soon(self._notifier.run)
         tasks.start_soon(self._access.room.run)
-        tasks.start_soon(self._agents.telemetry.run)
         tasks.start_soon(of.ticker.tick)
-        tasks.start_soon(of.ticker.count)
         tasks.start_soon(self._measuring.disk.run)
         tasks.start_soon(self._stop.watch, of.settings.stop_files)
-        tasks.start_soon(repeat_state, self._stop, self._out.main, of.subjects, of.settings)
+        tasks.start_soon(of.reserve.keep)
         tasks.start_soon(feed_watchdog, self.health.better_restarted)
-        tasks.start_soon(log_problems, self.health.trouble)
-        watch(of, tasks, lambda: self._records.loop.server_owes_s)
+        watch_connections(of, tasks)
+        if of.standby is None:
+            self._extras.run(tasks)
+            tasks.start_soon(self._notifier.run)
+            tasks.start_soon(self._agents.telemetry.run)
+            tasks.start_soon(of.ticker.count)
+            tasks.start_soon(repeat_state, self._stop, self._out.main, of.subjects, of.settings)
+            tasks.start_soon(log_problems, self.health.trouble)
+            watch(of, tasks, lambda: self._records.loop.server_owes_s)

@@ -25,12 +25,20 @@ TROUBLE_S: Final = 60.0
 log = logging.getLogger("safetyd")
 
 
-def watch(of: Resources, tasks: anyio.abc.TaskGroup, server_owes_s: Callable[[], float]) -> None:
-    """Start the background tasks. `server_owes_s` returns how long a write has been pending."""
-    settings, reload = of.settings, of.reload
+def watch_connections(of: Resources, tasks: anyio.abc.TaskGroup) -> None:
+    """Check that the connections to the bus work, and remove expired keys."""
     for connection in of.connections.all:
         tasks.start_soon(connection.send_canaries)
-    tasks.start_soon(reload.end_old_keys)
+    tasks.start_soon(of.reload.end_old_keys)
+
+
+def watch(of: Resources, tasks: anyio.abc.TaskGroup, server_owes_s: Callable[[], float]) -> None:
+    """Shut out peers that flood the bus, and restart an embedded server that fails.
+
+    On an external bus, hold the journal instead. `server_owes_s` returns how long a write has been
+    pending.
+    """
+    settings, reload = of.settings, of.reload
     # After a flood, drop the connection: its unread queries would delay other operators.
     hang_up = of.connections.questions.client.hang_up
     flooding_questions = settings.question_limits.flood_gate
@@ -38,10 +46,8 @@ def watch(of: Resources, tasks: anyio.abc.TaskGroup, server_owes_s: Callable[[],
     tasks.start_soon(settings.flood_gate.watch, reload.shut_out)
     if of.connections.open is not None:
         tasks.start_soon(settings.keyless_gate.watch, partial(reload.take_on_keys, "door"))
-    if of.reserve is not None:
-        tasks.start_soon(of.reserve.keep)
     if of.server is None:
-        tasks.start_soon(of.journal.watch)
+        tasks.start_soon(of.journal.beat)
         return
     supervisor = Supervisor(of.server, of.connections.main, of.data_dir, server_owes_s)
     tasks.start_soon(supervisor.restart)

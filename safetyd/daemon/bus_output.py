@@ -1,17 +1,16 @@
 """Sends messages over the bus, with one publisher for each connection.
 
-Nothing is sent while another daemon may be writing the journal.
+A standby sends nothing, nor does a writer that may have lost the journal.
 """
 
-import os
 from typing import Final
 
 from safetyd.bus.connections import Connection
-from safetyd.bus.nats_client import pub
 from safetyd.bus.publisher import Publisher
 from safetyd.daemon.resources import Resources
 
-TENURE_S: Final = 2.0
+# A standby takes over after two seconds without a batch, so a writer is silent before that.
+TENURE_S: Final = 1.5
 
 
 class BusOutput:
@@ -38,19 +37,14 @@ class BusOutput:
         self.main.tell(self._of.subjects.of("event", kind), said)
         self.main.flush()
 
-    def send_writer(self, _subject: bytes, reply: bytes, _payload: bytes) -> None:
-        """Answer a standby that asks which daemon writes the journal."""
-        if not self.displaced_perhaps():
-            name = f"safetyd {self._of.boot_id} with pid {os.getpid()}"
-            self._of.connections.main.client.send(pub(reply, name.encode()))
-
     def displaced_perhaps(self) -> bool:
-        """Return True if another daemon may be writing the journal (only on an external bus).
+        """Return True if this writer may have lost the journal (only on an external bus)."""
+        of = self._of
+        return of.server is None and of.standby is None and of.journal.unowned_s > TENURE_S
 
-        A standby waits longer before it takes over, so two daemons never send at the same time.
-        """
-        return self._of.server is None and self._of.journal.unseen_s > TENURE_S
+    def _muted(self) -> bool:
+        return self._of.standby is not None or self.displaced_perhaps()
 
     def _publisher(self, connection: Connection, *, keyless: bool) -> Publisher:
-        subjects, muted = self._of.subjects, self.displaced_perhaps
-        return Publisher(connection.client, subjects, keyless=keyless, muted=muted)
+        subjects = self._of.subjects
+        return Publisher(connection.client, subjects, keyless=keyless, muted=self._muted)

@@ -9,10 +9,12 @@ LAG_S: Final = 0.5
 class Health:
     """Combines the problems of several parts. Each function returns a problem or an empty string.
 
+    `standby` returns which daemon decides instead of this one, if another one does.
+
     `serving` is True except while the daemon is starting or stopping.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whom it asks
         self,
         *,
         bus: Callable[[], str],
@@ -21,6 +23,7 @@ class Health:
         lag_s: Callable[[], float],
         unwritten_stops: Callable[[], int],
         disk: Callable[[], str] = str,
+        standby: Callable[[], str] = str,
     ) -> None:
         self._bus = bus
         self._journal = journal
@@ -28,6 +31,7 @@ class Health:
         self._lag_s = lag_s
         self._unwritten_stops = unwritten_stops
         self._disk = disk
+        self._standby = standby
         self.serving = False
 
     def begin(self) -> None:
@@ -50,7 +54,7 @@ class Health:
         """Return why proposals cannot be answered now, or an empty string."""
         if not self.serving:
             return "safetyd is starting or stopping"
-        return self._stalled() or self.problem()
+        return self._standby() or self._stalled() or self.problem()
 
     def explained(self) -> str:
         """Return the result of `not_ready` for operators, with disk details if the disk is full."""

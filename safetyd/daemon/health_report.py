@@ -51,7 +51,7 @@ class HealthReport:
     ) -> None:
         self._of = of
         self._loop = records.loop
-        self._compaction = records.compaction
+        self._records = records
         self._written = records.written
         self._disk = measuring.disk
         self._metrics = measuring.metrics
@@ -114,7 +114,7 @@ class HealthReport:
             audit_seq=self._of.audit.seq,
             audit_head=self._of.audit.head,
             audit_problem=self._loop.audit_problem,
-            checkpoint_problem=self._compaction.problem,
+            checkpoint_problem=self._records.checkpoint_problem,
             channels=self._channels(),
             versions=self._versions(),
             port_taken=self._port_taken(),

@@ -17,18 +17,21 @@ from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoint_bucket import CheckpointBucket
 from safetyd.journal.checkpoints import Checkpoints
 from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.standby import Standby
 from safetyd.journal.stream import JetStreamJournal
 
 
 class Resources(NamedTuple):
     """Parts that exist before the state is rebuilt.
 
-    `server` and `reserve` are None on an external bus, `bucket` on the embedded bus.
+    On the embedded bus, `bucket` and `standby` are None; on an external bus, `server` is. `standby`
+    is also None once this daemon writes the journal. `name` is empty on the embedded bus.
     """
 
     settings: Settings
     data_dir: Path
     boot_id: str
+    name: str
     started: datetime
     subjects: Subjects
     clock: Clock
@@ -41,5 +44,6 @@ class Resources(NamedTuple):
     connections: Connections
     journal: JetStreamJournal
     server: EmbeddedServer | None
-    reserve: StopReserve | None
+    reserve: StopReserve
     bucket: CheckpointBucket | None
+    standby: Standby | None

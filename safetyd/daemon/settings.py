@@ -1,7 +1,9 @@
 """The configuration and keys in force, replaced as a whole."""
 
+import hashlib
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +37,7 @@ RESERVED: Final = ("safetyd", "operator", LOCAL_OPERATOR)
 
 AnyRules = TypeVar("AnyRules", RulesConfig, ProjectRules)
 
+NAME_CHARS: Final = 32
 log = logging.getLogger("safetyd.settings")
 
 
@@ -131,6 +134,15 @@ class Settings:
         self._reserved: frozenset[str] = frozenset()
         self._names: dict[str, str] = {}
         self.next_start: tuple[str, ...] = ()  # changed sections that need a restart
+
+    @property
+    def daemon_name(self) -> str:
+        """Return the name of this daemon among several on one bus."""
+        if self.config.bus.name:
+            return self.config.bus.name
+        machine = "".join(c if c.isalnum() and c.isascii() else "-" for c in socket.gethostname())
+        place = hashlib.sha256(str(self.data_dir.resolve()).encode()).hexdigest()
+        return f"{machine[:NAME_CHARS]}-{place[:4]}"
 
     @property
     def stop_files(self) -> tuple[Path, ...]:

@@ -39,9 +39,9 @@ class Ticker:
     def count_refusals(self) -> None:
         """Record the refusals since the last call, as counts."""
         for refused in self._refusals.take(self._clock.now()):
-            self._mailbox.record(partial(_at, refused))
+            self._mailbox.record(partial(at, refused))
 
 
-def _at(event: Event, moment: Moment) -> Event:
+def at(event: Event, moment: Moment) -> Event:
     """Return an event with a new time, because times in the journal must not run backwards."""
     return msgspec.structs.replace(event, at=moment.at, t=moment.t)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 import anyio.abc
 
@@ -11,6 +12,7 @@ from safetyd.daemon.resources import Resources
 from safetyd.journal.audit_reading import newest_events
 from safetyd.journal.commit_loop import CommitLoop, Conclude, Observer
 from safetyd.journal.compaction import Compaction
+from safetyd.journal.follow_loop import FollowLoop, Forward
 from safetyd.journal.recovery import Restored
 from safetyd.journal.transcript_files import TranscriptFiles
 from safetyd.monitoring.recent_events import MAX_EVENTS, RecentEvents
@@ -29,9 +31,12 @@ class Written:
 
 
 class WrittenRecords:
-    """The parts that store events. `observers` receive events once they are durable."""
+    """The parts that store events. `observers` receive events once they are durable.
 
-    def __init__(
+    A standby has a `FollowLoop`, no `compaction`, and `forward` for stops.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it takes from, writes to and tells
         self,
         of: Resources,
         restored: Restored,
@@ -40,6 +45,7 @@ class WrittenRecords:
         observers: Sequence[Observer],
         appended: Callable[[float, int], None],
         flush: Callable[[], None],
+        forward: Forward,
     ) -> None:
         engine = restored.engine
         earlier = partial(newest_events, of.data_dir / "audit", MAX_EVENTS)
@@ -47,7 +53,15 @@ class WrittenRecords:
         self.recent = RecentEvents(engine.seq, earlier)
         self.written = Written(engine.seq)
         own = (self.written.observe, self._transcripts.observe, self.recent.observe)
-        self.loop = CommitLoop(
+        self.compaction: Compaction | None = None
+        if of.standby is not None:
+            for observe in (*own, *observers):
+                of.standby.observe_with(observe)
+            self.loop: CommitLoop | FollowLoop = FollowLoop(
+                of.mailbox, of.standby, of.clock, forward
+            )
+            return
+        self.loop = loop = CommitLoop(
             of.mailbox,
             engine,
             of.journal,
@@ -59,13 +73,25 @@ class WrittenRecords:
             flush=flush,
         )
         self.compaction = Compaction(
-            self.loop, of.journal, of.audit, of.checkpoints, of.bucket, restored.checkpoint
+            loop, of.journal, of.audit, of.checkpoints, of.bucket, restored.checkpoint
         )
 
+    async def save(self) -> Path | None:
+        """Save a checkpoint, unless this daemon is a standby."""
+        return None if self.compaction is None else await self.compaction.save()
+
+    @property
+    def checkpoint_problem(self) -> str:
+        return "" if self.compaction is None else self.compaction.problem
+
     def run(self, tasks: anyio.abc.TaskGroup) -> None:
-        tasks.start_soon(self.loop.decide)
-        tasks.start_soon(self.loop.answer)
-        tasks.start_soon(self.loop.commit)
-        tasks.start_soon(self.compaction.run)
-        tasks.start_soon(self._transcripts.run)
         tasks.start_soon(self.recent.refill)
+        tasks.start_soon(self._transcripts.run)
+        tasks.start_soon(self.loop.answer)
+        if isinstance(self.loop, FollowLoop):
+            tasks.start_soon(self.loop.run)
+            return
+        tasks.start_soon(self.loop.decide)
+        tasks.start_soon(self.loop.commit)
+        if self.compaction is not None:
+            tasks.start_soon(self.compaction.run)

@@ -132,6 +132,12 @@ class Mailbox:
         self._bytes -= envelope.size
         return envelope
 
+    def clear(self) -> None:
+        """Drop everything."""
+        self._envelopes.clear()
+        self._questions.clear()
+        self._bytes = 0
+
     async def ask(self, ask: Callable[[EngineState, Moment], Answer]) -> Answer:
         """Return the answer to a question, once everything it depends on is durable."""
         return await self.carry_out(lambda state, moment: Carried((), ask(state, moment)))

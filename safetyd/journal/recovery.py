@@ -29,6 +29,10 @@ class JournalLost(Exception):
     """The journal ends at an earlier event than the audit file or a checkpoint."""
 
 
+class UnknownEvent(Exception):
+    """A batch contains an event that this version does not know."""
+
+
 class Restored(msgspec.Struct):
     """The rebuilt engine, and what it was rebuilt from."""
 
@@ -37,15 +41,32 @@ class Restored(msgspec.Struct):
     replayed: int
     t: float
 
+    def replay(self, sequence: int, batch: bytes) -> list[Event]:
+        """Apply a batch of the journal to the engine, and return its events."""
+        if not batch:
+            return []  # a heartbeat
+        try:
+            events = decode_batch(batch)
+        except msgspec.ValidationError as exc:
+            raise UnknownEvent(f"batch {sequence} has an event of another version: {exc}") from exc
+        if not self.replayed and events[0].seq != self.engine.seq + 1:
+            raise JournalTrimmed(
+                f"the journal continues with event {events[0].seq} (batch {sequence}), but the "
+                f"newest readable checkpoint ends at event {self.engine.seq}"
+            )
+        self.engine.replay(events)
+        self.replayed += len(events)
+        self.t = events[-1].t
+        return events
 
-async def restore(
+
+async def load(
     policy: Policy, checkpoints: Checkpoints, journal: Journal, audit: Audit
-) -> Restored:
-    """Rebuild the engine, and complete the audit file, from checkpoint and journal."""
+) -> tuple[Restored, int]:
+    """Load the newest checkpoint. Return also after which batch it was saved."""
     saved = _newest(checkpoints)
     engine = Engine(policy) if saved is None else Engine.restore(saved.engine)
     after = 0 if saved is None else saved.stream_seq
-    t = 0.0 if saved is None else saved.t
     if after > journal.last:
         raise JournalLost(
             f"a checkpoint was taken at batch {after}, but the journal ends with batch "
@@ -53,24 +74,27 @@ async def restore(
         )
     if audit.seq < engine.seq:
         await _mirror(journal, audit, engine.seq)
-    replayed = 0
+    return Restored(engine, saved, 0, 0.0 if saved is None else saved.t), after
+
+
+async def restore(
+    policy: Policy, checkpoints: Checkpoints, journal: Journal, audit: Audit
+) -> Restored:
+    """Rebuild the engine, and complete the audit file, from checkpoint and journal."""
+    restored, after = await load(policy, checkpoints, journal, audit)
     async for sequence, batch in journal.replay(after):
-        events = decode_batch(batch)
-        if not replayed and events[0].seq != engine.seq + 1:
-            raise JournalTrimmed(
-                f"the journal continues with event {events[0].seq} (batch {sequence}), but the "
-                f"newest readable checkpoint ends at event {engine.seq}"
-            )
-        engine.replay(events)
-        _append_missing(audit, batch, events)
-        replayed += len(events)
-        t = events[-1].t
-    if audit.seq > engine.seq:
+        append_missing(audit, batch, restored.replay(sequence, batch))
+    check_audit(restored, audit)
+    return restored
+
+
+def check_audit(restored: Restored, audit: Audit) -> None:
+    """Raise `JournalLost` if the audit file has more events than the journal."""
+    if audit.seq > restored.engine.seq:
         raise JournalLost(
             f"the audit file ends with event {audit.seq}, but the journal ends with event "
-            f"{engine.seq}: {_LOST}"
+            f"{restored.engine.seq}: {_LOST}"
         )
-    return Restored(engine, saved, replayed, t)
 
 
 def _newest(checkpoints: Checkpoints) -> SavedCheckpoint | None:
@@ -84,13 +108,18 @@ def _newest(checkpoints: Checkpoints) -> SavedCheckpoint | None:
 async def _mirror(journal: Journal, audit: Audit, up_to: int) -> None:
     """Append missing events up to the checkpoint (`up_to`) to the audit file."""
     async for _, batch in journal.replay(max(0, await journal.first() - 1)):
+        if not batch:
+            continue  # a heartbeat
         events = decode_batch(batch)
-        _append_missing(audit, batch, events)
+        append_missing(audit, batch, events)
         if events[-1].seq >= up_to:
             return
 
 
-def _append_missing(audit: Audit, batch: bytes, events: list[Event]) -> None:
+def append_missing(audit: Audit, batch: bytes, events: list[Event]) -> None:
+    """Append the lines of a batch that the audit file does not have yet."""
+    if not events:
+        return
     lines = batch.split(b"\n")
     missing = [line for line, event in zip(lines, events, strict=True) if event.seq > audit.seq]
     if not missing:

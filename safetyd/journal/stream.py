@@ -2,11 +2,20 @@
 
 Every append names the sequence that it must follow, so only one of two daemons can write. An append
 without an answer is repeated until there is one. The error "wrong last sequence" alone does not
-prove that there is another daemon: repeating a successful append also causes it.
+prove that there is another daemon: repeating a successful append also causes it. Only a newer batch
+of another daemon proves it. An older one does not, because a server that has lost the leadership of
+the stream may have sent it.
+
+With one replica, several batches are sent without waiting. With more, each waits for the one before
+it (docs/decisions/0036).
+
+On an external bus, an empty batch is appended whenever nothing else was for half a second. Other
+daemons take over when there is no new batch for two seconds.
 """
 
 import asyncio
 import enum
+import math
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -19,15 +28,16 @@ from nats.js import JetStreamContext
 
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
-from safetyd.clock import uptime
+from safetyd.clock import boottime
 from safetyd.journal.journals import JournalSilent
 
 ANSWER_S: Final = 1.0
 AGAIN_S: Final = 0.1
-WATCH_S: Final = 0.5
+BEAT_S: Final = 0.5  # how long nothing is appended before an empty batch is
 READ_AHEAD: Final = 256
+HEARTBEAT: Final = b""  # a batch without lines
 
-_WRONG_LAST: Final = (10070, 10071)  # message id, sequence
+_WRONG_LAST: Final = (10070, 10071, 10164)  # message id, sequence, sequence on several replicas
 _CHECKED: Final = (
     "subjects",
     "storage",
@@ -63,7 +73,7 @@ _decode_ack = msgspec.json.Decoder(Ack).decode
 
 
 class SentAppend:
-    """A batch that was sent. Its stream sequence is the result of `written`."""
+    """A batch that was sent. An answer of the server may also say that it is not written."""
 
     def __init__(
         self, journal: "JetStreamJournal", number: int, message_id: str, batch: bytes
@@ -72,7 +82,22 @@ class SentAppend:
         self.number = number
         self.message_id = message_id
         self.batch = batch
-        self.written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.sent_t = boottime()
+        self.sequence = 0  # 0 until the batch is written
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answer(self) -> None:
+        if not self.answered.done():
+            self.answered.set_result(None)
+
+    def ask_again(self) -> None:
+        if self.answered.done():
+            self.answered = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> None:
+        """Wait for an answer, but at most a second."""
+        with anyio.move_on_after(ANSWER_S):
+            await asyncio.shield(self.answered)
 
     async def settled(self) -> int:
         return await self._journal.settle(self)
@@ -92,7 +117,8 @@ class JetStreamJournal:
         self._sent = 0
         self._under_way: dict[int, SentAppend] = {}  # by number, in order
         self._settling = anyio.Lock()
-        self._seen = 0.0
+        self._pipelined = True
+        self._owned_t = -math.inf  # when the newest written batch was sent
         self.last = 0  # the stream sequence of the newest written batch
         self.problem = ""  # why sent batches are not written yet
 
@@ -117,43 +143,53 @@ class JetStreamJournal:
         except nats.js.errors.NotFoundError:
             info = await self._js.add_stream(wanted)
         _check(info.config, wanted)
-        self.last = info.state.last_seq if info.state.messages else 0
+        self._pipelined = (info.config.num_replicas or 1) == 1
+        self.last = info.state.last_seq
 
     def send(self, batch: bytes) -> SentAppend:
         self._sent += 1
         append = SentAppend(self, self._sent, f"{self._boot_id}-{self._sent}", batch)
         self._under_way[append.number] = append
-        self._client.send(self._command(append))
+        if self._pipelined or len(self._under_way) == 1:
+            self._client.send(self._command(append))
         return append
 
     async def settle(self, append: SentAppend) -> int:
         """Wait until the batch is safe on disk, and return its stream sequence."""
-        with anyio.move_on_after(ANSWER_S):
-            return await asyncio.shield(append.written)
-        async with self._settling:
-            while not append.written.done():
-                if not await self._find_out():
-                    self.problem = self.problem or "the journal's server does not answer"
-                await self._send_again()
-        return append.written.result()
+        await append.wait()
+        if not append.sequence:
+            async with self._settling:
+                await self._repeat(append)
+        return append.sequence
 
     async def append(self, batch: bytes) -> int:
         """Send a batch and wait until it is written."""
         return await self.settle(self.send(batch))
 
-    @property
-    def unseen_s(self) -> float:
-        """Return how many seconds ago this daemon last confirmed that it owns the journal."""
-        return uptime() - self._seen
+    def follow(self, sequence: int) -> None:
+        """Note that another daemon has written a batch."""
+        self.last = sequence
 
-    async def watch(self) -> None:
-        """Check regularly that this daemon owns the journal. Raise `Displaced` if it does not."""
+    def withdraw(self) -> None:
+        """Forget the batches that are not written, because another daemon's are in their place."""
+        self._under_way.clear()
+        self.problem = ""
+
+    @property
+    def unowned_s(self) -> float:
+        """Return how many seconds ago the newest written batch of this daemon was sent."""
+        return boottime() - self._owned_t
+
+    async def beat(self) -> None:
+        """Append an empty batch whenever nothing else is appended. Raise `Displaced` if refused."""
         while True:
-            await self._find_out()
-            await anyio.sleep(WATCH_S)
+            await anyio.sleep(BEAT_S / 4)
+            if not self._under_way and self.unowned_s >= BEAT_S:
+                await self.append(HEARTBEAT)
 
     async def replay(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
-        if self.last <= after:
+        end = self.last
+        if end <= after:
             return
         config = js_api.ConsumerConfig(
             deliver_policy=js_api.DeliverPolicy.BY_START_SEQUENCE,
@@ -165,7 +201,7 @@ class JetStreamJournal:
             self._subjects.journal, stream=STREAM, config=config
         )
         sequence = after
-        while sequence < self.last:
+        while sequence < end:
             for message in await subscription.fetch(READ_AHEAD, timeout=5):
                 sequence = message.metadata.sequence.stream
                 yield sequence, message.data
@@ -196,10 +232,12 @@ class JetStreamJournal:
         try:
             ack = _decode_ack(payload)
         except msgspec.DecodeError:
-            return  # no responders: an empty body
+            ack = Ack(error=ApiError())  # no responders: an empty body
         if ack.error is None:
             self._written(number, ack.seq)
-        elif ack.error.err_code not in _WRONG_LAST:
+            return
+        self._under_way[number].answer()
+        if ack.error.err_code not in _WRONG_LAST:
             self.problem = ack.error.description
 
     def _written(self, number: int, sequence: int) -> None:
@@ -207,14 +245,17 @@ class JetStreamJournal:
         before = [n for n in self._under_way if n <= number]
         for place, earlier in enumerate(reversed(before)):
             append = self._under_way.pop(earlier)
-            if not append.written.done():
-                append.written.set_result(sequence - place)
+            self._owned_t = max(self._owned_t, append.sent_t)
+            append.sequence = sequence - place
+            append.answer()
         self.last = sequence
         self.problem = ""
+        if self._under_way and not self._pipelined:
+            self._client.send(self._command(next(iter(self._under_way.values()))))
 
     async def _find_out(self) -> bool:
-        """Ask the stream which of the sent batches it has. Return False if it does not answer."""
-        asked, known = uptime(), self.last
+        """Ask the stream which of the sent batches it has. Return False if it is not certain."""
+        known = self.last
         found = await self._end()
         if found is None:
             return False
@@ -222,10 +263,9 @@ class JetStreamJournal:
         ours = [n for n, append in self._under_way.items() if append.message_id == message_id]
         if ours:
             self._written(ours[0], sequence)
-        elif not known <= sequence <= self.last:  # more may have been written in the meantime
+        elif sequence > self.last:  # more may have been written in the meantime
             raise Displaced(f"another daemon wrote batch {sequence} of the journal")
-        self._seen = asked
-        return True
+        return sequence >= known
 
     async def _end(self) -> tuple[int, str] | None:
         """Return the sequence and id of the newest batch. The sequence is 0 if there is none.
@@ -240,19 +280,29 @@ class JetStreamJournal:
             return None
         return last.seq or 0, (last.headers or {}).get("Nats-Msg-Id", "")
 
+    async def _repeat(self, append: SentAppend) -> None:
+        """Send a batch again until it is written."""
+        while not append.sequence:
+            if not await self._find_out():
+                self.problem = self.problem or "the journal's server does not answer"
+            await self._send_again()
+
     async def _send_again(self) -> None:
         under_way = tuple(self._under_way.values())
+        if not self._pipelined:
+            under_way = under_way[:1]
         if not under_way:
             return
+        for append in under_way:
+            append.ask_again()
         if self._client.send(b"".join(map(self._command, under_way))):
-            with anyio.move_on_after(ANSWER_S):
-                await asyncio.shield(under_way[-1].written)
-        if not under_way[-1].written.done():
+            await under_way[-1].wait()
+        if not under_way[-1].sequence:
             await anyio.sleep(AGAIN_S)
 
     def _command(self, append: SentAppend) -> bytes:
         before = [earlier for earlier in self._under_way.values() if earlier.number < append.number]
-        fence = f"Nats-Expected-Last-Subject-Sequence: {self.last + len(before)}\r\n"
+        fence = f"Nats-Expected-Last-Sequence: {self.last + len(before)}\r\n"
         if before:
             # If the previous batch was rejected, another daemon's batch may be in its place.
             fence += f"Nats-Expected-Last-Msg-Id: {before[-1].message_id}\r\n"

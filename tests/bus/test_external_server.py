@@ -1,15 +1,12 @@
-import logging
 from collections.abc import Iterator
 
-import anyio
 import pytest
 
-from safetyd.bus.external_server import external_problems, wait_for_silence
-from safetyd.bus.nats_client import HardenedClient, pub
+from safetyd.bus.external_server import external_problems
+from safetyd.bus.nats_client import HardenedClient
 from tests.nats_process import NatsProcess
-from tests.servers import connected, down, frozen, until
+from tests.servers import connected, frozen
 
-WRITER = "safety.v1.internal.writer"
 CONFIG = """
 jetstream {{ store_dir: "{}" }}
 accounts {{
@@ -61,89 +58,3 @@ async def test_server_that_does_not_answer_has_both_problems(
             problems = await external_problems(client)
 
     assert len(problems) == 2
-
-
-class OtherDaemon:
-    """Another daemon, which writes the journal while it is connected."""
-
-    def __init__(self, client: HardenedClient, name: str = "safetyd b00t") -> None:
-        self._client = client
-        self._name = name
-        self.asked = 0
-
-    async def start(self) -> None:
-        await self._client.handle(WRITER, self._answer)
-
-    def _answer(self, _subject: bytes, reply: bytes, _payload: bytes) -> None:
-        self.asked += 1
-        if self._name:
-            self._client.send(pub(reply, self._name.encode()))
-
-
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetyd.bus.external_server.SILENCE_S", 0.5)
-    monkeypatch.setattr("safetyd.bus.external_server.ASK_AGAIN_S", 0.05)
-
-
-async def test_standby_does_not_wait_if_no_daemon_writes(
-    client: HardenedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("safetyd.bus.external_server.SILENCE_S", 600.0)
-
-    with anyio.fail_after(30):
-        await wait_for_silence(client, WRITER)
-
-
-@pytest.mark.usefixtures("hasty")
-async def test_standby_waits_while_the_other_daemon_is_alive(
-    client: HardenedClient, jetstream: NatsProcess, caplog: pytest.LogCaptureFixture
-) -> None:
-    waited: list[str] = []
-
-    async def stand_by() -> None:
-        await wait_for_silence(client, WRITER)
-        waited.append("enough")
-
-    caplog.set_level(logging.WARNING, "safetyd.bus")
-    async with anyio.create_task_group() as tasks, connected(jetstream.url) as theirs:
-        other = OtherDaemon(theirs)
-        await other.start()
-        await theirs.flush()
-        tasks.start_soon(stand_by)
-        await until(lambda: other.asked == 20)  # more than a second of queries
-        assert waited == []
-
-    assert waited == ["enough"]
-    assert "standby: safetyd b00t writes the journal" in caplog.messages
-
-
-@pytest.mark.usefixtures("hasty")
-async def test_standby_takes_over_from_a_frozen_daemon_after_a_delay(
-    client: HardenedClient, jetstream: NatsProcess
-) -> None:
-    async with connected(jetstream.url) as theirs:
-        await OtherDaemon(theirs, name="").start()
-        await theirs.flush()
-
-        with anyio.fail_after(5):
-            await wait_for_silence(client, WRITER)
-
-
-@pytest.mark.usefixtures("hasty")
-async def test_standby_does_not_take_over_while_it_is_disconnected(
-    client: HardenedClient, jetstream: NatsProcess
-) -> None:
-    waited = anyio.Event()
-
-    async def stand_by() -> None:
-        await wait_for_silence(client, WRITER)
-        waited.set()
-
-    async with anyio.create_task_group() as tasks:
-        with down(jetstream):
-            await until(lambda: not client.is_connected)
-            tasks.start_soon(stand_by)
-            with anyio.move_on_after(1):
-                await waited.wait()
-            assert not waited.is_set()

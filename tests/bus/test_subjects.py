@@ -7,7 +7,7 @@ def test_all_subjects_have_one_prefix() -> None:
     assert subjects.of("propose", "code") == "acme.gate.propose.code"
     assert subjects.keyless("propose", "code") == "acme.gate.open.propose.code"
     assert subjects.journal == "acme.gate.journal.0"
-    assert subjects.writer == "acme.gate.internal.writer"
+    assert subjects.internal("stop") == "acme.gate.internal.stop"
     assert subjects.canary("b00t-main") == "acme.gate.canary.b00t-main"
 
 

@@ -27,7 +27,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a missing answer be noticed sooner."""
     monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.3)
     monkeypatch.setattr("safetyd.journal.stream.AGAIN_S", 0.01)
-    monkeypatch.setattr("safetyd.journal.stream.WATCH_S", 0.01)
+    monkeypatch.setattr("safetyd.journal.stream.BEAT_S", 0.04)
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ async def test_settling_the_newest_settles_all_before_it(journal: JetStreamJourn
 
     await journal.settle(second)
 
-    assert first.written.result() == 1
+    assert first.sequence == 1
 
 
 async def test_of_two_writers_exactly_one_wins(
@@ -319,47 +319,56 @@ async def test_share_that_is_used_grows(journal: JetStreamJournal) -> None:
     assert 0.009 < await journal.used() < 0.011
 
 
-async def test_watching_keeps_the_log_in_sight(journal: JetStreamJournal) -> None:
-    await journal.append(b"one")
-    never = journal.unseen_s
-
+async def test_heartbeats_prove_that_the_journal_is_still_owned(
+    journal: JetStreamJournal, jetstream: NatsProcess
+) -> None:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(journal.watch)
-        await until(lambda: journal.unseen_s < 1.0)
+        tasks.start_soon(journal.beat)
+        await until(lambda: journal.last >= 3)
+        with frozen(jetstream):
+            await until(lambda: journal.unowned_s > 0.5)
+        await until(lambda: journal.unowned_s < 0.5)
         tasks.cancel_scope.cancel()
 
-    assert never > 1.0
+    assert {batch for _, batch in await replayed(journal)} == {b""}
 
 
-async def test_watching_notices_another_loop_without_writing(
+async def test_heartbeat_notices_that_another_daemon_has_written(
     journal: JetStreamJournal, other: JetStreamJournal
 ) -> None:
     await other.append(b"theirs")
 
     with anyio.fail_after(5), pytest.raises(Displaced):
-        await journal.watch()
+        await journal.beat()
 
 
-async def test_watching_while_batches_are_written_raises_nothing(journal: JetStreamJournal) -> None:
+async def test_heartbeats_are_sent_only_between_batches(journal: JetStreamJournal) -> None:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(journal.watch)
+        tasks.start_soon(journal.beat)
         for number in range(200):
             await journal.append(b"%d" % number)
+        await until(lambda: journal.last >= 202)
         tasks.cancel_scope.cancel()
 
-    assert journal.last == 200
+    assert [batch for _, batch in await replayed(journal) if batch] == [
+        b"%d" % number for number in range(200)
+    ]
 
 
-async def test_log_that_cannot_be_seen_grows_older(
-    journal: JetStreamJournal, jetstream: NatsProcess
+async def test_older_batch_at_the_end_is_no_proof_of_another_daemon(
+    journal: JetStreamJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await journal.append(b"one")
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(journal.watch)
-        await until(lambda: journal.unseen_s < 1.0)
-        with frozen(jetstream):
-            await until(lambda: journal.unseen_s > 0.5)
-        tasks.cancel_scope.cancel()
+    await journal.append(b"two")
+
+    async def deposed() -> tuple[int, str]:
+        """Answer like a server that has lost the leadership of the stream."""
+        return 1, "b00t-1"
+
+    monkeypatch.setattr(journal, "_end", deposed)
+
+    assert not await journal._find_out()
+    assert await journal.append(b"three") == 3
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ KEYED: Final = ("code", "ops", "night")
 NEWER: Final = frozenset(
     {
         *("last_decisions", "spending", "failure_windows", "version_history", "kept_days"),
-        *("blocked_attempts", "link_revocations", "program_memory", "unasked_tools"),
+        *("blocked_attempts", "link_revocations", "program_memory", "unasked_tools", "writers"),
     }
 )
 MOVING: Final = frozenset({"left_s", "undeliverable"})  # these change while a daemon runs

@@ -108,8 +108,9 @@ def _welcome(
     command, there = own_command(), naming(where)
     said = "\n".join(f"  {line}" for line in (*judged_by(profile), notified_by(channels)))
     config = file.absolute() if file else f"none; create one with `{command} init{there}`"
+    state = "follows the journal and can take over" if endpoint.standby else "is ready"
     return (
-        f"safetyd {endpoint.version} is ready\n"
+        f"safetyd {endpoint.version} {state}\n"
         f"  bus     {endpoint.bus}\n"
         f"  web     {endpoint.web}\n"
         f"  data    {where}\n"

@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from safetyd.core.anonymous_pool import ANONYMOUS
 from safetyd.core.catalogue import (
+    cluster_entries,
     daemon_entries,
     decision_entries,
     guard_entries,
@@ -28,6 +29,7 @@ _ENTRIES = (
     *notification_entries.ENTRIES,
     *history_entries.ENTRIES,
     *daemon_entries.ENTRIES,
+    *cluster_entries.ENTRIES,
 )
 # The functions of an entry are called only with events of its kind.
 CATALOGUE: Final[Mapping[type[Event], Entry[Event]]] = {

@@ -28,6 +28,7 @@ from safetyd.core.reporting.reporter import Reporter
 from safetyd.core.sessions import Sessions
 from safetyd.core.shell.command_reader import ANALYSED
 from safetyd.core.unasked_tools import UnaskedTools
+from safetyd.core.writers import Writers
 
 SCHEMA: Final = 1
 
@@ -104,6 +105,7 @@ class EngineState:
         self.past_answers = PastAnswers(self.approvals, self.reader)
         self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
         self.records = records(self.sessions, self.actions, self.approvals, self.guards, policy)
+        self.writers = Writers()
         self._guards: tuple[Guard, ...] = tuple(self.guards)
         self._actors: tuple[Actor, ...] = (
             *self._guards,
@@ -116,6 +118,7 @@ class EngineState:
             self.past_answers,
             self.outbox,
             *self.records,
+            self.writers,
             Reporter(),
         )
 

@@ -21,7 +21,9 @@ class NameForgotten(Event, kw_only=True, tag="name_forgotten"):
 class Stopped(Event, kw_only=True, omit_defaults=True, tag="stopped"):
     """One agent is stopped, or all agents if `agent` is None, until every source is cleared."""
 
-    source: str  # One of operator, anomaly, environment or file:<path>.
+    # One of operator, anomaly, environment or file:<path>. With several daemons,
+    # environment:<daemon> or file:<path> on <daemon>.
+    source: str
     by: str
     reason: str = ""
     agent: str | None = None

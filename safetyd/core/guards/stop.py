@@ -105,7 +105,8 @@ def as_stop(event: Stopped) -> Stop:
 def _verdict(stops: Sequence[Stop]) -> Verdict:
     """Return one verdict for all stops. The oldest gives the reason, and all must end."""
     stop, remedy = stops[0], all_of(map(_ending, stops))
-    if stop.source == ENVIRONMENT:
+    kind = stop.source.partition(":")[0]
+    if kind == ENVIRONMENT:
         return Verdict(
             "stop",
             Severity.BLOCK,
@@ -114,7 +115,7 @@ def _verdict(stops: Sequence[Stop]) -> Verdict:
             cause="disabled",
             remedy=remedy,
         )
-    rule = f"stop.{stop.source.partition(':')[0]}"
+    rule = f"stop.{kind}"
     return Verdict("stop", Severity.BLOCK, rule, describe(stop), cause="stopped", remedy=remedy)
 
 

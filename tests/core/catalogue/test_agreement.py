@@ -28,6 +28,7 @@ from safetyd.core.catalogue.catalogue import (
 from safetyd.core.daily_report.report_fold import ReportFold
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
+from safetyd.core.events.cluster_events import StandbysChanged, TookOver
 from safetyd.core.events.daemon_events import DiskMoved, SafetyEvent
 from safetyd.core.events.decision_events import Decided, Overdue, Refused
 from safetyd.core.events.event import LEVELS, Event, Level
@@ -57,9 +58,10 @@ ACTION_BLOCKED ACTION_CLAIMED AGENT_PAUSED AGENT_RESUMED ANOMALY_DETECTED ARCHIV
 BUDGET_RAISED CHANNEL_DOWN CHANNEL_UP CIRCUIT_RESET CIRCUIT_TRIPPED CLOCK_STEPPED COMMIT_FAILED
 CONFIG_REJECTED CONFIG_RELOADED COST_BUDGET_EXCEEDED COST_WARNING DISK_FILLING DISK_HAS_ROOM
 DISK_NEARLY_FULL EMERGENCY_RESUME EMERGENCY_STOP ESCALATION_DENIED GRANT_CREATED GRANT_REVOKED
-GRANT_USED HOST_UNASKED KEYS_CHANGED MODE_VIOLATION NOTIFICATION_FAILED OUTCOME_UNKNOWN
-PERMISSION_DECIDED PERMISSION_EXPIRED PERMISSION_REQUESTED RATE_LIMIT_BLOCK ROLLBACK_FAILED
-ROLLBACK_OFFERED ROLLED_BACK SAFE_MODE_ENTERED SAFE_MODE_EXITED SNAPSHOT_MISSING
+GRANT_USED HANDED_OVER HOST_UNASKED KEYS_CHANGED MODE_VIOLATION NOTIFICATION_FAILED NO_STANDBY
+OUTCOME_UNKNOWN PERMISSION_DECIDED PERMISSION_EXPIRED PERMISSION_REQUESTED RATE_LIMIT_BLOCK
+ROLLBACK_FAILED ROLLBACK_OFFERED ROLLED_BACK SAFE_MODE_ENTERED SAFE_MODE_EXITED SNAPSHOT_MISSING STANDBY_READY
+TAKEN_OVER TAKEOVERS_REPEATED
 """
 # Keys and titles of alerts that journals and checkpoints have.
 ALERTS: Final = {
@@ -85,6 +87,10 @@ ALERTS: Final = {
     "no rollback shop": "ROLLBACK NOT FINISHED: project shop",
     "snapshot": "SNAPSHOT MISSING: 2026-03-02",
     "archive 2026-W10": "NOT ARCHIVED: the week 2026-W10",
+    "cluster takeovers": "TAKEOVER: b decides now, a does not answer",
+    "cluster takeovers repeated": "3 TAKEOVERS WITHIN AN HOUR",
+    "cluster no standby": "NO STANDBY: a is gone",
+    "cluster no standby ended": "STANDBY: b can take over again",
 }
 HERE: Final = "tests.core.catalogue"
 IN_LOG: Final = dict(
@@ -111,6 +117,8 @@ FORMS: Final[dict[type[Event], tuple[dict[str, object], ...]]] = {
     Refused: ({"cause": "rate_limit"},),
     Expired: ({"request_ids": ("req_1", "req_2")},),
     Overdue: ({"ids": ("p1", "p2")},),
+    TookOver: ({"planned": True},),
+    StandbysChanged: ({"standbys": ("b",), "gone": ()},),
 }
 
 

@@ -30,8 +30,8 @@ def _repeated(event: events.TakeoversRepeated) -> Alert:
         key="cluster takeovers repeated",
         urgency="high",
         title=f"{event.count} TAKEOVERS WITHIN AN HOUR",
-        text=f"{_counted(event)}. Agents wait a few seconds at each takeover. The network between the "
-        "machines or the load of one of them may be the cause: safetyd cluster",
+        text=f"{_counted(event)}. Agents wait a few seconds at each takeover. The network between "
+        "the machines or the load of one of them may be the cause: safetyd cluster",
     )
 
 

@@ -19,6 +19,7 @@ from safetyd.journal.mailbox import EventEnvelope, Mailbox
 LOOK_S: Final = 1.0
 EVERY_S: Final = 600.0
 EVERY_EVENTS: Final = 100_000
+EVERY_HEARTBEATS: Final = 20_000  # about three hours
 FORCED_AT: Final = 0.5
 # How often the size of the stream is checked.
 MEASURED_EVENTS: Final = 20_000
@@ -91,8 +92,8 @@ class Compaction:
 
     async def _due(self) -> bool:
         new = self._loop.seq - self._saved_seq
-        if new <= 0:
-            return False
+        if new <= 0:  # but heartbeats take space too
+            return self._journal.last - self._newest >= EVERY_HEARTBEATS
         if new >= EVERY_EVENTS or uptime() - self._saved_at >= EVERY_S:
             return True
         return await self._crowded()

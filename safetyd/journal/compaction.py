@@ -67,10 +67,10 @@ class Compaction:
         saving fails, return None and set `problem`.
         """
         async with self._saving:
-            stream_seq, frozen = await self._freeze()
+            stream_seq, frozen, head = await self._freeze()
             self._saved_at = uptime()
             try:
-                saved, path = await anyio.to_thread.run_sync(self._write, stream_seq, frozen)
+                saved, path = await anyio.to_thread.run_sync(self._write, stream_seq, frozen, head)
                 if self._bucket is not None:
                     await self._bucket.put(path, await anyio.Path(path).read_bytes())
             except (OSError, nats.errors.Error, TimeoutError) as exc:
@@ -107,12 +107,12 @@ class Compaction:
         except JournalSilent:
             return False
 
-    async def _freeze(self) -> tuple[int, Frozen]:
-        taken: list[tuple[int, Frozen]] = []
+    async def _freeze(self) -> tuple[int, Frozen, str]:
+        taken: list[tuple[int, Frozen, str]] = []
         done = anyio.Event()
 
         def take(stream_seq: int, frozen: Frozen) -> None:
-            taken.append((stream_seq, frozen))
+            taken.append((stream_seq, frozen, self._audit.head))
             done.set()
 
         self._loop.freeze_next(take)
@@ -120,7 +120,9 @@ class Compaction:
         await done.wait()
         return taken[0]
 
-    def _write(self, stream_seq: int, frozen: Frozen) -> tuple[SavedCheckpoint, Path]:
-        saved = SavedCheckpoint(stream_seq=stream_seq, t=frozen.t, engine=frozen.encode_engine())
+    def _write(self, stream_seq: int, frozen: Frozen, head: str) -> tuple[SavedCheckpoint, Path]:
+        saved = SavedCheckpoint(
+            stream_seq=stream_seq, t=frozen.t, engine=frozen.encode_engine(), audit_head=head
+        )
         self._audit.sync()
         return saved, self._checkpoints.write(saved)

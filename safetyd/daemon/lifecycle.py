@@ -284,7 +284,6 @@ class Daemon:
         app = App(of, restored, self._extras)
         async with anyio.create_task_group() as tasks:
             await self._start(app, tasks, announce)
-            self._serving.set()
             async with anyio.create_task_group() as ends:
                 ends.start_soon(_cancel_after, self._told_to_end, ends)
                 ends.start_soon(_cancel_after, app.handover.requested, ends)
@@ -301,6 +300,7 @@ class Daemon:
         with files_needed(self._data_dir):
             host.write_endpoint(self._data_dir, endpoint)
         host.notify("READY=1")
+        self._serving.set()
         if not self._announced:
             self._announced = True
             announce(endpoint)

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from safetyd import __version__
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode_batch
 from safetyd.core.events.event import Event
@@ -48,7 +49,10 @@ class Restored(msgspec.Struct):
         try:
             events = decode_batch(batch)
         except msgspec.ValidationError as exc:
-            raise UnknownEvent(f"batch {sequence} has an event of another version: {exc}") from exc
+            raise UnknownEvent(
+                f"batch {sequence} of the journal has an event that safetyd {__version__} does not "
+                f"know ({exc}): a newer version wrote it"
+            ) from exc
         if not self.replayed and events[0].seq != self.engine.seq + 1:
             raise JournalTrimmed(
                 f"the journal continues with event {events[0].seq} (batch {sequence}), but the "

@@ -178,12 +178,12 @@ class Daemon:
             raise Unusable("\n".join(problems))
         log.warning("make sure that the bus has `sync_interval: always`; safetyd cannot check it")
         await wait_for_silence(client, self._subjects.writer)
-        bucket = CheckpointBucket(client)
+        bucket = CheckpointBucket(client, self._settings.config.journal.replicas)
         await bucket.fetch(self._checkpoints)
         return bucket
 
     async def _rebuild(self, journal: JetStreamJournal, reload: Reload) -> Restored:
-        await journal.open(MAX_JOURNAL_BYTES)
+        await journal.open(MAX_JOURNAL_BYTES, self._settings.config.journal.replicas)
         with files_needed(self._data_dir):
             torn = self._audit.open()
             policy = self._settings.policy

@@ -32,7 +32,7 @@ _ADDRESS: Final = r"(nats|tls)://[^\s,]+"
 Url = Annotated[
     str,
     Meta(
-        pattern=rf"^({_ADDRESS}(, ?{_ADDRESS})*)?(?![\s\S])",
+        pattern=rf"^({_ADDRESS}(,{_ADDRESS})*)?(?![\s\S])",
         description=(
             "a URL such as nats://bus.example:4222, several of them separated by commas, or empty "
             "for an embedded server"
@@ -231,6 +231,11 @@ class Connections:
         self.questions = await self._connected("questions", url, server, stack, QuestionRate())
         if self._keyless:
             self.open = await self._connected("open", url, server, stack)
+
+    def leave_node(self) -> None:
+        """Reconnect to the next node, for example if this one is cut off from the others."""
+        for link in self.all:
+            link.client.hang_up()
 
     @contextmanager
     def needed(self) -> Iterator[None]:

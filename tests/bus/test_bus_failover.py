@@ -116,6 +116,18 @@ async def test_connections_leave_a_node_that_they_are_cut_off_from(
     await anyio.to_thread.run_sync(cluster.default.heal)
 
 
+async def test_connections_can_leave_a_node_that_is_cut_off_from_the_others(
+    links: Connections, cluster: NatsCluster
+) -> None:
+    [old] = nodes_of(links, cluster)
+    await anyio.to_thread.run_sync(cluster.cut, old)
+
+    links.leave_node()
+    await moved(links, old, cluster)
+
+    await anyio.to_thread.run_sync(cluster.heal, old)
+
+
 async def test_every_running_node_is_known_with_its_version(
     links: Connections, cluster: NatsCluster
 ) -> None:

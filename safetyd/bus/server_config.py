@@ -11,7 +11,7 @@ from typing import Final, Self
 import msgspec
 
 from safetyd.bus.agent_tokens import Hashes
-from safetyd.bus.keyring import OldKey, OldKeys, Role
+from safetyd.bus.keyring import LOCAL_OPERATOR, OldKey, OldKeys, Role
 from safetyd.bus.subjects import AGENT_VERBS, OBSERVER_VERBS, OPERATOR_VERBS, Subjects
 
 MAX_STORE_BYTES: Final = 1024**3
@@ -36,9 +36,11 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     """Public keys by name."""
 
     daemon: str
+    other_daemons: tuple[str, ...] = ()
     agents: Mapping[str, str]
     operators: Mapping[str, str]
     observers: Mapping[str, str]
+    other_locals: tuple[str, ...] = ()  # the local operators of other daemons
     open_agents: bool
     old_keys: OldKeys = {}  # replaced keys that are still trusted
     shut: frozenset[str] = frozenset()  # operators that are shut out from queries
@@ -55,6 +57,8 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
         yield from self.newest(role).items()
         for name, old in self.old_keys.get(role, ()):
             yield name, old.public
+        if role == "operators":
+            yield from ((LOCAL_OPERATOR, key) for key in self.other_locals)
 
     def without(self, ended: Container[OldKey]) -> Self:
         """Return the users without these old keys."""
@@ -134,7 +138,7 @@ def _safety(users: Users, subjects: Subjects) -> str:
         "SAFETY",
         "# the daemon only; JetStream is enabled only here",
         f"jetstream {{ max_file: {MAX_STORE_BYTES}, max_mem: 32MB }}",
-        _user(users.daemon),
+        _daemons((users.daemon, *users.other_daemons)),
         exports,
         "exports",
     )
@@ -261,9 +265,11 @@ def _users(users: list[str]) -> str:
     return "users: [\n" + "\n".join(f"    {user}" for user in users) + "\n  ]"
 
 
-def _user(key: str, publish: list[str] | None = None, subscribe: list[str] | None = None) -> str:
-    if publish is None or subscribe is None:
-        return f"users: [ {{ nkey: {key} }} ]"
+def _daemons(keys: Iterable[str]) -> str:
+    return f"users: [ {', '.join(f'{{ nkey: {key} }}' for key in dict.fromkeys(keys))} ]"
+
+
+def _user(key: str, publish: list[str], subscribe: list[str]) -> str:
     return f"{{ nkey: {key}, {_permissions(publish, subscribe)} }}"
 
 

@@ -30,5 +30,10 @@ class Subjects(msgspec.Struct, frozen=True):
     def writer(self) -> str:
         return self.of("internal", "writer")
 
+    @property
+    def keys(self) -> str:
+        """Return the subject on which a daemon says that it changed the key bucket."""
+        return self.of("internal", "keys")
+
     def canary(self, instance: str) -> str:
         return self.of("canary", instance)

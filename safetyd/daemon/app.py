@@ -169,6 +169,9 @@ class App:
             await self._agents.hooks.stop()
             await self._access.site.stop()
 
+    def take_on_keys(self, by: str) -> list[str]:
+        return self._access.take_on_keys(by)
+
     async def reload(self, by: str) -> list[str]:
         """Reload the configuration and keys. Return the errors."""
         errors = await self._of.reload.run(by, self._extras.prepare)

@@ -21,6 +21,7 @@ from safetyd.bus.connections import Connections
 from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.bus.external_server import external_problems, wait_for_silence
 from safetyd.bus.server_config import MAX_JOURNAL_BYTES
+from safetyd.bus.shared_keys import SharedKeys
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.events.daemon_events import AuditRecovered
@@ -83,7 +84,7 @@ class Daemon:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # see console/cli.py
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._obey, signals, tasks)
-                await self._live(announce)
+                await self._live(announce, tasks)
                 tasks.cancel_scope.cancel()
 
     async def _obey(
@@ -105,7 +106,9 @@ class Daemon:
         if self._app is not None:
             await self._app.reload("SIGHUP")
 
-    async def _live(self, announce: Callable[[host.Endpoint], None]) -> None:
+    async def _live(
+        self, announce: Callable[[host.Endpoint], None], tasks: anyio.abc.TaskGroup
+    ) -> None:
         """Lock the data directory, start the bus, connect, rebuild the state, and serve."""
         async with AsyncExitStack() as stack:
             bus = self._settings.config.bus
@@ -128,6 +131,8 @@ class Daemon:
             url = server.url if server is not None else bus.url
             connections = self._connections()
             await connections.connect(url, server, stack)
+            if self._settings.shares_keys:
+                await self._share_keys(connections, reload, tasks)
             with connections.needed():
                 bucket = await self._join_bus(connections, reload) if server is None else None
                 journal = JetStreamJournal(connections.main.client, self._subjects, self._boot_id)
@@ -169,6 +174,26 @@ class Daemon:
             keyless=self._settings.config.bus.keyless,
             die=self._die,
         )
+
+    async def _share_keys(
+        self, connections: Connections, reload: Reload, tasks: anyio.abc.TaskGroup
+    ) -> None:
+        """Start to share keys with other daemons, also while this one is a standby."""
+
+        def take_on(by: str) -> list[str]:
+            app = self._app if self._serving.is_set() else None
+            return app.take_on_keys(by) if app else reload.take_on_keys(by, record=False)
+
+        keys = SharedKeys(
+            connections.main.client,
+            self._subjects,
+            self._data_dir / "keys",
+            seed=self._settings.seed(),
+            daemons=self._settings.config.bus.daemons,
+            take_on=take_on,
+        )
+        await keys.begin()
+        tasks.start_soon(keys.run)
 
     async def _join_bus(self, connections: Connections, reload: Reload) -> CheckpointBucket:
         """Check an external bus, and wait until no other daemon writes the journal."""

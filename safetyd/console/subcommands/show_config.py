@@ -224,11 +224,14 @@ def _users(settings: Config, where: Path) -> Users:
     keyring = Keyring(where / "keys")
     keyring.make_own()
     own = Path(settings.bus.key_file) if settings.bus.key_file else keyring.daemon
+    now = Clock().now().at
     return Users(
         daemon=public_key(own),
+        other_daemons=settings.bus.daemons,
         agents=dict(keyring.public("agents")),
         operators=dict(keyring.public("operators")),
         observers=dict(keyring.public("observers")),
-        old_keys=keyring.old_keys(Clock().now().at),
+        other_locals=keyring.other_locals(now),
+        old_keys=keyring.old_keys(now),
         open_agents=False,
     )

@@ -15,10 +15,11 @@ from safetyd.bus.bus_accounts import AccountsFile, users_in
 from safetyd.bus.key_bucket import Remote
 from safetyd.bus.key_entry import KeyEntry, NameKeys
 from safetyd.bus.key_files import EntryName
-from safetyd.bus.keyring import OldKey, new_pair
+from safetyd.bus.keyring import Keyring, OldKey, Role, new_pair, public_key
 from safetyd.bus.server_config import accounts
 from safetyd.bus.subjects import Subjects
-from tests.nats_process import SERVER
+from tests.bus.peer import Peer
+from tests.nats_process import SERVER, NatsProcess
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = [new_pair()[1].decode() for _ in range(8)]
@@ -104,3 +105,33 @@ def test_no_other_program_is_signalled_and_the_server_is_once_it_runs(
     assert not file.update("port: 4222\n")
 
     assert server.wait() == -signal.SIGHUP
+
+
+@pytest.mark.parametrize(
+    ("role", "inbox"), [("agents", "agent"), ("operators", "op"), ("observers", "op")]
+)
+def test_nobody_but_daemons_reaches_the_bucket(tmp_path: Path, role: Role, inbox: str) -> None:
+    keyring = Keyring(tmp_path / "keys")
+    keyring.make_own()
+    seed = keyring.add(role, "mallory")
+    entries = {EntryName(role, "mallory"): entry(NameKeys(public_key(seed)))}
+    users = users_in(entries, (public_key(keyring.daemon),), NOW)
+    bus = NatsProcess(tmp_path, accounts(users, Subjects()))
+    forged = "$KV.SAFETY_KEYS.operators.mallory"
+    subjects = (forged, "$JS.API.STREAM.PURGE.KV_SAFETY_KEYS", "safety.v1.internal.keys")
+
+    with (
+        Peer(bus.url, keyring.daemon, "_INBOX.daemon") as daemon,
+        Peer(bus.url, seed, f"_INBOX.{inbox}.mallory") as mallory,
+    ):
+        daemon.subscribe(">")
+        daemon.settle()
+        for subject in subjects:
+            mallory.publish(subject, b"x", f"_INBOX.{inbox}.mallory.1")
+            mallory.publish(f"safety.v1.query.{subject}", b"x")
+        mallory.subscribe("$KV.SAFETY_KEYS.>")
+        mallory.settle()
+
+        assert len(mallory.errors) == 2 * len(subjects) + 1
+        assert daemon.settle() == []
+    bus.stop()

@@ -1,18 +1,24 @@
 """Two daemons on one external bus share keys, also while one of them is a standby."""
 
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from http.client import OK
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import msgspec
 import pytest
 
 from safetyd.bus.keyring import Keyring, Role, public_key
 from safetyd.core.events.daemon_events import KeysChanged
+from safetyd.notify.links.signing_keys import LinkKeys
 from tests.bus.peer import Peer, Refused
 from tests.conftest import RunningDaemon, environment, safetyd
 from tests.journeys.agents import UNBOUNDED, until
@@ -112,6 +118,14 @@ def command(peer: Peer, verb: str, name: str, **fields: str) -> dict[str, Any]:
     return ask(peer, verb, name, msgspec.json.encode(fields))
 
 
+def status(link: str) -> int:
+    try:
+        with urlopen(link) as answer:
+            return int(answer.status)
+    except HTTPError as exc:
+        return exc.code
+
+
 def knows(ring: Keyring, name: str) -> bool:
     return name in dict(ring.public("agents"))
 
@@ -166,6 +180,22 @@ def test_a_revoked_operator_is_refused_by_a_daemon_while_the_bus_still_accepts_t
 
         two.daemons[1].safetyd("operator", "revoke", "wall")
         until(lambda: not command(wall, "query", "wall", command="agents")["ok"])
+
+
+@pytest.mark.journey
+def test_links_that_are_revoked_on_a_standby_no_longer_open_on_the_writer(two: TwoDaemons) -> None:
+    two.start()
+    writer, standby = two.daemons
+    link = json.loads(writer.safetyd("pair", "--json").stdout)["link"]
+    files = [daemon.data_dir / "keys" / "links.json" for daemon in (writer, standby)]
+    until(lambda: files[1].exists() and files[0].read_bytes() == files[1].read_bytes())
+    assert status(link) == OK
+
+    LinkKeys(files[1]).rotate(datetime.now(UTC), revoke_now=True)
+
+    until(lambda: status(link) != OK)
+    fresh = json.loads(writer.safetyd("pair", "--json").stdout)["link"]
+    assert status(fresh) == OK
 
 
 @pytest.mark.journey

@@ -52,7 +52,7 @@ def nats_accounts(
     machine with a nats-server. It connects with bus.url and bus.key_file.
 
     For example:
-      safetyd nats-accounts --out /etc/nats/safetyd.conf --pid-file /run/nats/nats.pid
+      safetyd nats-accounts --out /etc/nats/safetyd.conf --pid-file /run/nats.pid
       safetyd nats-accounts --out accounts.conf --once
     """
     event_log.set_up(verbose=False)

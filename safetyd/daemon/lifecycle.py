@@ -132,7 +132,8 @@ class Daemon:
             connections = self._connections()
             await connections.connect(url, server, stack)
             if self._settings.shares_keys:
-                await self._share_keys(connections, reload, tasks)
+                sharing = await self._share_keys(connections, reload, tasks)
+                stack.callback(sharing.cancel)
             with connections.needed():
                 bucket = await self._join_bus(connections, reload) if server is None else None
                 journal = JetStreamJournal(connections.main.client, self._subjects, self._boot_id)
@@ -177,8 +178,9 @@ class Daemon:
 
     async def _share_keys(
         self, connections: Connections, reload: Reload, tasks: anyio.abc.TaskGroup
-    ) -> None:
+    ) -> anyio.CancelScope:
         """Start to share keys with other daemons, also while this one is a standby."""
+        scope = anyio.CancelScope()
 
         def take_on(by: str) -> list[str]:
             app = self._app if self._serving.is_set() else None
@@ -192,8 +194,14 @@ class Daemon:
             daemons=self._settings.config.bus.daemons,
             take_on=take_on,
         )
+
+        async def share() -> None:
+            with scope:
+                await keys.run()
+
         await keys.begin()
-        tasks.start_soon(keys.run)
+        tasks.start_soon(share)
+        return scope
 
     async def _join_bus(self, connections: Connections, reload: Reload) -> CheckpointBucket:
         """Check an external bus, and wait until no other daemon writes the journal."""

@@ -155,6 +155,8 @@ def test_a_revoked_agent_is_refused_by_all_daemons_while_the_bus_still_accepts_i
         writer.kill()
         standby.wait_until_ready()
         assert ask(other, "propose", "other", PROPOSAL)["cause"] == "malformed"
+    standby.stop()
+    assert "keys are not shared" not in writer.log() + standby.log()
 
 
 @pytest.mark.journey

@@ -72,6 +72,8 @@ class AgentSettings(Protocol):
 
     def has_key(self, agent: str) -> bool: ...
 
+    def is_refused(self, agent: str) -> bool: ...
+
 
 class AgentService:
     """Serves the agents of one connection: agents with keys, or anonymous agents."""
@@ -305,6 +307,8 @@ class AgentService:
         """Return why this agent cannot propose now, or None."""
         if self._impostor(agent):
             return "malformed", _reserved(agent)
+        if self._settings.is_refused(agent):
+            return "malformed", _revoked(agent)
         if now - self._looked > LOOK_S:
             self._looked, self._found = now, self._problem()
         if self._found:
@@ -323,6 +327,8 @@ class AgentService:
             return "malformed", _no_name(name)
         if self._impostor(agent):
             return "malformed", _reserved(agent)
+        if self._settings.is_refused(agent):
+            return "malformed", _revoked(agent)
         problem = self._problem()
         if problem or self._mailbox.full:
             return "unavailable", problem or "too many messages are waiting; try again soon"
@@ -487,6 +493,10 @@ def _reserved(agent: str) -> str:
         f"the name {agent} is reserved: connect with its key, propose over HTTP with its token, "
         "or use another name"
     )
+
+
+def _revoked(agent: str) -> str:
+    return f"{agent} has no key: it was revoked, or `safetyd agent add {agent}` was never run"
 
 
 def _no_name(name: str) -> str:

@@ -13,6 +13,7 @@ import nats.errors
 from msgspec import Meta
 
 from safetyd.bus.embedded_server import EmbeddedServer
+from safetyd.bus.key_entry import PublicKey
 from safetyd.bus.keyring import KeyUnusable
 from safetyd.bus.nats_client import HardenedClient, pub
 from safetyd.bus.question_limits import QuestionRate
@@ -66,6 +67,7 @@ class BusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     url: Url = ""  # if empty, an embedded server is used
     key_file: str = ""
     name: Name = ""  # of this daemon among several; if empty, it is derived from the machine's name
+    daemons: tuple[PublicKey, ...] = ()  # if empty, keys are not shared
     open_agents: bool = True
     prefix: Prefix = "safety.v1"
     max_agents: Annotated[int, Meta(ge=0, le=1_000_000)] = 1000

@@ -11,7 +11,7 @@ from typing import Final, Self
 import msgspec
 
 from safetyd.bus.agent_tokens import Hashes
-from safetyd.bus.keyring import OldKey, OldKeys, Role
+from safetyd.bus.keyring import LOCAL_OPERATOR, OldKey, OldKeys, Role
 from safetyd.bus.subjects import AGENT_VERBS, OBSERVER_VERBS, OPERATOR_VERBS, Subjects
 
 MAX_STORE_BYTES: Final = 1024**3
@@ -48,6 +48,7 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     agents: Mapping[str, str]
     operators: Mapping[str, str]
     observers: Mapping[str, str]
+    other_locals: tuple[str, ...] = ()  # the local operators of other daemons
     open_agents: bool
     old_keys: OldKeys = {}  # replaced keys that are still trusted
     shut: frozenset[str] = frozenset()  # operators that are shut out from queries
@@ -64,6 +65,8 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
         yield from self.newest(role).items()
         for name, old in self.old_keys.get(role, ()):
             yield name, old.public
+        if role == "operators":
+            yield from ((LOCAL_OPERATOR, key) for key in self.other_locals)
 
     def without(self, ended: Container[OldKey]) -> Self:
         """Return the users without these old keys."""

@@ -30,5 +30,10 @@ class Subjects(msgspec.Struct, frozen=True):
         """Return a subject on which daemons talk to each other."""
         return self.of("internal", what)
 
+    @property
+    def keys(self) -> str:
+        """Return the subject on which a daemon says that it changed the key bucket."""
+        return self.of("internal", "keys")
+
     def canary(self, instance: str) -> str:
         return self.of("canary", instance)

@@ -92,6 +92,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "sessions": "access.control_room",
         "keys": "subcommands.manage_messages",
         "nats-config": "subcommands.nats_setup",
+        "nats-accounts": "subcommands.accounts_file",
     },
 }
 COMMANDS: Final[Mapping[str, str]] = {

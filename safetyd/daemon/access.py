@@ -17,7 +17,6 @@ from safetyd.bus.micro import Micro
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.publisher import Replies
 from safetyd.bus.subjects import AGENT_VERBS
-from safetyd.bus.telemetry_tokens import read_tokens
 from safetyd.daemon.bus_output import BusOutput
 from safetyd.daemon.config_warnings import config_warnings
 from safetyd.daemon.health import Health
@@ -86,12 +85,12 @@ class AgentAccess:
         )
         keyed, anonymous = HookService(service, replies), self._for_anonymous_hooks()
         calls = UnaskedCalls(of.clock.now().at.timestamp())
-        tokens = read_tokens(of.settings.keyring.telemetry_key)
 
         def sender_of(token: str) -> TelemetrySender | None:
             if agent := agent_of(token):
                 return TelemetrySender(agent, keyed, protected=False)
-            agent = tokens.agent_of(token)
+            tokens = of.settings.telemetry
+            agent = tokens.agent_of(token) if tokens else ""
             service = keyed if of.settings.has_key(agent) else anonymous
             return TelemetrySender(agent, service, protected=True) if agent and service else None
 
@@ -236,6 +235,14 @@ class OperatorAccess:
             ask=commands.ask,
         )
 
+    def take_on_keys(self, by: str) -> list[str]:
+        """Use keys that were changed on this or another daemon. Return the errors."""
+        errors = self._of.reload.take_on_keys(by)
+        if not errors:
+            self._parts.notifier.links.renew()
+            self.sessions.prune(self._of.clock.now().at)
+        return errors
+
     async def _warnings(self) -> list[str]:
         settings = self._of.settings
         return await anyio.to_thread.run_sync(config_warnings, settings.config, settings.data_dir)
@@ -244,7 +251,9 @@ class OperatorAccess:
         """Start to receive messages of operators and other programs over the bus."""
         of, parts = self._of, self._parts
         client, name = of.connections.main.client, of.subjects.of
-        service = OperatorService(parts.out.main, self.runner, of.settings.question_limits)
+        service = OperatorService(
+            parts.out.main, self.runner, of.settings.question_limits, of.settings.may_send
+        )
         micro = Micro(
             parts.out.main,
             of.subjects,

@@ -208,6 +208,9 @@ class App:
             await self._agents.hooks.stop()
             await self._access.site.stop()
 
+    def take_on_keys(self, by: str) -> list[str]:
+        return self._access.take_on_keys(by)
+
     async def reload(self, by: str) -> list[str]:
         """Reload the configuration and keys. Return the errors."""
         if self._of.standby is not None:

@@ -20,6 +20,7 @@ import msgspec.inspect as mi
 from safetyd.agents.emergency_stop import StopConfig
 from safetyd.agents.pricing import PricesConfig
 from safetyd.bus.connections import BusConfig
+from safetyd.bus.key_entry import verify_key
 from safetyd.core.action_types import Kinds, Mode, Profile, TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
@@ -267,6 +268,14 @@ def _bus_errors(bus: BusConfig, journal: JournalConfig) -> Iterator[str]:
     if journal.replicas > 1 and not bus.url:
         why = "the embedded server is not a cluster"
         yield f"journal.replicas is {journal.replicas}; without bus.url it must be 1: {why}"
+    if bus.daemons and not bus.url:
+        yield "bus.daemons is for daemons that share a bus; without bus.url it must be empty"
+    for public in bus.daemons:
+        try:
+            verify_key(public)
+        except ValueError:
+            hint = "copy it from keys/daemon.pub"
+            yield f"bus.daemons: {_shown(public)} is not a public key (wrong checksum): {hint}"
 
 
 def _struct_errors(kind: type[msgspec.Struct], value: object, path: str) -> Iterator[str]:

@@ -26,6 +26,7 @@ from safetyd.bus.connections import Connections
 from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.bus.external_server import external_problems
 from safetyd.bus.server_config import MAX_JOURNAL_BYTES
+from safetyd.bus.shared_keys import SharedKeys
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.events.cluster_events import TookOver
@@ -152,7 +153,10 @@ class Daemon:
         failure = Failure()
         async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
             tasks.start_soon(failure.watch)
+            self._app = None
             of = await self._connected(stack, failure)
+            if self._settings.shares_keys:
+                await self._share_keys(of, tasks)
             if of.server is not None:
                 restored = await self._rebuild(of)
             else:
@@ -209,6 +213,28 @@ class Daemon:
     @property
     def _url(self) -> str:
         return self._settings.config.bus.url if self._server is None else self._server.url
+
+    async def _share_keys(self, of: Resources, tasks: anyio.abc.TaskGroup) -> None:
+        """Start to share keys with other daemons, also while this one is a standby."""
+
+        def take_on(by: str) -> list[str]:
+            if self._app is not None and self._app.health.serving:
+                return self._app.take_on_keys(by)
+            return of.reload.take_on_keys(by, record=False)
+
+        config = self._settings.config
+        keys = SharedKeys(
+            of.connections.main.client,
+            of.subjects,
+            self._data_dir / "keys",
+            seed=self._settings.seed(),
+            daemons=config.bus.daemons,
+            take_on=take_on,
+            replicas=config.journal.replicas,
+        )
+        with of.connections.needed():
+            await keys.begin()
+        tasks.start_soon(keys.run)
 
     def _start_server(self, server: EmbeddedServer, reload: Reload) -> None:
         errors = reload.take_on_keys("start")

@@ -34,13 +34,22 @@ def directives(unit: Path) -> dict[str, list[str]]:
     return found
 
 
-@pytest.fixture
-def installed(tmp_path: Path) -> Path:
-    """The unit as it would be with this environment as /opt/safetyd."""
-    text = (SYSTEMD / "safetyd.service").read_text()
-    unit = tmp_path / "safetyd.service"
+def install(name: str, directory: Path) -> Path:
+    """Return a unit as it would be with this environment as /opt/safetyd."""
+    unit = directory / name
+    text = (SYSTEMD / name).read_text()
     unit.write_text(text.replace("/opt/safetyd/bin", str(Path(sys.executable).parent)))
     return unit
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    return install("safetyd.service", tmp_path)
+
+
+@pytest.fixture(params=["safetyd.service", "safetyd-accounts.service"])
+def any_unit(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    return install(request.param, tmp_path)
 
 
 def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -50,14 +59,14 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
 
 
-def test_systemd_accepts_the_unit(installed: Path):
-    verified = analyze("verify", "--man=no", str(installed))
+def test_systemd_accepts_the_unit(any_unit: Path):
+    verified = analyze("verify", "--man=no", str(any_unit))
 
     assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
 
 
-def test_systemd_rates_the_unit_as_safe(installed: Path):
-    judged = analyze("security", "--offline=true", "--no-pager", str(installed))
+def test_systemd_rates_the_unit_as_safe(any_unit: Path):
+    judged = analyze("security", "--offline=true", "--no-pager", str(any_unit))
 
     [exposure] = re.findall(r"Overall exposure level.*: ([0-9.]+)", judged.stdout)
     assert float(exposure) <= MAX_EXPOSURE, judged.stdout
@@ -212,6 +221,6 @@ def _wait_for_end(pid: int) -> float:
 
 def test_every_file_that_operations_installs_exists():
     page = (SYSTEMD.parent / "docs/operations.md").read_text()
-    shipped = set(re.findall(r"(?<=[ `])(?:config|systemd)/[\w.]+", page))
+    shipped = set(re.findall(r"(?<=[ `])(?:config|systemd)/[\w.-]+", page))
 
     assert {name for name in shipped if not (SYSTEMD.parent / name).exists()} == set()

@@ -44,6 +44,7 @@ In its program:
 
   async with Safety("{name}") as safety:
       decision = await safety.propose("read_file")"""
+_FOLLOWED: Final = "If `safetyd nats-accounts` runs on the bus, it does this by itself."
 _OPERATOR_USAGE: Final = """
 To use it, {name} runs:
 
@@ -255,7 +256,8 @@ def _reload(location: Location, done: str, later: str) -> list[str]:
     if status is None:
         return [f"No daemon is running; {later} when it starts."]
     another = f"Update the bus with the output of `safetyd nats-config`; then {later}."
-    return [done if status.embedded else another, *pending(status.next_start)]
+    said = [done] if status.embedded else [another, _FOLLOWED]
+    return [*said, *pending(status.next_start)]
 
 
 def _rotate(location: Location, terms: Terms, *, as_json: bool) -> None:
@@ -294,6 +296,7 @@ def _rotated_lines(rotation: Rotation, status: StatusAnswer | None) -> Iterator[
         again = f", and again after {_last(old)}" if old else ""
         yield f"Update the bus with the output of `safetyd nats-config` now{again}."
         yield "Until you do, the bus accepts the old key and rejects the new one."
+        yield _FOLLOWED
     elif not old:
         yield "The old key is no longer valid, and its connections are closed."
 

@@ -53,11 +53,8 @@ class TwoDaemons:
         store = JETSTREAM.format(store=self.directory / "store")
         self.bus = NatsProcess(self.directory, pid_file + store)
         for number, home in enumerate(self.homes):
-            one = RunningDaemon(
-                home, UNBOUNDED + self.config(number, self.bus.url), wait=not number
-            )
-            self.daemons.append(one)
-        until(lambda: "writes the journal" in self.daemons[1].log())
+            self.daemons.append(RunningDaemon(home, UNBOUNDED + self.config(number, self.bus.url)))
+        assert self.daemons[1].endpoint.standby
 
     def config(self, number: int, url: str) -> str:
         own, publics = self.rings[number].daemon, [public_key(ring.daemon) for ring in self.rings]
@@ -153,7 +150,6 @@ def test_a_revoked_agent_is_refused_by_all_daemons_while_the_bus_still_accepts_i
         two.rings[0].revoke("agents", "other")
         until(lambda: not knows(two.rings[1], "other"))
         writer.kill()
-        standby.wait_until_ready()
         assert ask(other, "propose", "other", PROPOSAL)["cause"] == "malformed"
     standby.stop()
     assert "keys are not shared" not in writer.log() + standby.log()

@@ -229,6 +229,7 @@ def _users(settings: Config, where: Path) -> Users:
         agents=dict(keyring.public("agents")),
         operators=dict(keyring.public("operators")),
         observers=dict(keyring.public("observers")),
+        relays=dict(keyring.public("relays")),
         old_keys=keyring.old_keys(Clock().now().at),
         open_agents=False,
     )

@@ -17,7 +17,7 @@ from safetyd.bus.embedded_server import ServerRefused, try_config
 from safetyd.bus.key_bucket import KeyBucket, Remote
 from safetyd.bus.key_entry import NameKeys
 from safetyd.bus.key_files import LOCALS, EntryName
-from safetyd.bus.keyring import OldKey, Role
+from safetyd.bus.keyring import ROLES, OldKey, Role
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.server_config import Users, accounts
 from safetyd.bus.subjects import Subjects
@@ -157,14 +157,11 @@ def users_in(entries: Mapping[EntryName, Remote], daemons: tuple[str, ...], now:
         agents=dict(_newest("agents", found)),
         operators=dict(_newest("operators", found)),
         observers=dict(_newest("observers", found)),
+        relays=dict(_newest("relays", found)),
         other_locals=tuple(
             key for keys in locals_ for key in (keys.public, *(o.public for o in keys.old)) if key
         ),
-        old_keys={
-            "agents": tuple(_old("agents", found)),
-            "operators": tuple(_old("operators", found)),
-            "observers": tuple(_old("observers", found)),
-        },
+        old_keys={role: tuple(_old(role, found)) for role in ROLES},
         open_agents=False,
     )
 

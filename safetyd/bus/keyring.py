@@ -23,7 +23,7 @@ from nacl.signing import SigningKey
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import write_whole
 
-Role = Literal["agents", "operators", "observers"]
+Role = Literal["agents", "operators", "observers", "relays"]
 
 LOCAL_OPERATOR: Final = "local"
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -353,7 +353,7 @@ def _finish(seed: Path) -> None:
 
 def _group(role: Role) -> str:
     """Return the name of the command that manages keys of a role."""
-    return "agent" if role == "agents" else "operator"
+    return "operator" if role == "observers" else role.removesuffix("s")
 
 
 def _mode(path: Path) -> int:

@@ -7,6 +7,7 @@ import msgspec
 AGENT_VERBS: Final = ("propose", "permission", "claim", "telemetry")
 OPERATOR_VERBS: Final = ("review", "control", "query")
 OBSERVER_VERBS: Final = ("query",)
+RELAY_VERBS: Final = ("link",)
 STREAM: Final = "SAFETY_JOURNAL"
 
 

@@ -89,6 +89,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Keys": {
         "agent": "access.manage_keys",
         "operator": "access.manage_keys",
+        "relay": "access.manage_relays",
         "sessions": "access.control_room",
         "keys": "subcommands.manage_messages",
         "nats-config": "subcommands.nats_setup",

@@ -40,6 +40,7 @@ from safetyd.web.hook_socket import HookService, HookSocket
 from safetyd.web.loopback import fresh_name
 from safetyd.web.operator_gateway import OperatorGateway
 from safetyd.web.otlp_routes import OtlpRoutes, TelemetrySender
+from safetyd.web.relay.relay_service import RelayService
 from safetyd.web.site import Site
 from safetyd.web.v1.agent_replies import HttpReplies
 from safetyd.web.v1.agent_routes import AgentRoutes
@@ -164,6 +165,7 @@ class OperatorAccess:
     ) -> None:
         self._of = of
         self._parts = parts
+        self._tasks = tasks
         links = SignInLinks(of.reload.keys_of)
         web = of.settings.config.web
         self.sessions = WebSessions(
@@ -265,6 +267,15 @@ class OperatorAccess:
         await client.handle(name("control", "*"), service.control)
         await of.connections.questions.client.handle(name("query", "*"), service.query)
         await client.handle(name("review", "*"), service.review)
+        relays = RelayService(
+            parts.out.main,
+            self.site.link_pages,
+            of.settings.question_limits,
+            self._tasks,
+            relays=lambda: of.settings.relays,
+            problem=parts.health.not_ready,
+        )
+        await of.connections.questions.client.handle(name("link", "*"), relays.link)
         for verb in ("PING", "INFO", "STATS"):
             await client.handle(f"$SRV.{verb}", micro.answer)
             await client.handle(f"$SRV.{verb}.safetyd", micro.answer)

@@ -134,6 +134,7 @@ class Settings:
         self._keyed: frozenset[str] = frozenset()
         self._operators: frozenset[str] = frozenset()
         self._observers: frozenset[str] = frozenset()
+        self.relays: frozenset[str] = frozenset()
         self._reserved: frozenset[str] = frozenset()
         self._names: dict[str, str] = {}
         self.next_start: tuple[str, ...] = ()  # changed sections that need a restart
@@ -220,7 +221,9 @@ class Settings:
         operators = dict(self.keyring.public("operators"))
         observers = dict(self.keyring.public("observers"))
         tokens = AgentTokens(self.data_dir / "keys").hashes()
+        relays = dict(self.keyring.public("relays"))
         self._operators, self._observers = frozenset(operators), frozenset(observers)
+        self.relays = frozenset(relays)
         users = Users(
             daemons=tuple(
                 dict.fromkeys((public_key(self.keyring.daemon), *self.config.bus.daemons))
@@ -229,6 +232,7 @@ class Settings:
             operators=operators,
             observers=observers,
             other_locals=self.keyring.other_locals(now),
+            relays=relays,
             open_agents=self.config.bus.keyless,
             old_keys=self.keyring.old_keys(now),
             door_open=self.keyless_gate.open,

@@ -1,7 +1,8 @@
 """HTTP listeners, metrics and health, and the page at `/`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from http import HTTPStatus
@@ -18,6 +19,7 @@ from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.loopback import BELOW, listen_on_both
 from safetyd.web.pages.page_frame import HEADERS
+from safetyd.web.pages.result_pages import ResultPage
 from safetyd.web.scrape import Scrape, StateGauges
 from safetyd.web.throttle import RequestTurns
 
@@ -157,10 +159,10 @@ class Vitals:
         return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
     async def _get_health(self, _request: web.Request) -> web.Response:
-        return _told(self._alive())
+        return health_response(self._alive())
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
-        return _told(self._ready())
+        return health_response(self._ready())
 
 
 class FrontPage:
@@ -182,6 +184,17 @@ class FrontPage:
             content_type="text/html" if wanted else "text/plain",
             headers={**HEADERS, "Vary": "Accept"},
         )
+
+
+def html_response(told: ResultPage, headers: Mapping[str, str]) -> web.Response:
+    """Return a page as a response with these headers."""
+    wait = {"Retry-After": str(math.ceil(told.retry_s))} if told.retry_s else {}
+    return web.Response(
+        status=told.status,
+        text=told.html,
+        content_type="text/html",
+        headers={**headers, **wait},
+    )
 
 
 class HttpConnection(web.RequestHandler):
@@ -253,5 +266,6 @@ def _name(host: str) -> str:
         return ""
 
 
-def _told(problem: str) -> web.Response:
+def health_response(problem: str) -> web.Response:
+    """Return a response with the problem, or `ok`."""
     return web.Response(status=503 if problem else 200, text=f"{problem or 'ok'}\n")

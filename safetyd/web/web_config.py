@@ -36,13 +36,20 @@ class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def web_problems(config: WebConfig) -> Iterator[str]:
     """Yield errors of `public_url`."""
-    if not config.public_url:
-        return
-    parts = urlsplit(config.public_url)
-    shown = f"web.public_url is {config.public_url!r}"
+    if config.public_url:
+        yield from url_problems("web.public_url", config.public_url, private=config.allow_http)
+
+
+def url_problems(setting: str, url: str, *, private: bool) -> Iterator[str]:
+    """Yield errors of the base URL of links."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    shown = f"{setting} is {url!r}"
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
         yield f"{shown}; it must be an address such as https://safety.example.com"
-    elif parts.scheme == "http" and not _near(parts.hostname, private=config.allow_http):
+    elif parts.scheme == "http" and not _near(parts.hostname, private=private):
         yield (
             f"{shown}; http:// is allowed only for this machine or, with allow_http, "
             "for a private network"

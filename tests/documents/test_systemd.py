@@ -22,6 +22,7 @@ from tests.checkout import ROOT
 from tests.conftest import StartDaemon
 
 SYSTEMD = ROOT / "systemd"
+UNITS = ("safetyd.service", "safetyd-accounts.service", "safetyd-relay.service")
 MAX_EXPOSURE = 1.5
 WATCHDOG_S = 0.4
 WAIT_S = 60.0
@@ -47,11 +48,6 @@ def installed(tmp_path: Path) -> Path:
     return install("safetyd.service", tmp_path)
 
 
-@pytest.fixture(params=["safetyd.service", "safetyd-accounts.service"])
-def any_unit(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    return install(request.param, tmp_path)
-
-
 def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = shutil.which("systemd-analyze")
     if command is None:
@@ -59,14 +55,17 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
 
 
-def test_systemd_accepts_the_unit(any_unit: Path):
-    verified = analyze("verify", "--man=no", str(any_unit))
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_accepts_the_unit(name: str, tmp_path: Path):
+    verified = analyze("verify", "--man=no", str(install(name, tmp_path)))
 
     assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
 
 
-def test_systemd_rates_the_unit_as_safe(any_unit: Path):
-    judged = analyze("security", "--offline=true", "--no-pager", str(any_unit))
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_rates_the_unit_as_safe(name: str, tmp_path: Path):
+    unit = str(install(name, tmp_path))
+    judged = analyze("security", "--offline=true", "--no-pager", unit)
 
     [exposure] = re.findall(r"Overall exposure level.*: ([0-9.]+)", judged.stdout)
     assert float(exposure) <= MAX_EXPOSURE, judged.stdout
@@ -118,6 +117,13 @@ def test_the_operations_page_has_drop_ins_for_projects():
 )
 def test_the_unit_has_the_directives_that_the_daemon_needs(directive: str, value: str):
     assert directives(SYSTEMD / "safetyd.service")[directive] == [value]
+
+
+def test_the_relays_unit_stores_nothing_and_has_no_fixed_user():
+    unit = directives(SYSTEMD / "safetyd-relay.service")
+
+    assert unit["DynamicUser"] == ["yes"]
+    assert not {"StateDirectory", "ReadWritePaths", "User", "CacheDirectory"} & unit.keys()
 
 
 def test_the_watchdog_waits_until_a_hung_server_is_replaced():

@@ -195,6 +195,7 @@ def _users(settings: Config, where: Path, daemon_keys: Sequence[str]) -> Users:
         agents=dict(keyring.public("agents")),
         operators=dict(keyring.public("operators")),
         observers=dict(keyring.public("observers")),
+        relays=dict(keyring.public("relays")),
         other_locals=keyring.other_locals(now),
         old_keys=keyring.old_keys(now),
         open_agents=False,

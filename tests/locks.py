@@ -93,7 +93,9 @@ def _undeclared(project: Mapping[str, Any], locked: Mapping[str, Versions]) -> I
 
 
 def _parsed(*lines: list[str]) -> list[Requirement]:
-    return [Requirement(line) for line in chain(*lines)]
+    """Parse requirements, except extras that only name other extras of safetyd."""
+    found = map(Requirement, chain(*lines))
+    return [one for one in found if one.name not in UNLOCKED]
 
 
 def _not_installed_as_locked(locked: Versions) -> Iterator[str]:

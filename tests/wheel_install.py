@@ -104,6 +104,7 @@ class WheelInstall:
     def _link_dependencies(self, requires: list[str], extra: str) -> None:
         found: dict[str, metadata.Distribution] = {}
         _collect(requires, {"", extra}, found)
+        self.packages = {"safetyd", *found}
         for one in found.values():
             for name in {file.parts[0] for file in one.files or ()} - {"..", "__pycache__"}:
                 link = self.site / name

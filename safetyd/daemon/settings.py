@@ -21,7 +21,7 @@ from safetyd.clock import Clock
 from safetyd.core.guards.gate.own_config import OwnConfig
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.policy import Policy
-from safetyd.daemon.config import Config, load
+from safetyd.daemon.config import Config, load_to_run
 from safetyd.daemon.project_files import with_files
 from safetyd.host import THIS_MACHINE, netloc, own_config, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
@@ -213,7 +213,7 @@ class Settings:
 
         If there was no file at the start, use safetyd.toml in the data directory, if it exists now.
         """
-        return load(self._file)
+        return load_to_run(self._file)
 
     @property
     def _file(self) -> Path | None:

@@ -85,7 +85,8 @@ def _addresses(config: Config) -> Iterator[str]:
     web = config.web
     for host, port in ((web.host, web.first_port), (web.links_host, web.links_port)):
         if port:
-            yield from (netloc(name, port) for name in dict.fromkeys((host, *THIS_MACHINE)))
+            names = dict.fromkeys((host, *web.names, *THIS_MACHINE))
+            yield from (netloc(name, port) for name in names)
     if config.bus.url:
         yield from (urlsplit(url).netloc.rpartition("@")[2] for url in config.bus.url.split(","))
 

@@ -262,6 +262,19 @@ def test_the_server_extra_and_the_base_do_not_overlap() -> None:
     assert not set(project["dependencies"]) & set(project["optional-dependencies"]["server"])
 
 
+def test_documents_name_only_extras_that_exist(base: WheelInstall) -> None:
+    known = set(base.metadata.get_all("Provides-Extra", []))
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "config").glob("*.toml")]
+    named = {
+        extra
+        for page in pages
+        for extras in re.findall(r"safetyd\[([\w,-]+)\]", page.read_text())
+        for extra in extras.split(",")
+    }
+
+    assert {"daemon", "server", "sms"} <= named <= known
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_an_adapter_without_its_framework_says_what_to_install(
     base: WheelInstall, framework: str

@@ -37,25 +37,38 @@ def short_directory() -> Iterator[Path]:
 
 
 class Container:
-    """A container of the image. `mounts` are further directories of it, by their path inside."""
+    """A container of the image.
+
+    `mounts` are volumes of it by their path inside, `read_only` are those that it only reads.
+    """
 
     def __init__(
-        self, root: Path, install: Path, config: str, mounts: Mapping[str, Path] | None = None
+        self,
+        root: Path,
+        install: Path,
+        config: str = "",
+        mounts: Mapping[str, Path] | None = None,
+        read_only: Mapping[str, Path] | None = None,
     ) -> None:
         self.root = root
+        volumes = {DATA: root / "data", **(mounts or {})}
         self.places = {
             "/opt/safetyd": install,
             CONFIG: root / "safetyd.toml",
-            **(mounts or {}),
-            DATA: root / "data",
+            **volumes,
+            **(read_only or {}),
             "/tmp": root / "tmp",
         }
         root.mkdir(exist_ok=True)
+        data = volumes[DATA]
         variables = {name: self.here(value) for name, value in FINAL.environment.items()}
-        variables |= {"HOME": str(root / "data"), "TMPDIR": str(root / "tmp")}
+        variables |= {"HOME": str(data), "TMPDIR": str(root / "tmp")}
         # In the image, `python` and its standard library are the base image's.
         variables["PATH"] += f":{os.environ['PATH']}"
-        self.user = ImageUser(UID, variables, [root / "data", root / "tmp"])
+        self.user = ImageUser(UID, variables, [data, *volumes.values(), root / "tmp"])
+        for inside, outside in volumes.items():  # a volume inside the data directory
+            if inside.startswith(f"{DATA}/") and not (data / Path(inside).name).exists():
+                (data / Path(inside).name).symlink_to(outside)
         self.places[CONFIG].write_text(self.here(config))
         self._log = root / "log"
 

@@ -18,6 +18,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "run": "subcommands.run_daemon",
         "demo": "demo.demo",
         "doctor": "doctor.doctor",
+        "health": "subcommands.check_health",
         "config": "subcommands.show_config",
         "simulate": "simulation.try_rules",
         "test": "simulation.run_policy_tests:test_",

@@ -155,6 +155,17 @@ def load(path: Path | None) -> Config:
     return parse(text, str(path))
 
 
+def load_to_run(path: Path | None) -> Config:
+    """Read the configuration of a daemon on this machine.
+
+    In addition to `load`, reject channels whose packages are not installed here.
+    """
+    config = load(path)
+    if missing := list(config.notifications.missing_packages()):
+        raise ConfigError([f"{path}: [{key}] is enabled, but {why}" for key, why in missing])
+    return config
+
+
 def parse(text: str, name: str) -> Config:
     """Parse a configuration. `name` is the file name in errors."""
     try:

@@ -25,7 +25,7 @@ from safetyd.clock import Clock
 from safetyd.core.guards.gate.own_config import OwnConfig
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.policy import Policy
-from safetyd.daemon.config import Config, load
+from safetyd.daemon.config import Config, load_to_run
 from safetyd.daemon.project_files import with_files
 from safetyd.host import THIS_MACHINE, netloc, own_config, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
@@ -90,7 +90,8 @@ def _addresses(config: Config) -> Iterator[str]:
     web = config.web
     for host, port in ((web.host, web.first_port), (web.links_host, web.links_port)):
         if port:
-            yield from (netloc(name, port) for name in dict.fromkeys((host, *THIS_MACHINE)))
+            names = dict.fromkeys((host, *web.names, *THIS_MACHINE))
+            yield from (netloc(name, port) for name in names)
     if config.bus.url:
         yield from (urlsplit(url).netloc.rpartition("@")[2] for url in servers(config.bus.url))
 
@@ -253,7 +254,7 @@ class Settings:
 
         If there was no file at the start, use safetyd.toml in the data directory, if it exists now.
         """
-        return load(self._file)
+        return load_to_run(self._file)
 
     @property
     def _file(self) -> Path | None:

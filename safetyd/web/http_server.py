@@ -28,6 +28,7 @@ MAX_GUESTS: Final = 200
 KEPT_S: Final = 15.0
 LATER: Final = {"Retry-After": "1"}
 FORMER: Final = "this host name is from before the daemon restarted: run `safetyd open`\n"
+_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], str]  # the problem, or an empty string
@@ -67,7 +68,10 @@ class Listener:
         self._servers: list[asyncio.Server] = []
 
     async def start(self, port: int | None = None) -> str:
-        """Listen on the given or configured port (0: any free one) and return the address."""
+        """Listen on the given or configured port (0: any free one) and return an address.
+
+        A listener on all addresses returns the loopback address.
+        """
         app = web.Application(
             middlewares=[self._in_turn, self._our_host_only], client_max_size=64 * 1024
         )
@@ -78,7 +82,7 @@ class Listener:
         server = cast("web.Server", self._runner.server)  # not None after the setup
         await self._listen(partial(_accept, server), self._port if port is None else port)
         name, number = self._servers[0].sockets[0].getsockname()[:2]
-        return f"http://{netloc(name, number)}"
+        return f"http://{netloc(_ANY.get(name, name), number)}"
 
     async def stop(self) -> None:
         for server in self._servers:

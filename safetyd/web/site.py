@@ -79,7 +79,12 @@ class Site:
         linked = [decisions.routes, _hooks(gateway, notifier)]
         served = own if public else [*own, *linked]
         self._own = Listener(
-            config.host, config.first_port, served, serves, guest, both=config.has_names
+            config.host,
+            config.first_port,
+            served,
+            lambda name: name in config.names or serves(name),
+            guest,
+            both=config.has_names,
         )
         name = urlsplit(public).hostname
         nothing = FrontPage(links_page(), links_text(), HTTPStatus.NOT_FOUND).routes

@@ -216,7 +216,7 @@ def test_the_daemon_says_what_is_its_own(tmp_path: Path) -> None:
     config = Config(
         stop=StopConfig(files=("EMERGENCY_STOP", "/run/halt")),
         bus=BusConfig(url="nats://me@bus:4222,tls://other:1", key_file="/etc/k.nk", prefix="a.b"),
-        web=WebConfig(host="0.0.0.0", port=80, links_port=0),
+        web=WebConfig(host="0.0.0.0", port=80, links_port=0, names=("box",)),
     )
 
     own = Settings(config, tmp_path / "my.toml", link).policy.own
@@ -230,7 +230,10 @@ def test_the_daemon_says_what_is_its_own(tmp_path: Path) -> None:
             "/etc/k.nk",
         ),
         settings=(f"{tmp_path}/my.toml",),
-        addresses=("0.0.0.0:80", "127.0.0.1:80", "localhost:80", "[::1]:80", "bus:4222", "other:1"),
+        addresses=(
+            *("0.0.0.0:80", "box:80", "127.0.0.1:80", "localhost:80", "[::1]:80"),
+            *("bus:4222", "other:1"),
+        ),
         prefix="a.b",
     )
 

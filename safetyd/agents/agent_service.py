@@ -76,7 +76,11 @@ class AgentSettings(Protocol):
 
 
 class AgentService:
-    """Serves the agents of one connection: agents with keys, or anonymous agents."""
+    """Serves the agents of one connection: agents with keys, or anonymous agents.
+
+    `replaceable` is True if another daemon can take over. Then refusals with the cause
+    `unavailable` ask the agent to send its message again.
+    """
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that a proposal meets
         self,
@@ -93,6 +97,7 @@ class AgentService:
         keyless: bool,
         problem: Callable[[], str],
         boot_id: str,
+        replaceable: bool = False,
     ) -> None:
         self._publisher = publisher
         self._mailbox = mailbox
@@ -105,6 +110,7 @@ class AgentService:
         self._clock = clock
         self._keyless = keyless
         self._problem = problem
+        self._replaceable = replaceable
         self._id = f"{boot_id}{'k' if keyless else 'n'}"
         self._made = 0
         self._looked = 0.0  # when health was last checked
@@ -200,7 +206,7 @@ class AgentService:
         if wanted is None:
             cause, reason = refused or ("malformed", "")
             self._count(agent, cause, reason)
-            self._publisher.answer(reply, not_granted(cause, reason))
+            self._publisher.answer(reply, not_granted(cause, reason, retry=self._may_retry(cause)))
             return
         plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
         answers: list[ClaimResult] = []
@@ -236,7 +242,7 @@ class AgentService:
 
     def _not_permitted(self, agent: str, reply: bytes, cause: Cause, reason: str) -> None:
         self._count(agent, cause, reason)
-        self._publisher.answer(reply, not_permitted(cause, reason))
+        self._publisher.answer(reply, not_permitted(cause, reason, retry=self._may_retry(cause)))
 
     def _holds(self, envelope: ProposalEnvelope) -> bool:
         """Hold the reply until the request is answered, if the agent waits. Return True if held."""
@@ -354,7 +360,8 @@ class AgentService:
 
     def _not_noted(self, agent: str, reply: bytes, cause: Cause, error: str) -> None:
         self._count(agent, cause, error)
-        self._publisher.answer(reply, Noted(ok=False, error=error, code=cause))
+        retry = self._may_retry(cause)
+        self._publisher.answer(reply, Noted(ok=False, error=error, code=cause, retry=retry))
 
     def _report(
         self, agent: str, telemetry: AnyTelemetry, reply: bytes, host: str
@@ -436,8 +443,9 @@ class AgentService:
         id_, digest = self._named(agent, payload, count)
         self._metrics.refused(cause)
         moment = self._clock.now()
+        retry = self._may_retry(cause)
         self._publisher.decide(
-            reply, refusal(agent, id_, cause, reason, digest=digest, moment=moment)
+            reply, refusal(agent, id_, cause, reason, digest=digest, retry=retry, moment=moment)
         )
         self._publisher.soon()
 
@@ -458,7 +466,13 @@ class AgentService:
         agent, id_ = envelope.agent, envelope.proposal.id or ""
         cause: Cause = "stopped" if why == "stopped" else "unavailable"
         decision = refusal(
-            agent, id_, cause, reason, digest=envelope.digest, moment=self._clock.now()
+            agent,
+            id_,
+            cause,
+            reason,
+            digest=envelope.digest,
+            retry=self._may_retry(cause),
+            moment=self._clock.now(),
         )
         envelope.publisher.decide(envelope.reply, decision)
         self._metrics.refused(cause)
@@ -466,6 +480,10 @@ class AgentService:
         self._mailbox.record(
             lambda moment: Withheld(at=moment.at, t=moment.t, agent=agent, id=id_, why=why)
         )
+
+    def _may_retry(self, cause: Cause) -> bool:
+        """Return True if the message may be accepted soon, by this daemon or by another one."""
+        return self._replaceable and cause == "unavailable"
 
     def _new_id(self) -> str:
         self._made += 1

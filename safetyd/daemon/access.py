@@ -148,6 +148,7 @@ class AgentAccess:
             keyless=keyless,
             problem=parts.health.not_ready,
             boot_id=id_prefix,
+            replaceable=of.server is None,
         )
 
 

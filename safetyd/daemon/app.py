@@ -241,8 +241,8 @@ class App:
         tasks.start_soon(of.reserve.keep)
         tasks.start_soon(feed_watchdog, self.health.better_restarted)
         watch_connections(of, tasks)
+        self._extras.run(tasks, standby=of.standby is not None)
         if of.standby is None:
-            self._extras.run(tasks)
             tasks.start_soon(self._notifier.run)
             tasks.start_soon(self._agents.telemetry.run)
             tasks.start_soon(of.ticker.count)

@@ -1,7 +1,7 @@
 """`safetyd man`: the manual pages.
 
 The page of the command is generated from the help of all commands, the page of the configuration
-from config/safetyd.toml.
+from the shipped file that has all settings.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from safetyd import __version__
 from safetyd.console.command_table import GROUPS
 from safetyd.console.failure import using_file
 from safetyd.console.help_page import Command, command
-from safetyd.console.shipped_files import find, shipped_files
+from safetyd.console.shipped_files import ALL_SETTINGS, shipped
 
 COMMAND: Final = "safetyd"
 SETTINGS: Final = "safetyd.toml"
@@ -92,8 +92,8 @@ def page(root: click.Group, date: str = "") -> str:
 
 def settings_page(date: str = "") -> str:
     """Return the manual page of the configuration file as troff."""
-    [file] = find("config/safetyd.toml", shipped_files())
-    return _troff("SAFETYD.TOML 5", date, "File Formats", _settings(file.path.read_text()))
+    text = shipped(ALL_SETTINGS).read_text()
+    return _troff("SAFETYD.TOML 5", date, "File Formats", _settings(text))
 
 
 def _troff(title: str, date: str, manual: str, lines: Iterator[str]) -> str:

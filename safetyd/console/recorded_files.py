@@ -90,9 +90,12 @@ def _recorded(change: Change, known: FileRecord | None) -> FileRecord:
     )
 
 
-def undoing(record: FileRecord, current: bytes | None) -> Change | None:
-    """Return the change that restores the old bytes; None if the file was changed since."""
-    if current is None or _hash(current) != record.after:
+def undoing(record: FileRecord, current: bytes | None, *, changed: bool = False) -> Change | None:
+    """Return the change that restores the old bytes; None if there is no file.
+
+    Also None if the file was changed since, unless `changed` files are to be restored too.
+    """
+    if current is None or (_hash(current) != record.after and not changed):
         return None
     before = None if record.before is None else base64.b64decode(record.before)
     return Change(Path(record.path), current, before)

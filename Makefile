@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c hosts adapters packages deb deb-test style check $(CHECKS) rewritten coverage bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -60,6 +60,15 @@ packages: $(TOOLS)
 adapters: $(FRAMEWORKS)/.ready
 	$(FRAMEWORKS)/bin/mypy --cache-dir $(FRAMEWORKS)/.mypy_cache safetyd/adapters
 	$(FRAMEWORKS)/bin/python -m pytest -q tests/adapters $(ARGS)
+
+# A Debian package in dist/, for the system's Python: ARGS="--python /usr/bin/python3".
+deb: $(READY)
+	@$(BIN)/python -m deb.build_package $(ARGS)
+
+# Builds the package, installs it in a copy of this machine in memory, runs it and purges it. Needs root.
+deb-test: $(TOOLS)
+	@./tests/system-packages deb
+	$(BIN)/python -m pytest -q -m deb tests/deb $(ARGS)
 
 # Types take longest, and everything else is done beside them.
 style: $(TOOLS)

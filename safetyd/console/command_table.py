@@ -16,6 +16,8 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "verify": "hosts.protect",
         "mcp": "hosts.mcp_commands",
         "run": "subcommands.run_daemon",
+        "install-service": "service.install_service",
+        "uninstall-service": "service.install_service",
         "demo": "demo.demo",
         "doctor": "doctor.doctor",
         "health": "subcommands.check_health",

@@ -183,7 +183,7 @@ class Daemon:
         with connections.needed():
             bucket = await self._join_bus(connections, reload) if server is None else None
             journal = JetStreamJournal(connections.main.client, self._subjects, boot_id)
-            await journal.open(MAX_JOURNAL_BYTES)
+            await journal.open(MAX_JOURNAL_BYTES, settings.config.journal.replicas)
         return Resources(
             settings=settings,
             data_dir=self._data_dir,
@@ -224,7 +224,7 @@ class Daemon:
         if problems:
             raise Unusable("\n".join(problems))
         log.warning("make sure that the bus has `sync_interval: always`; safetyd cannot check it")
-        bucket = CheckpointBucket(client)
+        bucket = CheckpointBucket(client, self._settings.config.journal.replicas)
         await bucket.fetch(self._checkpoints)
         return bucket
 

@@ -30,6 +30,7 @@ from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
 from safetyd.clock import boottime
 from safetyd.journal.journals import JournalSilent
+from safetyd.journal.replication import open_stream
 
 ANSWER_S: Final = 1.0
 AGAIN_S: Final = 0.1
@@ -123,7 +124,7 @@ class JetStreamJournal:
         self.problem = ""  # why sent batches are not written yet
 
     async def open(self, max_bytes: int, replicas: int = 1) -> None:
-        """Create the stream if it is missing, and find its last sequence."""
+        """Open or create the stream, and find its last sequence."""
         await self._client.handle(f"{self._inbox}.*", self._answered)
         wanted = js_api.StreamConfig(
             name=STREAM,
@@ -138,10 +139,7 @@ class JetStreamJournal:
             num_replicas=replicas,
             allow_direct=True,
         )
-        try:
-            info = await self._js.stream_info(STREAM)
-        except nats.js.errors.NotFoundError:
-            info = await self._js.add_stream(wanted)
+        info = await open_stream(self._client, self._js, wanted)
         _check(info.config, wanted)
         self._pipelined = (info.config.num_replicas or 1) == 1
         self.last = info.state.last_seq

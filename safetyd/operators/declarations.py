@@ -9,6 +9,7 @@ from safetyd.bus.codec import Fields
 from safetyd.operators.contract import (
     agent_contract,
     backup_contract,
+    cluster_contract,
     decision_contract,
     grant_contract,
     guard_contract,
@@ -26,6 +27,7 @@ from safetyd.operators.replies import CommandRefused, Done
 QUESTIONS: Final[tuple[type[Question[Done]], ...]] = (
     status_contract.StatusQuestion,
     status_contract.HealthQuestion,
+    cluster_contract.ReplicasQuestion,
     agent_contract.AgentsQuestion,
     agent_contract.AgentQuestion,
     hold_contract.SafeModeQuestion,

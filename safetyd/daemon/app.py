@@ -154,12 +154,14 @@ class App:
             await self._extras.prepare()
         self._start_tasks(tasks)
         with connections.needed():
-            if of.standby is None:
-                await self._hear()
             await self._access.site.start()
             hook = await agents.hooks.start()
             await connections.first_canaries()
-        self.health.begin()
+            # Agents that wait for a writer are answered from the first message on.
+            self.health.begin()
+            if of.standby is None:
+                await self._hear()
+                await connections.settle()
         site = self._access.site
         return host.Endpoint(
             bus=url,

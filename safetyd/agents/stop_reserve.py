@@ -82,9 +82,10 @@ class StopReserve:
             self._changed.set()
 
     def flush(self) -> None:
-        """Write the added stops to the file immediately."""
+        """Write the added stops to the file immediately, for the next daemon that reads it."""
         if self._waiting:
             self.hold([stop for stop, _ in self._waiting.values()])
+            self._waiting.clear()
 
     async def keep(self) -> None:
         """Write the added stops to the file and remove the dropped ones, forever."""

@@ -9,6 +9,7 @@ from safetyd.bus.codec import Fields
 from safetyd.operators.contract import (
     agent_contract,
     backup_contract,
+    cluster_contract,
     decision_contract,
     grant_contract,
     guard_contract,
@@ -44,6 +45,7 @@ QUESTIONS: Final[tuple[type[Question[Done]], ...]] = (
     notification_contract.ChannelsQuestion,
     notification_contract.PreviewQuestion,
     status_contract.TopBarQuestion,
+    cluster_contract.ClusterQuestion,
     session_contract.SignInQuestion,
     session_contract.SessionsQuestion,
     decision_contract.DecisionsQuestion,
@@ -70,6 +72,7 @@ COMMANDS: Final[tuple[type[Command[Done]], ...]] = (
     hold_contract.AckCommand,
     hold_contract.ResetCommand,
     hold_contract.ReloadCommand,
+    cluster_contract.HandoverCommand,
     backup_contract.CheckpointCommand,
     backup_contract.BackupMadeCommand,
     session_contract.SessionEndCommand,

@@ -6,6 +6,7 @@ Every route between two nodes and every connection of a client passes through a 
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -20,6 +21,7 @@ from typing import Any, Final
 import anyio
 import anyio.from_thread
 
+from safetyd.bus.cluster_config import ACCOUNTS, ROUTES, ClusterNode, node_config, routes_config
 from safetyd.bus.keyring import Keyring, seed_in
 from safetyd.bus.nats_client import HardenedClient
 from tests.conftest import safetyd
@@ -28,23 +30,12 @@ from tests.tcp_links import TcpLinks
 
 PATIENCE_S: Final = 60.0
 NAMES: Final = ("a", "b", "c")
+LATELY_NS: Final = 1.5e9
+HOST: Final = "127.0.0.1"
 
-NODE: Final = """
-server_name: {name}
-listen: "127.0.0.1:-1"
-http: "127.0.0.1:-1"
-ports_file_dir: "{directory}"
-max_payload: 256KB
-jetstream {{ store_dir: "{directory}/store", max_file: 8GB, sync_interval: always }}
-cluster {{
-  name: safetyd
-  listen: "127.0.0.1:-1"
-  routes: [{routes}]
-  no_advertise: true
-  advertise: "127.0.0.1:1"  # nodes use only the links, and not what they hear of each other
-}}
-include "../accounts.conf"
-"""
+PASSWORD: Final = "between-the-nodes-of-a-test"
+# Nodes use only the links, and no addresses that they hear of each other.
+UNHEARD: Final = 'advertise: "127.0.0.1:1"\n'
 
 
 class Node:
@@ -191,10 +182,12 @@ class NatsCluster:
 
     def write_accounts(self) -> None:
         """Write the accounts again, after keys have changed. `reload` loads them."""
-        printed = safetyd("nats-config", "--data-dir", str(self.directory))
+        where = ("--out", str(self.directory), "--data-dir", str(self.directory))
+        printed = safetyd("nats-config", "--cluster", *where)
         assert printed.returncode == 0, printed.stderr
-        text = printed.stdout.replace("max_file: 1073741824", "max_file: 4294967296")
-        (self.directory / "accounts.conf").write_text(text)
+        for name in NAMES:
+            (self.directory / name).mkdir(exist_ok=True)
+            shutil.copy(self.directory / ACCOUNTS, self.directory / name / ACCOUNTS)
 
     def reload(self) -> None:
         """Make the nodes read their accounts again."""
@@ -287,7 +280,8 @@ class NatsCluster:
             seen.update(self.seen_by(self.leader_of(stream), stream))
             replicas = seen.get("replicas", [])
             wanted = seen.get("config", {}).get("num_replicas", 1) - 1
-            up = all(r.get("current") and not r.get("offline") for r in replicas)
+            # The leader calls a node current until it has been silent for ten seconds.
+            up = all(r.get("current") and r.get("active", 0) < LATELY_NS for r in replicas)
             heard = {self.seen_by(r["name"], stream).get("leader") for r in replicas}
             return len(replicas) == wanted and up and heard <= {seen["leader"]}
 
@@ -331,10 +325,16 @@ class NatsCluster:
 
     def _prepared(self, name: str, ports: dict[tuple[str, str], int]) -> Node:
         directory = self.directory / name
-        directory.mkdir()
-        routes = ", ".join(f'"nats://127.0.0.1:{ports[name, b]}"' for b in NAMES if b != name)
-        text = NODE.format(name=name, directory=directory, routes=routes)
-        (directory / "nats.conf").write_text(text)
+        own = ClusterNode(name=name, host=HOST, port=-1, route_port=-1)
+        others = [
+            ClusterNode(name=other, host=HOST, route_port=ports[name, other])
+            for other in NAMES
+            if other != name
+        ]
+        (directory / ROUTES).write_text(UNHEARD + routes_config(others, PASSWORD))
+        watched = f'http: "{HOST}:-1"\nports_file_dir: "{directory}"\n'
+        text = node_config(own, str(directory / "store"), HOST)
+        (directory / "nats.conf").write_text(text + watched)
         return Node(name, directory)
 
 

@@ -145,6 +145,7 @@ SAMPLES = [
     ("query_sign_in", '{"command": "sign_in", "numeric": true}'),
     ("query_sessions", '{"command": "sessions"}'),
     ("query_health", '{"command": "health"}'),
+    ("query_replicas", '{"command": "replicas"}'),
     ("query_agents", '{"command": "agents"}'),
     ("query_agents", '{"command": "agents", "limit": 10, "after": "code"}'),
     (

@@ -1,6 +1,7 @@
 """The daemon's connections to the bus. Canary messages detect dead connections."""
 
 import logging
+import random
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
@@ -16,18 +17,26 @@ from safetyd.bus.keyring import KeyUnusable
 from safetyd.bus.nats_client import HardenedClient, pub
 from safetyd.bus.question_limits import QuestionRate
 from safetyd.bus.subjects import Subjects
+from safetyd.client.discovery import servers
 from safetyd.clock import uptime
 from safetyd.host import Unusable, check_room
 
 CANARY_S: Final = 0.5
 DEAF_S: Final = 2.0
 CLOSE_S: Final = 1.0
+CONNECT_TO_ONLY_S: Final = 2
+CONNECT_TO_ONE_S: Final = 1  # of several
+
+_ADDRESS: Final = r"(nats|tls)://[^\s,]+"
 
 Url = Annotated[
     str,
     Meta(
-        pattern=r"^((nats|tls)://[^\s,]+)?(?![\s\S])",
-        description="a URL such as nats://bus.example:4222, or empty for an embedded server",
+        pattern=rf"^({_ADDRESS}(,{_ADDRESS})*)?(?![\s\S])",
+        description=(
+            "a URL such as nats://bus.example:4222, several of them separated by commas, or empty "
+            "for an embedded server"
+        ),
     ),
 ]
 
@@ -94,15 +103,21 @@ class Connection:
         return uptime() - self._heard
 
     async def connect(self, url: str, seed: str, canary: str) -> None:
-        """Connect and subscribe to the canaries."""
+        """Connect and subscribe to the canaries.
+
+        If a node of a cluster fails, the next one in the list is tried first, and the failed one
+        last.
+        """
+        nodes = servers(url)
         await self.client.connect(
-            url,
+            nodes,
+            dont_randomize=True,
             name=f"safetyd {self.name}",
             nkeys_seed_str=seed,
             inbox_prefix="_INBOX.daemon",
             max_reconnect_attempts=-1,
             reconnect_time_wait=0.25,  # type: ignore[arg-type] # annotated int, slept as is
-            connect_timeout=2,
+            connect_timeout=CONNECT_TO_ONE_S if len(nodes) > 1 else CONNECT_TO_ONLY_S,
             ping_interval=1,
             max_outstanding_pings=1,
             pending_size=-1,
@@ -213,13 +228,23 @@ class Connections:
         return sum(link.client.stats["reconnects"] for link in self.all)
 
     async def connect(self, url: str, server: EmbeddedServer | None, stack: AsyncExitStack) -> None:
-        """Connect to the bus. `stack` closes the connections. An external bus has no `server`."""
+        """Connect to the bus. `stack` closes the connections. An external bus has no `server`.
+
+        All connections use the same node of a cluster, so that few failures of nodes affect them.
+        """
         self._server = server
+        nodes = servers(url)
+        url = ",".join(random.sample(nodes, k=len(nodes)))
         self.main = await self._connected("main", url, server, stack)
         self.agents = await self._connected("agents", url, server, stack)
         self.questions = await self._connected("questions", url, server, stack, QuestionRate())
         if self._keyless:
             self.open = await self._connected("open", url, server, stack)
+
+    def leave_node(self) -> None:
+        """Reconnect to the next node, for example if this one is cut off from the others."""
+        for link in self.all:
+            link.client.hang_up()
 
     @contextmanager
     def needed(self) -> Iterator[None]:

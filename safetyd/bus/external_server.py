@@ -1,12 +1,13 @@
 """Checks an external bus."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 import nats.errors
 import nats.js.errors
 
+from safetyd.bus.bus_nodes import BusNode, bus_nodes, version_problems
 from safetyd.bus.nats_client import HardenedClient
 
 ASK_S: Final = 2.0
@@ -15,7 +16,7 @@ ASK_S: Final = 2.0
 async def external_problems(client: HardenedClient) -> list[str]:
     """Return the problems of the bus, each with its fix."""
     account = await _account(client)
-    found = list(_account_problems(account))
+    found = [*version_problems(await _nodes(client)), *_account_problems(account)]
     try:
         await client.jetstream(timeout=ASK_S).account_info()
     except (nats.js.errors.Error, nats.errors.Error) as exc:
@@ -24,6 +25,17 @@ async def external_problems(client: HardenedClient) -> list[str]:
             "there, with `jetstream: enabled` and `sync_interval: always`"
         )
     return found
+
+
+async def _nodes(client: HardenedClient) -> Iterable[BusNode]:
+    """Return the nodes of the bus, or at least the one that this client is connected to."""
+    return await bus_nodes(client) or (_connected(client),)
+
+
+def _connected(client: HardenedClient) -> BusNode:
+    found, url = client.connected_server_version, client.connected_url
+    version = f"{found.major}.{found.minor}.{found.patch}"
+    return BusNode(name=f"at {url.hostname}" if url else "", version=version)
 
 
 def _account_problems(account: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ KEY_BYTES: Final = 32  # of the key for telemetry_tokens.py
 _NEXT: Final = ".next.nk"
 
 _is_seed = re.compile(r"SU[A-Z2-7]{56}\Z").match
-_is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
+is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
 _is_token = re.compile(r"[A-Za-z0-9_-]{32,}\Z").match
 
 
@@ -202,6 +202,11 @@ class Keyring:
         for path in sorted((self._directory / role).glob("*.pub")):
             yield path.stem, _checked(path)
 
+    def other_daemons(self) -> Iterator[str]:
+        """Yield the public keys of the other daemons on the same bus."""
+        for path in sorted((self._directory / "daemons").glob("*.pub")):
+            yield _checked(path)
+
     def old_keys(self, now: datetime) -> OldKeys:
         """Return the replaced keys of each role that are still trusted."""
         return {role: tuple(self._old_keys(role, now)) for role in ROLES}
@@ -244,7 +249,7 @@ def old_keys_in(seed: Path) -> tuple[OldKey, ...]:
         return ()
     except msgspec.DecodeError as exc:
         raise KeyUnusable(f"{path} does not contain a list of old keys ({exc})") from exc
-    if not all(_is_public_key(key.public) for key in found):
+    if not all(is_public_key(key.public) for key in found):
         raise KeyUnusable(
             f"{path} does not contain public user keys (56 characters, starting with U)"
         )
@@ -263,11 +268,17 @@ def seed_in(path: Path) -> str:
 
 def _checked(path: Path) -> str:
     key = path.read_text(errors="replace").strip()
-    if not _is_public_key(key):
+    if not is_public_key(key):
         raise KeyUnusable(
             f"{path} does not contain a public user key (56 characters, starting with U)"
         )
     return key
+
+
+def public_key_in(path: Path) -> str:
+    """Return the public key in a file that contains it or its seed."""
+    text = path.read_text(errors="replace").strip()
+    return _public_key_of(path) if _is_seed(text) else _checked(path)
 
 
 def public_key(seed: Path) -> str:

@@ -16,6 +16,15 @@ from safetyd.bus.subjects import AGENT_VERBS, OBSERVER_VERBS, OPERATOR_VERBS, Su
 
 MAX_STORE_BYTES: Final = 1024**3
 MAX_JOURNAL_BYTES: Final = 768 * 1024**2
+# Limits of every server.
+LIMITS: Final = (
+    "max_payload: 256KB",
+    "max_control_line: 1024",
+    "max_connections: 4096",
+    "max_subscriptions: 64",  # per connection
+    'ping_interval: "5s"',
+    "ping_max: 2",
+)
 # How long the server remembers where a reply goes. Each unanswered message uses 0.6 KB for that
 # long; agents that wait for an answer propose again every minute.
 RESPONSE: Final = "2m"
@@ -35,7 +44,7 @@ ENDING: Final = "$SYS.REQ.SERVER.*.KICK"
 class Users(msgspec.Struct, frozen=True, kw_only=True):
     """Public keys by name."""
 
-    daemon: str
+    daemons: tuple[str, ...]
     agents: Mapping[str, str]
     operators: Mapping[str, str]
     observers: Mapping[str, str]
@@ -85,13 +94,8 @@ def embedded(listen: Listen, users: Users, subjects: Subjects) -> str:
             "logfile_size_limit: 8MB",
             "logfile_max_num: 3",
             f"pid_file: {_quoted(listen.pid_file)}",
-            "max_payload: 256KB",
-            "max_control_line: 1024",
-            "max_connections: 4096",
-            "max_subscriptions: 64",  # per connection
+            *LIMITS,
             'write_deadline: "2s"',
-            'ping_interval: "5s"',
-            "ping_max: 2",
             "jetstream {",
             f"  store_dir: {_quoted(listen.store)}",
             f"  max_file: {MAX_STORE_BYTES}",
@@ -103,9 +107,13 @@ def embedded(listen: Listen, users: Users, subjects: Subjects) -> str:
     )
 
 
-def accounts(users: Users, subjects: Subjects, monitor: str = "") -> str:
-    """Return the accounts, which an external cluster needs too."""
-    blocks = [_safety(users, subjects), _agents(users, subjects), _humans(users, subjects)]
+def accounts(users: Users, subjects: Subjects, monitor: str = "", replicas: int = 1) -> str:
+    """Return the accounts, which an external cluster needs too.
+
+    The server counts every replica of a stream against the account's limit.
+    """
+    room = replicas * MAX_STORE_BYTES
+    blocks = [_safety(users, subjects, room), _agents(users, subjects), _humans(users, subjects)]
     if users.open_agents:
         blocks.append(_open(subjects, door_open=users.door_open))
     lines = ["accounts {", *(_indented(block) for block in blocks), _sys(monitor), "}"]
@@ -115,7 +123,7 @@ def accounts(users: Users, subjects: Subjects, monitor: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _safety(users: Users, subjects: Subjects) -> str:
+def _safety(users: Users, subjects: Subjects, room: int) -> str:
     heard_by = "[AGENTS, HUMANS, OPEN]" if users.open_agents else "[AGENTS, HUMANS]"
     exports = [
         *(_export("service", subjects.of(verb, "*"), "[AGENTS]") for verb in AGENT_VERBS),
@@ -132,9 +140,9 @@ def _safety(users: Users, subjects: Subjects) -> str:
         ]
     return _block(
         "SAFETY",
-        "# the daemon only; JetStream is enabled only here",
-        f"jetstream {{ max_file: {MAX_STORE_BYTES}, max_mem: 32MB }}",
-        _user(users.daemon),
+        "# daemons only; JetStream is enabled only here",
+        f"jetstream {{ max_file: {room}, max_mem: 32MB }}",
+        _users([f"{{ nkey: {key} }}" for key in users.daemons]),
         exports,
         "exports",
     )
@@ -261,9 +269,7 @@ def _users(users: list[str]) -> str:
     return "users: [\n" + "\n".join(f"    {user}" for user in users) + "\n  ]"
 
 
-def _user(key: str, publish: list[str] | None = None, subscribe: list[str] | None = None) -> str:
-    if publish is None or subscribe is None:
-        return f"users: [ {{ nkey: {key} }} ]"
+def _user(key: str, publish: list[str], subscribe: list[str]) -> str:
     return f"{{ nkey: {key}, {_permissions(publish, subscribe)} }}"
 
 

@@ -8,6 +8,7 @@ buffered messages, and a proposal sent that late must not be decided.
 import asyncio
 import logging
 import os
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT_S: Final = 2.0
+CONNECT_TO_ONE_S: Final = 1.0  # of several nodes of a bus
 CLOSE_S: Final = 1.0
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 2.0
@@ -196,15 +198,23 @@ class AgentConnection:
             await self._publish(client, "telemetry", heartbeat)
 
     async def _connect(self) -> "Client":
-        self._error = None
         self.answered = False
         endpoint = await _in_thread(self._look_up)
         self._where = endpoint.shown
+        nodes = endpoint.servers
+        *others, last = random.sample(nodes, k=len(nodes))
+        for node in others:
+            with suppress(Down):
+                return await self._connect_to(node, endpoint, CONNECT_TO_ONE_S)
+        return await self._connect_to(last, endpoint, CONNECT_TO_ONE_S if others else CONNECT_S)
+
+    async def _connect_to(self, node: str, endpoint: Endpoint, patience_s: float) -> "Client":
+        self._error = None
         client = await _in_thread(partial(_new_client, endpoint))
         opened = False
         try:
-            with anyio.fail_after(CONNECT_S):
-                await self._open(client, endpoint)
+            with anyio.fail_after(patience_s):
+                await self._open(client, node, endpoint.seed)
             opened = True
         except Exception as exc:
             raise self._explained(endpoint, exc) from exc
@@ -213,10 +223,10 @@ class AgentConnection:
                 await _close(client)
         return client
 
-    async def _open(self, client: "Client", endpoint: Endpoint) -> None:
+    async def _open(self, client: "Client", node: str, seed: str | None) -> None:
         # Even with reconnection off, nats-py treats fewer than one attempt as no limit.
         await client.connect(
-            endpoint.servers,
+            node,
             name=f"agent {self._agent}",
             allow_reconnect=False,
             max_reconnect_attempts=1,
@@ -225,7 +235,7 @@ class AgentConnection:
             max_outstanding_pings=2,
             pending_size=-1,
             flush_timeout=1.0,
-            nkeys_seed_str=endpoint.seed,
+            nkeys_seed_str=seed,
             error_cb=self._on_error,
             closed_cb=self._on_closed,
         )

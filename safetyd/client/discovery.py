@@ -29,7 +29,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def servers(self) -> list[str]:
-        return [server.strip() for server in self.url.split(",")]
+        return servers(self.url)
 
     @property
     def shown(self) -> str:
@@ -39,6 +39,11 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 class _Announced(msgspec.Struct):
     bus: str
+
+
+def servers(url: str) -> list[str]:
+    """Return the addresses of the nodes of a bus, which are separated by commas."""
+    return [server.strip() for server in url.split(",")]
 
 
 def disabled(environment: Mapping[str, str]) -> str | None:

@@ -80,7 +80,8 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
 
     `agent` is the agent's name. Every option has a default:
 
-    - `url`: the address of the bus. Default: `SAFETYD_URL`, then the running daemon's address.
+    - `url`: the address of the bus, or several separated by commas. Default: `SAFETYD_URL`, then
+      the running daemon's address.
     - `key_file`: the agent's key. Default: `SAFETYD_KEY_FILE`, then `keys/agents/<agent>.nk` in the
       data directory. Without a key the agent is anonymous.
     - `data_dir`: the daemon's data directory. Default: `SAFETYD_DATA_DIR`, then the systemd unit's

@@ -93,7 +93,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "operator": "access.manage_keys",
         "sessions": "access.control_room",
         "keys": "subcommands.manage_messages",
-        "nats-config": "subcommands.show_config",
+        "nats-config": "subcommands.nats_setup",
     },
 }
 COMMANDS: Final[Mapping[str, str]] = {

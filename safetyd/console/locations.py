@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.client.discovery import find_data_dir, start_command
+from safetyd.client.discovery import find_data_dir, servers, start_command
 from safetyd.console.failure import Failure, NotReachable, WrongUsage, using_file
 from safetyd.core.messages.proposal import is_token
 from safetyd.host import ENDPOINT, Endpoint
@@ -41,10 +41,10 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     def given(self) -> str | None:
         """Return the bus address from the option or the environment, if there is one."""
         url = self.url or os.environ.get(URL_VARIABLE)
-        if url and not all(_is_address(server.strip()) for server in url.split(",")):
+        if url and not all(map(_is_address, servers(url))):
             raise WrongUsage(
                 f"{url!r} is not a bus address. Use one like nats://127.0.0.1:4222 or "
-                "tls://bus.example:4222"
+                "tls://bus.example:4222, or several separated by commas"
             )
         return url or None
 

@@ -1,6 +1,7 @@
 """An operator's connection to the daemon: questions, commands, and live events."""
 
 import contextlib
+import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -14,6 +15,7 @@ from safetyd import __version__
 from safetyd.bus.keyring import KeyUnusable, seed_in
 from safetyd.bus.nats_client import HardenedClient, NatsError, NoRespondersError
 from safetyd.bus.subjects import Subjects
+from safetyd.client.discovery import servers
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
 from safetyd.operators.contract.question import Call, answer_of
@@ -21,6 +23,7 @@ from safetyd.operators.contract.status_contract import StatusQuestion
 from safetyd.operators.replies import Done, Refusal, too_many
 
 CONNECT_S: Final = 3.0
+CONNECT_TO_ONE_S: Final = 1.0  # of several nodes of a bus
 ANSWER_S: Final = 5.0
 LONG_S: Final = 60.0  # for longer timeouts, check that the daemon keeps running
 LOOK_S: Final = 2.0
@@ -54,13 +57,14 @@ class OperatorConnection:
     Rate-limited queries are sent again. Before each retry, `announce` gets a line to print.
     """
 
-    def __init__(self, location: Location, announce: Callable[[str], None] = _echo) -> None:
+    def __init__(self, location: Location, announce: Callable[[str], None], node: str) -> None:
         self._announce = announce
         self._client = HardenedClient(lambda _exc: self.lost.set())
         self._subjects = Subjects(location.prefix)
         self._key_file = location.seed
         self.name = location.name
         self.address = location.address
+        self._node = node  # of the bus
         self._start = location.start
         self._complaint = ""
         self._asking = anyio.CancelScope()
@@ -69,9 +73,9 @@ class OperatorConnection:
     async def connect(self) -> None:
         seed = self._seed()
         try:
-            with anyio.fail_after(CONNECT_S):
+            with anyio.fail_after(CONNECT_S if self._node == self.address else CONNECT_TO_ONE_S):
                 await self._client.connect(
-                    [server.strip() for server in self.address.split(",")],
+                    self._node,
                     name=f"operator {self.name}",
                     nkeys_seed_str=seed,
                     inbox_prefix=f"_INBOX.op.{self.name}",
@@ -282,13 +286,25 @@ def _unreadable(address: str, exc: msgspec.DecodeError, version: str = "") -> Fa
 
 
 async def _through(location: Location, announce: Callable[[str], None]) -> OperatorConnection:
+    """Connect to a node of the bus. If one does not answer, try the others."""
+    nodes = servers(location.address)
+    *others, last = random.sample(nodes, k=len(nodes))
+    for node in others:
+        with contextlib.suppress(NotReachable):
+            return await _through_one(location, announce, node)
+    return await _through_one(location, announce, last)
+
+
+async def _through_one(
+    location: Location, announce: Callable[[str], None], node: str
+) -> OperatorConnection:
     """Connect. After a connection reset, retry once to get the server's reason."""
-    operator = OperatorConnection(location, announce)
+    operator = OperatorConnection(location, announce, node)
     try:
         await operator.connect()
     except NotReachable as exc:
         if "reset by peer" not in str(exc).lower():
             raise
-        operator = OperatorConnection(location, announce)
+        operator = OperatorConnection(location, announce, node)
         await operator.connect()
     return operator

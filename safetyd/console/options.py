@@ -62,7 +62,9 @@ config_option = click.option(
 _connection = partial(click.option, cls=SectionOption, section="Connection")
 _connected = together(
     _connection(
-        "--url", metavar="URL", help="The address of the bus, such as nats://127.0.0.1:4222."
+        "--url",
+        metavar="URL",
+        help="The address of the bus, such as nats://127.0.0.1:4222, or several with commas.",
     ),
     _data_dir_option(cls=SectionOption, section="Connection"),
     _connection("--key-file", type=click.Path(path_type=Path), help="Your key (an nkey seed)."),

@@ -232,6 +232,8 @@ class App:
 
     async def reload(self, by: str) -> list[str]:
         """Reload the configuration and keys. Return the errors."""
+        if self._of.standby is not None:
+            return self._of.reload.take_on(by)
         errors = await self._of.reload.run(by, self._extras.prepare)
         if not errors:
             self._notifier.renew(by)

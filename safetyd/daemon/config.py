@@ -47,6 +47,7 @@ from safetyd.extras.backup.history_config import HistoryConfig
 from safetyd.extras.postgres.postgres_config import ExportersConfig, exporter_problems
 from safetyd.hosts.hosts_config import HostsConfig
 from safetyd.journal.audit import AuditConfig
+from safetyd.journal.replication import JournalConfig
 from safetyd.notify import address_book
 from safetyd.notify.address_book import Tables
 from safetyd.notify.channel_config import NotificationsConfig, RecipientConfig
@@ -81,6 +82,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     mode: Mode = "production"
     profile: Profile = "strict"
     bus: BusConfig = BusConfig()
+    journal: JournalConfig = JournalConfig()
     web: WebConfig = WebConfig()
     hosts: HostsConfig = HostsConfig()
     audit: AuditConfig = AuditConfig()
@@ -244,7 +246,7 @@ def _meaning_errors(config: Config) -> Iterator[str]:
     yield from web_problems(config.web)
     yield from exporter_problems(config.outlets)
     yield from _telling_errors(config)
-    yield from _bus_errors(config.bus)
+    yield from _bus_errors(config.bus, config.journal)
 
 
 def _telling_errors(config: Config) -> Iterator[str]:
@@ -255,13 +257,16 @@ def _telling_errors(config: Config) -> Iterator[str]:
         yield f"notifications.timezone is {shown}; it must be an IANA name such as Europe/Berlin"
 
 
-def _bus_errors(bus: BusConfig) -> Iterator[str]:
+def _bus_errors(bus: BusConfig, journal: JournalConfig) -> Iterator[str]:
     if bus.url and not bus.key_file:
         yield "bus.key_file is empty; with bus.url it must be the path of the daemon's nkey seed"
     if bus.key_file and not bus.url:
         shown = _shown(bus.key_file)
         why = "the embedded server has its own key"
         yield f"bus.key_file is {shown}; without bus.url it must be empty: {why}"
+    if journal.replicas > 1 and not bus.url:
+        why = "the embedded server is not a cluster"
+        yield f"journal.replicas is {journal.replicas}; without bus.url it must be 1: {why}"
 
 
 def _struct_errors(kind: type[msgspec.Struct], value: object, path: str) -> Iterator[str]:

@@ -183,7 +183,7 @@ class Daemon:
         with connections.needed():
             bucket = await self._join_bus(connections, reload) if server is None else None
             journal = JetStreamJournal(connections.main.client, self._subjects, boot_id)
-            await journal.open(MAX_JOURNAL_BYTES)
+            await journal.open(MAX_JOURNAL_BYTES, settings.config.journal.replicas)
         return Resources(
             settings=settings,
             data_dir=self._data_dir,
@@ -224,7 +224,7 @@ class Daemon:
         if problems:
             raise Unusable("\n".join(problems))
         log.warning("make sure that the bus has `sync_interval: always`; safetyd cannot check it")
-        bucket = CheckpointBucket(client)
+        bucket = CheckpointBucket(client, self._settings.config.journal.replicas)
         await bucket.fetch(self._checkpoints)
         return bucket
 
@@ -284,7 +284,6 @@ class Daemon:
         app = App(of, restored, self._extras)
         async with anyio.create_task_group() as tasks:
             await self._start(app, tasks, announce)
-            self._serving.set()
             async with anyio.create_task_group() as ends:
                 ends.start_soon(_cancel_after, self._told_to_end, ends)
                 ends.start_soon(_cancel_after, app.handover.requested, ends)
@@ -301,6 +300,7 @@ class Daemon:
         with files_needed(self._data_dir):
             host.write_endpoint(self._data_dir, endpoint)
         host.notify("READY=1")
+        self._serving.set()
         if not self._announced:
             self._announced = True
             announce(endpoint)

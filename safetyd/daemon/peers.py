@@ -12,10 +12,13 @@ from typing import Final, NamedTuple
 import anyio
 import anyio.to_thread
 import msgspec
+import nats.errors
 from nats.aio.subscription import Subscription
 
 from safetyd import __version__
+from safetyd.bus.bus_nodes import bus_nodes
 from safetyd.bus.nats_client import pub
+from safetyd.bus.stream_replicas import StreamReplicas, stream_replicas
 from safetyd.clock import boottime
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.cluster_events import StandbysChanged
@@ -25,14 +28,14 @@ from safetyd.daemon.resources import Resources
 from safetyd.journal.mailbox import EventEnvelope
 from safetyd.monitoring.metric_families import Family, counter, gauge, gauge_by
 from safetyd.operators.cluster_access import ClusterAccess
-from safetyd.operators.contract.cluster_contract import ClusterDaemon, ClusterStream, DaemonState
+from safetyd.operators.contract.cluster_contract import ClusterDaemon, DaemonState
 from safetyd.operators.views.cluster_view import ClusterFacts
 
 HELLO: Final = "hello"
 EVERY_S: Final = 1.0
 FORGET_S: Final = 3.0  # after which a silent daemon is no longer shown
 GONE_S: Final = 10.0  # after which operators are notified that a standby is gone
-FOLDERS_S: Final = 10.0  # how often the folders of projects are checked
+LIST_S: Final = 10.0  # how often streams and the folders of projects are checked
 
 log = logging.getLogger("safetyd.standby")
 
@@ -156,12 +159,11 @@ class Peers:
         self._web = web
         self._machine = socket.gethostname()
         self._projects: tuple[str, ...] = ()
+        self._streams: tuple[StreamReplicas, ...] = ()
         self._subscription: Subscription | None = None
         self._lag = 0
         self.table = PeerTable(of.name, of.boot_id)
-        self.access = ClusterAccess(
-            lambda: self.facts, self._streams, hand_over, self.table.is_absent
-        )
+        self.access = ClusterAccess(lambda: self.facts, hand_over, self.table.is_absent)
         # A copy, because the engine does not answer while the journal cannot be written.
         self.writers = Writers()
         self.writers.load(state.writers.save()())
@@ -185,6 +187,7 @@ class Peers:
         """Describe this daemon once a second, forever."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._check_folders)
+            tasks.start_soon(self._list_streams)
             while True:
                 self._say()
                 if self._of.standby is None:
@@ -205,7 +208,7 @@ class Peers:
             seq=self._seq(),
             stream_seq=of.journal.last,
             lag=0 if standby is None else self._lag,
-            problem=self._problem(),
+            problem=(standby.problem if standby else "") or self._problem(),
             projects=self._projects,
         )
 
@@ -222,6 +225,7 @@ class Peers:
             term=writers.term,
             takeovers=writers.takeovers(now.t),
             twin=self.table.twin,
+            streams=self._streams,
         )
 
     def metrics(self) -> Iterator[Family]:
@@ -239,10 +243,19 @@ class Peers:
             {each.name: each.lag for each in standbys},
         )
         yield counter("safetyd_takeovers", "Takeovers without a handover.", self.writers.taken_over)
+        yield gauge_by(
+            "stream",
+            "safetyd_stream_replicas",
+            "Replicas that are up to date.",
+            {stream.name: stream.current for stream in facts.streams},
+        )
+        yield gauge_by(
+            "stream",
+            "safetyd_stream_replicas_wanted",
+            "Replicas that a stream should have.",
+            {stream.name: max(stream.wanted, stream.replicas) for stream in facts.streams},
+        )
         yield gauge("safetyd_journal_idle_seconds", "Since the last appended batch.", silent_s)
-
-    async def _streams(self) -> Sequence[ClusterStream]:
-        return ()
 
     def _say(self) -> None:
         fields = {name: getattr(self.here, name) for name in DaemonState.__struct_fields__}
@@ -271,13 +284,25 @@ class Peers:
             return None
         return StandbysChanged(at=moment.at, t=moment.t, **change._asdict())
 
+    async def _list_streams(self) -> None:
+        """Find the replicas of all streams, every ten seconds."""
+        client, wanted = self._of.connections.questions.client, self._of.settings.config.journal
+        while True:
+            try:
+                nodes = {node.name for node in await bus_nodes(client)}
+                self._streams = await stream_replicas(client, wanted.replicas, nodes)
+            except (nats.errors.Error, OSError, TimeoutError, msgspec.DecodeError) as exc:
+                log.debug("the bus does not list its streams: %s", exc)
+                self._streams = ()
+            await anyio.sleep(LIST_S)
+
     async def _check_folders(self) -> None:
         """Find the projects whose folders exist on this machine, every ten seconds."""
         while True:
             projects = self._of.settings.policy.projects
             roots = {name: each.root for name, each in projects.items() if each.root}
             self._projects = await anyio.to_thread.run_sync(_reached, roots)
-            await anyio.sleep(FOLDERS_S)
+            await anyio.sleep(LIST_S)
 
 
 def _reached(roots: Mapping[str, str]) -> tuple[str, ...]:

@@ -62,23 +62,30 @@ class Reload:
 
         `prepare` is awaited before the new rules apply.
         """
-        errors = self._take_on(by)
-        self.problem = "; ".join(errors)
+        errors = self.take_on(by)
         if errors:
-            log.warning(
-                "reload rejected, the previous configuration stays in force: %s", self.problem
-            )
             self._mailbox.record(
                 lambda moment: ConfigRejected(at=moment.at, t=moment.t, errors=_some(errors))
             )
             return errors
-        log.info("reloaded for %s", by)
         await prepare()
         done = anyio.Event()
         self._mailbox.put(EventEnvelope(self.configured("reload"), done.set))
         with anyio.move_on_after(WRITTEN_S):
             await done.wait()
         return []
+
+    def take_on(self, by: str) -> list[str]:
+        """Apply the configuration file and the keys, without journalling it. Return the errors."""
+        errors = self._take_on(by)
+        self.problem = "; ".join(errors)
+        if errors:
+            log.warning(
+                "reload rejected, the previous configuration stays in force: %s", self.problem
+            )
+        else:
+            log.info("reloaded for %s", by)
+        return errors
 
     def take_on_keys(self, by: str) -> list[str]:
         """Configure the server with the current keys. Return the errors."""

@@ -19,6 +19,7 @@ from safetyd.bus.flood_gate import FloodGate, KeylessGate
 from safetyd.bus.keyring import LOCAL_OPERATOR, ROLES, Keyring, public_key, seed_in
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.server_config import Users
+from safetyd.client.discovery import servers
 from safetyd.clock import Clock
 from safetyd.core.guards.gate.own_config import OwnConfig
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
@@ -30,7 +31,7 @@ from safetyd.notify.address_book import Tables, telling, warnings
 from safetyd.operators.contract.question import Role
 
 # Changes of these sections take effect only at the next start.
-BUILT_ONCE: Final = ("bus", "web", "audit", "stop", "outlets")
+BUILT_ONCE: Final = ("bus", "journal", "web", "audit", "stop", "outlets")
 
 # Names that no anonymous agent can use, besides those with a key.
 RESERVED: Final = ("safetyd", "operator", LOCAL_OPERATOR)
@@ -90,7 +91,7 @@ def _addresses(config: Config) -> Iterator[str]:
         if port:
             yield from (netloc(name, port) for name in dict.fromkeys((host, *THIS_MACHINE)))
     if config.bus.url:
-        yield from (urlsplit(url).netloc.rpartition("@")[2] for url in config.bus.url.split(","))
+        yield from (urlsplit(url).netloc.rpartition("@")[2] for url in servers(config.bus.url))
 
 
 def _guarding(policy: Policy) -> Policy:
@@ -202,7 +203,7 @@ class Settings:
         tokens = AgentTokens(self.data_dir / "keys").hashes()
         self._operators, self._observers = frozenset(operators), frozenset(observers)
         users = Users(
-            daemon=public_key(self.keyring.daemon),
+            daemons=(public_key(self.keyring.daemon),),
             agents=agents,
             operators=operators,
             observers=observers,

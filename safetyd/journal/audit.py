@@ -112,9 +112,14 @@ class Audit:
         self._write(b"".join(chained))
         self._hash, self.seq = link, last_seq
 
-    def skip_to(self, seq: int) -> None:
-        """Start a new file whose first line says that the events up to `seq` are missing."""
+    def skip_to(self, seq: int, head: str = "") -> None:
+        """Start a new file whose first line says that the events up to `seq` are missing.
+
+        `head` is the hash of event `seq` in another daemon's files, if it is known: then the hashes
+        that follow are the same as there.
+        """
         missing, self.seq = seq - self.seq, seq
+        self._hash = head.encode() or self._hash
         self._rotate(missing)
 
     def sync(self) -> None:
@@ -209,8 +214,9 @@ class ChainCheck:
 
     def _begin(self, place: str, line: bytes) -> None:
         opened = _opening(place, line)
-        before = self.head, self.seq + opened.missing
-        self.head, self.seq = opened.previous.encode(), opened.after_seq
+        head = opened.previous.encode()
+        before = head if opened.missing else self.head, self.seq + opened.missing
+        self.head, self.seq = head, opened.after_seq
         self.missing += opened.missing
         begun, self._begun = self._begun, True
         if begun and before != (self.head, self.seq):

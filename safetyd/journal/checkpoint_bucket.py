@@ -14,6 +14,7 @@ from nats.js.object_store import ObjectStore
 
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.journal.checkpoints import KEPT, Checkpoints
+from safetyd.journal.replication import add_replicas, explained
 
 BUCKET: Final = "SAFETY_CHECKPOINTS"
 MAX_BYTES: Final = 128 * 1024**2
@@ -25,7 +26,9 @@ log = logging.getLogger("safetyd.checkpoints")
 class CheckpointBucket:
     """The two newest checkpoints in an object store."""
 
-    def __init__(self, client: HardenedClient) -> None:
+    def __init__(self, client: HardenedClient, replicas: int = 1) -> None:
+        self._client = client
+        self._replicas = replicas
         self._js: JetStreamContext = client.jetstream(timeout=PATIENCE_S)
         self._store: ObjectStore | None = None
 
@@ -48,11 +51,20 @@ class CheckpointBucket:
 
     async def _open(self) -> ObjectStore:
         if self._store is None:
-            try:
-                self._store = await self._js.object_store(BUCKET)
-            except nats.js.errors.NotFoundError:
-                self._store = await self._js.create_object_store(BUCKET, max_bytes=MAX_BYTES)
+            self._store = await self._opened()
         return self._store
+
+    async def _opened(self) -> ObjectStore:
+        stream, replicas = f"OBJ_{BUCKET}", self._replicas
+        try:
+            store = await self._js.object_store(BUCKET)
+        except nats.js.errors.NotFoundError:
+            with explained(stream, replicas):
+                return await self._js.create_object_store(
+                    BUCKET, max_bytes=MAX_BYTES, replicas=replicas
+                )
+        await add_replicas(self._client, stream, replicas)
+        return store
 
     async def _names(self, store: ObjectStore) -> list[str]:
         """Return all names, newest first."""

@@ -21,6 +21,7 @@ class SavedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     stream_seq: int
     t: float
     engine: Checkpoint
+    audit_head: str = ""  # the hash of the last event in the audit file
 
 
 class Sealed(msgspec.Struct, frozen=True):

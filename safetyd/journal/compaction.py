@@ -19,6 +19,7 @@ from safetyd.journal.mailbox import EventEnvelope, Mailbox
 LOOK_S: Final = 1.0
 EVERY_S: Final = 600.0
 EVERY_EVENTS: Final = 100_000
+EVERY_HEARTBEATS: Final = 20_000  # about three hours
 FORCED_AT: Final = 0.5
 # How often the size of the stream is checked.
 MEASURED_EVENTS: Final = 20_000
@@ -66,10 +67,10 @@ class Compaction:
         saving fails, return None and set `problem`.
         """
         async with self._saving:
-            stream_seq, frozen = await self._freeze()
+            stream_seq, frozen, head = await self._freeze()
             self._saved_at = uptime()
             try:
-                saved, path = await anyio.to_thread.run_sync(self._write, stream_seq, frozen)
+                saved, path = await anyio.to_thread.run_sync(self._write, stream_seq, frozen, head)
                 if self._bucket is not None:
                     await self._bucket.put(path, await anyio.Path(path).read_bytes())
             except (OSError, nats.errors.Error, TimeoutError) as exc:
@@ -91,8 +92,8 @@ class Compaction:
 
     async def _due(self) -> bool:
         new = self._loop.seq - self._saved_seq
-        if new <= 0:
-            return False
+        if new <= 0:  # but heartbeats take space too
+            return self._journal.last - self._newest >= EVERY_HEARTBEATS
         if new >= EVERY_EVENTS or uptime() - self._saved_at >= EVERY_S:
             return True
         return await self._crowded()
@@ -106,12 +107,12 @@ class Compaction:
         except JournalSilent:
             return False
 
-    async def _freeze(self) -> tuple[int, Frozen]:
-        taken: list[tuple[int, Frozen]] = []
+    async def _freeze(self) -> tuple[int, Frozen, str]:
+        taken: list[tuple[int, Frozen, str]] = []
         done = anyio.Event()
 
         def take(stream_seq: int, frozen: Frozen) -> None:
-            taken.append((stream_seq, frozen))
+            taken.append((stream_seq, frozen, self._audit.head))
             done.set()
 
         self._loop.freeze_next(take)
@@ -119,7 +120,9 @@ class Compaction:
         await done.wait()
         return taken[0]
 
-    def _write(self, stream_seq: int, frozen: Frozen) -> tuple[SavedCheckpoint, Path]:
-        saved = SavedCheckpoint(stream_seq=stream_seq, t=frozen.t, engine=frozen.encode_engine())
+    def _write(self, stream_seq: int, frozen: Frozen, head: str) -> tuple[SavedCheckpoint, Path]:
+        saved = SavedCheckpoint(
+            stream_seq=stream_seq, t=frozen.t, engine=frozen.encode_engine(), audit_head=head
+        )
         self._audit.sync()
         return saved, self._checkpoints.write(saved)

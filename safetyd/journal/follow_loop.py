@@ -47,7 +47,8 @@ class FollowLoop:
 
     @property
     def problem(self) -> str:
-        return self._standby.problem or self.audit_problem
+        # An event of a newer version is no reason to restart this daemon.
+        return self.audit_problem
 
     @property
     def audit_problem(self) -> str:

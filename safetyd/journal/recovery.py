@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from safetyd import __version__
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode_batch
 from safetyd.core.events.event import Event
@@ -48,7 +49,10 @@ class Restored(msgspec.Struct):
         try:
             events = decode_batch(batch)
         except msgspec.ValidationError as exc:
-            raise UnknownEvent(f"batch {sequence} has an event of another version: {exc}") from exc
+            raise UnknownEvent(
+                f"batch {sequence} of the journal has an event that safetyd {__version__} does not "
+                f"know ({exc}): a newer version wrote it"
+            ) from exc
         if not self.replayed and events[0].seq != self.engine.seq + 1:
             raise JournalTrimmed(
                 f"the journal continues with event {events[0].seq} (batch {sequence}), but the "
@@ -73,7 +77,7 @@ async def load(
             f"{journal.last}: {_LOST}"
         )
     if audit.seq < engine.seq:
-        await _mirror(journal, audit, engine.seq)
+        await _mirror(journal, audit, engine.seq, checkpoints)
     return Restored(engine, saved, 0, 0.0 if saved is None else saved.t), after
 
 
@@ -105,15 +109,40 @@ def _newest(checkpoints: Checkpoints) -> SavedCheckpoint | None:
     return None
 
 
-async def _mirror(journal: Journal, audit: Audit, up_to: int) -> None:
-    """Append missing events up to the checkpoint (`up_to`) to the audit file."""
+async def _mirror(journal: Journal, audit: Audit, up_to: int, checkpoints: Checkpoints) -> None:
+    """Append missing events up to the checkpoint (`up_to`) to the audit file.
+
+    The journal may begin later, with the event after an older checkpoint or after this one.
+    """
     async for _, batch in journal.replay(max(0, await journal.first() - 1)):
         if not batch:
             continue  # a heartbeat
         events = decode_batch(batch)
+        if events[0].seq > up_to:
+            break
+        if audit.seq + 1 < events[0].seq:
+            _skip(audit, events[0].seq - 1, checkpoints)
         append_missing(audit, batch, events)
         if events[-1].seq >= up_to:
             return
+    if audit.seq < up_to:
+        _skip(audit, up_to, checkpoints)
+
+
+def _skip(audit: Audit, seq: int, checkpoints: Checkpoints) -> None:
+    """Continue the audit file after events that only another daemon's files have.
+
+    If a checkpoint was saved at `seq` or soon after, the file continues there, because the
+    checkpoint has the hash of that event.
+    """
+    heads = {
+        saved.engine.seq: saved.audit_head
+        for saved in checkpoints.load()
+        if isinstance(saved, SavedCheckpoint) and saved.audit_head and saved.engine.seq >= seq
+    }
+    to = min(heads, default=seq)
+    log.warning("events %d to %d are only in another daemon's audit files", audit.seq + 1, to)
+    audit.skip_to(to, heads.get(to, ""))
 
 
 def append_missing(audit: Audit, batch: bytes, events: list[Event]) -> None:
@@ -122,12 +151,5 @@ def append_missing(audit: Audit, batch: bytes, events: list[Event]) -> None:
         return
     lines = batch.split(b"\n")
     missing = [line for line, event in zip(lines, events, strict=True) if event.seq > audit.seq]
-    if not missing:
-        return
-    first = events[-1].seq - len(missing) + 1
-    if first > audit.seq + 1:
-        log.warning(
-            "events %d to %d are only in another daemon's audit files", audit.seq + 1, first - 1
-        )
-        audit.skip_to(first - 1)
-    audit.append(missing, events[-1].seq)
+    if missing:
+        audit.append(missing, events[-1].seq)

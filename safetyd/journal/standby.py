@@ -124,7 +124,7 @@ class Standby:
         try:
             yield
         except UnknownEvent as exc:
-            self.problem = f"{exc}; install the version of the writer, which is newer"
+            self.problem = f"{exc}; install that version here"
             log.error("this daemon cannot take over: %s", self.problem)  # noqa: TRY400
 
     async def _apply(self, sequence: int, batch: bytes) -> None:

@@ -30,6 +30,7 @@ from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
 from safetyd.clock import boottime
 from safetyd.journal.journals import JournalSilent
+from safetyd.journal.replication import open_stream
 
 ANSWER_S: Final = 1.0
 AGAIN_S: Final = 0.1
@@ -37,7 +38,8 @@ BEAT_S: Final = 0.5  # how long nothing is appended before an empty batch is
 READ_AHEAD: Final = 256
 HEARTBEAT: Final = b""  # a batch without lines
 
-_WRONG_LAST: Final = (10070, 10071, 10164)  # message id, sequence, sequence on several replicas
+_REPLICATED: Final = 10164  # wrong last sequence, on several replicas
+_WRONG_LAST: Final = (10070, 10071, _REPLICATED)  # the first two: message id, sequence
 _CHECKED: Final = (
     "subjects",
     "storage",
@@ -123,7 +125,7 @@ class JetStreamJournal:
         self.problem = ""  # why sent batches are not written yet
 
     async def open(self, max_bytes: int, replicas: int = 1) -> None:
-        """Create the stream if it is missing, and find its last sequence."""
+        """Open or create the stream, and find its last sequence."""
         await self._client.handle(f"{self._inbox}.*", self._answered)
         wanted = js_api.StreamConfig(
             name=STREAM,
@@ -138,10 +140,7 @@ class JetStreamJournal:
             num_replicas=replicas,
             allow_direct=True,
         )
-        try:
-            info = await self._js.stream_info(STREAM)
-        except nats.js.errors.NotFoundError:
-            info = await self._js.add_stream(wanted)
+        info = await open_stream(self._client, self._js, wanted)
         _check(info.config, wanted)
         self._pipelined = (info.config.num_replicas or 1) == 1
         self.last = info.state.last_seq
@@ -237,6 +236,8 @@ class JetStreamJournal:
             self._written(number, ack.seq)
             return
         self._under_way[number].answer()
+        if ack.error.err_code == _REPLICATED:
+            self._pipelined = False  # another daemon may have added replicas
         if ack.error.err_code not in _WRONG_LAST:
             self.problem = ack.error.description
 

@@ -1,12 +1,11 @@
 """What operators can see of the other daemons on the bus, and the handover to one of them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
 from safetyd.operators.contract.cluster_contract import (
     ClusterAnswer,
-    ClusterStream,
     ClusterSummary,
     HandoverDone,
 )
@@ -18,7 +17,6 @@ class ClusterAccess(NamedTuple):
     """The other daemons. `hand_over` takes the operator, `is_absent` the name of a daemon."""
 
     facts: Callable[[], ClusterFacts]
-    streams: Callable[[], Awaitable[Sequence[ClusterStream]]]
     hand_over: Callable[[str], None]
     is_absent: Callable[[str], bool]
 
@@ -46,12 +44,9 @@ def is_gone(access: ClusterAccess | None, daemon: str) -> bool:
     return access is not None and bool(daemon) and access.is_absent(daemon)
 
 
-async def show(access: ClusterAccess | None, at: datetime) -> ClusterAnswer:
+def show(access: ClusterAccess | None, at: datetime) -> ClusterAnswer:
     """Return all daemons. Without `access`, there is only one."""
-    if access is None:
-        return alone(at)
-    streams = await access.streams()
-    return cluster(access.facts()._replace(streams=streams))
+    return alone(at) if access is None else cluster(access.facts())
 
 
 def hand_over(access: ClusterAccess | None, by: str, *, force: bool) -> HandoverDone:

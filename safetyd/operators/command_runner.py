@@ -172,7 +172,9 @@ class CommandRunner:
             StatusQuestion: lambda _runner, asker, _: self._ask_status(asker),
             SafeModeQuestion: lambda _runner, asker, asked: self._safe_mode(asker, asked),
             HealthQuestion: lambda _runner, asker, _: self.work(asker, self._around.health),
-            ClusterQuestion: lambda _runner, asker, _: self.work(asker, self._cluster),
+            ClusterQuestion: lambda _runner, asker, _: asker.answered(
+                show(self._around.cluster, Clock().now().at)
+            ),
             HandoverCommand: lambda _runner, asker, command: asker.answered(
                 hand_over(self._around.cluster, asker.by, force=command.force)
             ),
@@ -299,9 +301,6 @@ class CommandRunner:
             # The engine's state is not durable now, and the client should not wait.
             raise CommandRefused("unavailable", f"safetyd blocks all actions: {problem}")
         self.inquire(asker, lambda state, moment: status(state, moment, self._around.facts))
-
-    async def _cluster(self) -> Reply:
-        return await show(self._around.cluster, Clock().now().at)
 
     def _safe_mode(self, asker: Asker, asked: SafeModeQuestion) -> None:
         check_kernel(asked.agent)

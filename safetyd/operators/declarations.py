@@ -27,6 +27,7 @@ from safetyd.operators.replies import CommandRefused, Done
 QUESTIONS: Final[tuple[type[Question[Done]], ...]] = (
     status_contract.StatusQuestion,
     status_contract.HealthQuestion,
+    cluster_contract.ReplicasQuestion,
     agent_contract.AgentsQuestion,
     agent_contract.AgentQuestion,
     hold_contract.SafeModeQuestion,

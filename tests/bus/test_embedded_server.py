@@ -147,7 +147,7 @@ def test_configuration_that_the_server_rejects_is_not_written(
 ) -> None:
     path = tmp_path / "nats" / "nats.conf"
     before = path.read_text()
-    nonsense = msgspec.structs.replace(server._settings.users(), daemon="}")
+    nonsense = msgspec.structs.replace(server._settings.users(), daemons=("}",))
 
     with pytest.raises(ServerRefused, match="nats-server rejected its configuration: "):
         server.configure(nonsense)

@@ -42,6 +42,17 @@ async def test_problem_names_an_account_without_jetstream(bus: NatsProcess) -> N
     assert problem.startswith("JetStream does not answer in account 'OTHER'")
 
 
+async def test_problem_names_a_server_that_is_too_old(
+    bus: NatsProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.bus.bus_nodes.MINIMUM", (99, 0, 1))
+
+    async with connected(as_user("daemon", bus)) as client:
+        (problem,) = await external_problems(client)
+
+    assert "99.0.1 or newer" in problem
+
+
 async def test_daemon_in_the_same_account_as_agents_is_rejected(client: HardenedClient) -> None:
     (problem,) = await external_problems(client)
 

@@ -25,7 +25,7 @@ def users(directory: Path, *agents: str, open_agents: bool = True) -> Users:
         keyring.add("agents", agent)
     keyring.add("observers", "wall")
     return Users(
-        daemon=public_key(keyring.daemon),
+        daemons=(public_key(keyring.daemon),),
         agents=dict(keyring.public("agents")),
         operators=dict(keyring.public("operators")),
         observers=dict(keyring.public("observers")),

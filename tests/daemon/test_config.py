@@ -51,7 +51,7 @@ def errors(text: str) -> list[str]:
             "[bus]\nurl = 'bus.example'\nkey_file = '/k'",
             (
                 'bus.url is "bus.example"; it must be a URL such as nats://bus.example:4222, '
-                "or empty for an embedded server"
+                "several of them separated by commas, or empty for an embedded server"
             ),
         ),
         (
@@ -120,6 +120,25 @@ def errors(text: str) -> list[str]:
         (
             "[bus]\nurl = 'nats://b:4222'",
             "bus.key_file is empty; with bus.url it must be the path of the daemon's nkey seed",
+        ),
+        (
+            "[bus]\nurl = 'nats://a:4222,b:4222'\nkey_file = '/k'",
+            (
+                'bus.url is "nats://a:4222,b:4222"; it must be a URL such as '
+                "nats://bus.example:4222, several of them separated by commas, or empty for an "
+                "embedded server"
+            ),
+        ),
+        (
+            "[journal]\nreplicas = 2",
+            "journal.replicas is 2; it must be one of 1, 3, 5",
+        ),
+        (
+            "[journal]\nreplicas = 3",
+            (
+                "journal.replicas is 3; without bus.url it must be 1: the embedded server is not "
+                "a cluster"
+            ),
         ),
         (
             "[bus]\nkey_file = '/k'",

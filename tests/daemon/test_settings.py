@@ -66,7 +66,7 @@ def test_users_are_the_keys_as_they_are_now(tmp_path: Path) -> None:
 
     assert before.agents == {}
     assert after.agents == {"code": public_key(seed)}
-    assert after.daemon == public_key(settings.keyring.daemon)
+    assert after.daemons == (public_key(settings.keyring.daemon),)
     assert after.operators == {"local": public_key(settings.keyring.operator)}
     assert after.open_agents
 

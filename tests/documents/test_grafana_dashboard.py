@@ -4,6 +4,7 @@ import json
 import re
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,7 +19,7 @@ from tests.conftest import RunningDaemon, StartDaemon
 from tests.documents.test_prometheus_alerts import metrics_in_alerts, promtool
 from tests.journeys.agents import until
 from tests.journeys.delivery_targets import targets
-from tests.journeys.test_second_daemon import Shared, shared  # noqa: F401 - a fixture
+from tests.journeys.test_second_daemon import Shared
 
 DASHBOARD: Final[dict[str, Any]] = json.loads(
     (ROOT / "config" / "grafana" / "safetyd.json").read_text(encoding="utf-8")
@@ -94,9 +95,11 @@ def labels_of_metrics(page: str) -> dict[str, set[str]]:
 
 @pytest.mark.journey
 def test_a_daemon_exports_every_metric_and_label_of_the_dashboard_and_the_alerts(
-    start_daemon: StartDaemon, shared: Shared, tmp_path: Path
+    start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
-    with targets() as everywhere:
+    shared = Shared(tmp_path)
+    with targets() as everywhere, ExitStack() as stack:
+        stack.callback(shared.bus.stop)
         outlet = '\n[outlets.postgres]\ndsn_file = "nowhere"\n'
         config = shared.bus_config + everywhere.configure(tmp_path) + outlet
         daemon = start_daemon(config)

@@ -1,6 +1,7 @@
 """A raw NATS connection of one agent that fails at once when the server is gone."""
 
 import base64
+import random
 import select
 import socket
 import time
@@ -26,7 +27,7 @@ class Message(NamedTuple):
 
 class AgentWire:
     def __init__(self, url: str, seed: Path | None = None) -> None:
-        where = urlsplit(url)
+        where = urlsplit(random.choice(url.split(",")))  # of a cluster: any node
         self._buffer = b""
         self._socket = socket.create_connection((where.hostname, where.port), GREETING_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from safetyd.bus.keyring import Keyring
+from safetyd.journal.audit import files
 from tests.conftest import RunningDaemon, StartDaemon, safetyd
 from tests.journeys.agents import UNBOUNDED, Agent, History, crowd, until
 from tests.journeys.audit_record import assert_recorded, assert_verifies
@@ -123,3 +125,37 @@ def test_a_frozen_daemon_that_lost_the_journal_becomes_a_standby(
     assert_answered_once(history)
     assert_recorded(history, first.data_dir)
     assert_verifies(first)
+
+
+@pytest.mark.journey
+def test_a_daemon_that_joins_late_continues_the_hashes_of_the_others(
+    start_daemon: StartDaemon, shared: Shared
+) -> None:
+    first = start_daemon(shared.config)
+    agent = Agent("code", shared.bus.url, history := History(), shared.agent)
+
+    with agent.at_work():
+        for _ in range(3):  # each reload writes a checkpoint and truncates the journal
+            history.until_allowed()
+            assert control(first, "reload", key=shared.operator)["ok"]
+        second = start_daemon(shared.config)
+        first.kill()
+        history.until_allowed()
+
+    until(lambda: len(hashes(second)) > 10)
+    old, new = hashes(first), hashes(second)
+    shared_seqs = old.keys() & new.keys()
+    assert shared_seqs
+    assert min(new) > min(old)
+    assert {seq: old[seq] for seq in shared_seqs} == {seq: new[seq] for seq in shared_seqs}
+    assert_verifies(second)
+
+
+def hashes(daemon: RunningDaemon) -> dict[int, str]:
+    """Return the hash of each event in the audit files."""
+    lines = [
+        msgspec.json.decode(line)
+        for path in files(daemon.data_dir / "audit")
+        for line in path.read_bytes().splitlines()[1:]
+    ]
+    return {line["seq"]: line["hash"] for line in lines}

@@ -8,6 +8,7 @@ from safetyd.extras.file_history.service.histories import Histories
 from safetyd.extras.file_history.service.history_service import HistoryService
 from safetyd.journal.mailbox import Ask, Mailbox, Plan
 from safetyd.operators.contract.backup_contract import CheckpointCommand
+from safetyd.operators.contract.cluster_contract import ReplicasAnswer, ReplicasQuestion
 from safetyd.operators.contract.question import Verb
 from safetyd.operators.declarations import read_call
 from safetyd.operators.handlers import Asker, Handlers, Search, Work, at_once
@@ -56,9 +57,17 @@ def _unheard(_answer: object) -> None:
 
 
 def without_projects(directory: Path, mailbox: Mailbox, clock: Clock) -> Handlers:
-    """Return handlers of a daemon that has no file history and writes no checkpoints."""
+    """Return handlers of a daemon that has no file history, no checkpoints and no cluster."""
     history = HistoryService(Histories(directory, {}), mailbox, clock)
-    return {**history.handlers, **dict([at_once(CheckpointCommand, _no_checkpoint)])}
+    without = [
+        at_once(CheckpointCommand, _no_checkpoint),
+        at_once(ReplicasQuestion, _no_cluster),
+    ]
+    return {**history.handlers, **dict(without)}
+
+
+def _no_cluster(_by: str, _question: ReplicasQuestion) -> ReplicasAnswer:
+    return ReplicasAnswer(ok=True, nodes=(), streams=())
 
 
 def _no_checkpoint(_by: str, _command: CheckpointCommand) -> Refusal:

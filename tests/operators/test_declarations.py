@@ -45,6 +45,7 @@ WIRE = {name: json.loads(sample) for name, sample in SAMPLES}
 # Parts of what other commands do, and what other programs than the console send.
 WITHOUT_COMMAND = {
     "health",
+    "replicas",
     "agent",
     "top_bar",
     "sign_in",
@@ -140,7 +141,11 @@ def _below(resource: Any) -> Iterator[Any]:
 def test_the_bus_lets_a_role_send_what_it_needs_for(kind: type[Call[Done]]) -> None:
     people = {"operator": "alice", "observer": "eve"}
     users = Users(
-        daemon="D", agents={}, operators={"alice": "A"}, observers={"eve": "E"}, open_agents=False
+        daemons=("D",),
+        agents={},
+        operators={"alice": "A"},
+        observers={"eve": "E"},
+        open_agents=False,
     )
     lines = accounts(users, Subjects()).splitlines()
     may = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 import msgspec
@@ -30,6 +31,7 @@ from safetyd.console.doctor.file_checks import (
     wrong,
 )
 from safetyd.console.doctor.host_checks import hosts
+from safetyd.console.doctor.replica_checks import replicas
 from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.file_history.list_history import READ_S
 from safetyd.console.help_page import command
@@ -38,8 +40,11 @@ from safetyd.console.operator_connection import ask
 from safetyd.console.options import config_option, json_option, reaches_daemon
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.host import own_config
+from safetyd.operators.contract.cluster_contract import ReplicasQuestion
 from safetyd.operators.contract.history_contract import CommitsQuestion
 from safetyd.operators.contract.status_contract import HealthQuestion, StatusQuestion
+
+BUS_S: Final = 15.0  # a cluster without a leader answers late
 
 
 def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
@@ -61,10 +66,18 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
         yield from start(location, file)
     else:
         yield from parts(answer)
+        yield from _replicas(location)
         yield from _running(location, config_path)
     yield from web(location.data_dir)
     yield from hosts(location.data_dir)
     yield separation(location.keys / "operator.nk")
+
+
+def _replicas(location: Location) -> Iterator[Finding]:
+    try:
+        yield from replicas(ask(location, ReplicasQuestion(), patience_s=BUS_S))
+    except Failure as exc:
+        yield wrong("replicas", exc.message)
 
 
 def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:

@@ -1,7 +1,6 @@
 """Checks of the files of a data directory and of projects."""
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,7 +10,15 @@ from typing import Final, Literal
 
 import msgspec
 
-from safetyd.bus.keyring import LOCAL_OPERATOR, OLD, ROLES, KeyUnusable, old_keys_in, seed_in
+from safetyd.bus.keyring import (
+    LOCAL_OPERATOR,
+    OLD,
+    ROLES,
+    KeyUnusable,
+    is_public_key,
+    old_keys_in,
+    seed_in,
+)
 from safetyd.client.discovery import start_command
 from safetyd.console.failure import Failure
 from safetyd.console.locations import look_into
@@ -27,7 +34,6 @@ from safetyd.host import user_name
 Level = Literal["ok", "note", "wrong"]
 OTHERS: Final = 0o077
 _FIX: Final = "fix or delete it, or every start and reload will fail"
-_is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -140,7 +146,7 @@ def _fault(path: Path) -> str:
             seed_in(path)
         if path.name.endswith(OLD):
             old_keys_in(path.with_name(path.name.removesuffix(OLD)))
-        if path.suffix == ".pub" and not _is_public_key(path.read_text(errors="replace").strip()):
+        if path.suffix == ".pub" and not is_public_key(path.read_text(errors="replace").strip()):
             return f"{path} does not contain a public key (56 characters, starting with U); {_FIX}"
     except OSError as exc:
         return f"cannot read {path}: {exc.strerror}"

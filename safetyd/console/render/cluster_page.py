@@ -32,8 +32,9 @@ def _facts(view: ClusterAnswer) -> Iterator[tuple[str, str]]:
     yield "writer", f"{plain(view.writer) or 'none'}{since}, term {view.term}{was}"
     yield "takeovers", f"{view.takeovers} in the last hour"
     for stream in view.streams:
-        led = f", led by {plain(stream.leader)}" if stream.leader else ", without a leader"
-        yield plain(stream.name), f"{several(stream.replicas, 'replica')} of {stream.wanted}{led}"
+        led = f", led by {plain(stream.leader)}" if stream.leader else ""
+        wanted = max(stream.wanted, stream.replicas)
+        yield plain(stream.name), f"{stream.current} of {several(wanted, 'replica')}{led}"
     yield "answered by", plain(view.answered_by)
 
 

@@ -22,7 +22,7 @@ from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.lifecycle import Daemon
 from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed, own_config
-from safetyd.journal.recovery import JournalLost, JournalTrimmed
+from safetyd.journal.recovery import JournalLost, JournalTrimmed, UnknownEvent
 from safetyd.journal.stream import Displaced, JournalUnusable
 from safetyd.monitoring import event_log
 
@@ -38,6 +38,7 @@ _EXPECTED = (
     JournalTrimmed,
     JournalUnusable,
     ServerMissing,
+    UnknownEvent,
     Unusable,
 )
 

@@ -20,8 +20,10 @@ from safetyd.console.terminal_text import document, echo, plain
 from safetyd.operators.contract.cluster_contract import (
     ClusterAnswer,
     ClusterQuestion,
+    ClusterSummary,
     HandoverCommand,
 )
+from safetyd.operators.contract.status_contract import StatusQuestion
 
 LOCAL_S: Final = 5.0
 TAKEN_S: Final = 30.0  # how long `handover` waits for the next writer
@@ -90,14 +92,14 @@ def handover(location: Location, *, force: bool, as_json: bool) -> None:
 async def _handed_over(
     location: Location,
     force: bool,  # noqa: FBT001 - of a call by anyio
-) -> tuple[str, ClusterAnswer]:
+) -> tuple[str, ClusterSummary]:
     """Hand over. Return the old writer, and what the new one says."""
     async with connected(location) as operator:
         done = await operator.ask(HandoverCommand(force=force))
         with anyio.move_on_after(TAKEN_S):
             while True:
                 after = await _seen(operator)
-                if after is not None and after.deciding and after.term > done.term:
+                if after is not None and after.term > done.term:
                     return done.writer, after
                 await anyio.sleep(LOOK_S)
     raise Failure(
@@ -107,9 +109,10 @@ async def _handed_over(
     )
 
 
-async def _seen(operator: OperatorConnection) -> ClusterAnswer | None:
+async def _seen(operator: OperatorConnection) -> ClusterSummary | None:
     """Return what the writer says, or None while there is none."""
     try:
-        return await operator.ask(ClusterQuestion(), patience_s=1.0)
-    except NotReachable:
+        status = await operator.ask(StatusQuestion(), patience_s=1.0)
+    except Failure:
         return None
+    return status.cluster or None

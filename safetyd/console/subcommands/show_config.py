@@ -1,7 +1,4 @@
-"""`safetyd config` checks and prints the configuration.
-
-`safetyd nats-config` prints the accounts that safetyd needs on an external nats-server.
-"""
+"""`safetyd config` checks and prints the configuration."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,15 +8,9 @@ from typing import Final
 import click
 import msgspec
 
-from safetyd.bus.keyring import Keyring, KeyUnusable, public_key
-from safetyd.bus.server_config import MAX_STORE_BYTES, Users, accounts
-from safetyd.bus.subjects import Subjects
-from safetyd.clock import Clock
 from safetyd.console.daemon_config import read_config
-from safetyd.console.failure import Failure
-from safetyd.console.help_page import command, group
-from safetyd.console.locations import make_private
-from safetyd.console.options import config_option, data_dir_option, json_option
+from safetyd.console.help_page import group
+from safetyd.console.options import data_dir_option, json_option
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.daemon.config import Config
@@ -37,26 +28,6 @@ file_argument = click.argument(
     type=click.Path(path_type=Path),
     help="A TOML file.",
 )
-
-ACCOUNTS_HEAD: Final = f"""\
-# Accounts and permissions for safetyd on your own nats-server. Include this file in the
-# configuration of every server. Generate it again whenever a key is added, rotated or revoked,
-# and when an old key has expired.
-#
-# Every server also needs these settings:
-#
-#   jetstream {{
-#     store_dir: "/var/lib/nats"
-#     max_file: {MAX_STORE_BYTES}      # or more, for the journal
-#     sync_interval: always       # otherwise a power cut can lose decisions
-#   }}
-#   max_payload: 256KB            # or more; batches of the journal have up to 192 KB
-#   tls {{ ... }}                   # unless the network is private
-#
-# Enable JetStream in the account SAFETY, and in no other account that agents can use. If the
-# server already has a system account, remove `system_account` and SYS. There is no anonymous
-# user, so every agent needs a key. In safetyd's configuration, set bus.url and bus.key_file.
-"""
 
 
 def encode(table: Table) -> str:
@@ -196,39 +167,3 @@ def _from_file(name: str, project: ProjectConfig) -> Iterator[str]:
     elif project.file_broken:
         why = f"{project.file}: {project.file_broken}"
         yield f"everything in [projects.{name}] needs approval: {why}"
-
-
-@command()
-@config_option
-@data_dir_option
-def nats_config(config_path: Path | None, directory: Path) -> None:
-    """Print the accounts that safetyd needs on your own nats-server.
-
-    The output contains only public keys, and no secrets.
-
-    For example:
-      safetyd nats-config > /etc/nats/safetyd.conf
-    """
-    try:
-        settings = read_config(config_path or own_config(directory))
-        users = _users(settings, directory)
-    except KeyUnusable as exc:
-        raise Failure(f"{exc}. Fix or delete it", "no_key") from exc
-    except OSError as exc:
-        raise Failure(f"cannot read the keys: {exc}") from exc
-    click.echo(ACCOUNTS_HEAD + accounts(users, Subjects(settings.bus.prefix)), nl=False)
-
-
-def _users(settings: Config, where: Path) -> Users:
-    make_private(where)
-    keyring = Keyring(where / "keys")
-    keyring.make_own()
-    own = Path(settings.bus.key_file) if settings.bus.key_file else keyring.daemon
-    return Users(
-        daemon=public_key(own),
-        agents=dict(keyring.public("agents")),
-        operators=dict(keyring.public("operators")),
-        observers=dict(keyring.public("observers")),
-        old_keys=keyring.old_keys(Clock().now().at),
-        open_agents=False,
-    )

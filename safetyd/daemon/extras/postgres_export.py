@@ -11,13 +11,14 @@ from safetyd.core.events.event import Event
 from safetyd.core.reporting.records import Records
 from safetyd.daemon.extra import Extra, ExtraHost
 from safetyd.extras.postgres.postgres_exporter import PostgresExporter
+from safetyd.extras.postgres.shared_journal_id import share_journal_id
 from safetyd.monitoring.metric_families import Family, counter_by, gauge_by
 from safetyd.operators.contract.status_contract import DaemonFacts, ExporterState
 
 
 class PostgresExport(Extra):
     def __init__(self, host: ExtraHost, _known: Records) -> None:
-        of = host.of
+        self._of = of = host.of
         config = of.settings.config.outlets.postgres
         self._exporter: PostgresExporter | None = None
         if config.dsn_file:
@@ -34,6 +35,8 @@ class PostgresExport(Extra):
 
     async def run(self) -> None:
         if self._exporter:
+            if self._of.server is None:
+                await share_journal_id(self._of.connections.main.client, self._of.data_dir)
             await self._exporter.run()
 
     def extended(self, facts: DaemonFacts) -> DaemonFacts:

@@ -27,3 +27,10 @@ def journal_id(data_dir: Path, *, make: bool = True) -> str:
     if not _is_id(found):
         raise ExportProblem(f"{path} does not contain a journal id (32 hexadecimal digits)")
     return found
+
+
+def adopt_id(data_dir: Path, found: str) -> None:
+    """Use the id of a journal that other daemons write too."""
+    path = data_dir / FILE
+    if _is_id(found) and (not path.exists() or path.read_text(encoding="ascii").strip() != found):
+        write_whole(path, f"{found}\n".encode(), mode=0o644)

@@ -1,10 +1,12 @@
-"""Several daemons on one bus: which of them decides, which can take over, and the handover."""
+"""Several daemons on one bus, the handover between them, and the nodes of the bus."""
 
 from datetime import datetime
 from typing import Literal
 
 import msgspec
 
+from safetyd.bus.bus_nodes import BusNode
+from safetyd.bus.stream_replicas import StreamReplicas
 from safetyd.operators.contract.question import Command, Question
 from safetyd.operators.replies import Done
 
@@ -34,15 +36,6 @@ class ClusterDaemon(DaemonState, frozen=True, kw_only=True):
     heard_s: float  # How long ago, in seconds.
 
 
-class ClusterStream(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream of safetyd on the bus."""
-
-    name: str
-    replicas: int  # How many nodes store it.
-    wanted: int  # How many nodes should store it.
-    leader: str = ""  # The node that leads it; empty if none does.
-
-
 class ClusterProblem(msgspec.Struct, frozen=True, kw_only=True):
     """A problem, and what to do about it."""
 
@@ -66,7 +59,7 @@ class ClusterAnswer(Done, frozen=True, kw_only=True):
     since: datetime | None  # When it became the writer.
     term: int
     daemons: tuple[ClusterDaemon, ...]  # The writer first.
-    streams: tuple[ClusterStream, ...]  # Empty if the bus did not say.
+    streams: tuple[StreamReplicas, ...]  # Empty if the bus did not list them.
     takeovers: int  # Unplanned takeovers in the last hour.
 
 
@@ -104,4 +97,19 @@ class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
     deciding: bool  # The writer was heard within the last seconds.
     writer_web: str  # Where its control room is, empty if it cannot be reached from here.
     writer_machine: str
+    term: int
     standbys: tuple[str, ...]  # The daemons that can take over.
+
+
+class ReplicasAnswer(Done, frozen=True, kw_only=True):
+    """Both lists are sorted by name, and empty if the daemon runs its own server."""
+
+    nodes: tuple[BusNode, ...]  # The servers that answer.
+    streams: tuple[StreamReplicas, ...]
+
+
+class ReplicasQuestion(Question[ReplicasAnswer], frozen=True, tag="replicas"):
+    """Show which nodes of an external bus store the journal and the other streams.
+
+    The answer is sent even while nothing can be written.
+    """

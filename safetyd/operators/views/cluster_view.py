@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from safetyd.bus.stream_replicas import StreamReplicas
 from safetyd.core.writers import REPEATED
 from safetyd.operators.contract.cluster_contract import (
     ClusterAnswer,
     ClusterDaemon,
     ClusterProblem,
-    ClusterStream,
     ClusterSummary,
     DaemonState,
 )
@@ -29,7 +29,7 @@ class ClusterFacts(NamedTuple):
     term: int
     takeovers: int
     twin: bool  # another daemon has the same name
-    streams: Sequence[ClusterStream] = ()
+    streams: Sequence[StreamReplicas] = ()
 
     @property
     def daemons(self) -> tuple[ClusterDaemon, ...]:
@@ -108,6 +108,7 @@ def summary(facts: ClusterFacts) -> ClusterSummary:
         deciding=bool(name),
         writer_web=writer.web if writer and _reaches(facts.here, writer) else "",
         writer_machine=writer.machine if writer else "",
+        term=facts.term,
         standbys=tuple(facts.standbys),
     )
 
@@ -135,13 +136,7 @@ def _problems(facts: ClusterFacts) -> Iterator[ClusterProblem]:
             fix="Upgrade the standbys first, then run `safetyd handover` and upgrade the last one",
         )
     for stream in facts.streams:
-        if stream.replicas < stream.wanted:
-            yield ClusterProblem(
-                state="warn",
-                says=f"Stream {stream.name} is stored by {stream.replicas} of {stream.wanted} "
-                "nodes.",
-                fix=f"Set `replicas = {stream.wanted}` in [journal] and run `safetyd handover`",
-            )
+        yield from _replicas(stream)
     if facts.takeovers >= REPEATED:
         yield ClusterProblem(
             state="warn",
@@ -189,4 +184,20 @@ def _standbys(facts: ClusterFacts) -> Iterator[ClusterProblem]:
             state="warn",
             says=f"{facts.deciding} decides, and no standby can take over.",
             fix=f"Start a daemon on another machine: {MORE}",
+        )
+
+
+def _replicas(stream: StreamReplicas) -> Iterator[ClusterProblem]:
+    wanted = max(stream.wanted, stream.replicas)
+    if not stream.replicas:
+        yield ClusterProblem(
+            state="bad",
+            says=f"No node leads the stream {stream.name}.",
+            fix="Start more than half of the nodes of the bus: `safetyd doctor`",
+        )
+    elif stream.current < wanted:
+        yield ClusterProblem(
+            state="warn",
+            says=f"{stream.current} of {wanted} replicas of {stream.name} are up to date.",
+            fix="`safetyd doctor` says which node to check",
         )

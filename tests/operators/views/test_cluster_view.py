@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from safetyd.operators.contract.cluster_contract import ClusterDaemon, ClusterStream, DaemonState
+from safetyd.bus.stream_replicas import StreamReplicas
+from safetyd.operators.contract.cluster_contract import ClusterDaemon, DaemonState
 from safetyd.operators.views.cluster_view import LAG_EVENTS, ClusterFacts, alone, cluster, summary
 from tests.story import at
 
@@ -57,7 +58,7 @@ def test_a_writer_that_cannot_write_is_the_worst_problem() -> None:
 
 
 def test_each_problem_is_named_with_its_fix() -> None:
-    stream = ClusterStream(name="SAFETY_JOURNAL", replicas=1, wanted=3)
+    stream = StreamReplicas(name="SAFETY_JOURNAL", replicas=1, wanted=3, leader="n1", peers=())
     answer = cluster(
         facts(
             peer("b", lag=LAG_EVENTS + 1, version="2"),
@@ -72,7 +73,14 @@ def test_each_problem_is_named_with_its_fix() -> None:
     assert answer.state == "warn"
     assert len(answer.problems) == 6
     assert all(each.fix for each in answer.problems)
-    for fact in ("1001 events", "c cannot take over", "1, 2", "named a", "1 of 3", "3 takeovers"):
+    for fact in (
+        "1001 events",
+        "c cannot take over",
+        "1, 2",
+        "named a",
+        "1 of 3 replicas",
+        "3 takeovers",
+    ):
         assert fact in said
 
 

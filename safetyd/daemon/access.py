@@ -23,6 +23,7 @@ from safetyd.daemon.config_warnings import config_warnings
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
+from safetyd.daemon.sign_in_relay import SignInRelay
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.monitoring.metrics import Metrics
@@ -175,6 +176,7 @@ class OperatorAccess:
             fresh_name() if web.has_names else "",
         )
         self.entrance = Entrance(self.sessions, links, lambda: self.site.web, of.clock)
+        self.relay = SignInRelay(of, self.entrance) if of.server is None else None
         self.runner = CommandRunner(
             of.mailbox,
             parts.stop,
@@ -194,6 +196,7 @@ class OperatorAccess:
                 **handlers,
                 **parts.notifier.handlers,
                 **self.entrance.handlers,
+                **({} if self.relay is None else self.relay.handlers),
             },
             question_limits=of.settings.question_limits,
         )

@@ -175,7 +175,8 @@ class App:
                 await self._hear()
             await self._access.site.start()
             hook = await agents.hooks.start()
-            if self._peers is not None:
+            if self._peers is not None and self._access.relay is not None:
+                await self._access.relay.hear()
                 await self._peers.hear()
                 tasks.start_soon(self._peers.run)
             await connections.first_canaries()
@@ -189,6 +190,7 @@ class App:
             pid=os.getpid(),
             version=__version__,
             standby=of.standby is not None,
+            name=of.name,
         )
 
     async def _hear(self) -> None:
@@ -227,7 +229,8 @@ class App:
         with anyio.move_on_after(CLOSE_S, shield=True):
             await self._agents.hooks.stop()
             await self._access.site.stop()
-            if self._peers is not None:
+            if self._peers is not None and self._access.relay is not None:
+                await self._access.relay.leave()
                 await self._peers.leave()
 
     async def reload(self, by: str) -> list[str]:

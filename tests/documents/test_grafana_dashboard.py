@@ -57,7 +57,7 @@ class Drawn(NamedTuple):
         """Return the labels in groupings and legends."""
         by = re.findall(r"\bby \((.*?)\)", self.expression)
         names = {name.strip() for names in by for name in names.split(",")}
-        return names | set(re.findall(r"\{\{(\w+)\}\}", self.legend))
+        return (names | set(re.findall(r"\{\{(\w+)\}\}", self.legend))) - BY_PROMETHEUS
 
 
 def panels() -> list[dict[str, Any]]:

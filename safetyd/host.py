@@ -41,6 +41,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pid: int
     version: str
     standby: bool = False  # it does not decide now
+    name: str = ""  # among several daemons on one bus
 
 
 class Room(NamedTuple):

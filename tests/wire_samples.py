@@ -114,6 +114,7 @@ SAMPLES = [
     ("control_ack", '{"command": "ack"}'),
     ("control_reset", '{"command": "reset", "agent": "code", "episode": "e-1"}'),
     ("control_reload", '{"command": "reload"}'),
+    ("control_handover", '{"command": "handover", "force": true}'),
     ("control_notify_test", '{"command": "notify_test"}'),
     (
         "control_notify_test",
@@ -139,6 +140,7 @@ SAMPLES = [
     ("query_commits", '{"command": "commits", "agent": "code", "session": "s1", "limit": 5}'),
     ("query_commit", '{"command": "commit", "commit": "3f2a91c0", "project": "shop"}'),
     ("query_top_bar", '{"command": "top_bar"}'),
+    ("query_cluster", '{"command": "cluster"}'),
     ("query_sign_in", '{"command": "sign_in"}'),
     ("query_sign_in", '{"command": "sign_in", "numeric": true}'),
     ("query_sessions", '{"command": "sessions"}'),

@@ -114,7 +114,7 @@ class EmergencyStop:
         self._environment = f"{ENVIRONMENT}:{daemon}" if daemon else ENVIRONMENT
         self._leaving: set[int] = set()  # epochs of file stops that are being resumed
 
-    def stop(
+    def stop(  # noqa: PLR0913 - the facts of a stop, and who waits for it
         self,
         source: str,
         by: str,
@@ -123,11 +123,12 @@ class EmergencyStop:
         written: Callable[[], None] = lambda: None,
         *,
         via: str = "",
+        recorded: Callable[[], None] = lambda: None,
     ) -> int:
         """Stop immediately, publish the stop, then record it. Return the stop's epoch.
 
         `written` is called when the stop would survive a restart: when the reserve file has it, and
-        again when the journal has it.
+        again when the journal has it. `recorded` is called only when the journal has it.
         """
         epoch = self.stop_flag.next_epoch()
         since = self._clock.now().at
@@ -155,6 +156,7 @@ class EmergencyStop:
             if self._reserve is not None:
                 self._reserve.drop(epoch)
             written()
+            recorded()
 
         self._mailbox.put_first(EventEnvelope(made, told))
         return epoch
@@ -285,6 +287,14 @@ class EmergencyStop:
             kind, _, path = stop.source.partition(":")
             if kind == "file" and path.endswith(self._here):
                 yield Path(path.removesuffix(self._here))
+
+
+def daemon_of(source: str) -> str:
+    """Return the daemon of several whose stop file or environment this is, if any."""
+    kind, _, place = source.partition(":")
+    if kind == ENVIRONMENT:
+        return place
+    return place.rpartition(" on ")[2] if kind == "file" and " on " in place else ""
 
 
 def _lasts(source: str) -> bool:

@@ -44,6 +44,7 @@ class StopReserve:
         self._held = directory / HELD
         self._waiting: dict[int, tuple[Stop, Callable[[], None]]] = {}  # by epoch
         self._changed = anyio.Event()
+        self._read = False
 
     def prepare(self) -> None:
         """Create the reserve file, unless it contains stops from before the start."""
@@ -52,6 +53,7 @@ class StopReserve:
 
     def found(self) -> tuple[Stop, ...]:
         """Return the stops that were stored before the start."""
+        self._read = True
         try:
             content = self._held.read_bytes()
         except FileNotFoundError:
@@ -82,9 +84,13 @@ class StopReserve:
             self._changed.set()
 
     def flush(self) -> None:
-        """Write the added stops to the file immediately."""
-        if self._waiting:
+        """Write the added stops to the file immediately, and forget them: they are read again.
+
+        Stops that were stored before the start are removed only after they were read.
+        """
+        if self._waiting or self._read:
             self.hold([stop for stop, _ in self._waiting.values()])
+            self._waiting.clear()
 
     async def keep(self) -> None:
         """Write the added stops to the file and remove the dropped ones, forever."""

@@ -30,13 +30,13 @@ class StreamReplicas(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     replicas: int  # As the stream is configured; 0 if no node leads it.
     wanted: int  # `[journal] replicas` of the daemon.
-    leader: str  # Empty if no node leads the stream: then nothing can be written.
+    leader: str  # Empty if no node leads the stream, or if the bus is a single server.
     peers: tuple[ReplicaPeer, ...]  # The other nodes that store the stream.
 
     @property
     def current(self) -> int:
         """Return how many replicas have all messages."""
-        return bool(self.leader) + sum(peer.current and not peer.offline for peer in self.peers)
+        return bool(self.replicas) + sum(peer.current and not peer.offline for peer in self.peers)
 
 
 class _Peer(msgspec.Struct):

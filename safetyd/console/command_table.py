@@ -58,11 +58,13 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "budgets": "subcommands.hold_agents",
         "breakers": "subcommands.hold_agents",
         "limits": "subcommands.hold_agents",
+        "handover": "subcommands.several_daemons",
         "reset": "subcommands.hold_agents",
     },
     "Status and history": {
         "open": "access.control_room:open_",
         "status": "subcommands.overview",
+        "cluster": "subcommands.several_daemons",
         "agents": "subcommands.overview",
         "money": "subcommands.hold_agents",
         "anomalies": "subcommands.hold_agents",

@@ -27,6 +27,7 @@ class WritersState(msgspec.Struct):
     since: datetime | None = None
     released: bool = True
     takeovers: list[float] = []  # the `t` of unplanned takeovers within the last hour
+    taken_over: int = 0  # how many unplanned takeovers there were
     standbys: tuple[str, ...] = ()
 
 
@@ -72,9 +73,13 @@ class Writers(Actor):
         return self._state.standbys
 
     @property
-    def takeovers(self) -> int:
-        """Return the number of unplanned takeovers in the hour before the last one."""
-        return len(self._state.takeovers)
+    def taken_over(self) -> int:
+        """Return how many unplanned takeovers there were since the journal began."""
+        return self._state.taken_over
+
+    def takeovers(self, t: float) -> int:
+        """Return the number of unplanned takeovers in the hour before `t`."""
+        return sum(t - before < HOUR_S for before in self._state.takeovers)
 
     def _changed(self, event: WriterChanged) -> None:
         state = self._state
@@ -89,6 +94,7 @@ class Writers(Actor):
             return ()
         recent = [t for t in self._state.takeovers if event.t - t < HOUR_S]
         self._state.takeovers = [*recent, event.t]
+        self._state.taken_over += 1
         count = len(self._state.takeovers)
         return (
             (TakeoversRepeated(at=event.at, t=event.t, count=count),) if count >= REPEATED else ()

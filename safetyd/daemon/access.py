@@ -22,11 +22,13 @@ from safetyd.daemon.config_warnings import config_warnings
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.resources import Resources
+from safetyd.daemon.sign_in_relay import SignInRelay
 from safetyd.hosts.request_news import RequestNews
 from safetyd.hosts.unasked_calls import UnaskedCalls
 from safetyd.monitoring.metrics import Metrics
 from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.notify.notifier import Notifier
+from safetyd.operators.cluster_access import ClusterAccess
 from safetyd.operators.command_runner import CommandRunner, Surroundings
 from safetyd.operators.handlers import Handlers
 from safetyd.operators.operator_service import OperatorService
@@ -62,6 +64,7 @@ class ServingParts(NamedTuple):
     news: RequestNews
     health: Health
     report: HealthReport
+    cluster: ClusterAccess | None  # None if the bus is embedded
 
 
 class AgentAccess:
@@ -175,6 +178,7 @@ class OperatorAccess:
             fresh_name() if web.has_names else "",
         )
         self.entrance = Entrance(self.sessions, links, lambda: self.site.web, of.clock)
+        self.relay = SignInRelay(of, self.entrance) if of.server is None else None
         self.runner = CommandRunner(
             of.mailbox,
             parts.stop,
@@ -186,6 +190,7 @@ class OperatorAccess:
                 lambda: of.settings.policy,
                 parts.recent,
                 self._warnings,
+                parts.cluster,
             ),
             tasks,
             waits=parts.held.waits,
@@ -193,10 +198,17 @@ class OperatorAccess:
                 **handlers,
                 **parts.notifier.handlers,
                 **self.entrance.handlers,
+                **({} if self.relay is None else self.relay.handlers),
             },
             question_limits=of.settings.question_limits,
         )
-        gateway = EngineGateway(of.mailbox, parts.health.not_ready, parts.out.displaced_perhaps)
+        cluster = parts.cluster
+        gateway = EngineGateway(
+            of.mailbox,
+            parts.health.broken,
+            parts.out.displaced_perhaps,
+            standby=lambda: "" if cluster is None else cluster.refusal,
+        )
         commands = OperatorGateway(
             self.runner, of.settings.question_limits, gateway, of.settings.role_of
         )
@@ -207,7 +219,8 @@ class OperatorAccess:
             of.clock,
             role_of=of.settings.role_of,
             stops=lambda: parts.stop.stop_flag.stops,
-            closed=parts.health.not_ready,
+            closed=parts.health.broken,
+            cluster=None if cluster is None else lambda: cluster.summary,
         )
         questions = QuestionRoutes(self.runner, of.settings.question_limits, gateway)
         feed = EventSocket(parts.recent, of.data_dir / "audit", lambda: of.audit.seq)

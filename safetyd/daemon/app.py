@@ -30,6 +30,7 @@ from safetyd.daemon.handover import Handover, release
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport
 from safetyd.daemon.measuring import measuring
+from safetyd.daemon.peers import Peers
 from safetyd.daemon.resources import Resources
 from safetyd.daemon.written_records import WrittenRecords
 from safetyd.hosts.request_news import RequestNews
@@ -95,14 +96,28 @@ class App:
             self._extras,
             channels=self._notifier.dispatch.states,
             not_ready=lambda: self.health.not_ready(),  # noqa: PLW0108 - made later
+            cluster=lambda: () if self._peers is None else self._peers.metrics(),
         )
         news = RequestNews()
+        self._peers = (
+            Peers(
+                of,
+                state,
+                seq=lambda: self._records.written.seq,
+                web=lambda: self._access.site.web,
+                problem=lambda: self.health.broken(),  # noqa: PLW0108 - made later
+                hand_over=self.handover.request,
+            )
+            if of.server is None
+            else None
+        )
         self._records = WrittenRecords(
             of,
             restored,
             conclude=self._held.conclude,
             observers=(
                 self._stop.follow,
+                *(() if self._peers is None else (self._peers.observe,)),
                 *(() if of.standby else self._writers_observers()),
                 news.observe,
                 lambda events: self._access.room.observe(events),  # noqa: PLW0108 - made later
@@ -129,6 +144,7 @@ class App:
             self._extras,
             channels=self._notifier.dispatch.states,
             web=lambda: self._access.site.web,
+            cluster=None if self._peers is None else self._peers.access,
         )
         self._parts = ServingParts(
             self._out,
@@ -141,6 +157,7 @@ class App:
             news,
             self.health,
             report,
+            None if self._peers is None else self._peers.access,
         )
 
     async def start(self, tasks: anyio.abc.TaskGroup, url: str) -> host.Endpoint:
@@ -156,6 +173,10 @@ class App:
         with connections.needed():
             await self._access.site.start()
             hook = await agents.hooks.start()
+            if self._peers is not None and self._access.relay is not None:
+                await self._access.relay.hear()
+                await self._peers.hear()
+                tasks.start_soon(self._peers.run)
             await connections.first_canaries()
             # Agents that wait for a writer are answered from the first message on.
             self.health.begin()
@@ -171,6 +192,7 @@ class App:
             pid=os.getpid(),
             version=__version__,
             standby=of.standby is not None,
+            name=of.name,
         )
 
     async def _hear(self) -> None:
@@ -209,6 +231,9 @@ class App:
         with anyio.move_on_after(CLOSE_S, shield=True):
             await self._agents.hooks.stop()
             await self._access.site.stop()
+            if self._peers is not None and self._access.relay is not None:
+                await self._access.relay.leave()
+                await self._peers.leave()
 
     def take_on_keys(self, by: str) -> list[str]:
         return self._access.take_on_keys(by)

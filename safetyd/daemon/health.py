@@ -52,13 +52,17 @@ class Health:
 
     def not_ready(self) -> str:
         """Return why proposals cannot be answered now, or an empty string."""
+        return (self.serving and self._standby()) or self.broken()
+
+    def broken(self) -> str:
+        """Return what is wrong, even on a standby, or an empty string."""
         if not self.serving:
             return "safetyd is starting or stopping"
-        return self._standby() or self._stalled() or self.problem()
+        return self._stalled() or self.problem()
 
     def explained(self) -> str:
-        """Return the result of `not_ready` for operators, with disk details if the disk is full."""
-        problem = self.not_ready()
+        """Return the result of `broken` for operators, with disk details if the disk is full."""
+        problem = self.broken()
         full = self._disk() if problem and self.serving else ""
         return f"{problem}: {full}" if full else problem
 

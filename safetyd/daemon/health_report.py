@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
+from msgspec import UNSET
 
 from safetyd import __version__
 from safetyd.bus.keyring import LOCAL_OPERATOR, ROLES, Role
@@ -22,6 +23,7 @@ from safetyd.daemon.measuring import Measuring
 from safetyd.daemon.resources import Resources
 from safetyd.daemon.written_records import WrittenRecords
 from safetyd.journal.audit import files
+from safetyd.operators.cluster_access import ClusterAccess
 from safetyd.operators.contract.notification_contract import ChannelState
 from safetyd.operators.contract.status_contract import DaemonFacts, HealthAnswer
 from safetyd.operators.views.health_view import (
@@ -48,8 +50,10 @@ class HealthReport:
         *,
         channels: Callable[[], Sequence[ChannelState]],
         web: Callable[[], str],
+        cluster: ClusterAccess | None,
     ) -> None:
         self._of = of
+        self._cluster = cluster
         self._loop = records.loop
         self._records = records
         self._written = records.written
@@ -91,6 +95,7 @@ class HealthReport:
             config_problem=of.reload.problem,
             next_start=tuple(of.settings.next_start),
             unavailable=self._extras.unavailable,
+            cluster=UNSET if self._cluster is None else self._cluster.summary,
         )
         return self._extras.extended(facts)
 

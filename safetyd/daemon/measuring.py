@@ -1,6 +1,6 @@
 """Creates the disk check and the metrics."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from safetyd import __version__, host
@@ -11,6 +11,7 @@ from safetyd.daemon.extra import Extras
 from safetyd.daemon.resources import Resources
 from safetyd.monitoring.counters import Counters
 from safetyd.monitoring.gauges import Gauges
+from safetyd.monitoring.metric_families import Family
 from safetyd.monitoring.metrics import Metrics, Sources
 from safetyd.operators.contract.notification_contract import ChannelState
 
@@ -20,7 +21,7 @@ class Measuring(NamedTuple):
     metrics: Metrics
 
 
-def measuring(
+def measuring(  # noqa: PLR0913 - whom it asks
     of: Resources,
     state: EngineState,
     stop_flag: StopFlag,
@@ -28,8 +29,12 @@ def measuring(
     *,
     channels: Callable[[], Sequence[ChannelState]],
     not_ready: Callable[[], str],
+    cluster: Callable[[], Iterable[Family]],
 ) -> Measuring:
-    """Return the disk check and the metrics. `not_ready` returns why proposals are not decided."""
+    """Return the disk check and the metrics.
+
+    `not_ready` returns why proposals are not decided, `cluster` the metrics of several daemons.
+    """
     with host.files_needed(of.data_dir):
         disk = DiskSpace(
             of.data_dir,
@@ -54,7 +59,7 @@ def measuring(
             ready=lambda: not not_ready(),
             bus_up=lambda: not of.connections.problem,
             reconnects=lambda: of.connections.reconnects,
-            more=extras.metrics,
+            more=lambda: (*cluster(), *extras.metrics()),
         ),
         Counters(gauges.label, gauges.labels, asked),
     )

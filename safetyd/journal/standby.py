@@ -95,6 +95,7 @@ class Standby:
             async for sequence, batch in self._journal.replay(self._after):
                 await self._apply(sequence, batch)
             check_audit(self._restored, self._audit)
+        self._clock.resume_after(self._restored.t)
 
     async def follow(self) -> None:
         """Follow the journal. Return once this daemon is its writer."""
@@ -128,6 +129,10 @@ class Standby:
 
     async def _apply(self, sequence: int, batch: bytes) -> None:
         events = self._restored.replay(sequence, batch)
+        if events:
+            self._clock.resume_after(self._restored.t)
+        if any(isinstance(event, WriterChanged) for event in events):
+            self._patient = False  # another daemon has taken over
         self._after = sequence
         self._journal.follow(sequence)
         self._heard_t = boottime()
@@ -150,9 +155,7 @@ class Standby:
 
     async def _take_over(self) -> bool:
         """Try to become the writer. Return False if another daemon has appended a batch."""
-        writers = self.engine.writers
-        self._clock.resume_after(self._restored.t)
-        now = self._clock.now()
+        writers, now = self.engine.writers, self._clock.now()
         event = WriterChanged(
             seq=self.engine.seq + 1,
             at=now.at,

@@ -14,9 +14,9 @@ import anyio.abc
 import anyio.to_thread
 from msgspec import UNSET
 
-from safetyd.agents.emergency_stop import EmergencyStop
+from safetyd.agents.emergency_stop import EmergencyStop, daemon_of
 from safetyd.bus.question_limits import QuestionLimits
-from safetyd.clock import uptime
+from safetyd.clock import Clock, uptime
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
@@ -30,8 +30,10 @@ from safetyd.journal.mailbox import (
     Plan,
 )
 from safetyd.monitoring.recent_events import RecentEvents
+from safetyd.operators.cluster_access import ClusterAccess, hand_over, is_gone, show
 from safetyd.operators.commands import INTERNAL_ERROR, OPERATOR, PLANS, check_agent, check_kernel
 from safetyd.operators.contract.agent_contract import AgentQuestion, AgentsQuestion
+from safetyd.operators.contract.cluster_contract import ClusterQuestion, HandoverCommand
 from safetyd.operators.contract.decision_contract import (
     DecisionsAnswer,
     DecisionsQuestion,
@@ -55,7 +57,7 @@ from safetyd.operators.contract.hold_contract import (
     StopCommand,
     StopDone,
 )
-from safetyd.operators.contract.question import Call, name_of
+from safetyd.operators.contract.question import Call, Command, name_of
 from safetyd.operators.contract.request_contract import (
     HistoryQuestion,
     PendingAnswer,
@@ -114,6 +116,12 @@ class Surroundings(NamedTuple):
     recent: RecentEvents
     # returns settings that cannot work at the moment
     warnings: Callable[[], Awaitable[Sequence[str]]] = _no_warnings
+    cluster: ClusterAccess | None = None  # the other daemons; None if the bus is embedded
+
+    @property
+    def standby(self) -> str:
+        """Return why this daemon carries out no command except a stop, or an empty string."""
+        return "" if self.cluster is None else self.cluster.refusal
 
 
 class CommandRunner:
@@ -148,6 +156,9 @@ class CommandRunner:
 
     def run(self, call: Call[Done], asker: Asker) -> None:
         """Answer a query or run a command. A stop is in force before this returns."""
+        acts = isinstance(call, Command) and not isinstance(call, StopCommand)
+        if acts and (why := self._around.standby):
+            raise CommandRefused("standby", why)
         self._handlers[type(call)](self, asker, call)
 
     def _own(self) -> Handlers:
@@ -161,6 +172,12 @@ class CommandRunner:
             StatusQuestion: lambda _runner, asker, _: self._ask_status(asker),
             SafeModeQuestion: lambda _runner, asker, asked: self._safe_mode(asker, asked),
             HealthQuestion: lambda _runner, asker, _: self.work(asker, self._around.health),
+            ClusterQuestion: lambda _runner, asker, _: asker.answered(
+                show(self._around.cluster, Clock().now().at)
+            ),
+            HandoverCommand: lambda _runner, asker, command: asker.answered(
+                hand_over(self._around.cluster, asker.by, force=command.force)
+            ),
             ExplainQuestion: lambda _runner, asker, asked: self._explain(asker, asked),
             **dict([found(DecisionsQuestion, self._recent_decisions, self._decisions)]),
             **dict.fromkeys(
@@ -205,16 +222,27 @@ class CommandRunner:
 
     def _stop(self, asker: Asker, command: StopCommand) -> None:
         check_agent(command.agent)
-        written = anyio.Event()
+        written, recorded = anyio.Event(), anyio.Event()
         epoch = self._emergency_stop.stop(
-            OPERATOR, asker.by, command.reason, command.agent, written.set, via=command.via
+            OPERATOR,
+            asker.by,
+            command.reason,
+            command.agent,
+            written.set,
+            via=command.via,
+            recorded=recorded.set,
         )
-        self._tasks.start_soon(self._confirm, asker, epoch, written)
+        self._tasks.start_soon(self._confirm, asker, epoch, written, recorded)
 
-    async def _confirm(self, asker: Asker, epoch: int, written: anyio.Event) -> None:
+    async def _confirm(
+        self, asker: Asker, epoch: int, written: anyio.Event, recorded: anyio.Event
+    ) -> None:
+        """Answer once the stop is stored. A standby waits until the writer has recorded it."""
+        follows = bool(self._around.standby)
         with anyio.move_on_after(WRITTEN_S):
-            await written.wait()
-        asker.answered(StopDone(ok=True, epoch=epoch, journalled=written.is_set()))
+            await (recorded if follows else written).wait()
+        held = follows and not recorded.is_set()
+        asker.answered(StopDone(ok=True, epoch=epoch, journalled=written.is_set(), held=held))
 
     def _resume(self, asker: Asker, command: ResumeCommand) -> None:
         by = asker.by
@@ -225,11 +253,17 @@ class CommandRunner:
                 command.all_except, (OPERATOR, "anomaly"), by, command.reason, via=command.via
             )
         held = [s for s in self._emergency_stop.stop_flag.stops if s.agent == command.agent]
-        sources = [s.source for s in held if s.source in (OPERATOR, "anomaly")]
+        absent = {
+            s.source: daemon
+            for s in held
+            if is_gone(self._around.cluster, daemon := daemon_of(s.source))
+        }
+        sources = [s.source for s in held if s.source in (OPERATOR, "anomaly", *absent)]
         left = tuple(s.source for s in held if s.source not in sources)
+        gone = tuple(dict.fromkeys(absent.values()))
 
         def done() -> None:
-            asker.answered(ResumeDone(ok=True, cleared=tuple(sources), left=left))
+            asker.answered(ResumeDone(ok=True, cleared=tuple(sources), left=left, absent=gone))
 
         if sources:
             self._emergency_stop.resume(

@@ -56,14 +56,22 @@ class GatewayReply:
 
 
 class EngineGateway:
-    """`closed` returns why no command is accepted, or "". While `muted`, no answers are sent."""
+    """`closed` returns why nothing is answered, or "". While `muted`, no answers are sent.
+
+    `standby` returns why this daemon carries out no commands, or "".
+    """
 
     def __init__(
-        self, mailbox: Mailbox, closed: Callable[[], str], muted: Callable[[], bool]
+        self,
+        mailbox: Mailbox,
+        closed: Callable[[], str],
+        muted: Callable[[], bool],
+        standby: Callable[[], str] = str,
     ) -> None:
         self.mailbox = mailbox
         self._closed = closed
         self._muted = muted
+        self._standby = standby
 
     async def ask(self, ask: Ask) -> object:
         """Return the answer once everything in it is durable."""
@@ -73,12 +81,22 @@ class EngineGateway:
         return await self._heard(reply, PATIENCE_S)
 
     async def hear(
-        self, put: Callable[[Callable[[object], None]], None], patience_s: float
+        self,
+        put: Callable[[Callable[[object], None]], None],
+        patience_s: float,
+        *,
+        always: bool = False,
     ) -> object:
-        """Return the value that `put` passes to its callback."""
+        """Return the value that `put` passes to its callback.
+
+        With `always`, it is returned even if another daemon may be writing the journal.
+        """
+        reply = GatewayReply()
+        if always:
+            put(reply.told)
+            return await reply.wait(patience_s)
         if self._muted():
             self._check_open()
-        reply = GatewayReply()
         put(reply.told)
         return await self._heard(reply, patience_s)
 
@@ -88,6 +106,8 @@ class EngineGateway:
         If the caller stops waiting before the command's turn, the command is not carried out.
         """
         self._check_open()
+        if why := self._standby():
+            raise NotBegun(why)
         reply = GatewayReply()
         turn = GatewayTurn(plan, reply)
         self.mailbox.put(CommandEnvelope(turn.plan, lambda _answer: None, reply.failed))

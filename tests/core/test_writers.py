@@ -62,7 +62,8 @@ def test_the_third_takeover_within_an_hour_is_reported() -> None:
     soon = engine.handle(took_over("b", "a", 3710.0))
     third = engine.handle(took_over("a", "b", 3720.0))
 
-    assert engine.writers.takeovers == 3
+    assert [engine.writers.takeovers(t) for t in (3720.0, 7305.0, 7320.0)] == [3, 2, 0]
+    assert engine.writers.taken_over == 5
     assert not [e for e in (*late, *soon) if isinstance(e, TakeoversRepeated)]
     assert [e.count for e in third if isinstance(e, TakeoversRepeated)] == [3]
 
@@ -77,15 +78,17 @@ def test_people_hear_of_lost_writers_and_standbys_but_not_of_plans() -> None:
     lost = took_over("b", "a", 0.0)
     plans = (took_over("a", "", 0.0), took_over("b", "a", 0.0, planned=True))
     nobody = StandbysChanged(at=AT, t=0.0, standbys=(), gone=("b",))
-    never = StandbysChanged(at=AT, t=0.0, standbys=())
+    unnamed = StandbysChanged(at=AT, t=0.0, standbys=())
     back = StandbysChanged(at=AT, t=0.0, standbys=("b",))
     repeated = TakeoversRepeated(at=AT, t=0.0, count=3)
 
-    assert [alert_of(event) for event in (*plans, never)] == [None, None, None]
-    lost_alert, alone, again, often = map(alert_of, (lost, nobody, back, repeated))
+    assert [alert_of(event) for event in plans] == [None, None]
+    lost_alert, alone, left, again, often = map(alert_of, (lost, nobody, unnamed, back, repeated))
     assert lost_alert is not None
     assert "a" in lost_alert.title
     assert alone is not None
+    assert left is not None
+    assert left.key == alone.key
     assert again is not None
     assert again.clears == (alone.key,)
     assert often is not None

@@ -4,6 +4,7 @@ import json
 import re
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,7 @@ from tests.conftest import RunningDaemon, StartDaemon
 from tests.documents.test_prometheus_alerts import metrics_in_alerts, promtool
 from tests.journeys.agents import until
 from tests.journeys.delivery_targets import targets
+from tests.journeys.test_second_daemon import Shared
 
 DASHBOARD: Final[dict[str, Any]] = json.loads(
     (ROOT / "config" / "grafana" / "safetyd.json").read_text(encoding="utf-8")
@@ -55,7 +57,7 @@ class Drawn(NamedTuple):
         """Return the labels in groupings and legends."""
         by = re.findall(r"\bby \((.*?)\)", self.expression)
         names = {name.strip() for names in by for name in names.split(",")}
-        return names | set(re.findall(r"\{\{(\w+)\}\}", self.legend))
+        return (names | set(re.findall(r"\{\{(\w+)\}\}", self.legend))) - BY_PROMETHEUS
 
 
 def panels() -> list[dict[str, Any]]:
@@ -69,15 +71,16 @@ def drawn() -> Iterator[Drawn]:
             yield Drawn(panel["title"], target["expr"], target["legendFormat"])
 
 
-def busy(daemon: RunningDaemon) -> None:
+def busy(daemon: RunningDaemon, shared: Shared) -> None:
     """Cause at least one sample of every metric with labels."""
-    with SyncSafety("code", url=daemon.endpoint.bus) as safety:
+    with SyncSafety("code", url=daemon.endpoint.bus, key_file=shared.agent) as safety:
         decision = safety.propose("read_file", dependency="db", cost_usd=0.5)
         safety.report(decision.id, ok=True, cost_usd=0.5)
         for _ in range(30):  # a loop without a pause is an anomaly
             safety.propose("read_file", text="again")
         assert not safety.propose("run_shell", text="rm -rf /").allowed
-    assert daemon.safetyd("notify", "test", "webhook").returncode == 0
+    key = {"SAFETYD_KEY_FILE": str(shared.operator)}
+    assert daemon.safetyd("notify", "test", "webhook", **key).returncode == 0
 
 
 def scraped(daemon: RunningDaemon) -> str:
@@ -94,10 +97,14 @@ def labels_of_metrics(page: str) -> dict[str, set[str]]:
 def test_a_daemon_exports_every_metric_and_label_of_the_dashboard_and_the_alerts(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:
-    with targets() as everywhere:
+    shared = Shared(tmp_path)
+    with targets() as everywhere, ExitStack() as stack:
+        stack.callback(shared.bus.stop)
         outlet = '\n[outlets.postgres]\ndsn_file = "nowhere"\n'
-        daemon = start_daemon(everywhere.configure(tmp_path) + outlet)
-        busy(daemon)
+        config = shared.bus_config + everywhere.configure(tmp_path) + outlet
+        daemon = start_daemon(config)
+        start_daemon(config)  # a standby
+        busy(daemon, shared)
         wanted = {name for one in drawn() for name, _ in one.selectors} | metrics_in_alerts()
         until(lambda: wanted <= labels_of_metrics(scraped(daemon)).keys())
         page = scraped(daemon)

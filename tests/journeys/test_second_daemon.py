@@ -41,7 +41,8 @@ class Shared:
         (directory / "accounts.conf").write_text(printed.stdout)
         self.bus = NatsProcess(directory, JETSTREAM.format(store=directory / "store"))
         url, key = f'url = "{self.bus.url}"', f'key_file = "{keys.daemon}"'
-        self.config = f"{UNBOUNDED}[bus]\n{url}\n{key}\n"
+        self.bus_config = f"[bus]\n{url}\n{key}\n"
+        self.config = f"{UNBOUNDED}{self.bus_config}"
 
 
 @pytest.fixture

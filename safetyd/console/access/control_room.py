@@ -12,7 +12,7 @@ import anyio
 import click
 
 from safetyd.console.help_page import command
-from safetyd.console.locations import Location
+from safetyd.console.locations import Location, endpoint
 from safetyd.console.operator_connection import ask, connected
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import Columns, table
@@ -57,6 +57,7 @@ def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool)
     """Open the control room in a browser, signed in.
 
     The link works once and expires after five minutes. Over ssh, forward the port and use --print.
+    If several daemons use one bus, this opens the control room of the daemon on this machine.
 
     The address is a random subdomain of localhost that changes whenever the daemon starts, so no
     other page in the browser can reach the control room. Safari cannot open such addresses: use
@@ -66,7 +67,9 @@ def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool)
       safetyd open
       safetyd open --print
     """
-    answer = ask(location, SignInQuestion(numeric=numeric))
+    here = None if location.given else endpoint(location.data_dir)
+    daemon = here.name if here and here.standby else ""
+    answer = ask(location, SignInQuestion(numeric=numeric, daemon=daemon))
     if as_json:
         click.echo(document(answer))
         return

@@ -16,6 +16,7 @@ from safetyd.core.events.history_events import day_words
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.rollback import rollback_command
 from safetyd.core.text.time_words import duration
+from safetyd.operators.contract.cluster_contract import ClusterSummary
 from safetyd.operators.contract.guard_contract import Budget, Finding
 from safetyd.operators.contract.hold_contract import Pausing
 from safetyd.operators.contract.status_contract import Standstill, StatusAnswer, Waiting
@@ -48,6 +49,8 @@ def _facts(view: StatusAnswer) -> Iterator[tuple[str, str]]:
     yield "pid", str(view.pid)
     yield "started", when(view.started)
     yield "bus", f"{plain(view.bus)}{' (embedded)' if view.embedded else ''}"
+    if view.cluster:
+        yield "cluster", _place(view.cluster)
     yield "web", plain(view.web)
     yield "data", plain(view.data_dir)
     free = f"{size(view.disk.free_bytes)} of {size(view.disk.total_bytes)} is free"
@@ -63,6 +66,15 @@ def _facts(view: StatusAnswer) -> Iterator[tuple[str, str]]:
     for state in view.outlets:
         yield plain(state.name), f"{several(state.behind, 'event')} behind"
     yield "journal", several(view.seq, "event")
+
+
+def _place(place: ClusterSummary) -> str:
+    """Return who decides and who can take over, in one line."""
+    if place.role == "standby":
+        writer = f"{plain(place.writer)} decides" if place.deciding else "no daemon decides now"
+        return f"{plain(place.name)} is a standby; {writer}"
+    standbys = f"{some(place.standbys)} can take over" if place.standbys else "no standby"
+    return f"{plain(place.name)} decides; {standbys} (`safetyd cluster`)"
 
 
 def _wrong(view: StatusAnswer) -> Iterator[str]:

@@ -15,6 +15,7 @@ import anyio
 import click
 import msgspec
 
+from safetyd.agents.emergency_stop import daemon_of
 from safetyd.clock import Clock
 from safetyd.console import stop_file
 from safetyd.console.agent_list import busy, everybody, still_open, unheard
@@ -103,7 +104,7 @@ async def _stop(location: Location, reason: str, agent: str | None, facts: Facts
         files = [Path(file) for file in status.stop_files] if status else []
         path = files[0] if files else location.data_dir / stop_file.NAME
         written = agent is None and _write(path, operator.name, reason, wordless=not lasts)
-        heard = await _wait(operator, agent, f"file:{path}" if written and files else "")
+        heard = await _wait(operator, agent, path if written and files else None)
         rows = await _agents(operator)
     _tell(heard, rows, agent)
     if not (lasts or written):
@@ -177,10 +178,10 @@ def _write(path: Path, by: str, reason: str, *, wordless: bool) -> bool:
     return True
 
 
-async def _wait(operator: OperatorConnection, agent: str | None, source: str) -> StopHeard:
+async def _wait(operator: OperatorConnection, agent: str | None, path: Path | None) -> StopHeard:
     """Wait until all agents have acknowledged the stop, for at most `WAIT_S`.
 
-    If `source` is given, also wait until the daemon has found the stop file.
+    If `path` is given, also wait until the daemon has found that stop file.
     """
     heard = StopHeard(known=False)
     with anyio.move_on_after(WAIT_S):
@@ -188,8 +189,7 @@ async def _wait(operator: OperatorConnection, agent: str | None, source: str) ->
             status = await _status(operator)
             if status:
                 heard = _heard(status.stop, agent)
-                sources = {stop.source for stop in status.stop.stops}
-                if not heard.silent and (not source or source in sources):
+                if not heard.silent and (path is None or path in _files(status.stop.stops)):
                     break
             await anyio.sleep(LOOK_S)
     return heard
@@ -340,7 +340,7 @@ async def _resume(
         before = await operator.ask(StatusQuestion())
         found = [path for path in map(Path, before.stop_files) if stop_file.is_there(path)]
         chosen = [path for path in found if _may_go(path, yes=yes)]
-        await operator.ask(ResumeCommand(reason=reason, all_except=all_except))
+        done = await operator.ask(ResumeCommand(reason=reason, all_except=all_except))
         gone = [path for path in chosen if _deleted(path)]
         left = await _left(operator, gone, set(found) - set(gone))
     held = found or any(stop.agent is None for stop in before.stop.stops)
@@ -349,6 +349,9 @@ async def _resume(
         _say(f"Resumed all agents except {plain(all_except)}.")
     elif not holds:
         _say("Resumed all agents." if held else _nothing(left))
+    for daemon in done.absent:
+        _say(f"Cleared the stop of {plain(daemon)}, which is not running.")
+        _say("  If its stop file or variable is still there, it stops all agents when it starts.")
     _still(left)
     return left, holds
 
@@ -420,13 +423,20 @@ async def _left(
     operator: OperatorConnection, gone: Iterable[Path], kept: Iterable[Path]
 ) -> list[Stop]:
     """Return the remaining stops, after the daemon has noticed the deleted files, or after 5 s."""
-    ended, lasting = ({f"file:{path}" for path in paths} for paths in (gone, kept))
+    ended, lasting = set(gone), set(kept)
     left: list[Stop] = []
     with anyio.move_on_after(WAIT_S):
         while True:
             left = list((await operator.ask(StatusQuestion())).stop.stops)
-            sources = {stop.source for stop in left}
-            if lasting <= sources and not ended & sources:
+            files = _files(left)
+            if lasting <= files and not ended & files:
                 break
             await anyio.sleep(LOOK_S)
     return left
+
+
+def _files(stops: Iterable[Stop]) -> set[Path]:
+    """Return the stop files that the daemon has found. One of several daemons adds its name."""
+    found = (stop.source.partition(":") for stop in stops)
+    places = [(place, daemon_of(f"file:{place}")) for kind, _, place in found if kind == "file"]
+    return {Path(place.removesuffix(f" on {daemon}")) for place, daemon in places}

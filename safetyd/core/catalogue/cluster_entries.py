@@ -35,7 +35,7 @@ def _repeated(event: events.TakeoversRepeated) -> Alert:
     )
 
 
-def _standbys(event: events.StandbysChanged) -> Alert | None:
+def _standbys(event: events.StandbysChanged) -> Alert:
     """Return an alert if there is no standby left, or its all-clear."""
     if event.standbys:
         return Alert(
@@ -45,12 +45,10 @@ def _standbys(event: events.StandbysChanged) -> Alert | None:
             text="",
             clears=(NO_STANDBY,),
         )
-    if not event.gone:
-        return None
     return Alert(
         key=NO_STANDBY,
         urgency="normal",
-        title=f"NO STANDBY: {', '.join(event.gone)} is gone",
+        title=f"NO STANDBY: {', '.join(event.gone)} is gone" if event.gone else "NO STANDBY",
         text="No standby is left. If the writer fails now, nothing is allowed until a daemon is "
         "started: safetyd cluster",
     )

@@ -15,7 +15,7 @@ from safetyd.operators.replies import Done
 Via = Annotated[str, Meta(max_length=64)]  # how the command was sent: empty for the bus, or "web"
 
 
-class StopDone(Done, frozen=True, kw_only=True):
+class StopDone(Done, frozen=True, kw_only=True, omit_defaults=True):
     """The stop is in force. `journalled` is false if a restart now would lose it.
 
     It is true once the stop is in the journal or, if that cannot be written, in the reserve file.
@@ -23,6 +23,7 @@ class StopDone(Done, frozen=True, kw_only=True):
 
     epoch: int
     journalled: bool
+    held: bool = False  # A standby has the stop, and the daemon that decides does not have it yet.
 
 
 class StopCommand(Command[StopDone], frozen=True, tag="stop"):
@@ -36,17 +37,19 @@ class StopCommand(Command[StopDone], frozen=True, tag="stop"):
     via: Via = ""
 
 
-class ResumeDone(Done, frozen=True, kw_only=True):
+class ResumeDone(Done, frozen=True, kw_only=True, omit_defaults=True):
     """The sources that were cleared, and the stops that remain."""
 
     cleared: tuple[str, ...]
     left: tuple[str, ...]
+    absent: tuple[str, ...] = ()  # Daemons whose stops were cleared because they are not running.
 
 
 class ResumeCommand(Command[ResumeDone], frozen=True, tag="resume"):
     """Clear a stop of all agents, or of one.
 
-    Stops by operators and anomalies are cleared. A stop file remains in force until it is removed.
+    Stops by operators and anomalies are cleared. A stop file remains in force until it is removed,
+    unless it belongs to another daemon that is not running.
     """
 
     reason: str = ""

@@ -32,6 +32,8 @@ class Question(Call[Answer_co], frozen=True, tag_field=TAG_FIELD):
     paths: ClassVar[tuple[str, ...]] = ()  # below /api/v1; names in braces are fields
     # Needed for `stop` and `deny --agent`, so operators get the answer under any load.
     protecting: ClassVar[bool] = False
+    # Answered without the engine, even while another daemon may be writing the journal.
+    always: ClassVar[bool] = False
 
 
 class Command(Call[Answer_co], frozen=True, tag_field=TAG_FIELD):

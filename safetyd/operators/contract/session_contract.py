@@ -26,6 +26,7 @@ class SignInQuestion(Question[SignInAnswer], frozen=True, kw_only=True, tag="sig
     """
 
     numeric: bool = False
+    daemon: str = ""  # Of several daemons, the one whose control room is opened.
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from safetyd.core.messages.verdict import Severity
 from safetyd.core.reporting.blocked_attempts import DangerousCommands, OwnAttempts
 from safetyd.core.reporting.kept_days import MissingSnapshots
 from safetyd.operators.contract.agent_contract import AgentRow, AgentState
+from safetyd.operators.contract.cluster_contract import ClusterSummary
 from safetyd.operators.contract.guard_contract import Breaker, Budget, Finding
 from safetyd.operators.contract.hold_contract import Pausing, SafeModeShown
 from safetyd.operators.contract.question import Question
@@ -103,6 +104,8 @@ class DaemonFacts(Done, frozen=True, kw_only=True):
     outlets: tuple[ExporterState, ...] = ()  # Exporters and how far behind they are.
     missing: MissingSnapshots | None = None  # Days whose snapshot is missing.
     unavailable: tuple[UnavailableExtra, ...] = ()  # Configured features that lack a dependency.
+    # The place of this daemon among several; missing if its bus is embedded.
+    cluster: ClusterSummary | msgspec.UnsetType = msgspec.UNSET
 
 
 class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):

@@ -108,6 +108,8 @@ def _daemon(facts: HealthFacts) -> HealthCheck:
     if problem := facts.daemon.problem:
         fix = "see the failed checks below"
         return _bad("daemon", f"{said}, but all actions are blocked: {problem}", fix)
+    if (place := facts.daemon.cluster) and place.role == "standby":
+        return _good("daemon", f"{said} as a standby: {place.writer} decides")
     return _good("daemon", f"{said} and is healthy")
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from safetyd.clock import Clock
 from safetyd.core.events.event import Event
 from safetyd.core.guards.stop import Stop
+from safetyd.operators.contract.cluster_contract import ClusterSummary
 from safetyd.operators.contract.question import Role
 from safetyd.web.control_room.room import ControlRoom
 from safetyd.web.control_room.room_actions import RoomActions
@@ -35,10 +36,13 @@ def open_room(  # noqa: PLR0913 - each is another part of the daemon
     role_of: Callable[[str], Role | None],
     stops: Callable[[], tuple[Stop, ...]],
     closed: Callable[[], str],
+    cluster: Callable[[], ClusterSummary] | None = None,
 ) -> OpenRoom:
     assets = RoomAssets()
     visitors = Visitors(sessions, links, role_of, assets, clock)
-    room = ControlRoom(gateway, visitors, assets, clock, stops=stops, closed=closed)
+    room = ControlRoom(
+        gateway, visitors, assets, clock, stops=stops, closed=closed, cluster=cluster
+    )
     actions = RoomActions(gateway, visitors, clock)
     routes = (assets.routes, visitors.routes, room.routes, actions.routes)
     return OpenRoom(routes, room.live.observe, room.live.run, visitors.guest)

@@ -15,6 +15,7 @@ from safetyd.cards.request_details import RequestDetails
 from safetyd.core.approvals.request import KeptChange
 from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.contract.agent_contract import AgentQuestion, AgentsQuestion
+from safetyd.operators.contract.cluster_contract import ClusterQuestion
 from safetyd.operators.contract.decision_contract import DecisionsQuestion, ExplainQuestion, Row
 from safetyd.operators.contract.guard_contract import (
     AnomaliesQuestion,
@@ -303,6 +304,10 @@ async def health(ask: Ask, _params: Params) -> Context:
     return asdict(await ask(HealthQuestion()))
 
 
+async def cluster(ask: Ask, _params: Params) -> Context:
+    return asdict(await ask(ClusterQuestion()))
+
+
 def _given(params: Params, *names: str) -> dict[str, object]:
     """Return those of the named parameters that are not empty."""
     return {name: params[name] for name in names if params.get(name)}
@@ -346,5 +351,6 @@ PAGES: Final = (
     Page("/report", "report.html", "Report", report, heading="Report"),
     Page("/messages", "messages.html", "Notifications", messages, heading="Notifications"),
     Page("/health", "health.html", "Health", health, heading="Health"),
+    Page("/cluster", "cluster.html", "Cluster", cluster, heading="Cluster", clustered=True),
     Page("/stopped", "stopped.html", "Stopped", stopped),
 )

@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 from safetyd.clock import Clock
 from safetyd.core.guards.stop import Stop
 from safetyd.journal.mailbox import Unanswered
+from safetyd.operators.contract.cluster_contract import ClusterSummary
 from safetyd.operators.contract.status_contract import TopBarHold, TopBarQuestion
 from safetyd.operators.replies import CommandRefused
 from safetyd.operators.views.top_bar_view import stopped
@@ -42,10 +43,10 @@ class ControlRoom:
     """`stops` returns the active stops, even while the engine does not answer.
 
     `closed` returns the reason why everything is blocked, or an empty string. Even if nothing is
-    blocked, a query may get no answer.
+    blocked, a query may get no answer. `cluster` returns the place of this daemon among several.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is another part of the daemon
         self,
         gateway: OperatorGateway,
         visitors: Visitors,
@@ -54,14 +55,18 @@ class ControlRoom:
         *,
         stops: Callable[[], tuple[Stop, ...]],
         closed: Callable[[], str],
+        cluster: Callable[[], ClusterSummary] | None = None,
     ) -> None:
+        self._cluster = cluster
         self._gateway = gateway
         self._visitors = visitors
         self._clock = clock
         self._stops = stops
         self._closed = closed
         self._pages = RoomPages(PAGES)
-        menu = tuple(page for page in self._pages.all if page.heading)
+        menu = tuple(
+            page for page in self._pages.all if page.heading and (cluster or not page.clustered)
+        )
         self._rendering = RoomRendering(assets, menu)
         self.live = LivePages(self._made)
         self._sockets: set[LiveSocket] = set()
@@ -183,13 +188,18 @@ class ControlRoom:
     async def _bar(self, ask: Ask) -> Context:
         """Return the top bar; while the engine does not answer, only the active stops."""
         problem = closed = self._closed()
+        place = self._cluster() if self._cluster else None
+        standby = place if place and place.role == "standby" else None
         if not closed:
             try:
-                return {**asdict(await ask(TopBarQuestion())), "problem": "", "closed": False}
+                bar = asdict(await ask(TopBarQuestion()))
             except Unanswered as exc:
                 problem = str(exc)
+            else:
+                return {**bar, "problem": "", "closed": False, "standby": standby}
         hold = stopped(self._stops()) or TopBarHold(level="NORMAL")
-        return {"hold": hold, "pending": None, "problem": problem, "closed": bool(closed)}
+        known = {"hold": hold, "pending": None, "problem": problem, "closed": bool(closed)}
+        return {**known, "standby": standby}
 
     def _asking(self, name: str) -> Ask:
         return partial(self._gateway.ask, name)

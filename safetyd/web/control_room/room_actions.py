@@ -50,6 +50,10 @@ from safetyd.web.forms import FormRefused, read_form
 from safetyd.web.operator_gateway import OperatorGateway
 
 VIA: Final = "web"
+HELD: Final = (
+    "No other daemon has recorded the stop yet. It is sent again until one does. A daemon that "
+    "still decides may allow actions until then."
+)
 NO_ANSWER: Final = "No answer: {}."
 
 _is_ours = re.compile(r"(/[A-Za-z0-9_-]+)+\Z|/\Z").match
@@ -119,8 +123,11 @@ class RoomActions:
         agent = _one(form, "agent") or None
         command = StopCommand(agent=agent, reason=_one(form, "reason"), via=VIA)
         told = await self._gateway.ask(visitor.name, command)
+        said = f"{agent or 'Everything'} is stopped."
+        if told.held:
+            said = f"This standby has stopped {agent or 'everything'}. {HELD}"
         kept = "" if told.journalled else " The stop is not stored: a restart would lose it."
-        return Done(f"{agent or 'Everything'} is stopped.{kept}", "/stopped")
+        return Done(f"{said}{kept}", "/stopped")
 
     async def resume(self, visitor: Visitor, _name: str, form: Form) -> Done:
         """End the stop of everything or of one agent. The message lists stops that remain."""
@@ -129,12 +136,14 @@ class RoomActions:
         told = await self._gateway.ask(visitor.name, command)
         if told.left:
             return Done(" ".join(map(_still_stopped, told.left)), "/stopped", failed=True)
+        absent = _absent(told.absent)
         besides = await self._other_stops(visitor)
         page = "/stopped" if besides else "/"
         if not told.cleared:
             said = f"{agent} was not stopped" if agent else "no stop applies to everything"
             return Done(f"Nothing changed: {said}.{besides}", page, failed=True)
-        return Done(f"{f'{agent} may act again' if agent else 'Resumed'}.{besides}", page)
+        resumed = f"{agent} may act again" if agent else "Resumed"
+        return Done(f"{resumed}.{absent}{besides}", page)
 
     async def _other_stops(self, visitor: Visitor) -> str:
         """Return a sentence about the other active stops, if any."""
@@ -290,6 +299,12 @@ HOLDS: Final = {
     "safe_mode_exit": "left safe mode",
     "reset": "loop counters, rounds and cooldowns are cleared",
 }
+
+
+def _absent(daemons: Sequence[str]) -> str:
+    """Return a sentence about daemons that are not running and whose stops were cleared."""
+    names = ", ".join(daemons)
+    return f" Also cleared: stops of {names}, not running now." if names else ""
 
 
 def _still_stopped(source: str) -> str:

@@ -50,7 +50,10 @@ class News(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page. `heading` is its name in the menu, if any; `news` loads only new rows."""
+    """A page. `heading` is its name in the menu, if any; `news` loads only new rows.
+
+    The menu of a daemon with an embedded bus has no `clustered` pages.
+    """
 
     path: str
     template: str
@@ -58,6 +61,7 @@ class Page(NamedTuple):
     load: Load
     heading: str = ""
     news: LoadNews | None = None
+    clustered: bool = False
 
 
 class Shown(NamedTuple):

@@ -96,7 +96,8 @@ class RoomRendering:
         return parts._replace(rows=rows)
 
     def _known(self, shown: Shown, bar: Context, *, may_act: bool) -> dict[str, Any]:
-        known = {"may_act": may_act, "address": shown.address, "bar": bar}
+        acts = may_act and not bar["standby"]  # a standby accepts only stops
+        known = {"may_act": acts, "may_stop": may_act, "address": shown.address, "bar": bar}
         return {**known, "feed_row": self._feed_row}
 
     def whole(self, shown: Shown, parts: Parts, reader: Reader, token: str, note: Note) -> str:

@@ -89,7 +89,9 @@ class QuestionRoutes:
             return refusal_response(too_often(by, wait))
         answer = _encode(
             await self._gateway.hear(
-                lambda told: self._runner.run(question, Asker(by, told)), PATIENCE_S
+                lambda told: self._runner.run(question, Asker(by, told)),
+                PATIENCE_S,
+                always=question.always,
             )
         )
         if _decode_outcome(answer).ok:

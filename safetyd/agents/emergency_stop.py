@@ -90,7 +90,7 @@ class EmergencyStop:
     """Stops and resumes agents. All stops and resumes go through this class.
 
     Without a `reserve`, a stop survives a restart only if the journal could be written. `daemon` is
-    the name of this daemon if there are several: each has stop files of its own.
+    the name of this daemon if there are several: each has its own stop files.
     """
 
     def __init__(  # noqa: PLR0913 - where stops come from and go to

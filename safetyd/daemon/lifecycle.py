@@ -4,8 +4,8 @@ Proposals are received only after the state is rebuilt, stops are applied, the a
 complete and the bus works.
 
 On an external bus, a daemon serves in turns. In each turn, it stands by until it becomes the
-writer, and then decides until it hands over, loses the journal, or ends. Every turn has connections
-and an engine of its own.
+writer, and then decides until it hands over, loses the journal, or ends. Every turn has its own
+connections and engine.
 """
 
 import logging

@@ -15,7 +15,7 @@ KEPT: Final = 2
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class SavedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+class SavedCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A checkpoint: the engine's state, and its position in the journal."""
 
     stream_seq: int

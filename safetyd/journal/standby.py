@@ -1,4 +1,4 @@
-"""A standby: it follows the journal with an engine of its own, and takes over from the writer.
+"""A standby: it follows the journal with its own engine, and takes over from the writer.
 
 The journal decides who writes. A writer appends at least every half second. If a standby sees no
 new batch for two seconds, or the writer has released the journal, it appends `WriterChanged` right

@@ -31,7 +31,7 @@ class FellBehind(Exception):
 
 
 class JournalTail:
-    """A consumer of the stream, which is made anew whenever it is silent or leaves a batch out."""
+    """A consumer of the stream, which is made again whenever it is silent or leaves a batch out."""
 
     def __init__(self, client: HardenedClient, boot_id: str) -> None:
         self._client = client

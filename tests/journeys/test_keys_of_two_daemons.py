@@ -150,6 +150,7 @@ def test_a_revoked_agent_is_refused_by_all_daemons_while_the_bus_still_accepts_i
         two.rings[0].revoke("agents", "other")
         until(lambda: not knows(two.rings[1], "other"))
         writer.kill()
+        until(lambda: not standby.endpoint.standby)
         assert ask(other, "propose", "other", PROPOSAL)["cause"] == "malformed"
     standby.stop()
     assert "keys are not shared" not in writer.log() + standby.log()

@@ -109,7 +109,7 @@ def nats_config(
 
     For example:
       safetyd nats-config > /etc/nats/safetyd.conf
-      safetyd nats-config --cluster --out nats --node a=nats-a:4222 --node b=nats-b --node c=nats-c
+      safetyd nats-config --cluster --out nats --node a=n1 --node b=n2 --node c=n3
     """
     if not cluster and (nodes or out):
         raise WrongUsage("--node and --out need --cluster")

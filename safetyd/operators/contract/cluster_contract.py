@@ -48,7 +48,7 @@ class ClusterAnswer(Done, frozen=True, kw_only=True):
     """The daemons on the bus. `says` is the state in one sentence."""
 
     at: datetime
-    embedded: bool  # There is one daemon, with a bus of its own.
+    embedded: bool  # There is one daemon, with its own bus.
     answered_by: str  # The name of the daemon that answers; empty if it is the only one.
     state: ClusterHealth
     says: str

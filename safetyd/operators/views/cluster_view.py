@@ -60,7 +60,7 @@ def alone(at: datetime) -> ClusterAnswer:
         embedded=True,
         answered_by="",
         state="good",
-        says="There is one daemon on one machine, with a bus of its own.",
+        says="There is one daemon on one machine, with its own bus.",
         fix=f"To run more daemons, which can take over: {MORE}",
         problems=(),
         writer="",
